@@ -1,4 +1,4 @@
-//! Until when a request waits that names a number of seconds.
+//! Deadlines of requests that give a timeout in seconds.
 
 use crate::families::strings::long_double::LongDouble;
 use crate::{Context, Error};
@@ -7,7 +7,7 @@ const NOT_A_NUMBER: Error = Error::fixed("ERR timeout is not a float or out of r
 const NEGATIVE: Error = Error::fixed("ERR timeout is negative");
 const TOO_LONG: Error = Error::fixed("ERR timeout is out of range");
 
-/// The moment that an argument means, in milliseconds since 1970; none if that is 0.
+/// The deadline in milliseconds since 1970; `None` if the timeout is 0.
 pub(crate) fn deadline(cx: &Context<'_>, argument: &[u8]) -> Result<Option<u64>, Error> {
     let seconds = LongDouble::parse(argument).ok_or(NOT_A_NUMBER)?;
     let ms = match seconds.milliseconds() {

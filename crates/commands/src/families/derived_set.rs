@@ -1,7 +1,7 @@
-//! Sorted sets that are worked out from the values of other keys, to be shown or to be stored: at
-//! one moment where that takes no time. Else the values are shared and read in slices, and what is
-//! to be stored has its keys claimed meanwhile, so that its client sees no sources that are newer
-//! than what was made of them.
+//! Sorted sets that are computed from the values of other keys, to be returned or stored: at one
+//! moment where that is quick. Otherwise the values are shared and read in slices, and a request
+//! that stores has its keys claimed meanwhile, so that its client sees no sources that are newer
+//! than the result.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, begin_members, write_member};
 use crate::runtime::context::Job;
@@ -13,48 +13,48 @@ use nagi_store::types::sorted_set::NewSortedSet;
 use nagi_store::{Event, Key, Kind, SharedValue};
 use std::ops::ControlFlow;
 
-/// Most elements of all sources that are worked on while their latches are held.
+/// Most elements of all sources that are processed while their latches are held.
 const QUICK_ELEMENTS: u64 = 128;
 
-/// A sorted set that is being worked out.
+/// A sorted set that is being computed.
 pub(crate) trait Derivation: Sized + Send + 'static {
-    /// Goes on until `is_over` says that the slice is; whether the set is complete.
+    /// Continues until `is_over` reports the end of the slice; returns whether the set is complete.
     fn go_on(&mut self, is_over: impl Fn() -> bool) -> bool;
 
-    /// How the request has it shown.
+    /// The form in which the request wants the set.
     fn shown(&self) -> Shown;
 
     /// The set, once it is complete.
     fn take(&mut self) -> NewSortedSet;
 }
 
-/// Begins to derive what a request asks for, from the values of its sources; refuses it if it is
-/// wrong.
+/// Begins to derive the set of a request from the values of its sources; refuses the request if it
+/// is wrong.
 pub(crate) type Begin<D> = fn(&Context<'_>, Vec<Option<SharedValue>>) -> Result<D, Error>;
 
-/// A command that derives.
+/// A command that derives a set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan<D> {
     /// All of its keys.
     pub(crate) keys: &'static Keys,
-    /// Those that are read.
+    /// The keys that are read.
     pub(crate) sources: &'static Keys,
-    /// Of which types these are.
+    /// The types that the sources may have.
     pub(crate) kinds: &'static [Kind],
     pub(crate) begin: Begin<D>,
 }
 
-/// How a derived set is shown.
+/// The form in which a derived set is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Members,
     WithScores,
-    /// How many members it has.
+    /// The number of members.
     Count,
 }
 
-/// Stores what is derived under the key at a position, told as `event`, and replies how many
-/// members it has.
+/// Stores the derived set under the key at a position, publishes `event`, and replies with the
+/// number of members.
 pub(crate) fn store<D: Derivation>(
     cx: &mut Context<'_>,
     plan: Plan<D>,
@@ -94,7 +94,7 @@ pub(crate) fn store<D: Derivation>(
     })
 }
 
-/// Replies with what is derived from the sources as they are at one moment.
+/// Replies with a set that is derived from the sources as of one moment.
 pub(crate) fn show<D: Derivation>(cx: &mut Context<'_>, plan: Plan<D>) -> Result<(), Error> {
     if !multi_key::is_long(plan.sources, cx.args) {
         let keys: Vec<Key<'_>> = plan.sources.of(cx.args).map(|key| cx.key(key)).collect();
@@ -111,7 +111,7 @@ pub(crate) fn show<D: Derivation>(cx: &mut Context<'_>, plan: Plan<D>) -> Result
     })
 }
 
-/// Derives, and then replies, slice by slice.
+/// Derives the set, and then replies, slice by slice.
 fn shown<D: Derivation>(derivation: D) -> Job {
     let mut stage = Stage::Deriving(derivation);
     Box::new(move |cx| {
@@ -123,14 +123,14 @@ fn shown<D: Derivation>(derivation: D) -> Job {
     })
 }
 
-/// How far a set is that is shown.
+/// The progress of a set that is returned.
 enum Stage<D> {
     Deriving(D),
     Showing(SetReply),
 }
 
 impl<D: Derivation> Stage<D> {
-    /// Goes on until the slice is over; whether all is shown.
+    /// Continues until the slice is over; returns whether the reply is complete.
     fn go_on(&mut self, reply: &mut Writer<'_>, slice: Slice) -> bool {
         if let Stage::Deriving(derivation) = self {
             if !derivation.go_on(|| slice.is_over()) {
@@ -146,16 +146,16 @@ impl<D: Derivation> Stage<D> {
     }
 }
 
-/// A set on its way into a reply.
+/// A set that is being written into a reply.
 struct SetReply {
     set: NewSortedSet,
     shown: Shown,
-    /// How many members have been shown, once it has begun.
+    /// How many members have been written, once it has begun.
     rank: Option<u64>,
 }
 
 impl SetReply {
-    /// Goes on until the slice is over; whether all is shown.
+    /// Continues until the slice is over; returns whether the reply is complete.
     fn go_on(&mut self, reply: &mut Writer<'_>, slice: Slice) -> bool {
         let (set, len) = (self.set.read(), self.set.len());
         let with_scores = self.shown == Shown::WithScores;

@@ -1,8 +1,8 @@
-//! Replies that show the elements of collections: all of them, some that are drawn, or a part of a
-//! walk by cursor.
+//! Replies with elements of collections: all of them, random ones, or those of a step of a scan by
+//! cursor.
 //!
-//! What is small is shown while its latch is held. Of the rest a shared value is taken, which stays
-//! as it is whatever is written meanwhile, and shown in slices as its client reads.
+//! A small collection is written while its latch is held. A larger one is shared: the shared value
+//! is immutable, and is written in slices as its client reads.
 
 use crate::families::keys::keyspace::cursor;
 use crate::glob::Pattern;
@@ -17,7 +17,7 @@ use nagi_proto::resp::Writer;
 use nagi_store::{Member, StringValue};
 use std::collections::HashSet;
 
-/// Most elements that are shown while a latch is held, and between two looks at the clock.
+/// Most elements that are written while a latch is held, and between two readings of the clock.
 pub(crate) const ELEMENTS_PER_HOLD: u64 = 64;
 
 /// Writes a string of a collection.
@@ -45,13 +45,13 @@ pub(crate) fn write_member(reply: &mut Writer<'_>, member: &Member<'_>, with_sco
     }
 }
 
-/// Begins a list of so many members, with their scores or without.
+/// Begins an array of this number of members, with or without their scores.
 pub(crate) fn begin_members(reply: &mut Writer<'_>, members: u64, with_scores: bool) {
     if with_scores { reply.pairs(members as usize) } else { reply.array(members as usize) }
 }
 
-/// Has `write` write a part of the reply again and again, slice by slice and as its client reads,
-/// until it answers that this was the last.
+/// Calls `write` for a part of the reply again and again, slice by slice and as its client reads,
+/// until it returns that this was the last.
 pub(crate) fn in_strides(
     cx: &mut Context<'_>,
     write: impl FnMut(&mut Writer<'_>) -> bool + Send + 'static,
@@ -74,7 +74,7 @@ pub(crate) fn strides(mut write: impl FnMut(&mut Writer<'_>) -> bool + Send + 's
     })
 }
 
-/// How many elements a request wants drawn; with a minus, one may be drawn again.
+/// How many random elements a request wants; a negative count allows repetitions.
 pub(crate) fn drawn_count(argument: &[u8]) -> Result<i64, Error> {
     let count = integer(argument)?;
     if count == i64::MIN {
@@ -86,11 +86,11 @@ pub(crate) fn drawn_count(argument: &[u8]) -> Result<i64, Error> {
     Ok(count)
 }
 
-/// Ranks that are drawn: as many as asked for where one may be drawn again, and else each at most
-/// once.
+/// Ranks drawn at random: as many as requested where repetitions are allowed, and distinct ones
+/// otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
-    /// Elements there are to draw from.
+    /// Number of elements to draw from.
     len: u64,
     /// How many are still to be drawn.
     left: u64,
@@ -100,17 +100,17 @@ pub(crate) struct Drawn {
 
 #[derive(Clone, Debug)]
 enum Method {
-    /// One may be drawn again.
+    /// With repetitions.
     Again,
-    /// In order, each taken as likely as is needed to come to the number (Knuth, "The Art of
+    /// In order, each with the probability that leads to the requested number (Knuth, "The Art of
     /// Computer Programming", volume 2, algorithm 3.4.2 S): for most of them, or all.
     InOrder { next: u64 },
-    /// None that has been drawn: for few of many.
+    /// Distinct ones: for few of many.
     Distinct(HashSet<u64>),
 }
 
 impl Drawn {
-    /// Draws `count` from `len` elements, which are some; a negative count allows repetitions.
+    /// Draws `count` of `len` elements, which must not be 0; a negative count allows repetitions.
     pub(crate) fn new(len: u64, count: i64, seed: u64) -> Self {
         let wanted = count.unsigned_abs();
         let (left, method) = match count {
@@ -161,15 +161,15 @@ impl Iterator for Drawn {
     }
 }
 
-/// What a step of a walk by cursor was asked for.
+/// The arguments of a step of a scan by cursor.
 #[derive(Debug)]
 pub(crate) struct ScanOptions {
-    /// Where it begins.
+    /// The cursor with which the step begins.
     cursor: u64,
     pattern: Option<Box<[u8]>>,
-    /// About how many elements are looked at.
+    /// About how many elements are scanned.
     count: u64,
-    /// Whether the option was given that leaves out what stands beside names.
+    /// Whether the values or scores of elements are left out.
     pub(crate) names_only: bool,
 }
 
@@ -179,8 +179,8 @@ impl ScanOptions {
         cursor(args.at(2)).ok_or(Error::fixed("ERR invalid cursor"))
     }
 
-    /// Reads the options behind the cursor; `names_only` is the word that leaves out what stands
-    /// beside names, if the command has one.
+    /// Reads the options after the cursor; `names_only` is the word that leaves out values or
+    /// scores, if the command has one.
     pub(crate) fn parse(
         args: Args<'_>,
         cursor: u64,
@@ -204,21 +204,21 @@ impl ScanOptions {
     }
 }
 
-/// Replies that a walk is over and there is nothing.
+/// Replies that a scan is complete and without elements.
 pub(crate) fn end_of_scan(reply: &mut Writer<'_>) {
     reply.array(2);
     reply.bulk(b"0");
     reply.array(0);
 }
 
-/// An element as a walk by cursor shows it.
+/// An element in the reply to a scan by cursor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scanned<'a> {
     /// A member.
     Name(StringValue<'a>),
     /// A field, and its value.
     Pair(StringValue<'a>, StringValue<'a>),
-    /// A member, and its score as it is to be shown.
+    /// A member, and its formatted score.
     Scored(StringValue<'a>, &'a str),
 }
 
@@ -244,9 +244,9 @@ impl<'a> Scanned<'a> {
     }
 }
 
-/// Replies with a part of a walk. `step` shows about so many elements from a cursor on, and answers
-/// with the next one; `None` if it has only begun, and is to be called for the same again. It is
-/// gone through twice, first to count what matches.
+/// Replies with a step of a scan. `step` passes about the requested number of elements on from a
+/// cursor, and returns the next one; `None` if the step is unfinished and `step` is to be called
+/// again with the same cursor. It is run twice, first to count the matches.
 pub(crate) fn scan(
     cx: &mut Context<'_>,
     options: ScanOptions,
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_are_drawn_as_asked_for_and_each_once_unless_allowed() {
+    fn draws_have_the_requested_length_and_repeat_only_if_allowed() {
         for (len, count) in [(1, 1), (10, 3), (10, 9), (10, 10), (10, 100), (1000, 5)] {
             let drawn: Vec<u64> = Drawn::new(len, count, 7).collect();
             let expected = count.unsigned_abs().min(len) as usize;
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_drawn_as_often_as_any_other() {
+    fn draws_are_uniform() {
         for count in [-1, 1, 4, 9] {
             let mut drawn = [0_u32; 16];
             for seed in 0..16_000_u64 {

@@ -1,4 +1,4 @@
-//! What commands tell of what they change: the events that redis-server 7.0 publishes.
+//! Events of commands: those that redis-server 7.0 publishes.
 
 use crate::testing::Bench;
 
@@ -12,7 +12,7 @@ fn events_are_those_of_redis() {
 }
 
 #[test]
-fn events_of_what_memcached_stores() {
+fn memcached_verbs_publish_the_events_of_redis() {
     let mut bench = Bench::new();
     for (request, events) in [
         ("set k 7 100 1|5", "k:set k:expire"),
@@ -35,7 +35,7 @@ fn events_of_what_memcached_stores() {
     }
 }
 
-/// Requests, and the events that each is told by, in order.
+/// Requests, and the events that each publishes, in order.
 const EVENTS: &[(&str, &str)] = &[
     ("SET a 1", "a:set"),
     ("SET a 2 EX 100", "a:set a:expire"),

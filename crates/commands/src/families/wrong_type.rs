@@ -1,12 +1,12 @@
-//! What every command that works on strings answers to a value of another type, and what works on
-//! any.
+//! Replies of commands on a value of another type than theirs, and of commands on values of any
+//! type.
 
 use crate::families::server::debug::tests::allowed;
 use crate::testing::{Bench, show};
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
 
-/// A server whose key `h` is a hash, which can expire, and whose key `s` is a string.
+/// A server with a hash under `h`, which can expire, and a string under `s`.
 fn bench() -> Bench {
     let mut bench = allowed();
     bench.expect("HSET h field value n 12", ":2|");
@@ -128,7 +128,7 @@ fn commands_on_sets_refuse_other_types_and_change_nothing() {
 }
 
 #[test]
-fn commands_on_lists_refuse_others_and_change_nothing() {
+fn commands_on_lists_refuse_other_types_and_change_nothing() {
     let mut bench = bench();
     bench.expect("RPUSH l a b", ":2|");
     let before = show(&bench.resp(b"DEBUG DIGEST\r\n"));
@@ -193,7 +193,7 @@ fn commands_on_any_value_work_on_a_list() {
 }
 
 #[test]
-fn commands_on_sorted_sets_refuse_others_and_change_nothing() {
+fn commands_on_sorted_sets_refuse_other_types_and_change_nothing() {
     let mut bench = bench();
     bench.expect("ZADD z 1 a 2 b", ":2|");
     let before = show(&bench.resp(b"DEBUG DIGEST\r\n"));
@@ -255,7 +255,7 @@ fn commands_on_sorted_sets_refuse_others_and_change_nothing() {
 }
 
 #[test]
-fn commands_on_streams_refuse_others_and_others_refuse_a_stream() {
+fn commands_on_streams_refuse_other_types_and_the_reverse() {
     let mut bench = bench();
     bench.expect("XADD x 1-1 a b", "$3|1-1|");
     bench.expect("XGROUP CREATE x g 0", "+OK|");
@@ -324,7 +324,7 @@ fn commands_that_store_a_string_replace_a_hash() {
 }
 
 #[test]
-fn a_hash_that_exists_keeps_strings_away() {
+fn conditional_commands_do_not_replace_a_hash() {
     let mut bench = bench();
     bench.expect("SETNX h x", ":0|");
     bench.expect("SET h x NX", "$-1|");

@@ -1,4 +1,4 @@
-//! Fields that expire: when they do, and reading and removing them at once.
+//! Fields that expire: their expiry set and read, and fields read and removed at once.
 
 use crate::families::elements::write;
 use crate::families::hashes::hash::FIELDS_PER_HOLD;
@@ -36,10 +36,10 @@ const NOT_POSITIVE: Error = Error::fixed("ERR Number of fields must be a positiv
 const WRONG_NUMBER: Error =
     Error::fixed("ERR The `numfields` parameter must match the number of arguments");
 
-/// The moment that an argument means at which a field is to expire, in milliseconds since 1970.
+/// Reads the moment at which a field is to expire, in milliseconds since 1970.
 ///
 /// # Errors
-/// No integer, a negative one, or a moment that is too late; `command` is named in the text.
+/// No integer, a negative one, or a moment that is too late; the text names `command`.
 pub(super) fn moment(
     time: Time,
     argument: &[u8],
@@ -53,11 +53,11 @@ pub(super) fn moment(
     if at_ms > LATEST_MS { Err(invalid_expire_time(command)) } else { Ok(at_ms) }
 }
 
-/// Where the names of fields begin, which `FIELDS` and their number stand before, at the argument
-/// `at`; `not_positive` is what is wrong with a number below one.
+/// The position at which the names of fields begin, which follow `FIELDS` and their number at the
+/// argument `at`; `not_positive` is the error of a number below one.
 ///
 /// # Errors
-/// They are not all that follows.
+/// They are not all of the remaining arguments.
 fn fields_at(
     args: Args<'_>,
     at: usize,
@@ -86,7 +86,7 @@ fn unless_other_type<T>(
     parsed
 }
 
-/// Replies to a request, one for each field, whose number goes before the first.
+/// The replies to a request, one for each field, preceded by their number.
 struct FieldReplies<'r, 'w> {
     reply: &'r mut Writer<'w>,
     /// Their number, until it is written.
@@ -102,8 +102,8 @@ impl<'w> FieldReplies<'_, 'w> {
     }
 }
 
-/// Has `work` work on the fields that a request names from the argument `first` on, a few under
-/// each hold of a latch.
+/// Runs `work` for each field that a request names from the argument `first` on, a few per hold of
+/// a latch.
 fn each_field<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -141,7 +141,7 @@ fn each_field<'a>(
     })
 }
 
-/// Lets fields expire (HEXPIRE and those like it).
+/// Sets the expiry of fields (HEXPIRE and its variants).
 fn expire_fields<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -257,8 +257,8 @@ pub(crate) static HPEXPIREAT: Command = Command {
     run: hpexpireat,
 };
 
-/// Shows when fields expire, as `show` has it of the time and that of the request, both in
-/// milliseconds since 1970.
+/// Replies with the expiry of fields, which `show` computes from it and the time of the request,
+/// both in milliseconds since 1970.
 fn show_expiry<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -408,8 +408,8 @@ fn hgetex<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     })
 }
 
-/// What is to become of the fields' times, if that is said, `None` being that they do not expire;
-/// and where their names begin.
+/// The new expiry of the fields, if one is given, where `None` removes it; and the position at
+/// which their names begin.
 fn parse_getex(cx: &Context<'_>, args: Args<'_>) -> Result<(Option<Option<u64>>, usize), Error> {
     let option = args.at(2);
     if is(option, "PERSIST") {

@@ -1,4 +1,4 @@
-//! Hashes: fields set, read, counted with and removed.
+//! Hashes: fields set, read, incremented and removed.
 
 use crate::families::elements::write;
 use crate::families::hashes::walk;
@@ -34,7 +34,7 @@ const NOT_AN_INTEGER: Error = Error::fixed("ERR hash value is not an integer");
 const NOT_A_FLOAT: Error = Error::fixed("ERR hash value is not a float");
 const NOT_FINITE: Error = Error::fixed("ERR increment would produce NaN or Infinity");
 
-/// Most fields that are named under one hold of a latch; requests that name more claim their key.
+/// Most fields of a request per hold of a latch; requests that name more claim their key.
 pub(super) const FIELDS_PER_HOLD: usize = 64;
 
 pub(super) fn limits(cx: &Context<'_>) -> HashLimits {
@@ -45,7 +45,7 @@ pub(super) fn pair(args: Args<'_>, index: usize) -> Pair<'_> {
     (Text::to_store(args.at(index)), Text::from_input(value(args, index + 1)))
 }
 
-/// Sets the fields of a request, and has `answer` reply how many of them are new.
+/// Sets the fields of a request, and lets `answer` reply with the number of new ones.
 fn set_fields<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -70,7 +70,7 @@ fn set_fields<'a>(
     Ok(())
 }
 
-/// The same for more fields than are set under one hold.
+/// Sets more fields than are set per hold.
 fn set_many_fields(
     cx: &mut Context<'_>,
     command: &'static Command,

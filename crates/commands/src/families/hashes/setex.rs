@@ -12,12 +12,12 @@ use nagi_store::{FieldExpiry, Text};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&HSETEX];
 
-/// What stands before the fields.
+/// The arguments before the fields.
 #[derive(Clone, Copy)]
 struct Options {
     expiry: FieldExpiry,
     when: FieldsWhen,
-    /// Where the fields begin.
+    /// The position at which the fields begin.
     first: usize,
 }
 
@@ -88,7 +88,7 @@ fn hsetex<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same for more fields than are set under one hold: the condition is looked at first, for all.
+/// Sets more fields than are set per hold: the condition is checked first, for all of them.
 fn set_many_fields(cx: &mut Context<'_>, options: Options) -> Result<(), Error> {
     let Options { expiry, when, first } = options;
     let (mut looked_at, mut at) = (first, first);

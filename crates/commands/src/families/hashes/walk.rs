@@ -1,4 +1,4 @@
-//! Hashes as a whole: all of their fields, some at random, and walks by cursor.
+//! Hashes as a whole: all of their fields, random ones, and scans by cursor.
 
 use crate::families::elements::{
     Drawn, ELEMENTS_PER_HOLD, ScanOptions, Scanned, drawn_count, end_of_scan, in_strides, scan,
@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&HRANDFIELD, &HSCAN];
 
-/// What is shown of each field.
+/// What is returned of each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     Names,
@@ -33,7 +33,7 @@ impl Shown {
         }
     }
 
-    /// Writes the head of a reply that shows each of so many fields.
+    /// Writes the header of a reply with this number of fields.
     fn begin(self, reply: &mut Writer<'_>, fields: u64) {
         match self {
             Shown::NamesAndValues => reply.map(fields as usize),
@@ -42,7 +42,7 @@ impl Shown {
     }
 }
 
-/// Shows all fields of the hash that a request names (HGETALL, HKEYS, HVALS).
+/// Replies with all fields of a hash (HGETALL, HKEYS, HVALS).
 pub(super) fn all_fields<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -60,8 +60,8 @@ pub(super) fn all_fields<'a>(
             return false;
         }
         let mut expired = ExpiredFields::of(hash, now_ms);
-        while !expired.are_known(hash) {}
-        shown.begin(reply, expired.live_of(hash));
+        while !expired.check_more(hash) {}
+        shown.begin(reply, expired.live_len(hash));
         hash.walk(0, |field| {
             if !field.is_expired(now_ms) {
                 shown.write(reply, &field);
@@ -78,15 +78,15 @@ pub(super) fn all_fields<'a>(
     let (mut rank, mut has_begun) = (0, false);
     in_strides(cx, move |reply| {
         let (Some(hash), Some(expired)) = (fields(shared.as_ref()), &mut expired) else {
-            // It has gone between the two.
+            // The hash may have been removed between the two.
             shown.begin(reply, 0);
             return true;
         };
-        if !expired.are_known(hash) {
+        if !expired.check_more(hash) {
             return false;
         }
         if !std::mem::replace(&mut has_begun, true) {
-            shown.begin(reply, expired.live_of(hash));
+            shown.begin(reply, expired.live_len(hash));
         }
         walk_stride(hash, rank, |field| {
             if !field.is_expired(now_ms) {
@@ -98,7 +98,7 @@ pub(super) fn all_fields<'a>(
     })
 }
 
-/// Shows as many fields as one stride takes from the one with so many before it on.
+/// Passes the fields of one stride to `show`, from a rank on.
 fn walk_stride(hash: HashRef<'_>, rank: u64, mut show: impl FnMut(Field<'_>)) {
     let mut left = ELEMENTS_PER_HOLD;
     hash.walk(rank, |field| {
@@ -108,24 +108,24 @@ fn walk_stride(hash: HashRef<'_>, rank: u64, mut show: impl FnMut(Field<'_>)) {
     });
 }
 
-/// Which fields of a hash are there still though their time has come, so that they are not shown.
+/// The fields of a hash that have expired and are still in memory, which must not be returned.
 struct ExpiredFields {
     now_ms: u64,
-    /// How many fields come before each.
+    /// Their ranks, in order.
     ranks: Vec<u64>,
-    /// How many fields have been looked at.
+    /// How many fields have been checked.
     walked: u64,
 }
 
 impl ExpiredFields {
-    /// Those of a hash that stays as it is.
+    /// The expired fields of a hash that does not change.
     fn of(hash: HashRef<'_>, now_ms: u64) -> Self {
         let walked = if hash.may_have_expired(now_ms) { 0 } else { hash.len() };
         ExpiredFields { now_ms, ranks: Vec::new(), walked }
     }
 
-    /// Looks at some more of its fields; whether it has seen all.
-    fn are_known(&mut self, hash: HashRef<'_>) -> bool {
+    /// Checks some more fields; returns whether all have been checked.
+    fn check_more(&mut self, hash: HashRef<'_>) -> bool {
         if self.walked < hash.len() {
             let mut rank = self.walked;
             walk_stride(hash, self.walked, |field| {
@@ -139,13 +139,13 @@ impl ExpiredFields {
         self.walked >= hash.len()
     }
 
-    /// How many fields are shown.
-    fn live_of(&self, hash: HashRef<'_>) -> u64 {
+    /// The number of fields that have not expired.
+    fn live_len(&self, hash: HashRef<'_>) -> u64 {
         hash.len() - self.ranks.len() as u64
     }
 
-    /// How many fields come before the one that has so many shown ones before it.
-    fn rank_of(&self, shown_before: u64) -> u64 {
+    /// The rank of the field that has `shown_before` fields that have not expired before it.
+    fn rank_of_live(&self, shown_before: u64) -> u64 {
         let (mut low, mut high) = (0, self.ranks.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -156,19 +156,19 @@ impl ExpiredFields {
     }
 }
 
-/// The value under a key, which is a hash, to be read for longer.
+/// The hash under a key, shared to be read without its latch.
 fn shared_hash(cx: &Context<'_>, key: Key<'_>) -> Result<Option<SharedValue>, WrongType> {
     let shared = cx.db.share(key);
     shared.as_ref().map(|shared| shared.read().hash()).transpose()?;
     Ok(shared)
 }
 
-/// The fields of one.
+/// The fields of a shared hash.
 fn fields(shared: Option<&SharedValue>) -> Option<HashRef<'_>> {
     shared?.read().hash().ok()
 }
 
-/// Shows the values of the fields that a request names, which are many (HMGET).
+/// HMGET with many fields: replies with their values.
 pub(super) fn named_fields(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
     let (shared, now_ms) = (shared_hash(cx, key)?, cx.db.now_ms());
     cx.reply.array(cx.args.len() - 2);
@@ -219,11 +219,11 @@ fn hrandfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let (Some(hash), Some(expired)) = (fields(Some(&shared)), &mut expired) else {
             return true;
         };
-        if !expired.are_known(hash) {
+        if !expired.check_more(hash) {
             return false;
         }
         let drawn = drawn.get_or_insert_with(|| {
-            let live = expired.live_of(hash);
+            let live = expired.live_len(hash);
             let drawn = Drawn::new(live, if live == 0 { 0 } else { count }, seed);
             match shown {
                 Shown::NamesAndValues => reply.pairs(drawn.left() as usize),
@@ -232,7 +232,7 @@ fn hrandfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             drawn
         });
         for rank in drawn.by_ref().take(ELEMENTS_PER_HOLD as usize) {
-            if let Some(field) = hash.select(expired.rank_of(rank)) {
+            if let Some(field) = hash.select(expired.rank_of_live(rank)) {
                 if shown == Shown::NamesAndValues {
                     reply.pair();
                 }
@@ -243,9 +243,9 @@ fn hrandfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     })
 }
 
-/// Shows one field, each as likely as the others; none if all that are left have expired.
+/// Replies with one random field; null if all that are left have expired.
 fn random_field(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
-    /// How often another field is drawn where one has expired, which does not stay for long.
+    /// How many fields are drawn in place of expired ones, which are removed soon.
     const DRAWS: u64 = 64;
     let Context { db, reply, .. } = cx;
     let (now_ms, random) = (db.now_ms(), db.random());

@@ -1,4 +1,4 @@
-//! Elements of lists that clients wait for.
+//! Commands that block on lists until they have elements.
 
 use crate::families::deadline::deadline;
 use crate::families::elements::write;
@@ -17,12 +17,12 @@ use std::ops::Range;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BLMOVE, &BLMPOP, &BLPOP, &BRPOP, &BRPOPLPUSH];
 
-/// Elements of the first of several lists.
+/// Elements popped from the first of several lists that has any.
 #[derive(Debug)]
 struct Elements {
     keys: Box<[Name]>,
     side: Side,
-    /// How many at most; without, one that is replied on its own.
+    /// How many at most; without it, one that is replied on its own.
     count: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Wanted for Elements {
         let (mut names, mut keys) = (Vec::new(), Vec::new());
         for name in &self.keys {
             let key = db.key(name);
-            // Another request has claimed what may not be taken, or there is nothing to take.
+            // A key that another request has claimed is left out, unless its type is wrong anyway.
             if may_take(name) || has_other_type(key) {
                 names.push(name);
                 keys.push(key);
@@ -66,7 +66,7 @@ impl Wanted for Elements {
     }
 }
 
-/// An element that is to be put into another list.
+/// An element that is moved to another list.
 #[derive(Debug)]
 struct Move {
     from: (Name, Side),
@@ -100,7 +100,7 @@ impl Wanted for Move {
     }
 }
 
-/// Replies with what a client was given.
+/// Replies with the elements that a blocked client was served.
 fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
     let reply = &mut cx.reply;
     match taken {
@@ -117,13 +117,13 @@ fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
             let more = elements.read().and_then(|popped| show(reply, popped));
             return Ok(more.map(rest));
         }
-        // It waits for lists.
+        // A client that is blocked on lists is not served values of other types.
         Taken::Members(..) | Taken::Streams(_) | Taken::NoGroup(_) => reply.null_array(),
     }
     Ok(None)
 }
 
-/// Waits for elements of the lists at these places of a request.
+/// Blocks on the lists whose keys stand at these positions of a request.
 fn wait_for_elements(
     cx: &mut Context<'_>,
     command: &'static Command,
@@ -148,7 +148,7 @@ fn wait_for_elements(
     )
 }
 
-/// Waits for an element of one list to put it into another.
+/// Blocks until an element of one list can be moved to another.
 fn wait_to_move(
     cx: &mut Context<'_>,
     command: &'static Command,
@@ -220,9 +220,9 @@ pub(crate) static BRPOP: Command = Command {
 };
 
 fn blmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let PopOptions { behind_keys, side, count } = PopOptions::parse(args, 2, side)?;
+    let PopOptions { after_keys, side, count } = PopOptions::parse(args, 2, side)?;
     let until_ms = deadline(cx, args.at(1))?;
-    wait_for_elements(cx, &BLMPOP, 3..behind_keys, (side, Some(count)), until_ms)
+    wait_for_elements(cx, &BLMPOP, 3..after_keys, (side, Some(count)), until_ms)
 }
 
 pub(crate) static BLMPOP: Command = Command {
@@ -306,7 +306,7 @@ mod tests {
         Box::new(Move { from: (name(from), Side::Start), to: (name(to), Side::End) })
     }
 
-    /// Has another client wait.
+    /// Blocks another client.
     fn wait(bench: &Bench, client: u64, keys: &[&str], wanted: Box<dyn Wanted>) -> Waiting {
         let keys = keys.iter().map(|key| name(key)).collect();
         let waker = Waker::noop().clone();
@@ -314,8 +314,8 @@ mod tests {
         bench.process.hooks.block(new)
     }
 
-    /// What a client has been given.
-    fn taken(waiting: &Waiting) -> Option<String> {
+    /// The elements that a client was served.
+    fn served(waiting: &Waiting) -> Option<String> {
         let text = |value: nagi_store::StringValue<'_>| {
             value.with_bytes(|bytes| String::from_utf8_lossy(bytes).into_owned())
         };
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_waited_for() {
+    fn elements_that_exist_are_popped_without_blocking() {
         converse(
             "RPUSH l a b c d e => :5|
              BLPOP none l 0 => *2|$1|l|$1|a|
@@ -353,14 +353,14 @@ mod tests {
     }
 
     /// The housekeeper calls by its own clock, and only once: a worker that still has an earlier
-    /// time must not wait on.
+    /// time must not continue to block.
     #[test]
-    fn a_wait_ends_at_its_call_by_whichever_clock() {
+    fn a_timeout_ends_a_block_by_the_clock_of_the_housekeeper() {
         converse("BLPOP none 0.01 => *-1|");
     }
 
     #[test]
-    fn who_waits_is_served_in_order_by_changes_of_their_own() {
+    fn blocked_clients_are_served_in_order_of_arrival() {
         let mut bench = Bench::new();
         let first = wait(&bench, 10, &["a", "b"], elements(&["a", "b"], None));
         let second = wait(&bench, 11, &["b"], elements(&["b"], Some(2)));
@@ -370,17 +370,17 @@ mod tests {
         bench.expect("RPUSH b 1 2 3 4 5", ":5|");
         let events = "b:rpush b:lpop b:lpop c:rpush b:lpop c:lpop c:del";
         assert_eq!(bench.take_events(), events);
-        assert_eq!(taken(&first).as_deref(), Some("1"));
-        assert_eq!(taken(&second).as_deref(), Some("2 3"));
-        assert_eq!(taken(&third).as_deref(), Some("4"));
-        assert_eq!(taken(&fourth).as_deref(), Some("4"));
+        assert_eq!(served(&first).as_deref(), Some("1"));
+        assert_eq!(served(&second).as_deref(), Some("2 3"));
+        assert_eq!(served(&third).as_deref(), Some("4"));
+        assert_eq!(served(&fourth).as_deref(), Some("4"));
         bench.expect("LRANGE b 0 -1", "*1|$1|5|");
         assert_eq!(bench.process.hooks.blocked.keys(), 0);
         assert!(bench.process.hooks.blocked.is_empty());
     }
 
     #[test]
-    fn many_elements_and_transactions_serve_at_their_end() {
+    fn blocked_clients_are_served_after_a_transaction_or_a_long_push() {
         let mut bench = Bench::new();
         let first = wait(&bench, 10, &["q"], elements(&["q"], None));
         bench.expect("MULTI", "+OK|");
@@ -388,17 +388,17 @@ mod tests {
         bench.expect("LPUSH q 0", "+QUEUED|");
         bench.expect("LLEN q", "+QUEUED|");
         bench.expect("EXEC", "*3|:1|:2|:2|");
-        assert_eq!(taken(&first).as_deref(), Some("0"));
+        assert_eq!(served(&first).as_deref(), Some("0"));
         bench.expect("DEL q", ":1|");
         let second = wait(&bench, 11, &["q"], elements(&["q"], None));
         let numbers: String = (0..1000).map(|number| format!(" {number}")).collect();
         bench.expect(&format!("LPUSH q{numbers}"), ":1000|");
-        assert_eq!(taken(&second).as_deref(), Some("999"));
+        assert_eq!(served(&second).as_deref(), Some("999"));
         bench.expect("LLEN q", ":999|");
     }
 
     #[test]
-    fn who_has_left_or_waits_elsewhere_is_given_nothing() {
+    fn disconnected_and_unblocked_clients_are_not_served() {
         let mut bench = Bench::new();
         drop(wait(&bench, 10, &["q"], elements(&["q"], None)));
         let other = wait(&bench, 11, &["r"], elements(&["r"], None));
@@ -408,22 +408,22 @@ mod tests {
         bench.expect("CLIENT UNBLOCK 12", ":0|");
         bench.expect("RPUSH q 1", ":1|");
         bench.expect("LLEN q", ":1|");
-        assert_eq!(taken(&other), None);
+        assert_eq!(served(&other), None);
         assert!(matches!(unblocked.outcome(false), Outcome::Unblocked { with_error: true }));
         bench.expect("SELECT 1", "+OK|");
         bench.expect("RPUSH r 1", ":1|");
-        assert_eq!(taken(&other), None, "it waits in another database");
+        assert_eq!(served(&other), None, "it is blocked in another database");
         bench.expect("SWAPDB 0 1", "+OK|");
-        assert_eq!(taken(&other).as_deref(), Some("1"));
+        assert_eq!(served(&other).as_deref(), Some("1"));
     }
 
     #[test]
-    fn a_key_that_is_waited_for_twice_is_waited_for_once() {
+    fn a_client_blocked_twice_on_one_key_is_served_once() {
         let mut bench = Bench::new();
         let waiting = wait(&bench, 10, &["q", "q"], elements(&["q", "q"], None));
         assert!(bench.process.hooks.blocked.may_concern(b"q"));
         bench.expect("RPUSH q 1 2", ":2|");
-        assert_eq!(taken(&waiting).as_deref(), Some("1"));
+        assert_eq!(served(&waiting).as_deref(), Some("1"));
         drop(waiting);
         assert!(!bench.process.hooks.blocked.may_concern(b"q"));
         bench.expect("LLEN q", ":1|");

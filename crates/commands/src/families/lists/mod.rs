@@ -10,40 +10,40 @@ use crate::Context;
 use nagi_store::{Key, ListLimit, ListRef, SharedValue, WrongType};
 use std::ops::Range;
 
-/// Up to where a list is called small.
+/// The limits within which a list is encoded as a listpack.
 fn limit(cx: &Context<'_>) -> ListLimit {
     cx.server.config().collection_limits().list
 }
 
-/// The value under a key, which is a list, to be read for longer.
+/// The list under a key, shared to be read without its latch.
 fn shared_list(cx: &Context<'_>, key: Key<'_>) -> Result<Option<SharedValue>, WrongType> {
     let shared = cx.db.share(key);
     shared.as_ref().map(|shared| shared.read().list()).transpose()?;
     Ok(shared)
 }
 
-/// The elements of one.
+/// The elements of a shared list.
 fn elements(shared: Option<&SharedValue>) -> Option<ListRef<'_>> {
     shared?.read().list().ok()
 }
 
-/// How many elements are before the one of an index, which counts from the end if it is negative;
-/// `None` if there is no such element among so many.
+/// The rank of the element at an index, which counts from the end if it is negative; `None` if the
+/// list has no such element.
 fn rank(index: i64, len: u64) -> Option<u64> {
     let distance = index.unsigned_abs();
     let rank = if index < 0 { len.checked_sub(distance) } else { Some(distance) };
     rank.filter(|rank| *rank < len)
 }
 
-/// The same for all from one index to another, both of which may lie outside.
+/// The ranks from one index to another, both of which may lie outside of the list.
 fn ranks(start: i64, end: i64, len: u64) -> Range<u64> {
     let from_start = |index: i64| match index {
         ..0 => len.checked_sub(index.unsigned_abs()),
         index => Some(index.unsigned_abs()),
     };
     let start = from_start(start).unwrap_or(0);
-    let behind_end = from_start(end).map_or(0, |end| end.saturating_add(1).min(len));
-    if start < behind_end { start..behind_end } else { 0..0 }
+    let after_end = from_start(end).map_or(0, |end| end.saturating_add(1).min(len));
+    if start < after_end { start..after_end } else { 0..0 }
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indexes_count_from_either_side() {
+    fn negative_indexes_count_from_the_end() {
         for (index, expected) in [(0, Some(0)), (2, Some(2)), (3, None), (-1, Some(2))] {
             assert_eq!(rank(index, 3), expected);
         }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_end_where_the_list_does() {
+    fn ranges_are_cut_off_at_the_ends_of_the_list() {
         for (start, end, expected) in [
             (0, -1, 0..3),
             (1, 1, 1..2),

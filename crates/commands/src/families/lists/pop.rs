@@ -1,4 +1,4 @@
-//! Elements taken out of lists at their sides, to be shown or to be put into others.
+//! Elements popped from either side of a list, to be returned or pushed to another list.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, strides, write};
 use crate::families::first_of_several::PopOptions;
@@ -23,7 +23,7 @@ pub(super) fn side(argument: &[u8]) -> Result<Side, Error> {
     named.map(|(_, side)| side).ok_or(Error::SYNTAX)
 }
 
-/// Writes what is popped; what is left to write if it is much.
+/// Writes the popped elements; returns them shared if they are too many to be written at once.
 pub(super) fn show(reply: &mut Writer<'_>, popped: Popped<'_>) -> Option<SharedPopped> {
     reply.array(popped.len() as usize);
     if popped.len() > ELEMENTS_PER_HOLD {
@@ -33,7 +33,7 @@ pub(super) fn show(reply: &mut Writer<'_>, popped: Popped<'_>) -> Option<SharedP
     None
 }
 
-/// Writes a part of what was popped, behind the first `shown`; whether it was the last.
+/// Writes a part of the popped elements, after the first `shown`; returns whether it was the last.
 fn show_part(reply: &mut Writer<'_>, popped: &SharedPopped, shown: &mut u64) -> bool {
     let Some(popped) = popped.read() else { return true };
     popped.show(*shown, ELEMENTS_PER_HOLD, |element| write(reply, element));
@@ -41,7 +41,7 @@ fn show_part(reply: &mut Writer<'_>, popped: &SharedPopped, shown: &mut u64) -> 
     *shown >= popped.len()
 }
 
-/// The same for all of it.
+/// A job that writes all of the popped elements.
 pub(super) fn rest(popped: SharedPopped) -> Job {
     let mut shown = 0;
     strides(move |reply| show_part(reply, &popped, &mut shown))
@@ -119,7 +119,7 @@ pub(crate) static RPOP: Command = Command {
     run: rpop,
 };
 
-/// Writes the key that something is popped of, and that.
+/// Writes the key, and the elements that were popped from its list.
 fn show_with_key(reply: &mut Writer<'_>, key: &[u8], popped: Popped<'_>) -> Option<SharedPopped> {
     reply.array(2);
     reply.bulk(key);
@@ -127,7 +127,7 @@ fn show_with_key(reply: &mut Writer<'_>, key: &[u8], popped: Popped<'_>) -> Opti
 }
 
 fn lmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let PopOptions { behind_keys: at, side, count } = PopOptions::parse(args, 1, side)?;
+    let PopOptions { after_keys: at, side, count } = PopOptions::parse(args, 1, side)?;
     if multi_key::is_long(&LMPOP.keys, args) {
         return pop_first_of_many(cx, at, side, count);
     }
@@ -144,17 +144,17 @@ fn lmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same for more keys than a request takes all latches for; they stand before the argument at
-/// `behind`.
+/// LMPOP for more keys than latches are taken at once; the keys stand before the argument at
+/// `after_keys`.
 fn pop_first_of_many(
     cx: &mut Context<'_>,
-    behind: usize,
+    after_keys: usize,
     side: Side,
     count: u64,
 ) -> Result<(), Error> {
     let (mut at, mut rest, mut shown) = (2, None, 0);
     multi_key::claimed(cx, Claimed::all(&LMPOP.keys), move |cx, slice| {
-        while rest.is_none() && at < behind {
+        while rest.is_none() && at < after_keys {
             let (key, limit, name) = (cx.key(cx.args.at(at)), limit(cx), cx.args.at(at));
             let Context { db, reply, .. } = cx;
             let show = |popped: Popped<'_>| show_with_key(reply, name, popped);
@@ -210,7 +210,7 @@ fn move_element<'a>(
     Ok(())
 }
 
-/// The source, and the destination behind it.
+/// The source, and the destination after it.
 pub(super) const BOTH_LISTS: Keys = Keys::groups(&[
     KeyGroup::at(1, Access::RW.union(Access::ACCESS).union(Access::DELETE)),
     KeyGroup::at(2, Access::RW.union(Access::INSERT)),
@@ -260,7 +260,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn elements_are_popped() {
+    fn elements_are_popped_from_either_side() {
         converse(
             "RPUSH l a b c d e f => :6|
              LPOP l => $1|a|
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_popped_of_a_long_list_is_in_order() {
+    fn elements_popped_from_a_long_list_are_in_order() {
         let elements: String = (0..1000).map(|number| format!(" {number}")).collect();
         let shown = |ranks: Vec<u32>| -> String {
             let elements = ranks.iter().map(|rank| {

@@ -1,4 +1,4 @@
-//! Elements on their way into lists: at a side, or in the place of another one.
+//! Elements added to lists: pushed at a side, or set in place of another one.
 
 use crate::families::lists::{limit, rank};
 use crate::runtime::arguments::{integer, length, value};
@@ -14,10 +14,10 @@ pub(crate) static ALL: &[&Command] = &[&LPUSH, &LPUSHX, &LSET, &RPUSH, &RPUSHX];
 const NO_SUCH_KEY: Error = Error::fixed("ERR no such key");
 const OUT_OF_RANGE: Error = Error::fixed("ERR index out of range");
 
-/// Most elements that are pushed under one hold of a latch; requests with more claim their key.
+/// Most elements that are pushed per hold of a latch; requests with more claim their key.
 const ELEMENTS_PER_HOLD: usize = 64;
 
-/// Pushes the elements of a request, and replies how many the list has then.
+/// Pushes the elements of a request, and replies with the new length of the list.
 fn push<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -43,12 +43,12 @@ fn push<'a>(
     Ok(())
 }
 
-/// How many elements a request has, and of how many bytes.
+/// The number of a request's elements, and of their bytes.
 fn announced(args: Args<'_>) -> (usize, usize) {
     (args.len() - 2, (2..args.len()).map(|at| length(args, at)).sum())
 }
 
-/// The same for more elements than are pushed under one hold.
+/// Pushes more elements than are pushed per hold.
 fn push_many(
     cx: &mut Context<'_>,
     (side, only_existing): (Side, bool),
@@ -194,7 +194,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn elements_are_pushed_at_either_side() {
+    fn elements_are_pushed_and_set_at_either_side() {
         converse(
             "LPUSHX l a => :0|
              RPUSHX l a => :0|
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn many_elements_are_pushed_in_order_and_told_of_once() {
+    fn many_elements_are_pushed_in_order_with_one_event() {
         for (name, event, first, last) in
             [("LPUSH", "lpush", "999", "0"), ("RPUSH", "rpush", "0", "999")]
         {
@@ -237,9 +237,9 @@ mod tests {
     }
 
     #[test]
-    fn many_elements_are_reckoned_with_before_the_first_is_pushed() {
-        // As elements of a listpack they would take more bytes than the limit; what they are told
-        // by is what they have.
+    fn the_encoding_depends_on_the_bytes_of_all_elements_of_a_request() {
+        // As elements of a listpack they would take more bytes than the limit; the encoding is
+        // chosen by the bytes of their values.
         let mut bench = Bench::new();
         let elements = format!(" {}", "e".repeat(80)).repeat(102);
         bench.expect(&format!("RPUSH l{elements}"), ":102|");

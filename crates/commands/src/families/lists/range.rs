@@ -1,4 +1,4 @@
-//! Elements of lists by where they stand.
+//! Elements of lists by their indexes.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, in_strides, write};
 use crate::families::lists::{elements, limit, rank, ranks, shared_list};
@@ -80,7 +80,7 @@ fn lrange<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if is_shown {
         return Ok(());
     }
-    // It may have gone between the two.
+    // The list may have been removed between the two.
     let shared = shared_list(cx, key)?;
     let ranks = ranks(start, end, elements(shared.as_ref()).map_or(0, |list| list.len()));
     cx.reply.array((ranks.end - ranks.start) as usize);
@@ -139,7 +139,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn parts_of_lists() {
+    fn lists_are_read_and_trimmed_by_index() {
         converse(
             "LLEN l => :0|
              LINDEX l x => $-1|
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_shown_and_trimmed() {
+    fn long_lists_are_read_and_trimmed_by_index() {
         let mut bench = Bench::new();
         let elements: String = (0..5000).map(|number| format!(" {number}")).collect();
         bench.expect(&format!("RPUSH l{elements}"), ":5000|");

@@ -1,4 +1,4 @@
-//! Elements of lists by what they are: looked for, removed, or with others put beside them.
+//! Elements of lists by their values: looked for, removed, or inserted beside an equal one.
 
 use crate::families::lists::{elements, limit, shared_list};
 use crate::runtime::arguments::{RemainingArguments, integer, is, length, value};
@@ -22,15 +22,15 @@ const TOO_SMALL: Error = Error::fixed(
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
 );
 
-/// Most elements that are looked at while a latch is held.
-const LOOKED_AT_PER_HOLD: u64 = 256;
-/// Most elements that are looked at between two looks at the clock, and removed under one hold.
-const LOOKED_AT_PER_STEP: u64 = 64;
-/// A string of no more bytes is told from others in no time.
+/// Most elements that are compared while a latch is held.
+const COMPARED_PER_HOLD: u64 = 256;
+/// Most elements that are compared between two readings of the clock, and removed per hold.
+const COMPARED_PER_STEP: u64 = 64;
+/// Longest string that is compared while a latch is held.
 const QUICK_BYTES: usize = 1024;
 
-/// The argument at `index`, to be looked for; a long one stays in the chunks into which it was
-/// received.
+/// The argument at `index` as the element to look for; a long one stays in the chunks in which it
+/// was received.
 fn wanted(args: Args<'_>, index: usize) -> Text<'_> {
     match args.landed(index).filter(|landed| !landed.is_joined()) {
         Some(landed) => Text::in_chunks(Rope::from_chunks(landed.chunks())),
@@ -43,7 +43,7 @@ fn is_quick(args: Args<'_>, index: usize) -> bool {
     length(args, index) <= QUICK_BYTES
 }
 
-/// A number whose sign says from which side to count.
+/// A count whose sign says from which side to search.
 fn from_side(argument: &[u8]) -> Result<(Side, u64), Error> {
     match integer(argument)? {
         i64::MIN => Err(TOO_SMALL),
@@ -52,35 +52,36 @@ fn from_side(argument: &[u8]) -> Result<(Side, u64), Error> {
     }
 }
 
-/// The way from a side, and the rank with which it begins.
-fn way(from: Side, len: u64) -> (u64, Side) {
+/// The rank with which a search from a side begins, and its direction.
+fn start_and_direction(from: Side, len: u64) -> (u64, Side) {
     match from {
         Side::Start => (0, Side::End),
         Side::End => (len.saturating_sub(1), Side::Start),
     }
 }
 
-/// A search for where an element stands, which can stop and go on.
+/// A search for the positions of an element, which can be paused.
 #[derive(Clone, Copy, Debug)]
 struct Positions {
     from: Side,
-    /// The rank to go on with, once it has begun.
+    /// The rank to continue with, once it has begun.
     next: Option<u64>,
-    /// Matches that are to be left out.
+    /// Matches that are still to be skipped.
     skipped: u64,
-    /// How many more are wanted.
+    /// How many more matches are wanted.
     wanted: u64,
-    /// How many more elements may be looked at.
-    unseen: u64,
+    /// How many more elements may be compared.
+    uncompared: u64,
 }
 
 impl Positions {
-    /// Goes on for a step, and shows the ranks that are wanted to `found`; whether it is over.
+    /// Searches for a step, and passes the ranks of wanted matches to `found`; returns whether the
+    /// search is over.
     fn go_on(&mut self, list: ListRef<'_>, element: &Text<'_>, mut found: impl FnMut(u64)) -> bool {
-        let (begin, towards) = way(self.from, list.len());
+        let (begin, towards) = start_and_direction(self.from, list.len());
         let rank = self.next.unwrap_or(begin);
-        let most = LOOKED_AT_PER_STEP.min(self.unseen);
-        self.unseen -= most;
+        let most = COMPARED_PER_STEP.min(self.uncompared);
+        self.uncompared -= most;
         self.next = list.search(element, rank, towards, most, |rank| {
             if self.skipped > 0 {
                 self.skipped -= 1;
@@ -90,16 +91,15 @@ impl Positions {
             self.wanted -= 1;
             if self.wanted == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        self.next.is_none() || self.unseen == 0
+        self.next.is_none() || self.uncompared == 0
     }
 }
 
-/// A reply to LPOS under way.
+/// A reply to LPOS that is being written.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     positions: Positions,
-    /// Of a reply with many positions: the search that counts them first, and how many it has
-    /// found.
+    /// For a reply with many positions: the search that counts them first, and its count so far.
     count: Option<(Positions, usize)>,
     /// Whether a position has been written.
     is_found: bool,
@@ -107,7 +107,7 @@ struct Report {
 
 impl Report {
     fn parse(args: Args<'_>) -> Result<Self, Error> {
-        let (mut from, mut rank, mut count, mut unseen) = (Side::Start, 1, None, u64::MAX);
+        let (mut from, mut rank, mut count, mut uncompared) = (Side::Start, 1, None, u64::MAX);
         let natural = |argument: &[u8], problem| {
             let number = integer(argument).ok().and_then(|number| u64::try_from(number).ok());
             number.ok_or(Error::fixed(problem))
@@ -124,17 +124,17 @@ impl Report {
                 let wanted = natural(rest.value()?, "ERR COUNT can't be negative")?;
                 count = Some(unlimited(wanted));
             } else if is(option, "MAXLEN") {
-                unseen = unlimited(natural(rest.value()?, "ERR MAXLEN can't be negative")?);
+                uncompared = unlimited(natural(rest.value()?, "ERR MAXLEN can't be negative")?);
             } else {
                 return Err(Error::SYNTAX);
             }
         }
         let wanted = count.unwrap_or(1);
-        let positions = Positions { from, next: None, skipped: rank - 1, wanted, unseen };
+        let positions = Positions { from, next: None, skipped: rank - 1, wanted, uncompared };
         Ok(Report { positions, count: count.map(|_| (positions, 0)), is_found: false })
     }
 
-    /// The reply where there is no list.
+    /// The reply if there is no such list.
     fn end_without_list(&self, reply: &mut Writer<'_>) {
         match self.count {
             Some(_) => reply.array(0),
@@ -142,7 +142,7 @@ impl Report {
         }
     }
 
-    /// Goes on for a step; whether the reply has been written.
+    /// Continues for a step; returns whether the reply is complete.
     fn go_on(&mut self, reply: &mut Writer<'_>, list: ListRef<'_>, element: &Text<'_>) -> bool {
         if let Some((counting, found)) = &mut self.count {
             if counting.go_on(list, element, |_| *found += 1) {
@@ -175,7 +175,7 @@ fn lpos<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             report.end_without_list(reply);
             true
         }
-        Some(list) if is_quick && list.len() <= LOOKED_AT_PER_HOLD => {
+        Some(list) if is_quick && list.len() <= COMPARED_PER_HOLD => {
             let element = wanted(args, 2);
             while !report.go_on(reply, list, &element) {}
             true
@@ -185,7 +185,7 @@ fn lpos<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if is_over {
         return Ok(());
     }
-    // It may have gone between the two.
+    // The list may have been removed between the two.
     let shared = shared_list(cx, key)?;
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
@@ -223,7 +223,7 @@ fn lrem<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let count = if count == 0 { u64::MAX } else { count };
     if is_quick(args, 3) {
         let (key, element) = (cx.key(args.at(1)), wanted(args, 3));
-        let (most, limit) = (LOOKED_AT_PER_HOLD, limit(cx));
+        let (most, limit) = (COMPARED_PER_HOLD, limit(cx));
         if let Some(removed) = cx.db.remove_equal(key, &element, (from, count), most, limit)? {
             cx.reply.integer(removed as i64);
             return Ok(());
@@ -233,13 +233,13 @@ fn lrem<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     multi_key::claimed(cx, Claimed::all(&LREM.keys), move |cx, slice| {
         let (key, element, limit) = (cx.key(cx.args.at(1)), wanted(cx.args, 3), limit(cx));
         loop {
-            // Nothing else changes it, so that it can be looked through without its latch.
+            // The key is claimed, so that the list cannot change and is searched without its latch.
             let shared = shared_list(cx, key)?;
             let mut ranks = Vec::new();
             let rest = elements(shared.as_ref()).and_then(|list| {
-                let (begin, towards) = way(from, list.len());
+                let (begin, towards) = start_and_direction(from, list.len());
                 let rank = next.unwrap_or(begin);
-                list.search(&element, rank, towards, LOOKED_AT_PER_STEP, |rank| {
+                list.search(&element, rank, towards, COMPARED_PER_STEP, |rank| {
                     ranks.push(rank);
                     left -= 1;
                     if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -249,9 +249,9 @@ fn lrem<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             ranks.sort_unstable();
             let count = ranks.len() as u64;
             removed += count;
-            let is_told = rest.is_none() && removed > 0;
-            if count > 0 || is_told {
-                cx.db.remove_elements(key, &ranks, is_told, limit)?;
+            let is_complete = rest.is_none() && removed > 0;
+            if count > 0 || is_complete {
+                cx.db.remove_elements(key, &ranks, is_complete, limit)?;
             }
             let Some(rank) = rest else {
                 cx.reply.integer(removed as i64);
@@ -286,12 +286,12 @@ fn linsert<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let sides = [("BEFORE", Side::Start), ("AFTER", Side::End)];
     let side = sides.into_iter().find(|(name, _)| is(args.at(2), name));
     let (_, side) = side.ok_or(Error::SYNTAX)?;
-    // One that was received on its own can be asked for once.
+    // An element that was received on its own can be taken from the input only once.
     if is_quick(args, 3) && args.landed(4).is_none() {
         let (key, pivot, limit) = (cx.key(args.at(1)), wanted(args, 3), limit(cx));
         let element = Text::from_input(value(args, 4));
         let beside = (&pivot, side);
-        match cx.db.insert_beside(key, beside, LOOKED_AT_PER_HOLD, &element, limit)? {
+        match cx.db.insert_beside(key, beside, COMPARED_PER_HOLD, &element, limit)? {
             Insertion::TooLong => {}
             insertion => {
                 answer(&mut cx.reply, insertion);
@@ -309,7 +309,7 @@ fn linsert<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         };
         let mut found = None;
         while found.is_none() {
-            let rest = list.search(&pivot, next, Side::End, LOOKED_AT_PER_STEP, |rank| {
+            let rest = list.search(&pivot, next, Side::End, COMPARED_PER_STEP, |rank| {
                 found = Some(rank);
                 ControlFlow::Break(())
             });
@@ -362,7 +362,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn elements_are_found() {
+    fn lpos_finds_positions_by_rank_count_and_maxlen() {
         converse(
             "LPOS l a => $-1|
              LPOS l a COUNT 1 => *0|
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_removed() {
+    fn lrem_removes_equal_elements_from_either_side() {
         converse(
             "LREM l 0 a => :0|
              RPUSH l a b a c a d a => :7|
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_inserted() {
+    fn linsert_inserts_beside_the_pivot() {
         converse(
             "LINSERT l BEFORE a x => :0|
              LINSERT none NEAR a x => -ERR syntax error|
@@ -425,7 +425,7 @@ mod tests {
         );
     }
 
-    /// A list in which every hundredth element of 10,000 is `x`, and others are numbers.
+    /// A list of 10,000 elements of which every hundredth is `x`, and the rest are numbers.
     fn long_list() -> Bench {
         let mut bench = Bench::new();
         let element = |at: u32| if at % 100 == 99 { "x".to_owned() } else { at.to_string() };
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_searched() {
+    fn lpos_searches_long_lists() {
         let mut bench = long_list();
         bench.expect("LPOS l x RANK 50", ":4999|");
         bench.expect("LPOS l x RANK -50", ":5099|");
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_long_lists_are_removed_and_told_of_once() {
+    fn lrem_on_long_lists_publishes_one_event() {
         for (count, removed, first, last) in [
             ("3", 3, ":396|", ":9996|"),
             ("-3", 3, ":99|", ":9699|"),
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_inserted_into_long_lists() {
+    fn linsert_searches_long_lists_for_the_pivot() {
         let mut bench = long_list();
         bench.expect("LINSERT l AFTER 5050 y", ":10001|");
         bench.expect("LPOS l y", ":5051|");

@@ -1,4 +1,4 @@
-//! COMMAND: what the rows say, for clients that want to know what there is.
+//! COMMAND: what the rows say, for clients that ask which commands exist.
 
 use crate::families::server::describe::{access_names, describe, document};
 use crate::glob::Pattern;
@@ -161,8 +161,8 @@ static LIST: Command = Command {
     run: list,
 };
 
-/// A command and its arguments behind the words of a subcommand, of which the keys are asked for.
-fn asked_for<'a>(
+/// A command and its arguments, which follow the words of the subcommand that looks for their keys.
+fn request_words<'a>(
     table: &'static CommandTable,
     args: Args<'a>,
 ) -> Result<(&'static Command, Args<'a>), Error> {
@@ -198,7 +198,7 @@ fn found_keys<'a>(
 }
 
 fn getkeys<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let (command, args) = asked_for(cx.server.commands(), args)?;
+    let (command, args) = request_words(cx.server.commands(), args)?;
     let keys = found_keys(command, args)?;
     cx.reply.array(keys.len());
     for (key, _) in keys {
@@ -223,7 +223,7 @@ static GETKEYS: Command = Command {
 };
 
 fn getkeysandflags<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let (command, args) = asked_for(cx.server.commands(), args)?;
+    let (command, args) = request_words(cx.server.commands(), args)?;
     let keys = found_keys(command, args)?;
     cx.reply.array(keys.len());
     for (key, group) in keys {
@@ -279,7 +279,7 @@ mod tests {
                        keystep|:1|$5|limit|:0|*0|";
 
     #[test]
-    fn descriptions() {
+    fn command_info_describes_commands_as_redis_does() {
         let mut bench = Bench::new();
         bench.expect("COMMAND INFO get nosuch", &format!("*2|{GET}$-1|"));
         bench.expect(
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn documentation() {
+    fn command_docs_and_getkeysandflags_reply_as_redis_does() {
         converse(
             "COMMAND DOCS nosuch => *0|
              COMMAND DOCS get => *2|$3|get|*10|$7|summary|$37|Returns the string stored under a
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn command_list_filters_by_pattern_category_and_module() {
         converse(
             "COMMAND LIST FILTERBY PATTERN GETD* => *1|$6|getdel|
              COMMAND LIST filterby module x => *0|
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_requests() {
+    fn command_getkeys_finds_the_keys_of_a_request() {
         converse(
             "COMMAND GETKEYS get a => *1|$1|a|
              COMMAND GETKEYS mset a b c d => *2|$1|a|$1|c|

@@ -1,4 +1,4 @@
-//! COMMANDLOG: the slow log, and those of large requests and replies (Valkey 8.1).
+//! COMMANDLOG: the slow log, and the logs of large requests and replies (Valkey 8.1).
 
 use super::slowlog::{count_of, reply_with, reply_with_phases};
 use crate::runtime::arguments::is;
@@ -16,7 +16,7 @@ const SUBCOMMANDS: &[&Command] = &[&GET, &HELP, &LEN, &PHASES, &RESET];
 /// How all subcommands but HELP behave.
 const ADMIN: Flags = Flags::ADMIN.union(Flags::LOADING).union(Flags::STALE);
 
-/// A log, and what brings requests into it.
+/// A log, and the property that a request is recorded for.
 #[derive(Clone, Copy)]
 struct Kind {
     name: &'static str,
@@ -74,15 +74,15 @@ pub(crate) static COMMANDLOG: Command = Command {
 /// Requests of a log with their numbers.
 type Logged = Vec<(u64, Arc<SlowRequest>)>;
 
-/// The log and the requests of it that GET and PHASES are asked for.
-fn asked_for(cx: &Context<'_>, args: Args<'_>) -> Result<(Kind, Logged), Error> {
+/// The log and its requests that the arguments of GET and PHASES select.
+fn selected(cx: &Context<'_>, args: Args<'_>) -> Result<(Kind, Logged), Error> {
     let count = args.get(2).map_or(Ok(10), count_of)?;
     let kind = Kind::parse(args.get(3))?;
     Ok((kind, kind.of(cx).latest(count)))
 }
 
 fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let (kind, requests) = asked_for(cx, args)?;
+    let (kind, requests) = selected(cx, args)?;
     reply_with(cx, &requests, kind.value);
     Ok(())
 }
@@ -104,7 +104,7 @@ static GET: Command = Command {
 };
 
 fn phases<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let (_, requests) = asked_for(cx, args)?;
+    let (_, requests) = selected(cx, args)?;
     reply_with_phases(cx, &requests);
     Ok(())
 }
@@ -197,7 +197,7 @@ mod tests {
     use crate::testing::Bench;
 
     #[test]
-    fn each_log_has_what_belongs_there() {
+    fn each_log_records_only_its_own_kind() {
         let mut bench = Bench::new();
         bench.expect("CONFIG SET commandlog-reply-larger-than 3000", "+OK|");
         for (is_slow, received_bytes, reply_bytes) in

@@ -46,7 +46,7 @@ fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     };
     for word in args.from(2) {
         if !word.iter().any(|byte| b"[*?".contains(byte)) {
-            // A whole name is shown as it was asked for.
+            // A whole name is shown in the case in which it was requested.
             known(word).into_iter().for_each(|setting| find(word, setting));
             continue;
         }
@@ -105,7 +105,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut checked: Vec<(&Setting, &[u8], Value)> = Vec::new();
     for (setting, name, value) in named {
         let value = match setting.kind {
-            // One that was kept with other bytes than were given would let nobody in.
+            // A password whose bytes were replaced would match no login.
             Kind::Password if std::str::from_utf8(value).is_err() => {
                 return Err(cannot_set(&name.to_ascii_lowercase(), "argument must be UTF-8"));
             }
@@ -116,7 +116,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let value = value.map_err(|fault| cannot_set(&name.to_ascii_lowercase(), &fault))?;
         checked.push((setting, name, value));
     }
-    admit(cx, &checked)?;
+    check_client_limit(cx, &checked)?;
     listen(cx, &checked)?;
     for (setting, _, value) in checked {
         setting.store(cx.server.config(), value);
@@ -131,7 +131,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 }
 
 /// Refuses more clients than there are descriptors for.
-fn admit(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
+fn check_client_limit(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
     let wanted = new.iter().find(|(setting, ..)| setting.name == "maxclients");
     let Some((_, name, Value::Number(wanted))) = wanted else { return Ok(()) };
     let most = cx.server.most_clients();
@@ -145,19 +145,19 @@ fn admit(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error
     Err(cannot_set(&name.to_ascii_lowercase(), &fault))
 }
 
-/// Has the server listen where the new values say, if they are about that.
+/// Has the server listen on the new addresses and ports, if they are among the changed settings.
 fn listen(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
     let present = cx.server.config().addresses();
     let mut wanted = present.clone();
-    let mut blamed: Option<(&Setting, &[u8])> = None;
+    let mut changed: Option<(&Setting, &[u8])> = None;
     for (setting, name, value) in new {
         let before = wanted.clone();
         wanted.change(setting, value);
         if wanted != before {
-            blamed = Some((setting, name));
+            changed = Some((setting, name));
         }
     }
-    let Some(last) = blamed else { return Ok(()) };
+    let Some(last) = changed else { return Ok(()) };
     let Err(fault) = cx.server.listen(&wanted) else { return Ok(()) };
     let named = new.iter().find(|(setting, ..)| setting.name == fault);
     let (setting, name) = named.map_or(last, |(setting, name, _)| (*setting, *name));
@@ -288,7 +288,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn settings_are_shown_and_changed() {
+    fn config_get_and_set_show_and_change_settings() {
         converse(
             "CONFIG GET maxclients TCP-BACKLOG tcp-BACKLOG => \
              *4|$10|maxclients|$5|10000|$11|TCP-BACKLOG|$4|4096|
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn all_settings_are_changed_or_none() {
+    fn config_set_changes_all_settings_or_none() {
         let failed = "-ERR CONFIG SET failed (possibly related to argument";
         let mut bench = Bench::new();
         for (request, reply) in [
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_refused_as_what_they_are_not() {
+    fn values_that_are_not_utf_8_are_refused() {
         let mut bench = Bench::new();
         let failed = "-ERR CONFIG SET failed (possibly related to argument";
         let reply = bench.resp(b"CONFIG SET timeout \"\\xff\\xfe\"\r\n");
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn other_subcommands() {
+    fn rewrite_without_a_file_and_unknown_subcommands_are_refused() {
         converse(
             "CONFIG REWRITE => -ERR The server is running without a config file|
              CONFIG RESETSTAT => +OK|

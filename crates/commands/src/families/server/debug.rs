@@ -1,5 +1,4 @@
-//! DEBUG: what Redis' own tests ask a server to do, for who is allowed to by
-//! `enable-debug-command`.
+//! DEBUG: what Redis' own tests request of a server, if `enable-debug-command` permits it.
 
 use crate::config::rewrite::{Added, rewrite};
 use crate::families::server::digest;
@@ -19,17 +18,17 @@ use std::ops::RangeInclusive;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&DEBUG];
 
-/// What DEBUG can do. These are no subcommands: statistics know only DEBUG.
-struct Tool {
+/// An operation of DEBUG. It is no subcommand: statistics know only DEBUG.
+struct Operation {
     name: &'static str,
     syntax: &'static str,
-    /// Words of a request, both names included: at least, and at most.
+    /// Number of words of a request, both names included: at least, and at most.
     words: RangeInclusive<usize>,
     summary: &'static str,
     run: crate::Handler,
 }
 
-static TOOLS: &[&Tool] = &[
+static OPERATIONS: &[&Operation] = &[
     &CONFIG_REWRITE_FORCE_ALL,
     &DIGEST,
     &DIGEST_VALUE,
@@ -54,9 +53,9 @@ fn debug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Err(REFUSED);
     }
     let word = args.at(1);
-    let tool = TOOLS.iter().find(|tool| is(word, tool.name) && tool.words.contains(&args.len()));
-    let tool = tool.ok_or_else(|| Error::unknown_form("DEBUG", word))?;
-    (tool.run)(cx, args)
+    let found = OPERATIONS.iter().find(|it| is(word, it.name) && it.words.contains(&args.len()));
+    let operation = found.ok_or_else(|| Error::unknown_form("DEBUG", word))?;
+    (operation.run)(cx, args)
 }
 
 pub(crate) static DEBUG: Command = Command {
@@ -87,11 +86,11 @@ fn sleep<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }))
 }
 
-static SLEEP: Tool = Tool {
+static SLEEP: Operation = Operation {
     name: "SLEEP",
     syntax: "seconds",
     words: 3..=3,
-    summary: "Answers only after that time; nobody else waits",
+    summary: "Replies only after that time; no other client waits",
     run: sleep,
 };
 
@@ -101,11 +100,11 @@ fn set_active_expire<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Err
     Ok(())
 }
 
-static SET_ACTIVE_EXPIRE: Tool = Tool {
+static SET_ACTIVE_EXPIRE: Operation = Operation {
     name: "SET-ACTIVE-EXPIRE",
     syntax: "<0 | 1>",
     words: 3..=3,
-    summary: "Chooses whether keys are looked for whose time has come",
+    summary: "Turns the search for expired keys on or off",
     run: set_active_expire,
 };
 
@@ -140,11 +139,11 @@ fn object<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }))
 }
 
-static OBJECT: Tool = Tool {
+static OBJECT: Operation = Operation {
     name: "OBJECT",
     syntax: "key",
     words: 3..=3,
-    summary: "Tells how a value is kept, and how long it is in a file",
+    summary: "Shows the encoding of a value, and its length in a file",
     run: object,
 };
 
@@ -154,7 +153,7 @@ fn config_rewrite_force_all<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(),
     Ok(())
 }
 
-static CONFIG_REWRITE_FORCE_ALL: Tool = Tool {
+static CONFIG_REWRITE_FORCE_ALL: Operation = Operation {
     name: "CONFIG-REWRITE-FORCE-ALL",
     syntax: "",
     words: 2..=2,
@@ -162,19 +161,19 @@ static CONFIG_REWRITE_FORCE_ALL: Tool = Tool {
     run: config_rewrite_force_all,
 };
 
-static DIGEST: Tool = Tool {
+static DIGEST: Operation = Operation {
     name: "DIGEST",
     syntax: "",
     words: 2..=2,
-    summary: "Tells all data as a number that other data does not have",
+    summary: "Returns a digest of all data",
     run: digest::whole,
 };
 
-static DIGEST_VALUE: Tool = Tool {
+static DIGEST_VALUE: Operation = Operation {
     name: "DIGEST-VALUE",
     syntax: "key [key ...]",
     words: 2..=usize::MAX,
-    summary: "Tells values as numbers that other values do not have",
+    summary: "Returns digests of values",
     run: digest::values,
 };
 
@@ -184,7 +183,7 @@ fn error<'a>(_: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Err(Error::new(text.replace(['\r', '\n'], " ")))
 }
 
-static ERROR: Tool = Tool {
+static ERROR: Operation = Operation {
     name: "ERROR",
     syntax: "text",
     words: 3..=3,
@@ -228,7 +227,7 @@ fn populate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }))
 }
 
-static POPULATE: Tool = Tool {
+static POPULATE: Operation = Operation {
     name: "POPULATE",
     syntax: "count [prefix] [length]",
     words: 3..=5,
@@ -236,15 +235,15 @@ static POPULATE: Tool = Tool {
     run: populate,
 };
 
-/// The way of DEBUG RELOAD.
+/// The stages of DEBUG RELOAD.
 enum Reload {
-    /// The saver has nothing else to do, or is waited for.
+    /// Waits until the saver is idle, and orders a save.
     Order,
     /// A save is under way.
     Saving(Ticket),
-    /// Everybody is kept away; what claims keys is waited for.
+    /// Requests are held back; waits until no key is claimed.
     Empty,
-    /// The saver is asked to load the file.
+    /// Orders the saver to load the file.
     Load,
     /// It is being loaded.
     Loading(Ticket),
@@ -314,7 +313,7 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }))
 }
 
-static RELOAD: Tool = Tool {
+static RELOAD: Operation = Operation {
     name: "RELOAD",
     syntax: "[MERGE] [NOFLUSH] [NOSAVE]",
     words: 2..=5,
@@ -322,7 +321,7 @@ static RELOAD: Tool = Tool {
     run: reload,
 };
 
-/// Writes a reply of each kind that there is.
+/// Writes a reply of each type.
 fn protocol<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let is_old = cx.client.version == Version::Two;
     let kind = args.at(2).to_ascii_lowercase();
@@ -380,7 +379,7 @@ fn protocol<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-static PROTOCOL: Tool = Tool {
+static PROTOCOL: Operation = Operation {
     name: "PROTOCOL",
     syntax: "type",
     words: 3..=3,
@@ -389,17 +388,17 @@ static PROTOCOL: Tool = Tool {
 };
 
 fn help<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    cx.reply.array(1 + 2 * TOOLS.len());
+    cx.reply.array(1 + 2 * OPERATIONS.len());
     cx.reply.simple("DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
-    for tool in TOOLS {
-        cx.reply.simple(format!("{} {}", tool.name, tool.syntax).trim_end());
-        cx.reply.simple(&format!("    {}.", tool.summary));
+    for operation in OPERATIONS {
+        cx.reply.simple(format!("{} {}", operation.name, operation.syntax).trim_end());
+        cx.reply.simple(&format!("    {}.", operation.summary));
     }
     Ok(())
 }
 
-static HELP: Tool =
-    Tool { name: "HELP", syntax: "", words: 2..=2, summary: "Lists what there is", run: help };
+static HELP: Operation =
+    Operation { name: "HELP", syntax: "", words: 2..=2, summary: "Lists what there is", run: help };
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -416,7 +415,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn nobody_may_unless_it_is_said_so() {
+    fn debug_is_refused_unless_enabled() {
         converse(&format!(
             "DEBUG SLEEP 0 => -{}|
              CONFIG SET enable-debug-command yes => -ERR CONFIG SET failed (possibly related to
@@ -432,7 +431,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn digests_are_those_of_redis() {
+    fn digests_equal_those_of_redis() {
         let mut bench = allowed();
         let zero = "0".repeat(40);
         bench.expect("DEBUG DIGEST", &format!("+{zero}|"));
@@ -452,7 +451,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tools() {
+    fn debug_operations_reply_as_in_redis() {
         let mut bench = allowed();
         for (request, reply) in [
             ("DEBUG SLEEP 0", "+OK|"),

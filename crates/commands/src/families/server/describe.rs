@@ -1,4 +1,4 @@
-//! What COMMAND INFO and COMMAND DOCS say of a command, from its row.
+//! What COMMAND INFO and COMMAND DOCS say about a command, from its row.
 
 use crate::registry::keys::{Extent, KeyFinder, KeyGroup};
 use crate::registry::syntax::{self, Argument, Kind};
@@ -36,7 +36,7 @@ pub(crate) fn describe(reply: &mut Writer<'_>, table: &CommandTable, entry: &Ent
     }
 }
 
-/// Writes flags by their names in small letters, behind a prefix.
+/// Writes flags by their names in lower case, after a prefix.
 fn flag_names<F: bitflags::Flags + Copy>(reply: &mut Writer<'_>, flags: F, prefix: &str) {
     for (name, _) in flags.iter_names() {
         reply.simple(&format!("{prefix}{}", name.to_ascii_lowercase()));
@@ -53,7 +53,7 @@ fn key_specification(reply: &mut Writer<'_>, group: &KeyGroup) {
     };
     match group.finder {
         KeyFinder::Range { first, last, step } => {
-            // Counted from the first key here, unless negative.
+            // Relative to the first key here, unless negative.
             let last = if last < 0 { last.into() } else { i64::from(last) - i64::from(first) };
             search(reply, begin, "index", &[("index", Number(first.into()))]);
             search(reply, find, "range", &range(last, step.into(), 0));
@@ -104,8 +104,8 @@ fn search(reply: &mut Writer<'_>, half: &str, kind: &str, fields: &[(&str, Field
     }
 }
 
-/// Writes what is done with keys: whether values are read, overwritten or removed in capitals, the
-/// rest in small letters.
+/// Writes the access to keys: whether values are read, overwritten or removed in capitals, the rest
+/// in lower case.
 pub(crate) fn access_names(reply: &mut Writer<'_>, access: Access) {
     reply.set(access.iter_names().count());
     for (name, _) in access.iter_names() {
@@ -117,7 +117,7 @@ pub(crate) fn access_names(reply: &mut Writer<'_>, access: Access) {
     }
 }
 
-/// Writes a map of what documentation says, by the names of commands.
+/// Writes a map of documentation by the names of commands.
 pub(crate) fn document(reply: &mut Writer<'_>, table: &CommandTable, entries: &[&Entry]) {
     reply.map(entries.len());
     for entry in entries {
@@ -136,7 +136,7 @@ fn document_one(reply: &mut Writer<'_>, table: &CommandTable, entry: &Entry) {
     if let Some((since, by)) = notes.replaced {
         texts.extend([("deprecated_since", since), ("replaced_by", by)]);
     }
-    // The words of a command with subcommands are theirs.
+    // The words of a command with subcommands belong to the subcommands.
     let arguments = match subcommands.is_empty() {
         true => syntax::arguments(entry.command.syntax, name),
         false => Vec::new(),
@@ -145,9 +145,9 @@ fn document_one(reply: &mut Writer<'_>, table: &CommandTable, entry: &Entry) {
         .into_iter()
         .filter_map(|(flag, is_set)| is_set.then_some(flag))
         .collect();
-    let others =
+    let optional_fields =
         [flags.is_empty(), notes.history.is_empty(), arguments.is_empty(), subcommands.is_empty()];
-    reply.map(texts.len() + others.iter().filter(|is_empty| !**is_empty).count());
+    reply.map(texts.len() + optional_fields.iter().filter(|is_empty| !**is_empty).count());
     for (name, text) in texts {
         reply.bulk(name.as_bytes());
         reply.bulk(text.as_bytes());
@@ -177,18 +177,18 @@ fn document_one(reply: &mut Writer<'_>, table: &CommandTable, entry: &Entry) {
     }
 }
 
-/// To which group of keys the arguments belong that are keys, in order.
+/// Assigns arguments that are keys to their groups of keys, in order.
 struct KeyPlaces {
     groups: usize,
     next: usize,
 }
 
 impl KeyPlaces {
-    /// That of an argument; none if it is about no key.
+    /// The group of an argument; none if it is no key.
     fn take(&mut self, argument: &Argument) -> Option<usize> {
         let place = match (argument.kind, argument.token) {
             (Kind::Key, _) => self.next,
-            // SORT's patterns, which share a group behind that of its source.
+            // SORT's patterns, which share a group after that of its source.
             (Kind::Pattern, Some("BY" | "GET")) => 1,
             _ => return None,
         };
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_of_finding_keys_is_described() {
+    fn each_key_specification_is_described() {
         let read = Access::RO;
         for (group, specification) in [
             (

@@ -1,6 +1,6 @@
-//! DEBUG DIGEST and DIGEST-VALUE: data as 20 bytes that are the same exactly where the data is,
-//! whatever order it is kept in. They are Redis' (`debug.c` of Redis 7): a value is *mixed* in, so
-//! that order counts, an element of something without an order by exclusive or.
+//! DEBUG DIGEST and DIGEST-VALUE: data as 20 bytes that are equal exactly where the data is equal,
+//! whatever its order in memory. They are those of Redis (`debug.c` of Redis 7): a value is *mixed*
+//! in, so that order counts, an element of an unordered collection by exclusive or.
 
 use crate::runtime::numbers::shortest;
 use crate::runtime::suspension::Slice;
@@ -12,22 +12,22 @@ use sha1::{Digest as _, Sha1};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-/// Entries looked at between two looks at the clock, which are copied meanwhile.
+/// Entries between two readings of the clock, which are copied meanwhile.
 const STRIDE: usize = 8;
-/// Elements of a collection that are hashed between two looks at the clock.
+/// Elements of a collection that are hashed between two readings of the clock.
 const ELEMENTS_PER_STEP: u64 = 64;
 
-/// Twenty bytes, to begin with all zero.
+/// Twenty bytes, all zero at first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum([u8; 20]);
 
 impl Sum {
-    /// Adds a hash by exclusive or: in which order does not matter.
+    /// Adds a hash by exclusive or: the order does not matter.
     fn add(&mut self, hash: &[u8]) {
         self.0.iter_mut().zip(hash).for_each(|(byte, other)| *byte ^= other);
     }
 
-    /// The same, and hashes the sum: the order matters.
+    /// Adds a hash by exclusive or and hashes the sum: the order matters.
     fn mix(&mut self, hash: &[u8]) {
         self.add(hash);
         self.0 = Sha1::digest(self.0).into();
@@ -42,7 +42,7 @@ impl Sum {
     }
 }
 
-/// A value on its way into a sum.
+/// A value that is being added to a digest.
 enum Content {
     /// A string, chunk by chunk.
     String(Rope),
@@ -59,7 +59,7 @@ impl Content {
         }
     }
 
-    /// What its type is called in digests.
+    /// The name of its type in digests.
     fn number(&self) -> u32 {
         match self {
             Content::String(_) => 0,
@@ -75,8 +75,8 @@ impl Content {
     }
 }
 
-/// Adds the elements of a collection from the one with so many before it on, at most so many.
-/// Whether there are more.
+/// Adds at most so many elements of the collection, from a rank on, and returns whether there are
+/// more.
 fn add_elements(sum: &mut Sum, value: Value<'_>, rank: u64) -> bool {
     let mut left = ELEMENTS_PER_STEP;
     let mut go_on = || {
@@ -122,7 +122,7 @@ fn add_elements(sum: &mut Sum, value: Value<'_>, rank: u64) -> bool {
     broken_off.is_some()
 }
 
-/// A value that goes into a sum chunk by chunk, as long as that takes.
+/// A value that is hashed into a digest chunk by chunk, over several slices.
 struct Work {
     /// What the value is mixed into: a key's hash, or nothing.
     sum: Sum,
@@ -148,7 +148,7 @@ impl Work {
         Work { sum, key, content, next: 0, hash: Sha1::new(), expires }
     }
 
-    /// Goes on with one chunk; the sum once there is none left.
+    /// Hashes one chunk; returns the digest once there is none left.
     fn step(&mut self) -> Option<Sum> {
         if let Some((key, hashed)) = &mut self.key {
             let rest = key.get(*hashed..).unwrap_or_default();
@@ -198,7 +198,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// Goes on with a little; whether all is done.
+    /// Hashes a few entries; returns whether all are hashed.
     fn step(&mut self, cx: &Context<'_>) -> bool {
         if let Some(work) = self.waiting.front_mut() {
             if let Some(sum) = work.step() {

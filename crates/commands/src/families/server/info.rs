@@ -1,4 +1,4 @@
-//! INFO: what is known of the server.
+//! INFO: the state and the statistics of the server.
 
 use crate::families::server::sections::{SECTIONS, Section};
 use crate::runtime::arguments::is;
@@ -55,7 +55,7 @@ mod tests {
     use crate::testing::Bench;
 
     #[test]
-    fn sections_of_info() {
+    fn info_shows_the_sections_that_are_asked_for() {
         let mut bench = Bench::new();
         bench.expect("MSET a 1 b 2", "+OK|");
         bench.expect("EXPIRE a 10", ":1|");

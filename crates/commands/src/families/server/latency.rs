@@ -1,4 +1,4 @@
-//! LATENCY: what the latency monitor has noted, and how long commands take.
+//! LATENCY: the events of the latency monitor, and how long commands take.
 
 use crate::runtime::help;
 use crate::state::histogram::Distribution;
@@ -150,11 +150,11 @@ static GRAPH: Command = Command {
 
 /// Samples side by side in a graph; more are drawn below.
 const COLUMNS: usize = 80;
-/// Lines that the longest event's column is high, and what stands at the top of a column.
+/// Height of the longest event's column in lines, and the characters at the top of a column.
 const ROWS: u64 = 4;
 const TOPS: [char; 3] = ['_', 'o', '#'];
 
-/// Draws a column for each sample, and below it how long ago that was, from top to bottom.
+/// Draws a column for each sample, and below it its age, from top to bottom.
 fn draw(name: &str, series: &Series, now_s: u64) -> String {
     let (low_ms, high_ms) = series.range_ms();
     let mut text = format!(
@@ -230,7 +230,7 @@ fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says of a kind of events how many there were, how long and how far apart.
+/// Describes the events of one kind: how many there were, how long and how far apart.
 fn diagnose(name: &str, series: &Series, now_s: u64, text: &mut String) {
     let count = series.samples.len() as u64;
     let (low_ms, high_ms) = series.range_ms();
@@ -264,19 +264,19 @@ static DOCTOR: Command = Command {
     run: doctor,
 };
 
-/// The upper ends of the first bucket that LATENCY HISTOGRAM shows, in nanoseconds; that of each
-/// further one is twice as far.
+/// The upper end of the first bucket that LATENCY HISTOGRAM shows, in nanoseconds; that of each
+/// further one is twice as large.
 const FIRST_BOUND_NS: u64 = 1024;
 
 /// The upper end of a bucket as Redis shows it, in microseconds: a power of two in nanoseconds,
-/// and the 128th part of it that its histograms do not tell apart from that.
+/// plus the 128th part that its histograms do not distinguish from it.
 fn shown_us(bound_ns: u64) -> u64 {
     (bound_ns + bound_ns / 128 - 1) / 1000
 }
 
-/// How many calls took as long as the upper end of each bucket, or less: the buckets in which
-/// there are any, in microseconds.
-fn cumulated(latencies: &Distribution) -> Vec<(u64, u64)> {
+/// How many calls took no longer than the upper end of each bucket that is not empty, in
+/// microseconds.
+fn cumulative(latencies: &Distribution) -> Vec<(u64, u64)> {
     let (total, mut before) = (latencies.count(), 0);
     let mut buckets = Vec::new();
     let bounds = std::iter::successors(Some(FIRST_BOUND_NS), |bound| bound.checked_mul(2));
@@ -316,7 +316,7 @@ fn histogram<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         cx.reply.bulk(b"calls");
         cx.reply.integer(count_of(latencies.count()));
         cx.reply.bulk(b"histogram_usec");
-        let buckets = cumulated(&latencies);
+        let buckets = cumulative(&latencies);
         cx.reply.map(buckets.len());
         for (bound_us, count) in buckets {
             cx.reply.integer(count_of(bound_us));
@@ -374,19 +374,19 @@ mod tests {
 
     const START_S: u64 = START_MS / 1000;
 
-    fn note(bench: &Bench, ago_s: u64, took_ms: u64) {
+    fn record(bench: &Bench, ago_s: u64, took_ms: u64) {
         let latency = &bench.process.hooks.latency;
         latency.add_at("command", Duration::from_millis(took_ms), START_S - ago_s);
     }
 
     #[test]
-    fn what_takes_long_is_noted() {
+    fn events_above_the_threshold_are_recorded() {
         let mut bench = Bench::new();
-        note(&bench, 9, 500);
+        record(&bench, 9, 500);
         bench.expect("LATENCY LATEST", "*0|");
         bench.expect("CONFIG SET latency-monitor-threshold 100", "+OK|");
         for (ago_s, took_ms) in [(9, 99), (8, 500), (8, 400), (3, 300)] {
-            note(&bench, ago_s, took_ms);
+            record(&bench, ago_s, took_ms);
         }
         let (at, last) = (START_S - 8, START_S - 3);
         bench.expect("LATENCY LATEST", &format!("*1|*4|$7|command|:{last}|:300|:500|"));
@@ -404,18 +404,18 @@ mod tests {
     }
 
     #[test]
-    fn only_the_latest_are_kept() {
+    fn only_the_latest_samples_are_kept() {
         let bench = Bench::new();
         bench.process.hooks.latency.set_threshold_ms(1);
         for number in 0..1000 {
-            note(&bench, 1000 - number, 10 + number);
+            record(&bench, 1000 - number, 10 + number);
         }
         let (_, series) = bench.process.hooks.latency.of(b"command").unwrap();
         assert_eq!((series.samples.len(), series.range_ms()), (SAMPLES, (850, 1009)));
     }
 
     #[test]
-    fn buckets_end_where_those_of_redis_do() {
+    fn buckets_have_the_bounds_of_redis() {
         let histogram = crate::state::histogram::Histogram::default();
         for (us, count) in [(0, 2), (1, 3), (3, 1), (30, 4), (1000, 5), (2_000_000, 1)] {
             histogram.add(us * 1000, count);
@@ -423,17 +423,17 @@ mod tests {
         let mut all = Distribution::default();
         all.add(&histogram);
         let buckets = [(1, 5), (4, 6), (33, 10), (1056, 15), (2_164_260, 16)];
-        assert_eq!(cumulated(&all), buckets);
-        assert_eq!(cumulated(&Distribution::default()), []);
+        assert_eq!(cumulative(&all), buckets);
+        assert_eq!(cumulative(&Distribution::default()), []);
     }
 
     #[test]
-    fn graphs() {
+    fn latency_graph_draws_columns_with_ages() {
         let mut bench = Bench::new();
         bench.expect("LATENCY GRAPH x", "-ERR No samples available for event 'x'|");
         bench.process.hooks.latency.set_threshold_ms(1);
         for (ago_s, took_ms) in [(7200, 100), (61, 200), (20, 410), (5, 500)] {
-            note(&bench, ago_s, took_ms);
+            record(&bench, ago_s, took_ms);
         }
         let (name, series) = bench.process.hooks.latency.of(b"command").unwrap();
         let dashes = "-".repeat(COLUMNS);

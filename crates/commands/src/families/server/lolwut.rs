@@ -54,7 +54,7 @@ pub(crate) static LOLWUT: Command = Command {
     run: lolwut,
 };
 
-/// Dots, of which a character of Braille shows eight: two beside each other, four in height.
+/// Dots, of which a character of Braille shows eight: two columns of four.
 struct Picture {
     width: i64,
     height: i64,
@@ -68,7 +68,7 @@ impl Picture {
         Picture { width, height, dots: vec![false; count] }
     }
 
-    /// The place of a dot, if it is within the picture.
+    /// The index of a dot, if it is within the picture.
     fn place(&self, x: i64, y: i64) -> Option<usize> {
         let is_inside = (0..self.width).contains(&x) && (0..self.height).contains(&y);
         usize::try_from(y * self.width + x).ok().filter(|_| is_inside)
@@ -85,8 +85,8 @@ impl Picture {
         self.place(x, y).and_then(|place| self.dots.get(place)).copied().unwrap_or(false)
     }
 
-    /// A sun that goes down behind the horizon, its light on the water, and what is left of the
-    /// waves: fewer and shorter the further they are.
+    /// A sun that sets behind the horizon, its light on the water, and the remaining waves: fewer
+    /// and shorter with the distance.
     fn draw(&mut self, random: &mut Random) {
         let horizon = self.height * 2 / 5;
         let sun = self.width / 4 + random.below(self.width / 2);
@@ -160,7 +160,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn a_seed_draws_one_sea() {
+    fn the_same_seed_draws_the_same_picture() {
         let mut bench = Bench::new();
         let first = bench.call(&["LOLWUT", "40", "8", "7"]);
         assert_eq!(bench.call(&["LOLWUT", "VERSION", "6", "40", "8", "7"]), first);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_numbers_draw_no_absurd_seas() {
+    fn extreme_sizes_draw_a_picture_of_bounded_size() {
         converse(
             "LOLWUT x => -ERR value is not an integer or out of range|
              LOLWUT VERSION x => -ERR value is not an integer or out of range|

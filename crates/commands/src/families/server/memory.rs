@@ -1,4 +1,4 @@
-//! MEMORY: where the memory is, in figures that are counted where it is allocated.
+//! MEMORY: where the memory is used, in figures that are counted where it is allocated.
 
 use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::help;
@@ -27,24 +27,23 @@ pub(crate) static MEMORY: Command = Command {
     run: |_, _| Err(Error::wrong_arity("memory")),
 };
 
-/// Where the memory is, in bytes.
+/// Where the memory is used, in bytes.
 pub(crate) struct Figures {
     /// What `maxmemory` limits.
     pub(crate) dataset: u64,
-    /// What clients' requests and replies take.
+    /// Clients' requests and replies.
     pub(crate) clients: u64,
-    /// What the process and its workers took when they started.
+    /// The process and its workers at startup.
     pub(crate) startup: u64,
-    /// Overhead that came later: statistics of commands, above all.
+    /// Overhead that was added later: statistics of commands, above all.
     pub(crate) added: u64,
-    /// The most that data and clients have taken together, as far as it was looked at: ten times a
-    /// second.
+    /// The most that data and clients have taken together, sampled ten times a second.
     pub(crate) peak_used: u64,
-    /// Everything, places that are free within pages in use included.
+    /// All pages in use, with the free places within them.
     pub(crate) active: u64,
-    /// The same with pages that are in no use and were not given back to the kernel.
+    /// The same with unused pages that were not released to the kernel.
     pub(crate) resident: u64,
-    /// What the kernel counts.
+    /// The resident set size that the kernel counts.
     pub(crate) rss: u64,
 }
 
@@ -67,12 +66,12 @@ impl Figures {
         }
     }
 
-    /// Data and clients: what comes and goes.
+    /// Data and clients: what `maxmemory` and the peak are compared with.
     pub(crate) fn used(&self) -> u64 {
         self.dataset + self.clients
     }
 
-    /// What is no data.
+    /// Everything but the data.
     pub(crate) fn overhead(&self) -> u64 {
         self.startup + self.added + self.clients
     }
@@ -87,7 +86,7 @@ impl Figures {
         self.peak_used + self.startup + self.added
     }
 
-    /// The share of the data in what came after the start, in percent.
+    /// The share of the data in what was allocated after the start, in percent.
     pub(crate) fn dataset_percent(&self) -> f64 {
         ratio(self.dataset, self.allocated() - self.startup) * 100.0
     }
@@ -126,11 +125,11 @@ fn usage<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Memory that a key takes with its value and its place in the table.
+/// Memory of a key with its value and its place in the table.
 fn bytes_of(entry: &EntryView<'_>) -> usize {
     /// A word in a segment that is as full as segments are on average.
     const PLACE_BYTES: usize = 12;
-    /// What a chunk takes beside its bytes: two counts, and the pointer to it.
+    /// Overhead of a chunk beside its bytes: two counts, and the pointer to it.
     const CHUNK_OVERHEAD_BYTES: usize = 32;
     let chunks = match entry.value() {
         Value::String(StringValue::Rope(rope)) => {
@@ -156,7 +155,7 @@ static USAGE: Command = Command {
     run: usage,
 };
 
-/// How a cluster's clients are to ask for reports.
+/// How a cluster's clients are to request and combine reports.
 const REPORT_TIPS: &[&str] =
     &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
@@ -235,7 +234,7 @@ fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is worth looking at, in sentences.
+/// Findings about the use of memory, in sentences.
 fn diagnosis(figures: &Figures, clients: u64) -> String {
     const LITTLE_BYTES: u64 = 5 << 20;
     const MUCH_PER_CLIENT_BYTES: u64 = 200 << 10;
@@ -263,7 +262,7 @@ fn diagnosis(figures: &Figures, clients: u64) -> String {
     if figures.clients / clients.max(1) > MUCH_PER_CLIENT_BYTES {
         findings.push(format!(
             "Clients: their requests and replies take {} bytes, more than {MUCH_PER_CLIENT_BYTES} \
-             each. CLIENT LIST shows whose tot-mem is large.",
+             each. CLIENT LIST shows the tot-mem of each.",
             figures.clients
         ));
     }
@@ -283,7 +282,7 @@ static DOCTOR: Command = Command {
     group: Group::Server,
     since: "4.0.0",
     notes: Notes::of("O(1)").tips(REPORT_TIPS),
-    summary: "Tells what is worth looking at in the use of memory",
+    summary: "Reports problems in the use of memory",
     subcommands: &[],
     run: doctor,
 };
@@ -295,7 +294,7 @@ fn malloc_stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         ("beside the store's pages", figures.active.saturating_sub(pages)),
         ("pages of the store", pages),
         ("free places in both", figures.active - figures.allocated()),
-        ("pages kept for the next who ask", figures.resident - figures.active),
+        ("pages kept for later allocations", figures.resident - figures.active),
         ("counted by the kernel", figures.rss),
     ];
     let line = |(name, bytes): &(&str, u64)| format!("{name}: {bytes} bytes\n");
@@ -313,20 +312,20 @@ static MALLOC_STATS: Command = Command {
     group: Group::Server,
     since: "4.0.0",
     notes: Notes::of("O(1)").tips(REPORT_TIPS),
-    summary: "Tells whom the memory was got from",
+    summary: "Reports which parts of the process hold how much memory",
     subcommands: &[],
     run: malloc_stats,
 };
 
 fn purge<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    // Others go on freeing, and asking for memory again, meanwhile.
+    // Other threads free and allocate memory meanwhile.
     let mut left_bytes = cx.db.store().warm_bytes();
     cx.start(Box::new(move |cx| {
         let slice = crate::runtime::suspension::Slice::begin();
         let store = cx.db.store();
         while left_bytes > 0 {
-            let gave_bytes = store.purge();
-            left_bytes = if gave_bytes == 0 { 0 } else { left_bytes.saturating_sub(gave_bytes) };
+            let released_bytes = store.purge();
+            left_bytes = if released_bytes == 0 { 0 } else { left_bytes.saturating_sub(released_bytes) };
             if slice.is_over() {
                 return Ok(crate::JobProgress::NEXT_TICK);
             }
@@ -347,7 +346,7 @@ static PURGE: Command = Command {
     since: "4.0.0",
     notes: Notes::of("O(N), N being the memory given back")
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
-    summary: "Gives memory that is in no use back to the kernel",
+    summary: "Releases unused memory to the kernel",
     subcommands: &[],
     run: purge,
 };
@@ -378,7 +377,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn keys_tell_what_they_take() {
+    fn memory_usage_counts_key_value_and_place() {
         converse(
             "SET key value => +OK|
              MEMORY USAGE none => $-1|
@@ -398,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn reports() {
+    fn memory_stats_and_reports_show_figures() {
         let mut bench = Bench::new();
         bench.expect("MSET a 1 b 2", "+OK|");
         let stats = bench.call(&["MEMORY", "STATS"]);
@@ -409,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worth_looking_at_is_told() {
+    fn memory_doctor_reports_each_finding() {
         let figures = |used_mb: u64, peak_mb: u64, rss_mb: u64, clients_mb: u64| Figures {
             dataset: (used_mb - clients_mb) << 20,
             clients: clients_mb << 20,

@@ -1,4 +1,4 @@
-//! The server itself: what it tells, saves and watches.
+//! The server itself: its state, statistics, settings and saves.
 
 pub(crate) mod acl;
 pub(crate) mod command;

@@ -1,4 +1,4 @@
-//! MODULE: there are none, and none can be loaded.
+//! MODULE: no module exists, and none can be loaded.
 
 use crate::runtime::admission;
 use crate::runtime::help;
@@ -141,7 +141,7 @@ mod tests {
     use crate::testing::Bench;
 
     #[test]
-    fn there_are_none() {
+    fn no_module_can_be_listed_loaded_or_unloaded() {
         let mut bench = Bench::new();
         bench.expect("MODULE LIST", "*0|");
         bench.expect("MODULE LOAD x", &format!("-{}|", String::from_utf8_lossy(&REFUSED.0)));

@@ -35,7 +35,7 @@ mod tests {
     use crate::state::monitors::QUEUE_BYTES;
     use crate::testing::Bench;
 
-    /// What the first client, which monitors, has been shown: the words, without time and client.
+    /// The requests that the first client was shown as a monitor, without time and address.
     fn shown(bench: &Bench) -> Vec<String> {
         let queues = bench.process.hooks.monitors.take(0);
         let lines = queues.into_iter().flat_map(|(_, lines)| lines).collect();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_read_is_let_go() {
+    fn a_monitor_that_does_not_read_is_closed() {
         let mut bench = Bench::new();
         bench.expect("MONITOR", "+OK|");
         let word = "x".repeat(QUEUE_BYTES / 3);

@@ -20,7 +20,7 @@ fn bgsave<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         cx.reply.simple("Background saving cancelled");
         return Ok(());
     }
-    // What Redis schedules for, a rewrite of the journal, is not there to be waited for.
+    // SCHEDULE waits for a rewrite of the journal in Redis; there is no journal here.
     if args.len() > 2 || option.is_some_and(|word| !is(word, "SCHEDULE")) {
         return Err(Error::SYNTAX);
     }

@@ -57,7 +57,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Ok(());
     }
     if cx.hooks.reasons().contains(HookFlags::LOADING) {
-        // What is there is a part of what the file has.
+        // The file holds what is in memory and more.
         save = Some(false);
     }
     let has_points = !cx.server.config().save.get().is_empty();
@@ -112,7 +112,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn time() {
+    fn time_is_in_seconds_and_microseconds() {
         let mut bench = Bench::new();
         let reply = bench.call(&["TIME"]);
         let words: Vec<_> = reply.split('|').collect();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn shutdown() {
+    fn shutdown_checks_its_options_and_stops_the_server() {
         converse(
             "SHUTDOWN FOO => -ERR syntax error|
              SHUTDOWN SAVE NOSAVE => -ERR syntax error|

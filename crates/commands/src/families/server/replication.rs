@@ -1,4 +1,4 @@
-//! Replication, as far as there is any without replicas: the role, and waiting for nobody.
+//! Replication, as far as it exists without replicas: the role, and WAIT, which returns at once.
 
 use crate::runtime::arguments::{integer, is};
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
@@ -50,12 +50,12 @@ pub(crate) static REPLICAOF: Command = Command {
     group: Group::Server,
     since: "5.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Does nothing for NO ONE; answers to others that there is no replication",
+    summary: "Does nothing for NO ONE; refuses other addresses, there being no replication",
     subcommands: &[],
     run: replicaof,
 };
 
-/// How commands behave that say whose replica a server is.
+/// How commands behave that set the primary of a server.
 const BECOMING: Flags =
     Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE).union(Flags::NO_ASYNC_LOADING);
 
@@ -74,7 +74,7 @@ pub(crate) static SLAVEOF: Command = Command {
     run: replicaof,
 };
 
-/// Checks a time to wait for, in milliseconds.
+/// Checks a timeout in milliseconds.
 fn check_timeout(cx: &Context<'_>, argument: &[u8]) -> Result<(), Error> {
     let timeout = integer(argument);
     match timeout.map_err(|_| Error::fixed("ERR timeout is not an integer or out of range"))? {
@@ -149,7 +149,7 @@ mod tests {
     use crate::testing::converse;
 
     #[test]
-    fn there_is_nobody_to_wait_for() {
+    fn a_server_without_replicas_is_a_master_and_wait_returns_0() {
         converse(
             "ROLE => *3|$6|master|:0|*0|
              REPLICAOF no One => +OK|

@@ -1,6 +1,6 @@
-//! The sections of INFO. Each field is one that Redis has under the same name and that is true
-//! here: of what nagi does not have, it is what Redis shows of what is not in use. What nagi cannot
-//! say truthfully is left out; `tests/info.rs` lists that, with the reasons.
+//! The sections of INFO. Each field exists in Redis under the same name and is true here; a field
+//! of a feature that nagi lacks has the value that Redis shows while the feature is not in use.
+//! What nagi cannot say truthfully is left out; `tests/info.rs` lists that, with the reasons.
 
 use crate::families::server::memory::{Figures, difference, ratio};
 use crate::state::access_log::Reason;
@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A section's row.
 pub(crate) struct Section {
-    /// The name by which it is asked for.
+    /// The name by which it is requested.
     pub(crate) name: &'static str,
     /// The name in its headline.
     title: &'static str,
@@ -59,12 +59,12 @@ impl Fields<'_> {
         self.0.push_str(&format!("{name}:{value}\r\n"));
     }
 
-    /// Several fields of what is not in use.
+    /// Fields of features that are not in use.
     fn add_unused(&mut self, value: &str, names: &[&str]) {
         names.iter().for_each(|name| self.add(name, value));
     }
 
-    /// A number of bytes, and the same for people to read.
+    /// A number of bytes, and the same in a human-readable form.
     fn add_bytes(&mut self, name: &str, bytes: u64) {
         self.add(name, bytes);
         self.add(&format!("{name}_human"), human(bytes));
@@ -94,7 +94,7 @@ fn server(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("server_time_usec", now.as_micros());
     fields.add("uptime_in_seconds", uptime_s);
     fields.add("uptime_in_days", uptime_s / 86_400);
-    // What is due is looked for ten times a second, whatever `hz` says.
+    // Due work is looked for ten times a second, whatever `hz` says.
     fields.add("hz", 10);
     fields.add("configured_hz", setting(config, "hz"));
     fields.add("lru_clock", now.as_secs() & 0xff_ffff);
@@ -108,7 +108,7 @@ fn server(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
-/// Who has started the process, as far as it has been told.
+/// The service manager that started the process, from the environment.
 fn supervisor(config: &Config) -> &'static str {
     let is_set = |name: &str| std::env::var_os(name).is_some();
     match setting(config, "supervised").as_str() {
@@ -151,14 +151,14 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let (limit_bytes, policy) = cx.db.store().limit();
     let figures = Figures::read(cx);
     let (used, allocated) = (figures.used(), figures.allocated());
-    // What comes and goes. What is there whatever comes is overhead and not in it, so that it can
-    // be compared with `maxmemory`.
+    // Data and clients. The rest is overhead and not included, so that the figure can be compared
+    // with `maxmemory`.
     fields.add_bytes("used_memory", used);
     fields.add_bytes("used_memory_rss", figures.rss);
     fields.add_bytes("used_memory_peak", figures.peak_used);
     let peak_percent = ratio(used, figures.peak_used) * 100.0;
     fields.add("used_memory_peak_perc", format_args!("{peak_percent:.2}%"));
-    // What `maxmemory` is compared with, and what it is not.
+    // The parts that count towards `maxmemory`, and those that do not.
     fields.add("used_memory_dataset", figures.dataset);
     fields.add("used_memory_overhead", figures.overhead());
     fields.add("used_memory_startup", figures.startup);
@@ -198,7 +198,7 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("mem_allocator", "mimalloc");
 }
 
-/// What scripts take: Lua, and their texts.
+/// Memory of scripts: Lua, and their texts.
 fn scripts(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let scripts = cx.server.scripts();
     let lua_bytes = scripts.used_bytes.load(Ordering::Relaxed) as u64;
@@ -216,7 +216,7 @@ fn scripts(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add_bytes("used_memory_scripts", text_bytes as u64);
 }
 
-/// What is saved, and how; `latest_fork_usec`, among the statistics, is how long the cut took.
+/// The state of saves; `latest_fork_usec`, among the statistics, is how long the cut took.
 fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let saves = cx.server.saves();
     let status = saves.status();
@@ -293,7 +293,7 @@ fn keys(cx: &Context<'_>) -> u64 {
     databases.map(|index| cx.db.sibling(index).size() as u64).sum()
 }
 
-/// What counts something that is not there.
+/// Counters of features that do not exist here.
 const NOT_THERE: &[&str] = &[
     "total_forks",
     "migrate_cached_sockets",
@@ -329,9 +329,9 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("expired_subkeys", store.expired_fields);
     fields.add("expired_keys", store.expired);
     fields.add("expired_stale_perc", format_args!("{:.2}", stale_percent(cx, rates.expired)));
-    // Expiring has no cap that could be reached.
+    // Expiry has no limit of effort that could be reached.
     fields.add("expired_time_cap_reached_count", 0);
-    // Whatever RESTORE is given is checked in full.
+    // Payloads of RESTORE are always checked in full.
     let restored =
         cx.server.commands().find(b"restore").and_then(|entry| totals.commands.get(entry.index));
     fields.add("dump_payload_sanitizations", restored.map_or(0, |counted| counted.calls));
@@ -372,8 +372,8 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("total_error_replies", totals.errors.values().sum::<u64>());
 }
 
-/// How many percent of the keys that expire have done so and are still there: those of a tenth of
-/// a second, which is how often they are looked for.
+/// The share of expired keys that are still in memory, in percent: those of a tenth of a second,
+/// which is the interval of the search for them.
 fn stale_percent(cx: &Context<'_>, expired_a_second: u64) -> f64 {
     let unused = Counters::default();
     let store = cx.db.store();
@@ -436,7 +436,7 @@ fn latencies(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
-/// nagi's own: where the time of requests went, by families of commands.
+/// nagi's own: where the time of requests was spent, by families of commands.
 fn phases(cx: &Context<'_>, fields: &mut Fields<'_>) {
     for (family, distributions) in cx.server.statistics().phases() {
         for (phase, distribution) in Phases::NAMES.iter().zip(&distributions) {
@@ -467,7 +467,7 @@ fn cluster(_: &Context<'_>, fields: &mut Fields<'_>) {
 }
 
 fn keyspace(cx: &Context<'_>, fields: &mut Fields<'_>) {
-    // Counting keys looks none of them up.
+    // Counting keys is no lookup of them.
     let unused = Counters::default();
     for index in 0..cx.db.store().databases() {
         let db = cx.db.store().database(index, &unused, cx.db.now_ms());
@@ -482,7 +482,7 @@ fn keyspace(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
-/// How long keys that expire live on, from some that are picked at random.
+/// The mean time to live of keys that expire, from a random sample.
 fn mean_time_to_live_ms(db: &Database<'_>) -> u64 {
     const PICKS: usize = 16;
     let picked = (0..PICKS).filter_map(|_| db.random_entry(|entry| entry.expire_at_ms()).flatten());
@@ -490,7 +490,7 @@ fn mean_time_to_live_ms(db: &Database<'_>) -> u64 {
     left.iter().sum::<u64>() / (left.len() as u64).max(1)
 }
 
-/// A number of bytes as Redis writes it for people: `1.50M`.
+/// A number of bytes in Redis' human-readable form: `1.50M`.
 fn human(bytes: u64) -> String {
     if bytes < 1024 {
         return format!("{bytes}B");

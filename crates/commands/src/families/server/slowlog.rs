@@ -1,4 +1,4 @@
-//! SLOWLOG: the requests that the slow log holds.
+//! SLOWLOG: the requests in the slow log.
 
 use crate::runtime::help;
 use crate::state::phases::Phases;
@@ -43,8 +43,8 @@ pub(super) fn count_of(word: &[u8]) -> Result<usize, Error> {
     }
 }
 
-/// The requests that GET and PHASES are asked for.
-fn asked_for(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<(u64, Arc<SlowRequest>)>, Error> {
+/// The requests that GET and PHASES ask for.
+fn selected(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<(u64, Arc<SlowRequest>)>, Error> {
     if let (Some(word), 4..) = (args.get(1), args.len()) {
         return Err(Error::unknown_form("SLOWLOG", word));
     }
@@ -53,12 +53,12 @@ fn asked_for(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<(u64, Arc<SlowReque
 }
 
 fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let requests = asked_for(cx, args)?;
+    let requests = selected(cx, args)?;
     reply_with(cx, &requests, |request| request.phases.execute_ns / 1000);
     Ok(())
 }
 
-/// Replies with requests, each with what brought it into the log.
+/// Replies with requests, each with what it was recorded for.
 pub(super) fn reply_with(
     cx: &mut Context<'_>,
     requests: &[(u64, Arc<SlowRequest>)],
@@ -94,7 +94,7 @@ static GET: Command = Command {
 };
 
 fn phases<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let requests = asked_for(cx, args)?;
+    let requests = selected(cx, args)?;
     reply_with_phases(cx, &requests);
     Ok(())
 }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_come_first_and_the_oldest_go() {
+    fn the_latest_requests_come_first_and_the_oldest_are_dropped() {
         let mut bench = Bench::new();
         bench.expect("SLOWLOG GET", "*0|");
         for execute_us in 1..=15 {

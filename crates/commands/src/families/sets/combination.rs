@@ -1,4 +1,4 @@
-//! Intersections, unions and differences of sets, worked out from shared values a stride at a time:
+//! Intersections, unions and differences of sets, computed from shared values a stride at a time:
 //! no latch is held, and nothing that is written meanwhile is seen.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, strides, write};
@@ -10,10 +10,10 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-/// Most members that are looked for in a set between two looks at the clock.
+/// Most members that are looked up in a set between two readings of the clock.
 const LOOKUPS: u32 = 64;
 
-/// What is made of several sets.
+/// How several sets are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Intersection,
@@ -21,46 +21,46 @@ pub(super) enum Operation {
     Difference,
 }
 
-/// A way to work the result out.
-enum Way {
+/// An algorithm for an operation.
+enum Algorithm {
     Selection(Selection),
     Sum(Sum),
 }
 
-impl Way {
-    /// For the sets under several keys, in the order of these.
+impl Algorithm {
+    /// The algorithm for the sets under several keys, in the order of these.
     fn of(operation: Operation, sets: Vec<Option<SharedValue>>) -> Self {
         let is_first_there = sets.first().is_some_and(Option::is_some);
         let are_all_there = sets.iter().all(Option::is_some);
         let sets: Vec<SharedValue> = sets.into_iter().flatten().collect();
         match operation {
-            Operation::Union => Way::Sum(Sum { to_add: sets.into(), ..Sum::default() }),
+            Operation::Union => Algorithm::Sum(Sum { to_add: sets.into(), ..Sum::default() }),
             Operation::Intersection if are_all_there => {
-                Way::Selection(Selection::intersection(sets))
+                Algorithm::Selection(Selection::intersection(sets))
             }
-            Operation::Difference if is_first_there => Way::of_difference(sets),
-            Operation::Intersection | Operation::Difference => Way::Sum(Sum::default()),
+            Operation::Difference if is_first_there => Algorithm::of_difference(sets),
+            Operation::Intersection | Operation::Difference => Algorithm::Sum(Sum::default()),
         }
     }
 
-    /// By Redis' estimate of the work: what OBJECT ENCODING says of a stored difference depends on
-    /// the way.
+    /// Chosen by Redis' estimate of the work, since OBJECT ENCODING of a stored difference depends
+    /// on the algorithm.
     fn of_difference(mut sets: Vec<SharedValue>) -> Self {
         let len = |set: &SharedValue| set.read().len();
         let lookups = sets.first().map_or(0, len).saturating_mul(sets.len() as u64) / 2;
         if lookups > sets.iter().map(len).sum() {
             let mut to_add = VecDeque::from(sets);
             let to_remove = to_add.split_off(1);
-            return Way::Sum(Sum { to_add, to_remove, rank: 0 });
+            return Algorithm::Sum(Sum { to_add, to_remove, rank: 0 });
         }
         let base = sets.remove(0);
         // The largest is the most likely to have a member.
         sets.sort_by_key(|set| Reverse(len(set)));
-        Way::Selection(Selection { others: sets, ..Selection::of(base) })
+        Algorithm::Selection(Selection { other_sets: sets, ..Selection::of(base) })
     }
 
-    /// Goes on until `is_over` says that the slice is, with a sum in `result`, or with `keep` for
-    /// each member that is selected; whether it is done.
+    /// Continues until `is_over` reports the end of the slice, with a sum in `result`, or with
+    /// `keep` for each member that is selected; returns whether it is done.
     fn go_on(
         &mut self,
         result: &mut NewCollection,
@@ -69,8 +69,8 @@ impl Way {
     ) -> bool {
         loop {
             let is_done = match self {
-                Way::Sum(sum) => sum.step(result),
-                Way::Selection(selection) => selection.step(|rank, member| {
+                Algorithm::Sum(sum) => sum.step(result),
+                Algorithm::Selection(selection) => selection.step(|rank, member| {
                     keep(result, rank, member);
                     ControlFlow::Continue(())
                 }),
@@ -82,40 +82,40 @@ impl Way {
     }
 }
 
-/// Members of one set that all other sets have, or none of them.
+/// Members of one set that are in all other sets, or in none of them.
 pub(super) struct Selection {
     base: SharedValue,
-    others: Vec<SharedValue>,
-    /// Whether the others are to have a member.
+    other_sets: Vec<SharedValue>,
+    /// Whether a member must be in all of the other sets.
     wanted: bool,
-    /// The member that is looked at, and how many of the others have been asked for it.
+    /// The rank of the current member, and in how many of the other sets it has been looked up.
     rank: u64,
-    asked: usize,
+    lookups_done: usize,
 }
 
 impl Selection {
     fn of(base: SharedValue) -> Self {
-        Selection { base, others: Vec::new(), wanted: false, rank: 0, asked: 0 }
+        Selection { base, other_sets: Vec::new(), wanted: false, rank: 0, lookups_done: 0 }
     }
 
-    /// Members of all of these, which are some sets.
+    /// Members of all of these sets, of which there is at least one.
     pub(super) fn intersection(mut sets: Vec<SharedValue>) -> Self {
         // The smallest has the fewest members, and the next is the least likely to have them.
         sets.sort_by_key(|set| set.read().len());
         let base = sets.remove(0);
-        Selection { others: sets, wanted: true, ..Selection::of(base) }
+        Selection { other_sets: sets, wanted: true, ..Selection::of(base) }
     }
 
-    /// Looks at some members, and shows those that are selected with their ranks until `keep`
-    /// breaks off; whether it is done.
+    /// Looks up some members, and passes those that are selected with their ranks to `keep` until
+    /// it breaks off; returns whether it is done.
     pub(super) fn step(&mut self, mut keep: impl FnMut(u64, &[u8]) -> ControlFlow<()>) -> bool {
-        let Selection { base, others, wanted, rank, asked } = self;
+        let Selection { base, other_sets, wanted, rank, lookups_done } = self;
         let mut lookups = LOOKUPS;
         let end = members(base).and_then(|set| {
             set.walk(*rank, |member| {
                 let is_selected = member.with_bytes(|bytes| {
                     let text = Text::new(bytes);
-                    while let Some(other) = others.get(*asked) {
+                    while let Some(other) = other_sets.get(*lookups_done) {
                         if lookups == 0 {
                             return ControlFlow::Break(false);
                         }
@@ -123,14 +123,14 @@ impl Selection {
                         if members(other).is_some_and(|set| set.contains(&text)) != *wanted {
                             return ControlFlow::Continue(());
                         }
-                        *asked += 1;
+                        *lookups_done += 1;
                     }
                     lookups = lookups.saturating_sub(1);
                     keep(*rank, bytes).map_break(|()| true)
                 });
                 is_selected?;
                 *rank += 1;
-                *asked = 0;
+                *lookups_done = 0;
                 if lookups == 0 { ControlFlow::Break(false) } else { ControlFlow::Continue(()) }
             })
         });
@@ -138,17 +138,17 @@ impl Selection {
     }
 }
 
-/// Members of some sets together that others do not have.
+/// The union of some sets without the members of some other sets.
 #[derive(Default)]
 struct Sum {
     to_add: VecDeque<SharedValue>,
     to_remove: VecDeque<SharedValue>,
-    /// How many members of the next set have been seen to.
+    /// How many members of the next set have been processed.
     rank: u64,
 }
 
 impl Sum {
-    /// Sees to some members; whether it is done.
+    /// Processes some members; returns whether it is done.
     fn step(&mut self, result: &mut NewCollection) -> bool {
         let (sets, adds) = match self.to_add.is_empty() {
             false => (&mut self.to_add, true),
@@ -186,39 +186,39 @@ fn add(result: &mut NewCollection, member: &[u8]) {
 
 /// An operation whose result is stored.
 pub(super) struct Stored {
-    way: Way,
+    algorithm: Algorithm,
     result: NewCollection,
-    /// Whether the result is an intersection that has had nothing but integers so far.
+    /// Whether the result is an intersection of which all members so far are integers.
     narrows: bool,
 }
 
 impl Stored {
-    /// Of the sets under several keys, in their order.
+    /// An operation on the sets under several keys, in their order.
     pub(super) fn new(
         operation: Operation,
         sets: Vec<Option<SharedValue>>,
         new: &NewCollections,
     ) -> Self {
-        let way = Way::of(operation, sets);
-        let (result, narrows) = match &way {
-            Way::Selection(selection) if selection.wanted => {
+        let algorithm = Algorithm::of(operation, sets);
+        let (result, narrows) = match &algorithm {
+            Algorithm::Selection(selection) if selection.wanted => {
                 (new.begin_intersection(&selection.base), true)
             }
-            Way::Selection(_) | Way::Sum(_) => (new.begin_set(), false),
+            Algorithm::Selection(_) | Algorithm::Sum(_) => (new.begin_set(), false),
         };
-        Stored { way, result, narrows }
+        Stored { algorithm, result, narrows }
     }
 
-    /// Goes on until `is_over` says that the slice is; whether it is done.
+    /// Continues until `is_over` reports the end of the slice; returns whether it is done.
     pub(super) fn go_on(&mut self, is_over: impl Fn() -> bool) -> bool {
-        let Stored { way, result, narrows } = self;
-        way.go_on(result, is_over, |result, _, member| {
+        let Stored { algorithm, result, narrows } = self;
+        algorithm.go_on(result, is_over, |result, _, member| {
             *narrows = *narrows && parse_i64(member).is_some();
             add(result, member);
         })
     }
 
-    /// What it has come to.
+    /// The result, in the encoding that Redis would give it.
     pub(super) fn into_result(mut self) -> NewCollection {
         if self.narrows {
             self.result.narrow();
@@ -227,43 +227,43 @@ impl Stored {
     }
 }
 
-/// An operation whose result is shown.
+/// An operation whose result is returned.
 pub(super) struct Shown {
-    way: Way,
+    algorithm: Algorithm,
     /// The result, if it is no selection.
     result: NewCollection,
-    /// Of each rank of a selection up to the last one that is kept, whether it is.
+    /// For each rank of a selection up to the last one that is kept, whether it is kept.
     kept: Vec<bool>,
     count: usize,
 }
 
 impl Shown {
-    /// Of the sets under several keys, in their order.
+    /// An operation on the sets under several keys, in their order.
     pub(super) fn new(
         operation: Operation,
         sets: Vec<Option<SharedValue>>,
         new: &NewCollections,
     ) -> Self {
         let result = new.begin_set();
-        Shown { way: Way::of(operation, sets), result, kept: Vec::new(), count: 0 }
+        Shown { algorithm: Algorithm::of(operation, sets), result, kept: Vec::new(), count: 0 }
     }
 
-    /// Goes on until `is_over` says that the slice is; whether it is done.
+    /// Continues until `is_over` reports the end of the slice; returns whether it is done.
     pub(super) fn go_on(&mut self, is_over: impl Fn() -> bool) -> bool {
-        let Shown { way, result, kept, count } = self;
-        way.go_on(result, is_over, |_, rank, _| {
+        let Shown { algorithm, result, kept, count } = self;
+        algorithm.go_on(result, is_over, |_, rank, _| {
             kept.resize(rank as usize, false);
             kept.push(true);
             *count += 1;
         })
     }
 
-    /// What replies with it.
+    /// A job that replies with the result.
     pub(super) fn reply(self) -> Job {
-        let Shown { way, result, kept, count } = self;
-        let base = match way {
-            Way::Sum(_) => return show_all(result.into_shared()),
-            Way::Selection(selection) => selection.base,
+        let Shown { algorithm, result, kept, count } = self;
+        let base = match algorithm {
+            Algorithm::Sum(_) => return show_all(result.into_shared()),
+            Algorithm::Selection(selection) => selection.base,
         };
         let stride = ELEMENTS_PER_HOLD as usize;
         let mut next = None;

@@ -1,4 +1,4 @@
-//! Intersections, unions and differences of sets, shown, counted and stored.
+//! Intersections, unions and differences of sets, returned, counted and stored.
 
 use crate::families::sets::combination::{Operation, Selection, Shown, Stored};
 use crate::runtime::arguments::{RemainingArguments, integer, is};
@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 pub(crate) static ALL: &[&Command] =
     &[&SDIFF, &SDIFFSTORE, &SINTER, &SINTERCARD, &SINTERSTORE, &SUNION, &SUNIONSTORE];
 
-/// Most members of all sets that are worked on while their latches are held.
+/// Most members of all sets that are processed while their latches are held.
 const QUICK_MEMBERS: u64 = 128;
 
 const SETS: &[Kind] = &[Kind::Set];
@@ -26,8 +26,8 @@ fn new_collections(cx: &Context<'_>) -> NewCollections {
     NewCollections::new(cx.db.store(), cx.server.config().collection_limits())
 }
 
-/// Has the job that `begin` makes of the sets under the keys of a request reply. They are taken at
-/// one moment.
+/// Runs the job that `begin` makes of the sets under the keys of a request. They are taken at one
+/// moment.
 fn with_sets(
     cx: &mut Context<'_>,
     keys: &'static Keys,
@@ -48,7 +48,7 @@ fn with_sets(
     })
 }
 
-/// Replies with what comes of an operation.
+/// Replies with the result of an operation.
 fn show(cx: &mut Context<'_>, keys: &'static Keys, operation: Operation) -> Result<(), Error> {
     with_sets(cx, keys, move |cx, sets| {
         let mut work = Some(Shown::new(operation, sets, &new_collections(cx)));
@@ -68,7 +68,7 @@ fn show(cx: &mut Context<'_>, keys: &'static Keys, operation: Operation) -> Resu
     })
 }
 
-/// Stores what comes of an operation, and replies how many members it has.
+/// Stores the result of an operation, and replies with the number of its members.
 fn store<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -295,7 +295,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn combinations() {
+    fn sets_are_combined_returned_and_stored() {
         converse(
             "SADD a 1 2 3 4 => :4|
              SADD b 2 3 x => :3|
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn large_sets_and_many_keys() {
+    fn large_sets_and_many_keys_are_combined_with_one_event() {
         let mut bench = Bench::new();
         let range = |from: usize, to: usize| -> String {
             (from..to).map(|number| format!(" m{number}")).collect()

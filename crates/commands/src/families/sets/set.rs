@@ -1,4 +1,4 @@
-//! Sets: members added, removed, looked for and moved.
+//! Sets: members added, removed, looked up and moved.
 
 use crate::families::elements::ELEMENTS_PER_HOLD;
 use crate::families::sets::walk;
@@ -10,7 +10,7 @@ use nagi_store::{Event, SetLimits, SetRef, Text};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&SADD, &SCARD, &SISMEMBER, &SMISMEMBER, &SMOVE, &SREM];
 
-/// Most members that are named under one hold of a latch; requests that name more claim their key.
+/// Most members of a request per hold of a latch; requests that name more claim their key.
 const MEMBERS_PER_HOLD: usize = ELEMENTS_PER_HOLD as usize;
 
 fn limits(cx: &Context<'_>) -> SetLimits {
@@ -33,7 +33,7 @@ fn sadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds more members than are added under one hold.
+/// Adds more members than are added per hold.
 fn add_many(cx: &mut Context<'_>) -> Result<(), Error> {
     let (mut at, mut added) = (2, 0);
     multi_key::claimed(cx, Claimed::all(&SADD.keys), move |cx, slice| {
@@ -78,7 +78,7 @@ fn srem<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes more members than are removed under one hold.
+/// Removes more members than are removed per hold.
 fn remove_many(cx: &mut Context<'_>) -> Result<(), Error> {
     let (mut at, mut removed) = (2, 0);
     multi_key::claimed(cx, Claimed::all(&SREM.keys), move |cx, slice| {
@@ -216,7 +216,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn members() {
+    fn members_are_added_removed_and_looked_up() {
         converse(
             "SADD s 1 2 1 => :2|
              OBJECT ENCODING s => $6|intset|
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_moves() {
+    fn smove_moves_a_member_and_removes_an_empty_source() {
         converse(
             "SADD a 1 2 => :2|
              SMOVE a b 1 => :1|
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn many_members_are_one_event() {
+    fn many_members_publish_one_event() {
         let mut bench = Bench::new();
         let names: String = (0..1000).map(|number| format!(" {number}")).collect();
         bench.expect(&format!("SADD s{names}"), ":1000|");

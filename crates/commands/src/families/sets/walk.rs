@@ -1,4 +1,4 @@
-//! Sets as a whole: all of their members, some at random, and walks by cursor.
+//! Sets as a whole: all of their members, random ones, and scans by cursor.
 
 use crate::families::elements::{
     Drawn, ELEMENTS_PER_HOLD, ScanOptions, Scanned, end_of_scan, in_strides, scan, strides, write,
@@ -17,12 +17,12 @@ use std::ops::ControlFlow;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&SMEMBERS, &SPOP, &SRANDMEMBER, &SSCAN];
 
-/// The value under a key, which is a set, to be read for longer.
+/// The set under a key, shared to be read without its latch.
 fn shared_set(cx: &Context<'_>, key: Key<'_>) -> Result<Option<SharedValue>, WrongType> {
     cx.db.share_as(key, &[Kind::Set])
 }
 
-/// The members of one.
+/// The members of a shared set.
 pub(super) fn members(shared: &SharedValue) -> Option<SetRef<'_>> {
     shared.read().set().ok()
 }
@@ -42,7 +42,7 @@ pub(super) fn show_all(shared: SharedValue) -> Job {
     })
 }
 
-/// Shows some members, from the one with so many before it on.
+/// Writes some members, from a rank on.
 fn show_from(reply: &mut Writer<'_>, shared: &SharedValue, rank: u64) {
     let mut left = ELEMENTS_PER_HOLD;
     members(shared).and_then(|set| {
@@ -76,7 +76,7 @@ fn smembers<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     match shared_set(cx, key)? {
         Some(shared) => cx.start(show_all(shared)),
-        // It has gone between the two.
+        // The set may have been removed between the two.
         None => {
             cx.reply.set(0);
             Ok(())
@@ -100,8 +100,7 @@ pub(crate) static SMEMBERS: Command = Command {
     run: smembers,
 };
 
-/// Shows of each string that a request names, which are many, whether it is a member
-/// (SMISMEMBER).
+/// SMISMEMBER with many members: replies for each whether it is in the set.
 pub(super) fn named_members(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
     let shared = shared_set(cx, key)?;
     cx.reply.array(cx.args.len() - 2);
@@ -154,7 +153,7 @@ fn srandmember<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     in_strides(cx, show_drawn(shared, drawn))
 }
 
-/// Shows members that are drawn, a stride at each call, and answers whether these were the last.
+/// Writes drawn members, a stride at each call, and returns whether these were the last.
 fn show_drawn(
     shared: SharedValue,
     mut drawn: Drawn,
@@ -212,7 +211,7 @@ fn spop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
 }
 
-/// Takes so many members away.
+/// Removes so many random members, and replies with them.
 fn pop(cx: &mut Context<'_>, key: Key<'_>, count: u64, random: u64) -> Result<(), Error> {
     if count > ELEMENTS_PER_HOLD {
         return match cx.db.take_set(key, count)? {
@@ -237,7 +236,7 @@ fn pop(cx: &mut Context<'_>, key: Key<'_>, count: u64, random: u64) -> Result<()
     })?)
 }
 
-/// Takes more members away than under one hold, but not all.
+/// Removes more members than per hold, but not all.
 fn pop_many(cx: &mut Context<'_>, count: u64, random: u64) -> Result<(), Error> {
     let mut work: Option<Popping> = None;
     multi_key::claimed_then(cx, Claimed::all(&SPOP.keys), move |cx, slice| {
@@ -245,7 +244,7 @@ fn pop_many(cx: &mut Context<'_>, count: u64, random: u64) -> Result<(), Error> 
         let popping = match &mut work {
             Some(popping) => popping,
             None => match (cx.db.take_set(key, count)?, shared_set(cx, key)?) {
-                // It has become smaller before it was claimed.
+                // The set has become smaller before its key was claimed.
                 (Taken::Whole(set), _) => return Ok(Worked::Then(show_all(set))),
                 (_, None) => {
                     cx.reply.set(0);
@@ -264,39 +263,39 @@ fn pop_many(cx: &mut Context<'_>, count: u64, random: u64) -> Result<(), Error> 
     })
 }
 
-/// Members that are taken away.
+/// Random members that are being removed.
 struct Popping {
-    /// The set as it was before.
+    /// The set before the first member was removed.
     set: SharedValue,
-    /// All that are to go, and those of them that are there still.
+    /// All members to remove, and those of them that have not been removed yet.
     all: Drawn,
     left: Drawn,
-    is_told: bool,
+    has_event: bool,
 }
 
 impl Popping {
     fn new(set: SharedValue, count: u64, random: u64) -> Self {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         let all = Drawn::new(set.read().len(), count, random);
-        Popping { set, left: all.clone(), all, is_told: false }
+        Popping { set, left: all.clone(), all, has_event: false }
     }
 
     fn is_done(&self) -> bool {
         self.left.left() == 0
     }
 
-    /// Removes a few.
+    /// Removes a few members.
     fn step(&mut self, cx: &Context<'_>, key: Key<'_>) -> Result<(), WrongType> {
         for rank in self.left.by_ref().take(ELEMENTS_PER_HOLD as usize) {
             let Some(member) = members(&self.set).and_then(|set| set.select(rank)) else { break };
-            let event = (!self.is_told).then_some(Event::SPop);
-            self.is_told = true;
+            let event = (!self.has_event).then_some(Event::SPop);
+            self.has_event = true;
             member.with_bytes(|bytes| cx.db.remove_members(key, &[Text::new(bytes)], event))?;
         }
         Ok(())
     }
 
-    /// What shows those that are gone.
+    /// A job that replies with the removed members.
     fn reply(self) -> Job {
         let (len, mut is_begun) = (self.all.left(), false);
         let mut show = show_drawn(self.set, self.all);
@@ -360,7 +359,7 @@ mod tests {
     use crate::testing::{Bench, converse, show};
     use std::collections::BTreeSet;
 
-    /// A server with a set of so many members.
+    /// A server with a set of this length.
     fn with_set(members: usize) -> Bench {
         let mut bench = Bench::new();
         let names: String = (0..members).map(|number| format!(" m{number}")).collect();
@@ -369,7 +368,7 @@ mod tests {
         bench
     }
 
-    /// The members in a reply, which has each once.
+    /// The members in a reply, which must be distinct.
     fn members(reply: &str) -> BTreeSet<&str> {
         let lines: Vec<&str> = reply.split('|').skip(1).step_by(2).collect();
         let members: BTreeSet<&str> = reply.split('|').filter(|it| it.starts_with('m')).collect();
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_drawn() {
+    fn srandmember_and_spop_return_members_of_the_set() {
         const OUT_OF_RANGE: &str = "-ERR value is out of range, must be positive|";
         converse(
             &format!(
@@ -406,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn all_members_are_shown() {
+    fn smembers_returns_all_members() {
         for len in [1, 64, 65, 1000] {
             let mut bench = with_set(len);
             let reply = show(&bench.resp(b"SMEMBERS s\r\n"));
@@ -415,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_popped_is_gone_and_told_once() {
+    fn spop_removes_members_and_publishes_one_event() {
         for (len, count) in [(10, 3), (10, 10), (1000, 64), (1000, 65), (1000, 900), (1000, 1000)] {
             let mut bench = with_set(len);
             let before = show(&bench.resp(b"SMEMBERS s\r\n"));
@@ -431,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_by_cursor_shows_all() {
+    fn sscan_returns_all_members() {
         let mut bench = with_set(1000);
         let (mut cursor, mut shown) = ("0".to_owned(), BTreeSet::new());
         loop {

@@ -1,4 +1,4 @@
-//! Members of sorted sets that clients wait for.
+//! Commands that block on sorted sets until they have members.
 
 use crate::families::deadline::deadline;
 use crate::families::elements::{ELEMENTS_PER_HOLD, strides, write, write_score};
@@ -17,7 +17,7 @@ use std::ops::Range;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BZMPOP, &BZPOPMAX, &BZPOPMIN];
 
-/// Members of the first of several sorted sets.
+/// Members popped from the first of several sorted sets that exists.
 #[derive(Debug)]
 struct Members {
     keys: Box<[Name]>,
@@ -27,7 +27,7 @@ struct Members {
 }
 
 impl Members {
-    /// Pops them from what is under a key; none if there is nothing.
+    /// Pops members of the sorted set under a key; empty if there is none.
     fn pop(&self, db: Database<'_>, key: Key<'_>) -> Result<Scored, WrongType> {
         let mut members = Vec::new();
         let mut left = self.count;
@@ -85,12 +85,12 @@ impl Wanted for Members {
     }
 }
 
-/// The members that a client was given.
+/// The members that a blocked client was served.
 fn members(taken: Taken) -> Result<Option<(Name, Scored)>, Error> {
     match taken {
         Taken::WrongType => Err(Error::WRONG_TYPE),
         Taken::Members(name, members) => Ok(Some((name, members))),
-        // It waits for sorted sets.
+        // A client that is blocked on sorted sets is not served values of other types.
         Taken::Element(..)
         | Taken::Elements(..)
         | Taken::Moved(_)
@@ -99,7 +99,7 @@ fn members(taken: Taken) -> Result<Option<(Name, Scored)>, Error> {
     }
 }
 
-/// Replies with one member that a client was given.
+/// Replies with one member that a blocked client was served.
 fn reply_flat(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
     let taken = members(taken)?;
     let first = taken.as_ref().and_then(|(name, members)| Some((name, members.first()?)));
@@ -116,7 +116,7 @@ fn reply_flat(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> 
     Ok(None)
 }
 
-/// Replies with the members that a client was given, as pairs behind the key.
+/// Replies with the members that a blocked client was served, as pairs after the key.
 fn reply_pairs(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
     let Some((name, members)) = members(taken)? else {
         cx.reply.null_array();
@@ -136,7 +136,7 @@ fn reply_pairs(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error>
     })))
 }
 
-/// Waits for members of the sorted sets at these places of a request.
+/// Blocks on the sorted sets whose keys stand at these positions of a request.
 fn wait_for_members(
     cx: &mut Context<'_>,
     command: &'static Command,
@@ -151,7 +151,7 @@ fn wait_for_members(
     wait(cx, command, Blocking { keys, wanted, until_ms, may_wait: true, nothing, reply })
 }
 
-/// Waits for one member of the sorted sets that a request names.
+/// Blocks on the sorted sets that a request names, for one member.
 fn bzpop<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -216,9 +216,9 @@ pub(crate) static BZPOPMAX: Command = Command {
 };
 
 fn bzmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let PopOptions { behind_keys, side, count } = PopOptions::parse(args, 2, is_end)?;
+    let PopOptions { after_keys, side, count } = PopOptions::parse(args, 2, is_end)?;
     let until_ms = deadline(cx, args.at(1))?;
-    wait_for_members(cx, &BZMPOP, 3..behind_keys, (side, count), (until_ms, reply_pairs))
+    wait_for_members(cx, &BZMPOP, 3..after_keys, (side, count), (until_ms, reply_pairs))
 }
 
 pub(crate) static BZMPOP: Command = Command {

@@ -1,15 +1,15 @@
 //! Unions, intersections and differences of sorted sets, and of sets, whose members all have the
-//! score 1: worked out a few members at a time.
+//! score 1: computed a few members at a time.
 
 use crate::runtime::arguments::is;
 use nagi_store::types::sorted_set::NewSortedSet;
 use nagi_store::{SharedValue, Store, StringValue, Text, Value};
 use std::ops::ControlFlow;
 
-/// Members that are looked for in other sources between two looks at the clock.
+/// Members that are looked up in other sources between two readings of the clock.
 const LOOKUPS: usize = 64;
 
-/// What is made of several sets.
+/// How several sets are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Union,
@@ -17,7 +17,7 @@ pub(super) enum Operation {
     Difference,
 }
 
-/// Which score a member has that several sources have.
+/// Which score a member has that is in several sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aggregate {
     Sum,
@@ -31,7 +31,7 @@ impl Aggregate {
         words.into_iter().find_map(|(name, aggregate)| is(word, name).then_some(aggregate))
     }
 
-    /// The score of both. What two infinities leave undefined is 0.
+    /// The aggregate of two scores; 0 where the sum of two infinities is undefined.
     fn of(self, before: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum => number(before + other),
@@ -53,14 +53,14 @@ impl Aggregate {
     }
 }
 
-/// A score, or 0 in place of what is none.
+/// A score, or 0 in place of NaN.
 fn number(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
 
-/// A set that others are combined with.
+/// One of the sets that are combined.
 struct Source {
-    /// Nothing is a set without members.
+    /// `None` is a set without members.
     value: Option<SharedValue>,
     weight: f64,
 }
@@ -80,8 +80,8 @@ impl Source {
         Some(self.weight * score)
     }
 
-    /// Shows members with their weighted scores from the one with so many before it on, at most so
-    /// many; how many.
+    /// Passes at most `most` members with their weighted scores to `show`, from a rank on; returns
+    /// their number.
     fn walk(&self, rank: u64, most: usize, mut show: impl FnMut(StringValue<'_>, f64)) -> u64 {
         let mut shown = 0;
         let mut visit = |name: StringValue<'_>, score: f64| {
@@ -102,21 +102,21 @@ impl Source {
     }
 }
 
-/// An operation under way.
+/// An operation that is being computed.
 pub(super) struct Combination {
     operation: Operation,
     aggregate: Aggregate,
     sources: Vec<Source>,
-    /// The source whose members are gone through, and how many of them have been.
+    /// The source whose members are being read, and how many of them have been.
     at: usize,
     rank: u64,
-    /// More members than this are not looked for.
+    /// The operation ends at this number of members.
     most: u64,
     set: NewSortedSet,
 }
 
 impl Combination {
-    /// One of values as they were shared: sets and sorted sets.
+    /// An operation on shared values: sets and sorted sets.
     pub(super) fn new(
         store: &Store,
         operation: Operation,
@@ -139,7 +139,7 @@ impl Combination {
         self.sources.len()
     }
 
-    /// What the scores of a source are multiplied by.
+    /// Sets the factor for the scores of a source.
     pub(super) fn set_weight(&mut self, source: usize, weight: f64) {
         self.sources.get_mut(source).into_iter().for_each(|source| source.weight = weight);
     }
@@ -148,20 +148,20 @@ impl Combination {
         self.aggregate = aggregate;
     }
 
-    /// Looks for no more members than so many.
+    /// Ends the operation at a number of members.
     pub(super) fn set_most(&mut self, most: u64) {
         self.most = most;
     }
 
-    /// Puts the sources in the order in which they are gone through: the smallest first, whose
-    /// scores are added up first as well, which shows in the last digit of a sum.
+    /// Sorts the sources by length: scores of the smallest are added up first, which affects the
+    /// last digit of a sum.
     pub(super) fn arrange(&mut self) {
         if self.operation != Operation::Difference {
             self.sources.sort_by_key(Source::len);
         }
     }
 
-    /// Goes on until `is_over` says that the slice is; whether the set is complete.
+    /// Continues until `is_over` reports the end of the slice; returns whether the set is complete.
     pub(super) fn go_on(&mut self, is_over: impl Fn() -> bool) -> bool {
         while !self.is_done() {
             if is_over() {
@@ -177,7 +177,7 @@ impl Combination {
         self.at >= last.min(self.sources.len()) || self.set.len() >= self.most
     }
 
-    /// Goes through some members.
+    /// Reads some members.
     fn step(&mut self) {
         let Combination { operation, aggregate, sources, at, rank, most, set } = self;
         let (operation, aggregate) = (*operation, *aggregate);

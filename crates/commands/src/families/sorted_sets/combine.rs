@@ -1,4 +1,4 @@
-//! Sorted sets combined: ZUNION, ZINTER and ZDIFF, shown, counted and stored.
+//! Sorted sets combined: ZUNION, ZINTER and ZDIFF, returned, counted and stored.
 
 use crate::families::derived_set::{self, Begin, Derivation, Plan, Shown};
 use crate::families::sorted_sets::combination::{Aggregate, Combination, Operation};
@@ -13,10 +13,10 @@ use nagi_store::{Event, Kind, SharedValue};
 pub(crate) static ALL: &[&Command] =
     &[&ZDIFF, &ZDIFFSTORE, &ZINTER, &ZINTERCARD, &ZINTERSTORE, &ZUNION, &ZUNIONSTORE];
 
-/// What may be combined: sets as well.
+/// Types that can be combined: sets as well.
 const KINDS: &[Kind] = &[Kind::Set, Kind::SortedSet];
 
-/// What is done with what comes of a combination, which decides about options.
+/// What happens to the result of a combination, which decides about options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Shown,
@@ -44,7 +44,7 @@ impl Combined {
         Ok(combined)
     }
 
-    /// Reads the options behind the keys.
+    /// Reads the options after the keys.
     fn parse(&mut self, args: Args<'_>, (operation, usage): (Operation, Use)) -> Result<(), Error> {
         let is_weighted = operation != Operation::Difference && usage != Use::Counted;
         let keys_at = if usage == Use::Stored { 3 } else { 2 };
@@ -112,7 +112,7 @@ fn check_count(args: Args<'_>, at: usize, command: &'static Command) -> Result<(
     }
 }
 
-/// Shows what `begin` makes of the request.
+/// Replies with the combination of a request.
 fn show(
     cx: &mut Context<'_>,
     command: &'static Command,
@@ -126,7 +126,7 @@ fn show(
 const SOURCES: KeyGroup = KeyGroup::counted(2, Access::RO.union(Access::ACCESS));
 static ONLY_SOURCES: Keys = Keys::only(SOURCES);
 
-/// Stores it, told as `event`.
+/// Stores the combination of a request and publishes `event`.
 fn store(
     cx: &mut Context<'_>,
     (command, event): (&'static Command, Event),

@@ -1,4 +1,4 @@
-//! Sorted sets: members given scores, counted with, read and removed.
+//! Sorted sets: members added, incremented, read and removed.
 
 use crate::families::elements::write_score;
 use crate::runtime::arguments::is;
@@ -18,15 +18,15 @@ pub(crate) static ALL: &[&Command] =
 const NOT_A_FLOAT: Error = Error::fixed("ERR value is not a valid float");
 const NOT_A_NUMBER: Error = Error::fixed("ERR resulting score is not a number (NaN)");
 
-/// Most members that are named under one hold of a latch; requests that name more claim their key.
+/// Most members of a request per hold of a latch; requests that name more claim their key.
 const MEMBERS_PER_HOLD: usize = 64;
 
-/// The limits of sorted sets that the settings say.
+/// The limits of sorted sets in the settings.
 pub(crate) fn limits(cx: &Context<'_>) -> SortedSetLimits {
     cx.server.config().collection_limits().sorted_set
 }
 
-/// The options of ZADD, and where its scores begin.
+/// The options of ZADD, and the position at which its scores begin.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     condition: ScoreCondition,
@@ -107,8 +107,8 @@ fn zadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same for more members than are placed under one hold: all scores are looked at before any
-/// member is.
+/// Adds more members than are added per hold: all scores are checked before any member is
+/// added.
 fn add_many(cx: &mut Context<'_>, options: Options, members: usize) -> Result<(), Error> {
     let (mut checked, mut at) = (options.scores_at, options.scores_at);
     let mut placed = Placed::default();
@@ -176,7 +176,7 @@ pub(crate) static ZADD: Command = Command {
 };
 
 fn zincrby<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    // What ZADD would take for an option leaves nothing to be a score.
+    // Words that are options of ZADD cannot be scores.
     if ["NX", "XX", "GT", "LT", "CH", "INCR"].iter().any(|option| is(args.at(2), option)) {
         return Err(Error::SYNTAX);
     }
@@ -293,7 +293,7 @@ pub(crate) static ZMSCORE: Command = Command {
     run: zmscore,
 };
 
-/// Replies how many members come before one, or behind it.
+/// Replies with the number of members before one, or after it.
 fn rank(
     cx: &mut Context<'_>,
     args: Args<'_>,

@@ -1,4 +1,4 @@
-//! Sorted sets: spans of them counted, shown and stored.
+//! Sorted sets: spans of them counted, returned and stored.
 
 use crate::families::derived_set::{self, Derivation, Plan, Shown};
 use crate::families::elements::{ELEMENTS_PER_HOLD, begin_members, in_strides};
@@ -22,27 +22,27 @@ pub(crate) static ALL: &[&Command] = &[
     &ZREVRANGEBYSCORE,
 ];
 
-/// What a request for a span says beside its key.
+/// The arguments of a request for a span, without its key.
 #[derive(Clone, Debug)]
 struct Selection<'a> {
     span: Span<'a>,
     is_reversed: bool,
-    /// How many members are left out, and how many are shown then.
+    /// How many members are skipped, and how many are returned then.
     limit: Option<(i64, i64)>,
     with_scores: bool,
 }
 
-/// What the name of a command says of the span already; ZRANGE's options say it otherwise.
+/// What the name of a command says about the span; for ZRANGE options say it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     by: Option<By>,
     is_reversed: Option<bool>,
-    /// Whether the span is to be stored, in which case scores are not asked for.
+    /// Whether the span is to be stored, in which case there is no option for scores.
     is_stored: bool,
 }
 
 impl<'a> Selection<'a> {
-    /// Reads a span that begins at a position, and the options behind it.
+    /// Reads a span that begins at a position, and the options after it.
     fn parse(args: Args<'a>, at: usize, known: Known) -> Result<Self, Error> {
         let Known { mut by, mut is_reversed, is_stored } = known;
         let (mut limit, mut with_scores) = (None, false);
@@ -86,7 +86,7 @@ impl<'a> Selection<'a> {
         let Some(set) = set else { return Part::all(0..0, self.is_reversed) };
         let part = Part::all(self.span.ranks(set, self.is_reversed), self.is_reversed);
         match self.limit {
-            // In a listpack Redis never comes to the end of what it leaves out.
+            // A negative offset skips all members of a listpack, as in Redis.
             Some((..0, _)) if set.is_listpack() => part.limited((i64::MAX, 0)),
             Some(limit) => part.limited(limit),
             None => part,
@@ -94,7 +94,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Shows the span of a request.
+/// Replies with the span of a request.
 fn show<'a>(cx: &mut Context<'a>, args: Args<'a>, known: Known) -> Result<(), Error> {
     let selection = Selection::parse(args, 2, known)?;
     let (key, with_scores) = (cx.key(args.at(1)), selection.with_scores);
@@ -111,7 +111,7 @@ fn show<'a>(cx: &mut Context<'a>, args: Args<'a>, known: Known) -> Result<(), Er
     if is_shown {
         return Ok(());
     }
-    // It may have gone between the two.
+    // The sorted set may have been removed between the two.
     let shared = cx.db.share_as(key, &[Kind::SortedSet])?;
     let set = shared.as_ref().and_then(|shared| shared.read().sorted_set().ok());
     let mut left = selection.part(set);
@@ -124,7 +124,7 @@ fn show<'a>(cx: &mut Context<'a>, args: Args<'a>, known: Known) -> Result<(), Er
     })
 }
 
-/// Replies how many members a span has.
+/// Replies with the number of members in a span.
 fn count<'a>(cx: &mut Context<'a>, args: Args<'a>, by: By) -> Result<(), Error> {
     let span = Span::parse(by, args.at(2), args.at(3))?;
     let count = cx.db.read_sorted_set(cx.key(args.at(1)), |set| {
@@ -347,7 +347,7 @@ const SOURCE: KeyGroup = KeyGroup::at(2, Access::RO.union(Access::ACCESS));
 static ONLY_SOURCE: Keys = Keys::only(SOURCE);
 
 fn zrangestore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    // What is wrong with the request is said before the keys are looked at.
+    // Errors of the request come before those of the keys, as in Redis.
     Selection::parse(args, 3, Known { is_stored: true, ..Known::default() })?;
     let (keys, begin) = (&ZRANGESTORE.keys, Copied::begin);
     let plan = Plan { keys, sources: &ONLY_SOURCE, kinds: &[Kind::SortedSet], begin };

@@ -1,4 +1,4 @@
-//! Sorted sets: members popped from either end, and spans removed.
+//! Sorted sets: members popped from either end, and ranges of members removed.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, write, write_member, write_score};
 use crate::families::first_of_several::PopOptions;
@@ -15,18 +15,18 @@ use std::ops::Range;
 pub(crate) static ALL: &[&Command] =
     &[&ZMPOP, &ZPOPMAX, &ZPOPMIN, &ZREMRANGEBYLEX, &ZREMRANGEBYRANK, &ZREMRANGEBYSCORE];
 
-/// How members that were popped are shown.
+/// The form of a reply with popped members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// One behind the other with their scores.
+    /// A flat array of members and scores.
     Flat,
-    /// As pairs, which RESP2 has flat.
+    /// Pairs, which are flat in RESP2.
     Pairs,
-    /// As pairs, behind the key.
-    BehindKey,
+    /// The key, followed by pairs.
+    AfterKey,
 }
 
-/// What is popped of the first key that has anything.
+/// What is popped from the first key that has a sorted set.
 #[derive(Clone, Copy, Debug)]
 struct Pop {
     keys: &'static Keys,
@@ -35,13 +35,13 @@ struct Pop {
     shape: Shape,
 }
 
-/// What is noted of popping from an end.
+/// The event of popping from an end.
 pub(super) fn pop_event(from_end: bool) -> Event {
     if from_end { Event::ZPopMax } else { Event::ZPopMin }
 }
 
 impl Pop {
-    /// The part of a sorted set of so many members.
+    /// The part to pop from a sorted set of this length.
     fn part(&self, len: u64) -> Part {
         Part::all(0..len, self.from_end).limited((0, i64::try_from(self.count).unwrap_or(i64::MAX)))
     }
@@ -51,7 +51,7 @@ impl Pop {
         match self.shape {
             Shape::Flat => reply.array(2 * members),
             Shape::Pairs => reply.pairs(members),
-            Shape::BehindKey => {
+            Shape::AfterKey => {
                 reply.array(2);
                 reply.bulk(key);
                 reply.array(members);
@@ -63,14 +63,15 @@ impl Pop {
         if self.shape == Shape::Pairs {
             return write_member(reply, member, true);
         }
-        if self.shape == Shape::BehindKey {
+        if self.shape == Shape::AfterKey {
             reply.array(2);
         }
         write(reply, member.name);
         write_score(reply, member.score);
     }
 
-    /// Pops from what stands under a key, if that is done soon; the ranks that go.
+    /// Writes the members to pop from a set and returns their ranks; `None` if they are too many
+    /// for one hold.
     fn remove_from(
         &self,
         key: &[u8],
@@ -86,10 +87,10 @@ impl Pop {
         Some(part.ranks())
     }
 
-    /// Replies with what was popped from the first of the keys that has anything.
+    /// Pops from the first of the keys that has a sorted set, and replies.
     fn run(self, cx: &mut Context<'_>) -> Result<(), Error> {
         if multi_key::is_long(self.keys, cx.args) {
-            return self.many(cx);
+            return self.pop_many(cx);
         }
         let keys: Vec<Key<'_>> = self.keys.of(cx.args).map(|key| cx.key(key)).collect();
         let (mut is_long, reply) = (false, &mut cx.reply);
@@ -111,7 +112,7 @@ impl Pop {
             keys => cx.db.remove_ranks_of_first(keys, pop_event(self.from_end), from_set)?,
         };
         if is_long {
-            return self.many(cx);
+            return self.pop_many(cx);
         }
         if !is_found {
             self.nothing(&mut cx.reply);
@@ -119,9 +120,9 @@ impl Pop {
         Ok(())
     }
 
-    /// Pops from the first of the claimed keys that has anything, if any has; what stood there,
-    /// and what of it is left to be popped.
-    fn begin_many(&self, cx: &mut Context<'_>) -> Result<Option<Popping>, Error> {
+    /// Begins to pop from the first of the claimed keys that has a sorted set; `None` if none of
+    /// them has.
+    fn begin_pop_many(&self, cx: &mut Context<'_>) -> Result<Option<Popping>, Error> {
         for position in self.keys.positions(cx.args) {
             let key = cx.args.at(position);
             let Some(value) = cx.db.share_as(cx.key(key), &[Kind::SortedSet])? else { continue };
@@ -133,13 +134,13 @@ impl Pop {
         Ok(None)
     }
 
-    /// Pops more than is popped under one hold.
-    fn many(self, cx: &mut Context<'_>) -> Result<(), Error> {
+    /// Pops more members than are popped per hold.
+    fn pop_many(self, cx: &mut Context<'_>) -> Result<(), Error> {
         let mut popping: Option<Popping> = None;
         multi_key::claimed(cx, Claimed::all(self.keys), move |cx, slice| {
             let popping = match &mut popping {
                 Some(popping) => popping,
-                None => match self.begin_many(cx)? {
+                None => match self.begin_pop_many(cx)? {
                     Some(begun) => popping.insert(begun),
                     None => {
                         self.nothing(&mut cx.reply);
@@ -159,17 +160,17 @@ impl Pop {
 
     fn nothing(&self, reply: &mut Writer<'_>) {
         match self.shape {
-            Shape::BehindKey => reply.null_array(),
+            Shape::AfterKey => reply.null_array(),
             Shape::Flat | Shape::Pairs => reply.array(0),
         }
     }
 }
 
-/// Members on their way out of a sorted set.
+/// Members that are being popped from a sorted set.
 struct Popping {
-    /// Of the key, among the arguments.
+    /// Position of the key among the arguments.
     position: usize,
-    /// What stood there.
+    /// The value before the first member was removed.
     value: SharedValue,
     left: Part,
     is_begun: bool,
@@ -259,7 +260,7 @@ pub(super) fn is_end(argument: &[u8]) -> Result<bool, Error> {
 
 fn zmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let PopOptions { side: from_end, count, .. } = PopOptions::parse(args, 1, is_end)?;
-    Pop { keys: &ZMPOP.keys, from_end, count, shape: Shape::BehindKey }.run(cx)
+    Pop { keys: &ZMPOP.keys, from_end, count, shape: Shape::AfterKey }.run(cx)
 }
 
 pub(crate) static ZMPOP: Command = Command {
@@ -279,7 +280,7 @@ pub(crate) static ZMPOP: Command = Command {
     run: zmpop,
 };
 
-/// Removes the span of a request, told as `event`, and replies how many members it had.
+/// Removes the span of a request, publishes `event`, and replies with the number of members.
 fn remove<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -291,7 +292,7 @@ fn remove<'a>(
     let removed = cx.db.remove_ranks(cx.key(args.at(1)), Some(event), |set| {
         let Some(set) = set else { return 0..0 };
         let found = span.ranks(set, false);
-        // All of them go at once.
+        // All of them are removed at once.
         let is_quick = found == (0..set.len()) || found.end - found.start <= ELEMENTS_PER_HOLD;
         if is_quick {
             return found;
@@ -306,7 +307,7 @@ fn remove<'a>(
     Ok(())
 }
 
-/// The same for more members than are removed under one hold.
+/// Removes a span of more members than are removed per hold.
 fn remove_many(
     cx: &mut Context<'_>,
     (keys, by): (&'static Keys, By),
@@ -321,7 +322,7 @@ fn remove_many(
                 let span = Span::parse(by, args.at(2), args.at(3))?;
                 let find = |set: SortedSetRef<'_>| span.ranks(set, false);
                 let ranks = cx.db.read_sorted_set(key, |set| set.map_or(0..0, find))?;
-                // From the end, so that the ranks of what is left stay as they are.
+                // From the end, so that the ranks of the remaining members stay the same.
                 left.insert(Part::all(ranks, true))
             }
         };

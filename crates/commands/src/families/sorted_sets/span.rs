@@ -1,4 +1,4 @@
-//! Spans of sorted sets as requests say them: from one rank, score or member to another.
+//! Spans of sorted sets in requests: from one rank, score or member to another.
 
 use crate::Error;
 use crate::families::elements::write_member;
@@ -8,7 +8,7 @@ use nagi_proto::resp::Writer;
 use nagi_store::{Member, MemberBound, ScoreBound, SortedSetRef, Text};
 use std::ops::{ControlFlow, Range};
 
-/// By what a span is told.
+/// The unit in which a span is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Rank,
@@ -16,21 +16,21 @@ pub(super) enum By {
     Member,
 }
 
-/// From where to where.
+/// The bounds of a span.
 #[derive(Clone, Debug)]
 pub(super) enum Span<'a> {
-    /// Ranks, both included; below zero they are counted from the end.
+    /// Ranks, both included; negative ones count from the end.
     Ranks(i64, i64),
     Scores(ScoreBound, ScoreBound),
     Members(MemberLimit<'a>, MemberLimit<'a>),
 }
 
-/// Where a span of members begins or ends.
+/// A bound of a span of members.
 #[derive(Clone, Debug)]
 pub(super) enum MemberLimit<'a> {
     Least,
     Greatest,
-    /// At this member, which lies outside if the second says so.
+    /// This member, which is excluded if the second is set.
     At(Text<'a>, bool),
 }
 
@@ -63,7 +63,7 @@ fn score_bound(argument: &[u8]) -> Option<ScoreBound> {
 }
 
 impl<'a> Span<'a> {
-    /// Reads where a span begins and ends.
+    /// Reads the bounds of a span.
     pub(super) fn parse(by: By, min: &'a [u8], max: &'a [u8]) -> Result<Self, Error> {
         match by {
             By::Rank => Ok(Span::Ranks(integer(min)?, integer(max)?)),
@@ -81,7 +81,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// The ranks of a sorted set that it means; if it is reversed, ranks are counted from the end.
+    /// The ranks of a sorted set in the span; if it is reversed, ranks are counted from the end.
     pub(super) fn ranks(&self, set: SortedSetRef<'_>, is_reversed: bool) -> Range<u64> {
         match self {
             Span::Ranks(start, stop) => {
@@ -94,7 +94,7 @@ impl<'a> Span<'a> {
     }
 }
 
-/// The ranks from one to another, both included, that a sorted set of so many members has.
+/// The ranks from one to another, both included, in a sorted set of this length.
 fn ranks(start: i64, stop: i64, len: u64) -> Range<u64> {
     let place = |rank: i64| if rank < 0 { rank.saturating_add_unsigned(len) } else { rank };
     let start = u64::try_from(place(start)).unwrap_or(0).min(len);
@@ -102,28 +102,28 @@ fn ranks(start: i64, stop: i64, len: u64) -> Range<u64> {
     start..end.min(len).max(start)
 }
 
-/// A part of a sorted set, in the order in which it is shown.
+/// A part of a sorted set, in the order in which it is returned.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
-    /// What is left to show, in the order of scores.
+    /// The ranks that are left, in the order of scores.
     ranks: Range<u64>,
     is_reversed: bool,
 }
 
 impl Part {
-    /// What a span means: all of it.
+    /// All of a span.
     pub(super) fn all(ranks: Range<u64>, is_reversed: bool) -> Self {
         Part { ranks, is_reversed }
     }
 
-    /// The same without the first `offset` members, which are counted from the end if that is
-    /// below zero, and no more than `count` of them if that is not.
+    /// The same without the first `offset` members, counted from the end if negative, and at most
+    /// `count` of them, unless that is negative.
     pub(super) fn limited(self, (offset, count): (i64, i64)) -> Self {
         let Part { ranks, is_reversed } = self;
         let len = ranks.end - ranks.start;
         let offset = match u64::try_from(offset) {
             Ok(offset) => offset.min(len),
-            // There is nothing so far from the end.
+            // An offset before the start leaves nothing.
             Err(_) => len.checked_sub(offset.unsigned_abs()).unwrap_or(len),
         };
         let count = u64::try_from(count).unwrap_or(len).min(len - offset);
@@ -136,12 +136,12 @@ impl Part {
         self.ranks.end - self.ranks.start
     }
 
-    /// Where it lies.
+    /// Its ranks.
     pub(super) fn ranks(&self) -> Range<u64> {
         self.ranks.clone()
     }
 
-    /// Takes at most `most` members from where it begins.
+    /// Takes at most `most` members from its beginning.
     pub(super) fn take(&mut self, most: u64) -> Part {
         let count = most.min(self.len());
         let Part { ranks, is_reversed } = self.clone();
@@ -154,7 +154,7 @@ impl Part {
         Part { ranks: taken, is_reversed }
     }
 
-    /// Shows `show` its members.
+    /// Passes its members to `show`.
     pub(super) fn visit(&self, set: SortedSetRef<'_>, mut show: impl FnMut(&Member<'_>)) {
         let mut left = self.len();
         let mut visit = |member: Member<'_>| {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_taken_from_where_it_begins() {
+    fn members_are_taken_from_the_beginning_of_a_part() {
         let mut forwards = Part::all(2..10, false).limited((1, 5));
         assert_eq!(forwards.ranks(), 3..8);
         assert_eq!(forwards.take(2).ranks(), 3..5);

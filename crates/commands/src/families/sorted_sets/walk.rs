@@ -1,4 +1,4 @@
-//! Sorted sets as a whole: members at random, and walks by cursor.
+//! Sorted sets as a whole: random members, and scans by cursor.
 
 use crate::families::elements::{
     Drawn, ELEMENTS_PER_HOLD, ScanOptions, Scanned, begin_members, drawn_count, end_of_scan,
@@ -15,8 +15,8 @@ pub(crate) static ALL: &[&Command] = &[&ZRANDMEMBER, &ZSCAN];
 
 const SORTED_SET: &[Kind] = &[Kind::SortedSet];
 
-/// Most members that are looked at between two looks at the clock.
-const LOOKED_AT: u64 = 1024;
+/// Most members that are read between two readings of the clock.
+const READ_PER_STEP: u64 = 1024;
 
 fn zrandmember<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let key = cx.key(args.at(1));
@@ -72,7 +72,7 @@ pub(crate) static ZRANDMEMBER: Command = Command {
     run: zrandmember,
 };
 
-/// A walk by cursor over a sorted set, each step of which may be done in several pieces.
+/// A scan by cursor over a sorted set, each step of which may take several slices.
 struct SortedSetWalk {
     shared: SharedValue,
     /// The step that has begun.
@@ -89,9 +89,9 @@ impl SortedSetWalk {
         let Ok(set) = self.shared.read().sorted_set() else { return Some(0) };
         let step = self.step.get_or_insert_with(|| set.scan(cursor, count));
         let next = step.next;
-        // Redis writes scores otherwise where they are not kept as they are written.
+        // A listpack keeps scores as text; Redis formats those of a skiplist with 17 digits.
         let digits = if set.is_listpack() { score } else { seventeen_digits };
-        let is_done = step.show(set, LOOKED_AT, |member| {
+        let is_done = step.show(set, READ_PER_STEP, |member| {
             show(Scanned::Scored(member.name, &digits(member.score)));
         });
         if is_done {

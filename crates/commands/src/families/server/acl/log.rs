@@ -1,4 +1,4 @@
-//! ACL LOG: what was refused.
+//! ACL LOG: logins and requests that were refused.
 
 use super::common::{ADMIN, wrong_use};
 use crate::runtime::arguments::{integer, is};

@@ -1,4 +1,4 @@
-//! ACL: which users there are, and what each of them may do.
+//! ACL: which users exist, and what each of them may do.
 
 mod common;
 mod file;
@@ -62,7 +62,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn there_is_one_user_at_first() {
+    fn a_new_server_has_only_the_default_user() {
         converse(
             "ACL WHOAMI => $7|default|
              ACL USERS => *1|$7|default|
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_required_password_is_the_only_one_of_the_default_user() {
+    fn requirepass_replaces_the_passwords_of_the_default_user() {
         let mut bench = Bench::new();
         let login = "ACL GETUSER default";
         let described = |passwords: &str, flags: &str| {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_is_wrong_changes_nothing() {
+    fn a_wrong_rule_changes_nothing() {
         for rules in ["-get +nope", "~a*", "#0", "!0", "<other", "foo", "nopass foo", "(on)"] {
             let mut bench = Bench::new();
             bench.expect("CONFIG SET requirepass first", "+OK|");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_logins_are_noted() {
+    fn failed_logins_are_in_the_acl_log() {
         let mut bench = Bench::new();
         bench.expect("CONFIG SET requirepass secret", "+OK|");
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Users: that of the client, which there are, and their rules.
+//! Users: that of the client, all that exist, and their rules.
 
 use super::common::{ADMIN, PLAIN, TIPS};
 use crate::runtime::rights;
@@ -98,7 +98,7 @@ fn getuser<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the three fields that tell what a selector permits.
+/// Writes the three fields that say what a selector permits.
 fn describe(reply: &mut resp::Writer<'_>, selector: &Selector) {
     reply.bulk(b"commands");
     reply.bulk(selector.describe_commands().as_bytes());
@@ -146,9 +146,9 @@ fn setuser<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Has changes of users take effect on clients that are connected: requests are checked from now
-/// on, clients of users that are gone are closed, and so are subscribers of channels that their
-/// user may no longer use.
+/// Applies changes of users to clients that are connected: requests are checked from now on,
+/// clients of removed users are closed, and so are subscribers of channels that their user may no
+/// longer use.
 pub(super) fn take_effect(cx: &mut Context<'_>, before: &UsersByName) {
     rights::note_users(cx.server);
     let users = cx.server.config().users().all();
@@ -163,13 +163,13 @@ pub(super) fn take_effect(cx: &mut Context<'_>, before: &UsersByName) {
     let mut clients = cx.server.clients();
     clients.retain(is_over);
     let own_id = cx.client.info.id;
-    // It is given its reply first.
+    // The client gets its reply first.
     cx.client.closing |= clients.iter().any(|client| client.id == own_id);
     clients.retain(|client| client.id != own_id);
     cx.server.kill(&clients);
 }
 
-/// Whether a user may use all that a client subscribes to.
+/// Whether a user may use all channels that a client subscribes to.
 fn may_listen(cx: &Context<'_>, client: &ClientInfo, user: &User) -> bool {
     client.subscriptions(Kind::Channel)
         + client.subscriptions(Kind::Pattern)
