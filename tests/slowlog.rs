@@ -274,8 +274,7 @@ fn requests_of_the_binary_protocol_are_timed() {
 /// What a client of memcached's text protocol logs in with is the value of a `set`.
 #[test]
 fn a_login_of_the_text_protocol_is_not_logged() {
-    let server =
-        Server::nagi_with(&["--slowlog-log-slower-than", "0", "--requirepass", "sesame"]);
+    let server = Server::nagi_with(&["--slowlog-log-slower-than", "0", "--requirepass", "sesame"]);
     let mut memcached = server.connect_memcached();
     let refused = "CLIENT_ERROR authentication failure\r\n";
     memcached.check_raw("set any 0 0 15\r\ndefault sesame2\r\n", refused);

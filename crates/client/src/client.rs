@@ -28,7 +28,7 @@ impl Client {
     /// Connects to a server.
     ///
     /// # Errors
-    /// Nobody listens there.
+    /// No server listens there.
     pub fn connect(address: &Address) -> Result<Self, Error> {
         Ok(Client {
             socket: address.connect()?,

@@ -33,7 +33,7 @@ impl Connection {
     /// Connects, waiting until the server has accepted.
     ///
     /// # Errors
-    /// Nobody listens there, or the socket cannot be made non-blocking.
+    /// No server listens there, or the socket cannot be made non-blocking.
     pub fn open(address: &Address, protocol: Protocol) -> Result<Self, Error> {
         let socket = address.connect()?;
         rustix::io::ioctl_fionbio(&socket, true).map_err(Error::from)?;
@@ -137,7 +137,8 @@ impl Connection {
             let Some((len, outcome)) = next.map_err(|_| Error::malformed(rest))? else { break };
             at += len;
             if let Some(outcome) = outcome {
-                self.in_flight = self.in_flight.checked_sub(1).ok_or_else(|| unasked(outcome))?;
+                self.in_flight =
+                    self.in_flight.checked_sub(1).ok_or_else(|| unsolicited(outcome))?;
                 on_reply(outcome);
             }
         }
@@ -164,9 +165,9 @@ fn received(result: rustix::io::Result<(usize, usize)>) -> Result<usize, Error> 
     }
 }
 
-fn unasked(outcome: Outcome<'_>) -> Error {
+fn unsolicited(outcome: Outcome<'_>) -> Error {
     Error::Protocol(match outcome {
-        Outcome::Error(text) => format!("unasked: {}", String::from_utf8_lossy(text)),
+        Outcome::Error(text) => format!("unsolicited: {}", String::from_utf8_lossy(text)),
         _ => "a reply that answers no request".to_owned(),
     })
 }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn resp_outcomes() {
+    fn resp_replies_have_their_lengths_and_outcomes() {
         for (reply, expected) in [
             ("+OK\r\n", Some(Outcome::Done)),
             (":1\r\n", Some(Outcome::Done)),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn memcached_outcomes() {
+    fn memcached_replies_have_their_lengths_and_outcomes() {
         for (reply, expected) in [
             ("STORED\r\n", Outcome::Done),
             ("NOT_STORED\r\n", Outcome::Done),

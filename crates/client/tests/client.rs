@@ -61,7 +61,7 @@ fn replies_are_counted_however_they_arrive() {
 }
 
 #[test]
-fn what_the_socket_does_not_take_is_sent_later() {
+fn bytes_that_the_socket_has_no_room_for_are_sent_later() {
     let (mut connection, mut peer) = pair(Protocol::Memcached);
     let request = vec![b'r'; 5_000_000];
     for _ in 0..4 {
@@ -85,7 +85,7 @@ fn what_the_socket_does_not_take_is_sent_later() {
 }
 
 #[test]
-fn what_is_no_reply_ends_the_connection() {
+fn an_unexpected_reply_ends_the_connection() {
     for (bytes, named) in [("HTTP/1.1 400\r\n", "HTTP/1.1 400"), ("-ERR full\r\n", "ERR full")] {
         let (mut connection, mut peer) = pair(Protocol::Resp);
         peer.write_all(bytes.as_bytes()).unwrap();
@@ -97,7 +97,7 @@ fn what_is_no_reply_ends_the_connection() {
 }
 
 #[test]
-fn addresses_that_nobody_listens_on_are_named() {
+fn a_failure_to_connect_names_the_address() {
     let (listener, address) = listen();
     drop(listener);
     let error = Client::connect(&address).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Keys are where the libraries themselves say: libmemcached, twemproxy, dalli, pymemcache.
+//! Keys are where the libraries themselves place them: libmemcached, twemproxy, dalli, pymemcache.
 #![expect(clippy::unwrap_used, reason = "a test stops where it finds something wrong")]
 #![expect(clippy::indexing_slicing, reason = "a test stops where it finds something wrong")]
 
@@ -152,7 +152,7 @@ fn compare(all: &[Calls], keys: &[Vec<u8>], path: &Path) -> usize {
                 input.write_all(b"ask\n").unwrap();
             }
         });
-        // All is read before anything is judged: the program would wait for a reader for ever.
+        // All is read before anything is compared: the program would wait for a reader for ever.
         for Calls { text, ours } in all {
             let (mut names, mut places) = (String::new(), vec![0; keys.len()]);
             output.read_line(&mut names).unwrap();
@@ -265,7 +265,7 @@ fn places(command: &mut Command) -> Vec<u8> {
 }
 
 #[test]
-fn dalli_agrees() {
+fn the_ring_agrees_with_dalli() {
     let (keys, path) = keys(100_000, "keys-of-dalli");
     let debian = setup().join("debian/usr");
     let is_library = |path: &PathBuf| path.is_dir();
@@ -296,7 +296,7 @@ fn dalli_agrees() {
 }
 
 #[test]
-fn pymemcache_agrees() {
+fn the_ring_agrees_with_pymemcache() {
     // Its hash is written in Python: fewer keys with many servers.
     for (count, of_keys) in [(1, 100_000), (2, 100_000), (3, 100_000), (10, 10_000), (50, 2000)] {
         let (keys, path) = keys(of_keys, &format!("keys-of-pymemcache-{count}"));
@@ -313,7 +313,7 @@ fn pymemcache_agrees() {
 }
 
 #[test]
-fn configurations_apply_in_order_and_nonsense_is_refused() {
+fn settings_apply_in_order_and_invalid_ones_are_refused() {
     let servers = servers(10, false);
     let place = |text: &str| {
         let ring = text.parse::<Configuration>().unwrap().ring(servers.clone());

@@ -25,16 +25,16 @@ fn signal(peer: &Peer, name: &str) {
     assert!(kill.args([name, &peer.process_id()]).status().unwrap().success());
 }
 
-/// Stops the server and waits until each of its threads stands: the signal alone is
-/// accepted before they do, and a thread on the other core may still answer.
+/// Stops the server and waits until each of its threads is stopped: the signal alone is
+/// accepted before they are, and a thread on the other core may still answer.
 fn stop(peer: &Peer) {
     signal(peer, "-STOP");
     let tasks = format!("/proc/{}/task", peer.process_id());
-    let stands = |task: std::io::Result<std::fs::DirEntry>| {
+    let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
         let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
         status.contains("State:\tT")
     };
-    while !std::fs::read_dir(&tasks).unwrap().all(stands) {
+    while !std::fs::read_dir(&tasks).unwrap().all(is_stopped) {
         thread::yield_now();
     }
 }
@@ -44,7 +44,7 @@ fn cache(ports: impl IntoIterator<Item = u16>, settings: Settings) -> Cache {
     Cache::new(Configuration::from(Library::PhpKetama).ring(servers), settings)
 }
 
-fn speaking(dialect: Dialect) -> Settings {
+fn settings_for(dialect: Dialect) -> Settings {
     Settings { dialect, timeout: Duration::from_secs(10), ..Settings::default() }
 }
 
@@ -89,10 +89,10 @@ fn common_operations(cache: &mut Cache) {
 }
 
 #[test]
-fn every_protocol_of_memcached() {
+fn every_operation_works_in_each_protocol_of_memcached() {
     let peers = [Peer::fresh("memcached"), Peer::fresh("memcached"), Peer::fresh("memcached")];
     for dialect in MEMCACHED {
-        let mut cache = cache(peers.iter().map(|peer| peer.port), speaking(dialect));
+        let mut cache = cache(peers.iter().map(|peer| peer.port), settings_for(dialect));
         common_operations(&mut cache);
         let item = Item::new(b"flagged").flagged(0xfeed);
         assert_eq!(cache.set(b"f", &item), Ok(Stored::Yes));
@@ -110,9 +110,9 @@ fn every_protocol_of_memcached() {
 }
 
 #[test]
-fn redis() {
+fn every_operation_that_redis_has_works_in_resp() {
     let peers = [Peer::fresh("redis-server"), Peer::fresh("redis-server")];
-    let mut cache = cache(peers.iter().map(|peer| peer.port), speaking(Dialect::Resp));
+    let mut cache = cache(peers.iter().map(|peer| peer.port), settings_for(Dialect::Resp));
     common_operations(&mut cache);
     let flagged = cache.set(b"f", &Item::new(b"x").flagged(1)).unwrap_err();
     assert!(matches!(flagged.reason, Reason::Request(_)));
@@ -121,11 +121,11 @@ fn redis() {
 #[test]
 fn prefixes_keep_applications_apart() {
     let peer = Peer::fresh("memcached");
-    let prefixed = Settings { prefix: b"app:".to_vec(), ..speaking(Dialect::Text) };
+    let prefixed = Settings { prefix: b"app:".to_vec(), ..settings_for(Dialect::Text) };
     let mut app = cache([peer.port], prefixed);
     app.set(b"key", &Item::new(b"1")).unwrap();
     assert_eq!(app.get_many(&[b"key"])[0].clone().unwrap().unwrap().bytes, b"1");
-    let mut plain = cache([peer.port], speaking(Dialect::Text));
+    let mut plain = cache([peer.port], settings_for(Dialect::Text));
     assert_eq!(plain.get(b"key"), Ok(None));
     assert_eq!(plain.get(b"app:key").unwrap().unwrap().bytes, b"1");
 }
@@ -153,9 +153,9 @@ fn a_stopped_server_costs_one_timeout() {
 }
 
 #[test]
-fn a_restarted_server_is_found_again() {
+fn a_restarted_server_is_connected_to_again() {
     let mut peer = Peer::fresh("memcached");
-    let mut cache = cache([peer.port], speaking(Dialect::Text));
+    let mut cache = cache([peer.port], settings_for(Dialect::Text));
     cache.set(b"key", &Item::new(b"1")).unwrap();
     let port = peer.port;
     drop(std::mem::replace(&mut peer, Peer::fresh("memcached")));
@@ -165,7 +165,7 @@ fn a_restarted_server_is_found_again() {
 }
 
 #[test]
-fn reads_are_asked_again_and_lost_writes_are_unknown() {
+fn reads_are_repeated_and_lost_writes_are_reported_as_unknown() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = thread::spawn(move || {
@@ -182,7 +182,7 @@ fn reads_are_asked_again_and_lost_writes_are_unknown() {
         }
         requests
     });
-    let mut cache = cache([port], speaking(Dialect::Text));
+    let mut cache = cache([port], settings_for(Dialect::Text));
     assert_eq!(cache.get(b"a"), Ok(None));
     let lost = cache.delete(b"a").unwrap_err();
     assert!(matches!(lost.reason, Reason::Unknown(_)), "{lost}");
@@ -193,7 +193,7 @@ fn reads_are_asked_again_and_lost_writes_are_unknown() {
 fn one_dead_server_fails_only_its_own_keys() {
     let peer = Peer::fresh("memcached");
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut cache = cache([peer.port, closed], speaking(Dialect::Meta));
+    let mut cache = cache([peer.port, closed], settings_for(Dialect::Meta));
     let keys: Vec<String> = (0..100).map(|number| number.to_string()).collect();
     let names: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
     let values = cache.get_many(&names);
@@ -208,8 +208,8 @@ fn one_dead_server_fails_only_its_own_keys() {
 }
 
 #[test]
-fn the_wrong_protocol_is_named() {
+fn a_reply_of_another_protocol_is_a_protocol_error() {
     let peer = Peer::fresh("redis-server");
-    let failure = cache([peer.port], speaking(Dialect::Text)).get(b"a").unwrap_err();
+    let failure = cache([peer.port], settings_for(Dialect::Text)).get(b"a").unwrap_err();
     assert!(matches!(failure.reason, Reason::Protocol(_)), "{failure}");
 }

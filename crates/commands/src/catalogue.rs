@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_agree_with_themselves() {
+    fn rows_are_consistent() {
         let table = command_table();
         let mut names = BTreeSet::new();
         for entry in table.entries() {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_commands_and_verbs_have_names() {
+    fn each_command_and_verb_has_a_label_by_its_number() {
         let table = command_table();
         assert_eq!(table.label(0), "NULL");
         assert_eq!(table.label(u32::MAX), "NULL");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_can_be_read() {
+    fn the_syntax_of_every_row_is_parsed() {
         for entry in command_table().entries() {
             let syntax = entry.command.syntax;
             let count = |bracket| syntax.matches(bracket).count();

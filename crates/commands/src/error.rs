@@ -37,7 +37,7 @@ impl Error {
     /// A string that is no HyperLogLog.
     pub const NOT_A_SKETCH: Error =
         Error::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
-    /// A HyperLogLog whose inside makes no sense.
+    /// A HyperLogLog with invalid registers.
     pub const CORRUPTED_SKETCH: Error = Error::fixed("INVALIDOBJ Corrupted HLL object detected");
 
     /// Too few or too many arguments for the command or subcommand (`config|get`) of this name.

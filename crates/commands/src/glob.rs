@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn elements() {
+    fn each_element_matches_as_in_redis() {
         for (pattern, fits, does_not) in [
             ("", &[""][..], &["a"][..]),
             ("*", &["", "a", "abc"], &[]),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_take_no_longer_than_the_product_of_the_lengths() {
+    fn matching_many_stars_takes_time_in_proportion_to_both_lengths() {
         let pattern = "a*".repeat(1000) + "b";
         let text = "a".repeat(10_000);
         let started = std::time::Instant::now();
@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_trying_everything(
+        fn matching_agrees_with_an_exhaustive_search(
             pattern in "[ab*?\\[\\]\\\\^-]{0,9}",
             text in "[ab\\[\\]-]{0,9}",
             any_case: bool,

@@ -30,7 +30,7 @@ pub(crate) struct Bench {
     pub(crate) store: Arc<Store>,
     pub(crate) counters: Arc<Counters>,
     tally: Arc<Tally>,
-    /// Is given what changes, and is the same at the end of every test.
+    /// Receives all changes, and has the same data at the end of every test.
     replica: Replica,
 }
 
@@ -109,7 +109,7 @@ impl Server for FakeServer {
         &self.process
     }
 
-    /// Port 7 is somebody else's.
+    /// Port 7 is in use.
     fn listen(&self, wanted: &Addresses) -> Result<(), &'static str> {
         if wanted.port == 7 { Err("port") } else { Ok(()) }
     }

@@ -4,8 +4,8 @@
 //! options -> observe (probes, readers), placement -> observation -> findings -> report
 //! ```
 //!
-//! [`observation`] is plain values, [`findings`] a table and a pure function of them: what the
-//! judgement says can be tested with values that are made up.
+//! [`observation`] is plain values, [`findings`] a table and a pure function of them: the
+//! evaluation can be tested with made-up values.
 
 mod findings;
 mod observation;
@@ -27,29 +27,30 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-pub use options::Options;
+pub use options::DoctorOptions;
 
 /// The exit status if something is wrong.
 const FOUND: u8 = 1;
-/// The exit status if it could not be looked at.
-const COULD_NOT_LOOK: u8 = 2;
+/// The exit status if no server could be observed.
+const COULD_NOT_OBSERVE: u8 = 2;
 
-/// Looks, and writes the report. The exit status is 0 if nothing is wrong, and otherwise 1 or 2.
+/// Observes the servers, and writes the report. The exit status is 0 if nothing is wrong, and
+/// otherwise 1 or 2.
 #[must_use]
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &DoctorOptions) -> ExitCode {
     match try_run(options) {
         Ok(true) => ExitCode::from(FOUND),
         Ok(false) => ExitCode::SUCCESS,
         Err(why) => {
-            // That standard error is closed is no reason for another status.
+            // A closed standard error does not change the status.
             let _ = writeln!(std::io::stderr(), "nagi: {}", plain(&why));
-            ExitCode::from(COULD_NOT_LOOK)
+            ExitCode::from(COULD_NOT_OBSERVE)
         }
     }
 }
 
 /// Whether something is wrong.
-fn try_run(options: &Options) -> Result<bool, String> {
+fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     if options.list {
         return write_out(&report::list()).map(|()| false);
     }
@@ -61,16 +62,16 @@ fn try_run(options: &Options) -> Result<bool, String> {
         _ => None,
     };
     let interrupt = Interrupt::on_signals()?;
-    let look = || {
-        let seen = observe_all(&targets, options, &interrupt)?;
-        Ok(judge(&targets, seen, placement.as_ref()))
+    let examine = || {
+        let observations = observe_all(&targets, options, &interrupt)?;
+        Ok(evaluate(&targets, observations, placement.as_ref()))
     };
     if options.watch {
-        return watch(look, &interrupt);
+        return watch(examine, &interrupt);
     }
-    let report = look()?;
-    if options.json.is_none() && report.has_seen_nothing() {
-        return report.is_anything_wrong();
+    let report = examine()?;
+    if options.json.is_none() && report.has_no_observation() {
+        return report.has_findings();
     }
     if let Some(path) = &options.html {
         report::write_private(path, &report.to_html())?;
@@ -83,16 +84,19 @@ fn try_run(options: &Options) -> Result<bool, String> {
         }
         None => write_out(&report.to_string())?,
     }
-    report.is_anything_wrong()
+    report.has_findings()
 }
 
-/// Looks again and again, and reports in full what differs from before.
-fn watch(look: impl Fn() -> Result<Report, String>, interrupt: &Interrupt) -> Result<bool, String> {
+/// Examines again and again, and reports in full what differs from before.
+fn watch(
+    examine: impl Fn() -> Result<Report, String>,
+    interrupt: &Interrupt,
+) -> Result<bool, String> {
     let mut before = None;
     let mut is_wrong = false;
     while !interrupt.is_set() {
-        let report = look()?;
-        is_wrong = report.is_anything_wrong()?;
+        let report = examine()?;
+        is_wrong = report.has_findings()?;
         let names = report.names();
         match before.as_ref() == Some(&names) {
             true => write_out(&format!("{} as before: {names}\n", report.time()))?,
@@ -103,36 +107,40 @@ fn watch(look: impl Fn() -> Result<Report, String>, interrupt: &Interrupt) -> Re
     Ok(is_wrong)
 }
 
-/// What was seen of each server, or why nothing could be.
-type Seen = Vec<Result<Observation, String>>;
+/// What was observed of each server, or why nothing could be.
+type Observations = Vec<Result<Observation, String>>;
 
-/// Looks at all servers at the same time.
+/// Observes all servers at the same time.
 fn observe_all(
     targets: &[Target],
-    options: &Options,
+    options: &DoctorOptions,
     interrupt: &Interrupt,
-) -> Result<Seen, String> {
+) -> Result<Observations, String> {
     let progress = Progress::start(options);
-    let seen = std::thread::scope(|scope| {
-        let looks: Vec<_> = targets
+    let observations = std::thread::scope(|scope| {
+        let threads: Vec<_> = targets
             .iter()
             .map(|target| scope.spawn(move || observe::observe(target, options, interrupt)))
             .collect();
-        let joined = looks.into_iter().map(std::thread::ScopedJoinHandle::join);
+        let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
         joined.collect::<Result<_, _>>()
     });
     progress.stop();
-    seen.map_err(|_| "a thread of the doctor's own broke".to_owned())
+    observations.map_err(|_| "a thread of the doctor's own broke".to_owned())
 }
 
-fn judge(targets: &[Target], seen: Seen, placement: Option<&Placement>) -> Report {
-    let servers = targets.iter().zip(seen).map(|(target, seen)| {
-        let seen = seen.map(|mut observation| {
+fn evaluate(
+    targets: &[Target],
+    observations: Observations,
+    placement: Option<&Placement>,
+) -> Report {
+    let servers = targets.iter().zip(observations).map(|(target, observed)| {
+        let examined = observed.map(|mut observation| {
             observation.placement = placement.cloned();
             let diagnosis = diagnose(&observation);
             (observation, diagnosis)
         });
-        (target.name.clone(), seen)
+        (target.name.clone(), examined)
     });
     Report::new(servers.collect())
 }
@@ -151,7 +159,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn start(options: &Options) -> Self {
+    fn start(options: &DoctorOptions) -> Self {
         let end = Interrupt::default();
         let (until, seconds) = (end.clone(), options.seconds);
         let is_shown = !options.quiet && std::io::stderr().is_terminal();
@@ -162,7 +170,7 @@ impl Progress {
     fn stop(self) {
         self.end.set();
         if let Some(thread) = self.thread {
-            // A line that could not be shown is no fault of the run's.
+            // A failure to show progress does not affect the run.
             let _ = thread.join();
         }
     }

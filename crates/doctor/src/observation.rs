@@ -1,7 +1,7 @@
 //! What has been observed: plain values, which readers and probes fill in and tests make up.
 //!
-//! Nothing here reads anything. `None` stands for what could not be seen; a judgement says so then,
-//! and does not guess.
+//! Nothing here reads anything. `None` stands for what could not be seen; an evaluation says so
+//! then, and does not guess.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) struct Placement {
     pub(crate) different: u64,
 }
 
-/// What the server says of itself.
+/// What the server reports of itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Server {
     /// Such as `Redis 7.0.15`.
@@ -107,7 +107,7 @@ pub(crate) struct Sample {
     pub(crate) keys: Vec<(String, u64)>,
 }
 
-/// What the doctor's own requests met.
+/// The results of the doctor's own requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Probes {
     pub(crate) pings: Times,
@@ -133,7 +133,7 @@ pub(crate) enum Failure {
     Refused,
     TimedOut,
     /// The server closed it, or said that it takes no more clients.
-    Turned,
+    TurnedAway,
     Other,
 }
 
@@ -144,7 +144,7 @@ impl Failure {
             Failure::NoDescriptor => "too many open files here",
             Failure::Refused => "connection refused",
             Failure::TimedOut => "timed out",
-            Failure::Turned => "turned away by the server",
+            Failure::TurnedAway => "turned away by the server",
             Failure::Other => "other errors",
         }
     }

@@ -1,9 +1,9 @@
-//! One run: probes and looks for some seconds, the server's own figures before and after.
+//! One run: probes and samples for some seconds, the server's own figures before and after.
 //!
 //! Whatever cannot be seen becomes a line of [`Observation::unseen`], and the run goes on.
 
 use crate::observation::{Counters, Failure, Observation, Server};
-use crate::options::Options;
+use crate::options::DoctorOptions;
 use crate::probes::{self, Sampler, Sent, failure_of, is_turned_away};
 use crate::readers::{self, MOST_CLIENTS, ProcessReader, SocketReader, System, process_of};
 use nagi_client::{Address, Protocol};
@@ -17,10 +17,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// How long the server may take to answer what is asked of it beside the probes.
-const PATIENCE_NS: u64 = 2 * SECOND;
+/// How long the server may take to answer requests beside the probes.
+const ANSWER_TIMEOUT_NS: u64 = 2 * SECOND;
 
-/// Errors of a server that speaks RESP and has something else to do.
+/// Errors of a server that speaks RESP and is busy.
 const BUSY: [&str; 4] = ["LOADING", "BUSY", "MASTERDOWN", "NOPERM"];
 
 /// Observes a server.
@@ -29,48 +29,49 @@ const BUSY: [&str; 4] = ["LOADING", "BUSY", "MASTERDOWN", "NOPERM"];
 /// There is nothing to be seen: no server takes connections there. One line.
 pub(crate) fn observe(
     target: &Target,
-    options: &Options,
+    options: &DoctorOptions,
     interrupt: &Interrupt,
 ) -> Result<Observation, String> {
-    let mut asker = Asker { target, interrupt, wire: None, is_silent: false, unseen: Vec::new() };
-    let place = first_contact(target, &mut asker)?;
+    let mut querier =
+        Querier { target, interrupt, wire: None, is_silent: false, unseen: Vec::new() };
+    let place = first_contact(target, &mut querier)?;
     let running = probes::start(target);
     let start_ns = now_ns();
     let mut server = Server { is_memcached: target.protocol != Protocol::Resp, ..<_>::default() };
-    server.counters.before = asker.figures();
+    server.counters.before = querier.figures();
     let sampling = probes::start_sampler(sampler(&place, &server.counters.before));
-    let newest = asker.ask("SLOWLOG", Protocol::Resp, readers::slow_log_newest);
+    let newest = querier.query("SLOWLOG", Protocol::Resp, readers::slow_log_newest);
     server.settings =
-        asker.ask("CONFIG GET", Protocol::Resp, readers::settings).unwrap_or_default();
-    asker.list_clients(&mut server);
-    let sent = asker.transfer(options);
+        querier.query("CONFIG GET", Protocol::Resp, readers::settings).unwrap_or_default();
+    querier.list_clients(&mut server);
+    let sent = querier.transfer(options);
     let length_ns = (options.seconds * SECOND as f64) as u64;
     let _ = interrupt.sleep_until(start_ns + length_ns / 2);
     if options.sample_commands && !interrupt.is_set() {
-        server.sample = asker.sample(options.show_keys);
+        server.sample = querier.sample(options.show_keys);
     }
     let _ = interrupt.sleep_until(start_ns + length_ns);
-    // What is known by now is told also after Ctrl-C: only a second one ends it at once.
-    asker.begin_anew();
+    // What is known by now is reported also after Ctrl-C: only a second one ends it at once.
+    querier.reset();
     let not_interrupted = Interrupt::default();
-    asker.interrupt = &not_interrupted;
-    server.counters.after = asker.figures();
+    querier.interrupt = &not_interrupted;
+    server.counters.after = querier.figures();
     let seconds = (now_ns() - start_ns) as f64 / 1e9;
     if let Some(newest) = newest {
         let read = |wire: &mut Wire| readers::slow_log(wire, newest);
-        server.slow = asker.ask("SLOWLOG", Protocol::Resp, read);
+        server.slow = querier.query("SLOWLOG", Protocol::Resp, read);
     }
-    asker.list_clients(&mut server);
+    querier.list_clients(&mut server);
     let host = sampling.stop()?;
     let mut probes = running.stop()?;
     (probes.sent_bytes, probes.sent_requests) = (sent.bytes, sent.requests);
     probes.transfers = sent.transfers;
     server.name = name(&server);
     if server.counters.after.is_empty() {
-        // What was true at the beginning is better than nothing, and nothing has grown.
+        // The figures of the beginning are better than none: no counter has grown.
         server.counters = Counters { before: server.counters.before.clone(), ..<_>::default() };
     }
-    Ok(Observation { seconds, server, probes, host, placement: None, unseen: asker.unseen })
+    Ok(Observation { seconds, server, probes, host, placement: None, unseen: querier.unseen })
 }
 
 /// Where the server is, as seen from here.
@@ -84,7 +85,7 @@ struct Place {
 }
 
 /// Connects once, and says where to.
-fn first_contact(target: &Target, asker: &mut Asker<'_>) -> Result<Place, String> {
+fn first_contact(target: &Target, querier: &mut Querier<'_>) -> Result<Place, String> {
     let mut place = Place::default();
     match &target.address {
         Address::Unix(_) => place.is_unix = true,
@@ -94,9 +95,9 @@ fn first_contact(target: &Target, asker: &mut Asker<'_>) -> Result<Place, String
         Ok(socket) => socket,
         Err(error) => {
             let failure = failure_of(&error);
-            // The probes will meet the same, and count it.
-            if matches!(failure, Failure::NoPort | Failure::TimedOut | Failure::Turned) {
-                asker.unseen.push(error.to_string());
+            // The probes will fail likewise, and count it.
+            if matches!(failure, Failure::NoPort | Failure::TimedOut | Failure::TurnedAway) {
+                querier.unseen.push(error.to_string());
                 return Ok(place);
             }
             return Err(error.to_string());
@@ -110,9 +111,9 @@ fn first_contact(target: &Target, asker: &mut Asker<'_>) -> Result<Place, String
         let peer = getpeername(&socket).ok().flatten().and_then(|it| it.try_into().ok());
         place.remote = peer.or(place.remote);
     }
-    match Wire::over(socket, target, asker.interrupt) {
-        Ok(wire) => asker.greet(wire)?,
-        Err(why) if is_turned_away(&why) => asker.unseen.push(why),
+    match Wire::over(socket, target, querier.interrupt) {
+        Ok(wire) => querier.handshake(wire)?,
+        Err(why) if is_turned_away(&why) => querier.unseen.push(why),
         Err(why) => return Err(why),
     }
     Ok(place)
@@ -123,11 +124,11 @@ fn sampler(place: &Place, figures: &BTreeMap<String, String>) -> Sampler {
     let canonical = |address: Option<SocketAddr>| address.map(|it| it.ip().to_canonical());
     let local = canonical(place.local);
     let is_here = place.is_unix || local.is_some() && local == canonical(place.remote);
-    let told = ["process_id", "pid"].iter().find_map(|name| figures.get(*name)?.parse().ok());
+    let reported = ["process_id", "pid"].iter().find_map(|name| figures.get(*name)?.parse().ok());
     let remote = place.remote.map(|it| SocketAddr::new(it.ip().to_canonical(), it.port()));
     let sockets = remote.map(|remote| SocketReader::new(proc.to_path_buf(), remote));
-    // One that does not answer does not tell its number.
-    let id = place.process.or(told).filter(|_| is_here);
+    // A server that does not answer does not report its process.
+    let id = place.process.or(reported).filter(|_| is_here);
     let id = id.or_else(|| sockets.as_ref().filter(|_| is_here)?.listener());
     let process = id.and_then(|id: u32| Some(ProcessReader::new(id, process_of(proc, id)?)));
     Sampler {
@@ -148,23 +149,23 @@ fn name(server: &Server) -> String {
     })
 }
 
-/// Asks the server, one thing after the other.
-struct Asker<'a> {
+/// Queries the server, one request after the other.
+struct Querier<'a> {
     target: &'a Target,
     interrupt: &'a Interrupt,
     wire: Option<Wire>,
-    /// Whether it has let a question wait too long: no other is asked then.
+    /// Whether an answer took too long: no other request is sent then.
     is_silent: bool,
     unseen: Vec<String>,
 }
 
-impl Asker<'_> {
-    /// Keeps the connection if the server answers on it in its protocol. That it is silent, busy or
-    /// full is something to be looked at.
-    fn greet(&mut self, mut wire: Wire) -> Result<(), String> {
-        wire.be_patient_for(PATIENCE_NS);
+impl Querier<'_> {
+    /// Keeps the connection if the server answers on it in its protocol. A silent, busy or full
+    /// server is observed all the same.
+    fn handshake(&mut self, mut wire: Wire) -> Result<(), String> {
+        wire.set_answer_timeout(ANSWER_TIMEOUT_NS);
         let start_ns = now_ns();
-        let told = match wire.protocol {
+        let refusal = match wire.protocol {
             Protocol::Resp => wire.command(&[b"PING"]).map(|answer| match answer {
                 Answer::Error(text) => text,
                 _ => String::new(),
@@ -174,7 +175,7 @@ impl Asker<'_> {
                 if line.starts_with("VERSION ") { String::new() } else { line }
             }),
         };
-        match told {
+        match refusal {
             Ok(text) if text.is_empty() => self.wire = Some(wire),
             Ok(text) | Err(text) if is_turned_away(&text) => self.unseen.push(text),
             Ok(text) if BUSY.iter().any(|it| text.starts_with(it)) => {
@@ -182,7 +183,7 @@ impl Asker<'_> {
                 self.wire = Some(wire);
             }
             Ok(text) => return Err(format!("{}: {text}", self.target.name)),
-            Err(why) if now_ns() - start_ns < PATIENCE_NS => return Err(why),
+            Err(why) if now_ns() - start_ns < ANSWER_TIMEOUT_NS => return Err(why),
             Err(why) => {
                 self.is_silent = true;
                 self.unseen.push(why);
@@ -191,27 +192,27 @@ impl Asker<'_> {
         Ok(())
     }
 
-    fn begin_anew(&mut self) {
+    fn reset(&mut self) {
         self.is_silent = false;
         self.wire = None;
     }
 
-    /// Asks a server that speaks `protocol`; what goes wrong is written down.
-    fn ask<T>(
+    /// Queries a server that speaks `protocol`; an error is noted in `unseen`.
+    fn query<T>(
         &mut self,
         what: &str,
         protocol: Protocol,
-        question: impl FnOnce(&mut Wire) -> Result<T, String>,
+        request: impl FnOnce(&mut Wire) -> Result<T, String>,
     ) -> Option<T> {
         if self.is_silent || self.interrupt.is_set() || protocol != self.target.protocol {
             return None;
         }
         let start_ns = now_ns();
-        match self.answer(question) {
+        match self.answer(request) {
             Ok(answer) => Some(answer),
             Err(why) => {
                 self.wire = None;
-                self.is_silent = now_ns() - start_ns >= PATIENCE_NS;
+                self.is_silent = now_ns() - start_ns >= ANSWER_TIMEOUT_NS;
                 let why = why.strip_prefix(&format!("{what}: ")).unwrap_or(&why).to_owned();
                 let line = format!("{what}: {why}");
                 if !self.unseen.contains(&line) && !self.interrupt.is_set() {
@@ -224,22 +225,22 @@ impl Asker<'_> {
 
     fn answer<T>(
         &mut self,
-        question: impl FnOnce(&mut Wire) -> Result<T, String>,
+        request: impl FnOnce(&mut Wire) -> Result<T, String>,
     ) -> Result<T, String> {
         let mut wire = match self.wire.take() {
             Some(wire) => wire,
             None => Wire::open(self.target, self.interrupt)?,
         };
-        wire.be_patient_for(PATIENCE_NS);
-        let answer = question(&mut wire)?;
+        wire.set_answer_timeout(ANSWER_TIMEOUT_NS);
+        let answer = request(&mut wire)?;
         self.wire = Some(wire);
         Ok(answer)
     }
 
     fn figures(&mut self) -> BTreeMap<String, String> {
-        let info = self.ask("INFO", Protocol::Resp, figures::info);
+        let info = self.query("INFO", Protocol::Resp, figures::info);
         let figures = info.or_else(|| {
-            self.ask("stats", Protocol::Memcached, |wire| figures::stats(wire, "stats"))
+            self.query("stats", Protocol::Memcached, |wire| figures::stats(wire, "stats"))
         });
         figures.unwrap_or_default()
     }
@@ -252,13 +253,13 @@ impl Asker<'_> {
         if count.is_none_or(|count| count > MOST_CLIENTS) {
             return;
         }
-        let list = self.ask("CLIENT LIST", Protocol::Resp, readers::clients);
+        let list = self.query("CLIENT LIST", Protocol::Resp, readers::clients);
         server.clients.extend(list);
     }
 
-    fn transfer(&mut self, options: &Options) -> Sent {
+    fn transfer(&mut self, options: &DoctorOptions) -> Sent {
         let may = self.target.protocol == Protocol::Resp || options.probe_writes;
-        let sent = may.then(|| self.ask("values", self.target.protocol, probes::transfers));
+        let sent = may.then(|| self.query("values", self.target.protocol, probes::transfers));
         sent.flatten().unwrap_or_default()
     }
 
@@ -266,7 +267,7 @@ impl Asker<'_> {
     fn sample(&mut self, show_keys: bool) -> Option<crate::observation::Sample> {
         self.wire = None;
         let watch = |wire: &mut Wire| readers::sample(wire, show_keys);
-        let sample = self.ask("the sample", self.target.protocol, watch);
+        let sample = self.query("the sample", self.target.protocol, watch);
         self.wire = None;
         sample
     }

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 /// Measures from where it runs, which is best the application's host: round trips, values of
 /// growing size, new connections, the server's own figures and, on the same host, the kernel's.
 /// It reads only, unless --probe-writes is given. Ends with 0 if nothing is wrong, 1 if something
-/// is, and 2 if it could not look.
+/// is, and 2 if it could not observe a server.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub struct DoctorOptions {
     /// Servers: redis://[[user]:password@]host[:port], memcached://host[:port] or unix:PATH.
     #[arg(value_name = "URL", default_value = "redis://127.0.0.1:6379")]
     pub urls: Vec<String>,
@@ -18,10 +18,10 @@ pub struct Options {
     /// environment's REDISCLI_AUTH is.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// How long to look.
+    /// How long to observe.
     #[arg(long, default_value_t = 20.0, value_name = "S", value_parser = seconds)]
     pub seconds: f64,
-    /// Look again and again, until Ctrl-C.
+    /// Observe again and again, until Ctrl-C.
     #[arg(long, conflicts_with_all = ["json", "html"])]
     pub watch: bool,
     /// Send values to memcached as well, under random names of its own that expire in a minute.

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_configurations_are_compared() {
+    fn keys_that_two_configurations_place_differently_are_counted() {
         let targets = ["memcached://127.0.0.1:1", "memcached://127.0.0.1:2"];
         let targets = targets.map(|url| Target::parse(url, None).unwrap());
         let different = |one: &str, other: &str| {

@@ -12,7 +12,7 @@ use fastrand::Rng;
 use nagi_client::Address;
 
 pub use crate::keys::Distribution;
-pub use crate::options::{Options, Protocol, Ratio};
+pub use crate::options::{BenchOptions, Protocol, Ratio};
 
 use crate::clock::{SECOND, now_ns};
 use crate::keys::Keys;
@@ -37,7 +37,7 @@ const FILL_DEPTH: usize = 64;
 /// Time for the threads to start before the first paced request is due.
 const HEAD_START_NS: u64 = 2_000_000;
 
-/// Why there is no report, or why it is not to be trusted.
+/// Why there is no report, or why it is not reliable.
 #[derive(Debug)]
 pub enum Error {
     /// Options that contradict each other.
@@ -74,7 +74,7 @@ impl From<io::Error> for Error {
 /// # Errors
 /// The server cannot be reached, or requests failed and `ignore_errors` is not set; in the latter
 /// case the report has been written.
-pub fn run(options: &Options) -> Result<(), Error> {
+pub fn run(options: &BenchOptions) -> Result<(), Error> {
     let report = measure(options)?;
     write_report(options, &report)?;
     match report.errors {
@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
 /// # Errors
 /// The server cannot be reached or the options contradict each other; failed requests are part of
 /// the report.
-pub fn measure(options: &Options) -> Result<Report, Error> {
+pub fn measure(options: &BenchOptions) -> Result<Report, Error> {
     let options = resolve(options.clone())?;
     let seed = options.seed.unwrap_or_default();
     let requests = Requests::new(&Shape {
@@ -114,15 +114,15 @@ pub fn measure(options: &Options) -> Result<Report, Error> {
     }
     let plan = measure_plan(&options);
     timeline.begin(Phase::Measure, plan.measure_ns, plan.end_ns);
-    let save = carry_out_beside_save(&options, &address, &plan, &mut workers, &mut timeline)?;
+    let save = carry_out_during_save(&options, &address, &plan, &mut workers, &mut timeline)?;
     errors.add(timeline.errors());
     let save = save.map_err(|error| errors.count(&error, 1)).unwrap_or_default();
     Ok(Report::new(&options, &address, &plan, &timeline, &errors, save))
 }
 
 /// Carries out `plan` while the server saves, if it is to: what became of that, or why it failed.
-fn carry_out_beside_save(
-    options: &Options,
+fn carry_out_during_save(
+    options: &BenchOptions,
     address: &Address,
     plan: &Plan,
     workers: &mut [Worker],
@@ -148,8 +148,8 @@ fn carry_out_beside_save(
     })
 }
 
-/// Puts what the options leave open.
-pub(crate) fn resolve(mut options: Options) -> Result<Options, Error> {
+/// Sets what the options leave open.
+pub(crate) fn resolve(mut options: BenchOptions) -> Result<BenchOptions, Error> {
     options.threads = options.threads.min(options.connections);
     options.seed.get_or_insert_with(|| Rng::with_seed(now_ns()).u64(..1 << 32));
     if options.unix.is_none() {
@@ -167,7 +167,7 @@ pub(crate) fn resolve(mut options: Options) -> Result<Options, Error> {
     Ok(options)
 }
 
-fn address(options: &Options) -> Result<Address, Error> {
+fn address(options: &BenchOptions) -> Result<Address, Error> {
     match &options.unix {
         Some(path) => Ok(Address::Unix(path.clone())),
         None => Address::tcp(&options.host, options.port.unwrap_or_default())
@@ -177,7 +177,7 @@ fn address(options: &Options) -> Result<Address, Error> {
 
 /// Opens all connections, every thread its own.
 fn connect(
-    options: &Options,
+    options: &BenchOptions,
     address: &Address,
     requests: &Arc<Requests>,
     seed: u64,
@@ -195,7 +195,7 @@ fn connect(
         let random = seeds.fork();
         workers.push(Worker::new(share, Arc::clone(requests), keys, random)?);
     }
-    on_each(&mut workers, |worker| worker.connect(address, options.protocol.into()))?;
+    on_each_worker(&mut workers, |worker| worker.connect(address, options.protocol.into()))?;
     let mut errors = Errors::default();
     for worker in &workers {
         errors.add(worker.failures());
@@ -208,7 +208,7 @@ fn connect(
 }
 
 /// Runs `work` for each worker on a thread of its own.
-fn on_each(
+fn on_each_worker(
     workers: &mut [Worker],
     work: impl Fn(&mut Worker) -> io::Result<()> + Sync,
 ) -> io::Result<()> {
@@ -227,14 +227,15 @@ fn carry_out(plan: &Plan, workers: &mut [Worker], timeline: &mut Timeline) -> io
     thread::scope(|scope| {
         let threads = workers.len();
         // The sender goes with the load's thread: that is what ends the timeline.
-        let load = scope
-            .spawn(move || on_each(workers, |worker| Run::new(worker, plan, &sender)?.drive()));
+        let load = scope.spawn(move || {
+            on_each_worker(workers, |worker| Run::new(worker, plan, &sender)?.drive())
+        });
         timeline.follow(&receiver, threads);
         load.join().unwrap_or_else(|_| Err(io::Error::other("a load thread panicked")))
     })
 }
 
-fn fill_plan(options: &Options, start_ns: u64, longest: usize) -> Plan {
+fn fill_plan(options: &BenchOptions, start_ns: u64, longest: usize) -> Plan {
     Plan {
         work: Work::Fill { keys: options.keys },
         depth: (FILL_BYTES / longest.max(1)).clamp(1, FILL_DEPTH),
@@ -242,12 +243,12 @@ fn fill_plan(options: &Options, start_ns: u64, longest: usize) -> Plan {
         end_ns: u64::MAX,
         budget: None,
         timetable: None,
-        patience_ns: nanoseconds(options.reply_timeout_seconds),
+        reply_timeout_ns: nanoseconds(options.reply_timeout_seconds),
         marks: None,
     }
 }
 
-pub(crate) fn measure_plan(options: &Options) -> Plan {
+pub(crate) fn measure_plan(options: &BenchOptions) -> Plan {
     let start_ns = now_ns() + if options.rate.is_some() { HEAD_START_NS } else { 0 };
     let measure_ns = start_ns + nanoseconds(options.warmup_seconds);
     let mut end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_ns + nanoseconds(seconds));
@@ -270,7 +271,7 @@ pub(crate) fn measure_plan(options: &Options) -> Plan {
         end_ns,
         budget: options.requests.map(|requests| Arc::new(AtomicU64::new(requests))),
         timetable,
-        patience_ns: nanoseconds(options.reply_timeout_seconds),
+        reply_timeout_ns: nanoseconds(options.reply_timeout_seconds),
         marks: options.bgsave_after_seconds.map(|_| Arc::default()),
     }
 }
@@ -279,7 +280,7 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds * SECOND as f64) as u64
 }
 
-fn write_report(options: &Options, report: &Report) -> io::Result<()> {
+fn write_report(options: &BenchOptions, report: &Report) -> io::Result<()> {
     let json_only = options.json.as_deref() == Some(Path::new("-"));
     if let Some(path) = &options.json {
         let json = report.to_json()?;

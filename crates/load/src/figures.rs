@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_names() {
+    fn figures_are_parsed_by_name() {
         let info =
             parse_info("# Stats\r\nexpired_keys:12\r\nodd\r\ncmdstat_get:calls=1,usec=2\r\n");
         assert_eq!(info["expired_keys"], "12");
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_told_apart() {
+    fn servers_are_named_by_their_figures() {
         let fields = |names: &[&str]| -> Fields {
             names.iter().map(|name| ((*name).to_owned(), "1.2".to_owned())).collect()
         };

@@ -8,13 +8,13 @@ use rustix::process::Signal;
 
 use crate::clock::now_ns;
 
-/// How often a thread that waits looks whether it shall go on.
-pub const LOOK: Duration = Duration::from_millis(50);
+/// How often a waiting thread polls for an interrupt.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What is said where an operation ended early.
+/// The error of an operation that ended early.
 pub const INTERRUPTED: &str = "interrupted";
 
-/// Whether the user has asked for the end.
+/// Whether the user has interrupted the program.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -35,12 +35,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Asks for the end, as the user can.
+    /// Interrupts the program, as a signal does.
     pub fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether the user has.
+    /// Whether there was an interrupt.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
@@ -63,7 +63,7 @@ impl Interrupt {
             if left.is_zero() {
                 return Ok(());
             }
-            std::thread::sleep(left.min(LOOK));
+            std::thread::sleep(left.min(POLL_INTERVAL));
         }
     }
 }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_follows_its_closed_form() {
+    fn zipf_keys_follow_the_closed_form() {
         for exponent in [0.5, 0.99, 1.0, 1.2, 3.0] {
             let keys = if exponent > 2.0 { 20 } else { 1000 };
             let seen = draw(Distribution::Zipf(exponent), keys, 1_000_000);
@@ -188,19 +188,19 @@ mod tests {
     }
 
     #[test]
-    fn uniform_is_flat() {
+    fn uniform_keys_are_drawn_equally_often() {
         let (statistic, bound) =
             chi_squared(&draw(Distribution::Uniform, 1000, 1_000_000), &[1.0; 1000]);
         assert!(statistic < bound, "{statistic} >= {bound}");
     }
 
     #[test]
-    fn sequential_visits_each_key_once_a_round() {
+    fn sequential_keys_are_each_drawn_once_a_round() {
         assert_eq!(draw(Distribution::Sequential, 7, 21), [3; 7]);
     }
 
     #[test]
-    fn distributions_read_back_as_written() {
+    fn distributions_are_parsed_back_as_written() {
         for text in ["uniform", "zipf:0.99", "sequential"] {
             assert_eq!(text.parse::<Distribution>().unwrap().to_string(), text);
         }

@@ -1,8 +1,8 @@
-//! Load on a cache server, and an honest account of how it bore it.
+//! Load on a cache server, and reports of its latency and throughput.
 //!
 //! [`bench`] is `nagi bench`, [`calm`] `nagi calm` and [`storm`] `nagi storm`; [`responder`] is
 //! the server that shows what the kernel and the load itself cost. What other tools need as well
-//! is public: [`target`] reads URLs, [`wire`] is a conversation, [`interrupt`] is Ctrl-C, [`text`]
+//! is public: [`target`] reads URLs, [`wire`] is a connection, [`interrupt`] is Ctrl-C, [`text`]
 //! is for pages, [`figures`] is what servers say of themselves.
 
 pub mod bench;

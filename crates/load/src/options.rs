@@ -15,7 +15,7 @@ use crate::keys::Distribution;
 /// --rate requests are due at fixed times and timed from then on, sent or not, so that a stall
 /// shows in every request that it held up.
 #[derive(Clone, Debug, Serialize, clap::Args)]
-pub struct Options {
+pub struct BenchOptions {
     /// Host name or address of the server.
     #[arg(long, default_value = "127.0.0.1", value_name = "NAME")]
     pub host: String,

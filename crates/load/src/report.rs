@@ -1,4 +1,4 @@
-//! What a run found, as text for people and as JSON for programs.
+//! The results of a run, as text for users and as JSON for programs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use nagi_client::Address;
 use serde::Serialize;
 
 use crate::clock::SECOND;
-use crate::options::{Options, Protocol};
+use crate::options::{BenchOptions, Protocol};
 use crate::run::Plan;
 use crate::save::{Save, WINDOWS};
 use crate::tally::{Errors, Latencies};
@@ -18,12 +18,13 @@ use crate::timeline::{Second, Timeline};
 /// Columns of the longest bar.
 const BAR_COLUMNS: f64 = 40.0;
 
-/// What a run found. Times are in microseconds, to the nanosecond; histograms keep three digits.
+/// The results of a run. Times are in microseconds, to the nanosecond; histograms keep three
+/// digits.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was spoken.
+    /// The protocol.
     pub protocol: Protocol,
-    /// To whom.
+    /// The address of the server.
     pub address: String,
     /// Connections, over all threads.
     pub connections: u32,
@@ -33,7 +34,7 @@ pub struct Report {
     pub pipeline: u32,
     /// Requests per second asked for; none in a closed loop.
     pub rate: Option<f64>,
-    /// What every random number came from.
+    /// The seed of every random number.
     pub seed: u64,
     /// Requests answered while measuring.
     pub requests: u64,
@@ -68,8 +69,8 @@ pub struct Report {
     pub windows: Vec<Window>,
     /// Each second.
     pub timeline: Vec<Second>,
-    /// Everything that was asked for.
-    pub options: Options,
+    /// All options.
+    pub options: BenchOptions,
 }
 
 /// Part of a run.
@@ -127,7 +128,7 @@ impl Latency {
 
 impl Report {
     pub(crate) fn new(
-        options: &Options,
+        options: &BenchOptions,
         address: &Address,
         plan: &Plan,
         timeline: &Timeline,
@@ -396,7 +397,7 @@ mod tests {
     #[derive(Parser)]
     struct Arguments {
         #[command(flatten)]
-        options: Options,
+        options: BenchOptions,
     }
 
     /// A run of 1.5 s whose every count is known.
@@ -459,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn text_shows_what_people_look_for() {
+    fn the_text_shows_the_main_figures() {
         let arguments =
             ["--unix=/run/nagi.sock", "--seconds=1.5", "--seed=42", "--protocol=memcached"];
         check("report.txt", &report(&arguments).to_string());

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn resp_requests() {
+    fn resp_requests_are_encoded_with_their_keys() {
         let value = String::from_utf8(value(3, 1)).unwrap();
         assert_eq!(
             encode(Protocol::Resp, 1000, 8),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn memcached_requests() {
+    fn memcached_requests_are_encoded_with_their_keys() {
         let value = String::from_utf8(value(3, 1)).unwrap();
         assert_eq!(
             encode(Protocol::Memcached, 1000, 6),

@@ -1,4 +1,4 @@
-//! The floor: a server that answers without doing anything.
+//! The baseline: a server that answers without doing anything.
 //!
 //! It tells one request from the next and no more: two arguments are answered with "no value",
 //! any other number with `+OK`. What a real server costs beyond this is its own; what this costs
@@ -27,7 +27,7 @@ const BACKLOG: i32 = 4096;
 
 /// The command line of `nagi bench-responder`.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub struct Options {
+pub struct ResponderOptions {
     /// Port to listen on, on 127.0.0.1; 0 for any that is free.
     #[arg(long, short, default_value_t = 0)]
     pub port: u16,
@@ -40,7 +40,7 @@ pub struct Options {
 ///
 /// # Errors
 /// The port cannot be listened on, or a worker failed.
-pub fn run(options: &Options) -> io::Result<()> {
+pub fn run(options: &ResponderOptions) -> io::Result<()> {
     let responder = Responder::start(options.port, options.workers)?;
     writeln!(io::stdout(), "listening on {}", responder.address())?;
     responder.join()
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn resp_reads_are_misses_and_the_rest_is_well() {
+    fn resp_reads_are_misses_and_other_requests_are_answered_ok() {
         assert_eq!(
             answer(
                 "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\n*\r\n$\r\n\

@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     /// When paced requests are due.
     pub(crate) timetable: Option<Timetable>,
     /// How long to wait for replies once no more requests are begun.
-    pub(crate) patience_ns: u64,
+    pub(crate) reply_timeout_ns: u64,
     /// The save that latencies are told apart by.
     pub(crate) marks: Option<Arc<Marks>>,
 }
@@ -70,7 +70,7 @@ pub(crate) struct Interval {
     pub(crate) windows: Option<Windows>,
 }
 
-/// A phase on its way.
+/// A phase that is under way.
 pub(crate) struct Run<'a> {
     worker: &'a mut Worker,
     plan: &'a Plan,
@@ -82,9 +82,9 @@ pub(crate) struct Run<'a> {
     /// Latencies told apart by the save, if there is to be one.
     windows: Option<Windows>,
     /// Connections that are open.
-    live: usize,
+    open_connections: usize,
     /// Requests due and not answered, over all open connections.
-    owed: u64,
+    unanswered_requests: u64,
     next_tick_ns: u64,
     /// When the last reply came; at the end, that if it is later.
     reached_ns: u64,
@@ -101,8 +101,8 @@ impl<'a> Run<'a> {
         plan: &'a Plan,
         reports: &'a Sender<Interval>,
     ) -> io::Result<Self> {
-        for lane in &mut worker.lanes {
-            (lane.due, lane.sent, lane.answered) = (0, 0, 0);
+        for state in &mut worker.connections {
+            (state.due, state.sent, state.answered) = (0, 0, 0);
         }
         let fill = match plan.work {
             Work::Fill { keys } => share_of_keys(keys, worker.share),
@@ -112,7 +112,7 @@ impl<'a> Run<'a> {
         Ok(Run {
             pacer: plan.timetable.map(|timetable| Pacer::new(timetable, worker.share)),
             next_tick_ns: next_tick_ns(start_ns, plan.measure_ns),
-            live: worker.open_connections(),
+            open_connections: worker.open_connections(),
             worker,
             plan,
             reports,
@@ -122,7 +122,7 @@ impl<'a> Run<'a> {
                 Some(_) => Some(Windows::new().map_err(io::Error::other)?),
                 None => None,
             },
-            owed: 0,
+            unanswered_requests: 0,
             reached_ns: start_ns,
             cpu_ns: thread_cpu_ns(),
             ready: Vec::new(),
@@ -132,11 +132,11 @@ impl<'a> Run<'a> {
     /// Works until the plan is carried out or no connection is left, reporting every second.
     ///
     /// # Errors
-    /// The event loop itself fails; what happens to connections is counted instead.
+    /// The event loop itself fails; failures of connections are counted instead.
     pub(crate) fn drive(mut self) -> io::Result<()> {
         let mut now = now_ns();
         if self.pacer.is_none() {
-            for index in 0..self.worker.lanes.len() {
+            for index in 0..self.worker.connections.len() {
                 self.send(index, now);
                 now = now_ns();
             }
@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
             self.take_due(now);
         }
         self.give_up(now);
-        if self.live > 0 && now >= self.plan.end_ns() {
+        if self.open_connections > 0 && now >= self.plan.end_ns() {
             self.reached_ns = self.reached_ns.max(self.plan.end_ns());
         }
         self.report(self.next_tick_ns, true)
@@ -177,20 +177,20 @@ impl<'a> Run<'a> {
     fn is_finished(&self, now: u64) -> bool {
         let end_ns = self.plan.end_ns();
         let timed = end_ns != u64::MAX;
-        let quiet_since_ns = if timed { end_ns } else { self.reached_ns };
-        let given_up = now.saturating_sub(quiet_since_ns) > self.plan.patience_ns;
+        let idle_since_ns = if timed { end_ns } else { self.reached_ns };
+        let given_up = now.saturating_sub(idle_since_ns) > self.plan.reply_timeout_ns;
         let more_to_come = match &self.pacer {
             Some(_) => self.next_due_ns().is_some() || (timed && now < end_ns),
             None => false,
         };
-        self.live == 0 || (!more_to_come && (self.owed == 0 || given_up))
+        self.open_connections == 0 || (!more_to_come && (self.unanswered_requests == 0 || given_up))
     }
 
     /// Takes what arrived on connection `index` and sends what may follow.
     fn serve(&mut self, index: usize, flags: EventFlags) -> io::Result<()> {
         let worker = &mut *self.worker;
-        let Some(lane) = worker.lanes.get_mut(index) else { return Ok(()) };
-        let Some(connection) = &mut lane.connection else { return Ok(()) };
+        let Some(state) = worker.connections.get_mut(index) else { return Ok(()) };
+        let Some(connection) = &mut state.connection else { return Ok(()) };
         let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         let mut arrival = Arrival::default();
         let mut result =
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
         }
         match result {
             Ok(()) => self.send(index, now),
-            Err(error) => self.lose(index, &error),
+            Err(error) => self.close_failed(index, &error),
         }
         Ok(())
     }
@@ -213,12 +213,12 @@ impl<'a> Run<'a> {
     fn record(&mut self, index: usize, arrival: &Arrival, now: u64) -> io::Result<()> {
         self.tick(now)?;
         self.reached_ns = now;
-        self.owed = self.owed.saturating_sub(arrival.replies);
-        let Some(lane) = self.worker.lanes.get_mut(index) else { return Ok(()) };
-        let ordinals = lane.answered..lane.answered + arrival.replies;
-        lane.answered = ordinals.end;
+        self.unanswered_requests = self.unanswered_requests.saturating_sub(arrival.replies);
+        let Some(state) = self.worker.connections.get_mut(index) else { return Ok(()) };
+        let ordinals = state.answered..state.answered + arrival.replies;
+        state.answered = ordinals.end;
         let begun_ns = match &self.plan.timetable {
-            None => lane.sent_ns,
+            None => state.sent_ns,
             Some(timetable) => {
                 timetable.intended_ns(self.worker.share.number(index as u64), ordinals.start)
             }
@@ -236,10 +236,10 @@ impl<'a> Run<'a> {
 
     /// Records that the requests `ordinals` of connection `index` ended at `now`.
     fn record_latencies(&mut self, index: usize, ordinals: Range<u64>, now: u64) {
-        let Some(lane) = self.worker.lanes.get(index) else { return };
+        let Some(state) = self.worker.connections.get(index) else { return };
         match &self.plan.timetable {
             None => {
-                let sent_ns = lane.sent_ns;
+                let sent_ns = state.sent_ns;
                 self.record_latency(sent_ns, now, ordinals.end - ordinals.start);
             }
             Some(timetable) => {
@@ -278,24 +278,24 @@ impl<'a> Run<'a> {
             Work::Mix { gets, sets } => worker.encode(count, gets, sets),
         }
         self.tally.sent_bytes += worker.batch.len() as u64;
-        let Some(lane) = worker.lanes.get_mut(index) else { return };
-        let Some(connection) = &mut lane.connection else { return };
-        lane.sent_ns = now;
-        lane.sent += count;
+        let Some(state) = worker.connections.get_mut(index) else { return };
+        let Some(connection) = &mut state.connection else { return };
+        state.sent_ns = now;
+        state.sent += count;
         let sent = connection.send(&worker.batch, count as usize);
         if let Err(error) = sent.and_then(|()| worker.await_room(index)) {
-            self.lose(index, &error);
+            self.close_failed(index, &error);
         }
     }
 
     /// How many requests connection `index` is to send now.
     fn claim(&mut self, index: usize, now: u64) -> u64 {
-        let Some(lane) = self.worker.lanes.get_mut(index) else { return 0 };
+        let Some(state) = self.worker.connections.get_mut(index) else { return 0 };
         let depth = self.plan.depth as u64;
         if self.pacer.is_some() {
-            return (lane.due - lane.sent).min(depth - (lane.sent - lane.answered));
+            return (state.due - state.sent).min(depth - (state.sent - state.answered));
         }
-        if lane.sent > lane.answered || lane.connection.is_none() || now >= self.plan.end_ns() {
+        if state.sent > state.answered || state.connection.is_none() || now >= self.plan.end_ns() {
             return 0;
         }
         let count = match (&self.plan.work, &self.plan.budget) {
@@ -303,8 +303,8 @@ impl<'a> Run<'a> {
             (_, Some(budget)) if now >= self.plan.measure_ns => draw(budget, depth),
             _ => depth,
         };
-        lane.due += count;
-        self.owed += count;
+        state.due += count;
+        self.unanswered_requests += count;
         count
     }
 
@@ -314,17 +314,17 @@ impl<'a> Run<'a> {
         // None is begun after the end, which a save may have set since.
         let last_ns = if self.plan.marks.is_some() { self.plan.end_ns() } else { u64::MAX };
         while let Some((index, due_ns)) = pacer.take_due(now.min(last_ns - 1)) {
-            let Some(lane) = self.worker.lanes.get_mut(index) else { continue };
-            if lane.connection.is_none() {
+            let Some(state) = self.worker.connections.get_mut(index) else { continue };
+            if state.connection.is_none() {
                 continue;
             }
             let could_send =
-                lane.due == lane.sent && lane.sent - lane.answered < self.plan.depth as u64;
+                state.due == state.sent && state.sent - state.answered < self.plan.depth as u64;
             if could_send && due_ns >= self.plan.measure_ns {
                 self.tally.delays.saturating_record(now - due_ns);
             }
-            lane.due += 1;
-            self.owed += 1;
+            state.due += 1;
+            self.unanswered_requests += 1;
             self.ready.push(index);
         }
         let mut ready = std::mem::take(&mut self.ready);
@@ -335,22 +335,22 @@ impl<'a> Run<'a> {
     }
 
     /// Drops connection `index`; each of its requests without a reply counts as failed.
-    fn lose(&mut self, index: usize, error: &Error) {
-        let Some(lane) = self.worker.lanes.get_mut(index) else { return };
-        let unanswered = lane.due - lane.answered;
-        lane.connection = None;
-        lane.answered = lane.due;
-        lane.sent = lane.due;
-        self.owed -= unanswered;
-        self.live -= 1;
+    fn close_failed(&mut self, index: usize, error: &Error) {
+        let Some(state) = self.worker.connections.get_mut(index) else { return };
+        let unanswered = state.due - state.answered;
+        state.connection = None;
+        state.answered = state.due;
+        state.sent = state.due;
+        self.unanswered_requests -= unanswered;
+        self.open_connections -= 1;
         self.tally.errors.count(&error.to_string(), unanswered.max(1));
     }
 
     /// Counts the requests that no reply came to, with the time that they have waited so far.
     fn give_up(&mut self, now: u64) {
-        for index in 0..self.worker.lanes.len() {
-            let Some(lane) = self.worker.lanes.get(index) else { continue };
-            let ordinals = lane.answered..lane.due;
+        for index in 0..self.worker.connections.len() {
+            let Some(state) = self.worker.connections.get(index) else { continue };
+            let ordinals = state.answered..state.due;
             if !ordinals.is_empty() {
                 self.tally.errors.count("no reply", ordinals.end - ordinals.start);
                 self.record_latencies(index, ordinals, now);

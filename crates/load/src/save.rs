@@ -87,7 +87,7 @@ impl Windows {
     }
 }
 
-/// What became of the save.
+/// The outcome of the save.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Save {
     /// When it was asked for, in seconds from the start of measuring.
@@ -114,7 +114,7 @@ pub(crate) struct Watch<'a> {
     pub(crate) is_last: bool,
     /// When the run ends otherwise.
     pub(crate) end_ns: u64,
-    /// Whether somebody is told.
+    /// Whether progress is printed.
     pub(crate) shown: bool,
 }
 
@@ -142,7 +142,7 @@ impl Watch<'_> {
         if let Reply::Error(error) = reply {
             return Err(format!("BGSAVE: {error}"));
         }
-        self.say("  the save has begun");
+        self.print_progress("  the save has begun");
         let info = loop {
             let info = persistence(&mut client).map_err(broken)?;
             if field(&info, "rdb_bgsave_in_progress") == Some("0") {
@@ -156,7 +156,7 @@ impl Watch<'_> {
         let ended_ns = now_ns();
         self.marks.ended_ns.store(ended_ns, Ordering::Release);
         let seconds = (ended_ns - asked_ns) as f64 / SECOND as f64;
-        self.say(&format!("  the save is over after {seconds:.1} s"));
+        self.print_progress(&format!("  the save is over after {seconds:.1} s"));
         Ok(Save {
             asked_at_second: (asked_ns - self.measure_ns) as f64 / SECOND as f64,
             answered_after_us: (answered_ns - asked_ns) as f64 / 1e3,
@@ -166,8 +166,8 @@ impl Watch<'_> {
         })
     }
 
-    /// A line on standard error; that it cannot be written is no reason to stop.
-    fn say(&self, line: &str) {
+    /// A line on standard error; a failure to write it does not end the run.
+    fn print_progress(&self, line: &str) {
         if self.shown {
             let _ = writeln!(std::io::stderr(), "{line}");
         }

@@ -12,7 +12,7 @@ pub struct Target {
     pub name: String,
     /// Where it listens.
     pub address: Address,
-    /// What it is spoken to in.
+    /// Its protocol.
     pub protocol: Protocol,
     /// How to log in, where the URL or the user says so.
     pub password: Option<Password>,
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_name_servers() {
+    fn urls_are_parsed_into_an_address_and_a_protocol() {
         for (url, address, protocol) in [
             ("redis://127.0.0.1:7000", "127.0.0.1:7000", Protocol::Resp),
             ("redis://127.0.0.1/", "127.0.0.1:6379", Protocol::Resp),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_taken_and_never_shown() {
+    fn passwords_are_parsed_and_never_shown() {
         let target = Target::parse("redis://bob:s%40cret@127.0.0.1:1", Some("other")).unwrap();
         assert!(!format!("{target:?}").contains("cret"), "{target:?}");
         let password = target.password.unwrap();

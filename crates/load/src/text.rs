@@ -1,4 +1,4 @@
-//! Numbers as people read them, and text as a page has it.
+//! Numbers in readable form, and text as a page has it.
 
 /// 1234567 as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_moves_the_cursor() {
+    fn control_characters_are_replaced() {
         assert_eq!(plain("a\x1b[2Jb\r\n"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}");
     }
 
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_a_unit() {
+    fn bytes_per_second_have_a_unit() {
         assert_eq!(
             [1500.0, 2.5e6, 3.21e9].map(bytes_per_second),
             ["1.5 kB/s", "2.5 MB/s", "3.21 GB/s"]

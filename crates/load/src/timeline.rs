@@ -13,7 +13,7 @@ use crate::save::Windows;
 use crate::tally::{Errors, Tally};
 use crate::text::{grouped, microseconds};
 
-/// A stretch after the end of a run that deserves a line of its own: replies were still owed.
+/// From this time after the end of a run on, late replies get a line of their own.
 const NOTEWORTHY_NS: u64 = 50_000_000;
 
 /// What the threads are doing.
@@ -94,7 +94,7 @@ impl Timeline {
         self.end_ns = end_ns;
         self.reached_ns = start_ns;
         if self.shown && phase == Phase::Measure {
-            say("  second   requests/s      p50 us      p99 us      max us   errors");
+            print_line("  second   requests/s      p50 us      p99 us      max us   errors");
         }
     }
 
@@ -175,13 +175,16 @@ impl Timeline {
                 self.filled += tally.requests;
                 if self.shown {
                     let percent = self.filled * 100 / keys.max(1);
-                    say(&format!("  filling  {:>10} keys  {percent:>3} %", grouped(self.filled)));
+                    print_line(&format!(
+                        "  filling  {:>10} keys  {percent:>3} %",
+                        grouped(self.filled)
+                    ));
                 }
             }
             Phase::Measure if end_ns <= self.start_ns => {
                 let left = (self.start_ns - end_ns) / SECOND;
                 if self.shown && left > 0 {
-                    say(&format!("  warming up, {left} s to go"));
+                    print_line(&format!("  warming up, {left} s to go"));
                 }
             }
             Phase::Measure => self.measured(end_ns, tally, last),
@@ -205,7 +208,7 @@ impl Timeline {
         };
         if self.shown {
             let rate = tally.requests as f64 / ((reached_ns - begin_ns) as f64 / SECOND as f64);
-            say(&format!(
+            print_line(&format!(
                 "  {:>6.1} {:>12} {:>11} {:>11} {:>11} {:>8}",
                 second.second,
                 grouped(rate as u64),
@@ -219,8 +222,8 @@ impl Timeline {
     }
 }
 
-/// A line on standard error; that it cannot be written is no reason to stop.
-fn say(line: &str) {
+/// A line on standard error; a failure to write it does not end the run.
+fn print_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

@@ -1,4 +1,4 @@
-//! A conversation that a disturbance is made of: one connection that waits for its answers.
+//! One connection that waits for its answers, for disturbances and other tools.
 //!
 //! Unlike [`nagi_client::Client`] it holds no long reply in memory (KEYS of millions, values of
 //! 500 MB), speaks memcached's text protocol too, and ends soon after Ctrl-C.
@@ -11,11 +11,11 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SendFlags, send};
 
 use crate::clock::{SECOND, now_ns};
-use crate::interrupt::{Interrupt, LOOK};
+use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::target::Target;
 
 /// How long an answer may take: some disturbances stop a server for many seconds.
-const PATIENCE_NS: u64 = 300 * SECOND;
+const ANSWER_TIMEOUT_NS: u64 = 300 * SECOND;
 
 /// Strings up to this many bytes are kept; longer ones are counted only.
 const KEPT_BYTES: usize = 1 << 20;
@@ -77,7 +77,7 @@ pub struct Wire {
     input: Vec<u8>,
     at: usize,
     interrupt: Interrupt,
-    patience_ns: u64,
+    answer_timeout_ns: u64,
 }
 
 impl Wire {
@@ -96,7 +96,8 @@ impl Wire {
     /// The server refuses the password.
     pub fn over(socket: OwnedFd, target: &Target, interrupt: &Interrupt) -> Result<Self, String> {
         for which in [Timeout::Recv, Timeout::Send] {
-            set_socket_timeout(&socket, which, Some(LOOK)).map_err(|errno| errno.to_string())?;
+            set_socket_timeout(&socket, which, Some(POLL_INTERVAL))
+                .map_err(|errno| errno.to_string())?;
         }
         let mut wire = Wire {
             name: target.name.clone(),
@@ -105,7 +106,7 @@ impl Wire {
             input: Vec::new(),
             at: 0,
             interrupt: interrupt.clone(),
-            patience_ns: PATIENCE_NS,
+            answer_timeout_ns: ANSWER_TIMEOUT_NS,
         };
         if let Some(password) = &target.password {
             let mut request = Vec::new();
@@ -118,14 +119,14 @@ impl Wire {
     }
 
     /// How long an answer may take from now on.
-    pub fn be_patient_for(&mut self, nanoseconds: u64) {
-        self.patience_ns = nanoseconds;
+    pub fn set_answer_timeout(&mut self, nanoseconds: u64) {
+        self.answer_timeout_ns = nanoseconds;
     }
 
     /// Sends a command of RESP and waits for its answer; errors are answers.
     ///
     /// # Errors
-    /// The connection is broken, or the user has asked for the end.
+    /// The connection is broken, or the user has interrupted the run.
     pub fn command(&mut self, words: &[&[u8]]) -> Result<Answer, String> {
         let mut request = Vec::new();
         encode_command(words, &mut request);
@@ -146,7 +147,7 @@ impl Wire {
     /// Sends a line of memcached's and returns the answer's lines up to one that ends it.
     ///
     /// # Errors
-    /// The connection is broken, or the user has asked for the end.
+    /// The connection is broken, or the user has interrupted the run.
     pub fn lines(&mut self, request: &str) -> Result<Vec<String>, String> {
         self.send(format!("{request}\r\n").as_bytes())?;
         let mut lines = Vec::new();
@@ -163,9 +164,9 @@ impl Wire {
     /// Sends bytes.
     ///
     /// # Errors
-    /// The connection is broken, or the user has asked for the end.
+    /// The connection is broken, or the user has interrupted the run.
     pub fn send(&mut self, mut bytes: &[u8]) -> Result<(), String> {
-        let give_up_ns = now_ns() + self.patience_ns;
+        let give_up_ns = now_ns() + self.answer_timeout_ns;
         while !bytes.is_empty() {
             self.interrupt.check()?;
             match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
@@ -180,7 +181,7 @@ impl Wire {
     /// The next answer to RESP.
     ///
     /// # Errors
-    /// The connection is broken, or the user has asked for the end.
+    /// The connection is broken, or the user has interrupted the run.
     pub fn answer(&mut self) -> Result<Answer, String> {
         self.nested(DEPTH)
     }
@@ -218,7 +219,7 @@ impl Wire {
     /// A string of `len` bytes and the line break behind it; nothing if it is too long to keep.
     ///
     /// # Errors
-    /// The connection is broken, or the user has asked for the end.
+    /// The connection is broken, or the user has interrupted the run.
     pub fn content(&mut self, len: u64) -> Result<Vec<u8>, String> {
         let mut kept = Vec::new();
         let keep = len <= KEPT_BYTES as u64;
@@ -243,7 +244,7 @@ impl Wire {
     /// shows.
     ///
     /// # Errors
-    /// The connection is broken, or the user has asked for the end.
+    /// The connection is broken, or the user has interrupted the run.
     pub fn line(&mut self) -> Result<String, String> {
         loop {
             let here = self.input.get(self.at..).unwrap_or_default();
@@ -264,7 +265,7 @@ impl Wire {
     fn receive(&mut self) -> Result<(), String> {
         self.input.drain(..self.at);
         self.at = 0;
-        let give_up_ns = now_ns() + self.patience_ns;
+        let give_up_ns = now_ns() + self.answer_timeout_ns;
         let mut buffer = [0; 64 * 1024];
         loop {
             self.interrupt.check()?;

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use nagi_load::bench::{self, Error, Options, Report};
+use nagi_load::bench::{self, BenchOptions, Error, Report};
 use nagi_load::responder::Responder;
 
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
-    options: Options,
+    options: BenchOptions,
 }
 
-fn options(arguments: &str) -> Options {
+fn options(arguments: &str) -> BenchOptions {
     let words = arguments.split_whitespace();
     Arguments::try_parse_from(["bench", "--quiet"].into_iter().chain(words)).unwrap().options
 }
@@ -75,7 +75,7 @@ fn warming_up_is_not_measured() {
     assert_eq!(paced.requests, 400);
 }
 
-/// A server that answers at once, except that after so many requests nobody is answered for
+/// A server that answers at once, except that after so many requests no client is answered for
 /// [`STALL`].
 fn stalling_server(after: u32) -> SocketAddr {
     let seen = Mutex::new(0);
@@ -101,8 +101,8 @@ fn a_paced_run_shows_a_stall_in_all_that_it_held_up() {
     assert!(report.latency_us.p90 > stall_us / 3.0, "{report}");
 }
 
-/// Coordinated omission: a closed loop stops asking while the server stalls, so the stall is
-/// felt by one request of each connection. What --help says of it holds.
+/// Coordinated omission: a closed loop stops asking while the server stalls, so the stall
+/// delays one request of each connection. What --help says of it holds.
 #[test]
 fn a_closed_loop_hides_a_stall_from_its_percentiles() {
     let report = measure(stalling_server(500), "--requests 20000 --connections 8");
@@ -111,7 +111,7 @@ fn a_closed_loop_hides_a_stall_from_its_percentiles() {
     assert!(report.latency_us.p99 < stall_us / 6.0, "{report}");
 }
 
-/// A server that answers nobody for [`STALL`] once it is asked to save, as a fork does, and then
+/// A server that answers no client for [`STALL`] once it is asked to save, as a fork does, and then
 /// goes on saving until it was asked about that three times.
 fn forking_server() -> SocketAddr {
     let (fork, asked) = (Mutex::new(()), Mutex::new(0));
@@ -142,7 +142,7 @@ fn forking_server() -> SocketAddr {
 }
 
 #[test]
-fn latencies_are_told_apart_by_a_save_that_ends_the_run() {
+fn latencies_are_separated_by_a_save_that_ends_the_run() {
     for pace in ["--rate 2000", "", "--rate 2000 --threads 2"] {
         let arguments = format!("{pace} --connections 8 --bgsave-after-seconds 0.3");
         let report = measure(forking_server(), &arguments);
@@ -191,7 +191,7 @@ fn a_stall_at_the_end_is_waited_for() {
 }
 
 #[test]
-fn what_never_answers_is_an_error() {
+fn requests_without_a_reply_are_errors() {
     let silent = scripted::serve(|arguments| {
         if arguments.first().is_some_and(|name| name == b"SET") {
             scripted::stall(Duration::from_secs(2));
@@ -209,7 +209,7 @@ fn what_never_answers_is_an_error() {
 }
 
 #[test]
-fn errors_are_told_apart_by_their_text() {
+fn errors_are_counted_by_their_text() {
     let address = scripted::serve(|arguments| {
         if arguments.first().is_some_and(|name| name == b"GET") {
             b"$3\r\nyes\r\n".to_vec()
@@ -229,7 +229,7 @@ fn errors_are_told_apart_by_their_text() {
 }
 
 #[test]
-fn a_closed_connection_is_an_error_and_the_others_go_on() {
+fn a_closed_connection_is_an_error_and_other_connections_go_on() {
     let seen = Mutex::new(0);
     let address = scripted::serve(move |_| {
         let mut seen = seen.lock();
@@ -242,7 +242,7 @@ fn a_closed_connection_is_an_error_and_the_others_go_on() {
 }
 
 #[test]
-fn each_request_that_a_lost_connection_owed_an_answer_counts() {
+fn each_unanswered_request_of_a_lost_connection_is_an_error() {
     let seen = Mutex::new(0);
     let address = scripted::serve(move |_| {
         let mut seen = seen.lock();
@@ -296,7 +296,7 @@ fn values_larger_than_any_buffer_are_hits() {
 }
 
 #[test]
-fn unix_sockets_are_served_too() {
+fn unix_sockets_are_measured_too() {
     let folder = std::env::temp_dir().join(format!("nagi-load-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("socket");

@@ -36,17 +36,17 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Bench(Box<bench::Options>),
+    Bench(Box<bench::BenchOptions>),
     /// Answers every request without doing anything: the floor that benchmarks stand on.
     #[command(hide = true)]
-    BenchResponder(responder::Options),
-    Calm(Box<calm::Options>),
+    BenchResponder(responder::ResponderOptions),
+    Calm(Box<calm::CalmOptions>),
     CheckRdb(rdb::Check),
     Client(client::Options),
-    Doctor(nagi_doctor::Options),
+    Doctor(nagi_doctor::DoctorOptions),
     RdbStats(rdb::Stats),
-    Storm(storm::Options),
-    Top(nagi_top::Options),
+    Storm(storm::StormOptions),
+    Top(nagi_top::TopOptions),
     /// Prints a shell's completions, to be read by it
     Completions {
         /// The shell

@@ -121,7 +121,7 @@ fn start_as(
     log::begin(target, config.loglevel.get())
         .map_err(|error| format!("cannot write the log {}: {error}", config.logfile.get()))?;
     tell(&loaded, without_effect);
-    nagi_server::outlive_file_size_limits()?;
+    nagi_server::make_file_size_limit_an_error()?;
     nagi_server::raise_descriptor_limit();
     show_title(&config);
     let pidfile = PathBuf::from(&*config.pidfile.get());

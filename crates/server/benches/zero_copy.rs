@@ -2,7 +2,7 @@
 //! a gigabyte from chunks that stay where they are, eight at a time as the driver sends them, by
 //! `IORING_OP_SENDMSG` and by `IORING_OP_SENDMSG_ZC`. `cargo bench -p nagi-server` prints it, and
 //! how many of the sends the kernel copied all the same; it does so over loopback. With an address
-//! (`-- 10.0.0.2:5001`) it sends there, to whoever reads and forgets, as
+//! (`-- 10.0.0.2:5001`) it sends there, to a program that reads and discards, as
 //! `socat -u TCP-LISTEN:5001,fork,reuseaddr /dev/null` does.
 
 use io_uring::{IoUring, cqueue, opcode, types};
@@ -47,7 +47,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// A connection to a thread that reads and forgets.
+/// A connection to a thread that reads and discards.
 fn connect_reader() -> io::Result<TcpStream> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let socket = TcpStream::connect(listener.local_addr()?)?;

@@ -4,14 +4,14 @@
 //! a command runs on the worker whose connection sent it. A [`session`](session::conversation) is a
 //! client's conversation without its socket; a [`driver`](net::driver) moves the bytes.
 //!
-//! Modules use those below them and no others:
+//! Modules use only those below them:
 //!
 //! ```text
 //! process             starting, stopping, signals, the housekeeper
 //! worker              the event loop, and the limits of its connections
 //! session             batches, slices and times of one client
 //! protocols           how requests are read and executed      persistence   saving, loading
-//! state               what all threads share, and their mail
+//! state               what all threads share, and their mailboxes
 //! net                 sockets, listeners, drivers
 //! ```
 
@@ -31,7 +31,7 @@ pub use net::open::OpenError;
 pub use net::protocol::Protocol;
 pub use persistence::loading::LoadError;
 pub use process::server::{Running, StartError, Stopper, start};
-pub use process::signals::{StopSignals, outlive_file_size_limits};
+pub use process::signals::{StopSignals, make_file_size_limit_an_error};
 pub use process::{daemon, log, supervisor, title_area};
 pub use state::descriptors::raise_descriptor_limit;
 pub use state::shared::ServerOptions;

@@ -1,4 +1,4 @@
-//! A server in this process, spoken to through real sockets.
+//! A server in this process, with clients on real sockets.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -13,8 +13,8 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes that works.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than any operation of a working server takes.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server on ports of its own, which is stopped at the end of its test.
 struct Server {
@@ -50,7 +50,7 @@ impl Server {
     }
 
     fn connect(&self) -> TcpStream {
-        patient(TcpStream::connect(self.resp).unwrap())
+        with_timeouts(TcpStream::connect(self.resp).unwrap())
     }
 
     fn stop(&mut self) {
@@ -67,9 +67,9 @@ impl Drop for Server {
     }
 }
 
-fn patient(stream: TcpStream) -> TcpStream {
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+fn with_timeouts(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
@@ -101,13 +101,13 @@ fn rest(stream: &mut impl io::Read) -> Vec<u8> {
 fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(started.elapsed() < TIMEOUT, "timed out waiting for {what}");
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_hundred_thousand_requests_in_one_pipeline() {
+fn a_hundred_thousand_requests_in_one_pipeline_are_answered_in_order() {
     let server = Server::new();
     let mut stream = server.connect();
     let mut writer = stream.try_clone().unwrap();
@@ -132,7 +132,7 @@ fn a_whole_pipeline_may_be_sent_before_the_first_reply_is_read() {
 }
 
 #[test]
-fn a_thousand_clients_at_once() {
+fn a_thousand_clients_at_once_are_answered() {
     let server = Server::new();
     let mut clients: Vec<TcpStream> = (0..1000).map(|_| server.connect()).collect();
     for (number, client) in clients.iter_mut().enumerate() {
@@ -149,7 +149,9 @@ fn a_thousand_clients_at_once() {
     }
     drop(clients);
     let mut client = server.connect();
-    wait_for("the server to see them go", || clients_of(&mut client).trim().lines().count() == 1);
+    wait_for("the server to notice that they are gone", || {
+        clients_of(&mut client).trim().lines().count() == 1
+    });
 }
 
 /// What CLIENT LIST says.
@@ -203,7 +205,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
         }
 
         stream.set_nonblocking(false).unwrap();
-        let mut writer = patient(stream.try_clone().unwrap());
+        let mut writer = with_timeouts(stream.try_clone().unwrap());
         let replies = written.div_ceil(request.len());
         let end = request[request.len() - (replies * request.len() - written)..].to_vec();
         let sender = std::thread::spawn(move || {
@@ -239,7 +241,7 @@ fn large_replies_pass_through_small_buffers() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(2048).unwrap();
     socket.connect(&server.resp.into()).unwrap();
-    let mut stream = patient(socket.into());
+    let mut stream = with_timeouts(socket.into());
     stream.write_all(&multibulk(&["GET", "key"])).unwrap();
     stream.write_all(&multibulk(&["PING"])).unwrap();
     stream.write_all(&multibulk(&["GET", "key"])).unwrap();
@@ -265,8 +267,8 @@ fn long_values_arrive_as_they_were_sent() {
         let (begin, end) = (begin.to_vec(), [end, &get[..], &set, &get].concat());
         let sender = std::thread::spawn(move || {
             writer.write_all(&begin).unwrap();
-            // In the meantime the server has answered somebody else.
-            let mut other = patient(TcpStream::connect(address).unwrap());
+            // In the meantime the server has answered another client.
+            let mut other = with_timeouts(TcpStream::connect(address).unwrap());
             other.write_all(b"PING\r\n").unwrap();
             expect(&mut other, b"+PONG\r\n");
             writer.write_all(&end).unwrap();
@@ -277,7 +279,7 @@ fn long_values_arrive_as_they_were_sent() {
         }
         sender.join().unwrap();
     }
-    let mut stream = patient(TcpStream::connect(server.memcached).unwrap());
+    let mut stream = with_timeouts(TcpStream::connect(server.memcached).unwrap());
     let set = format!("set key 3 0 {}\r\n{value}\r\nget key\r\n", value.len());
     stream.write_all(set.as_bytes()).unwrap();
     let expected = format!("STORED\r\nVALUE key 3 {}\r\n{value}\r\nEND\r\n", value.len());
@@ -285,7 +287,7 @@ fn long_values_arrive_as_they_were_sent() {
 }
 
 #[test]
-fn a_client_that_goes_in_the_middle_of_a_value_leaves_nothing() {
+fn a_client_that_disconnects_in_the_middle_of_a_value_leaves_no_key() {
     let server = Server::new();
     let set = multibulk(&["SET", "key", &"v".repeat(3_000_000)]);
     for sent in [set.len() / 2, set.len() - 1] {
@@ -293,7 +295,9 @@ fn a_client_that_goes_in_the_middle_of_a_value_leaves_nothing() {
         stream.write_all(&set[..sent]).unwrap();
     }
     let mut client = server.connect();
-    wait_for("the server to see them go", || clients_of(&mut client).trim().lines().count() == 1);
+    wait_for("the server to notice that they are gone", || {
+        clients_of(&mut client).trim().lines().count() == 1
+    });
     client.write_all(&multibulk(&["EXISTS", "key"])).unwrap();
     expect(&mut client, b":0\r\n");
 }
@@ -308,7 +312,7 @@ fn replies_precede_a_protocol_error_and_the_end() {
 }
 
 #[test]
-fn what_was_received_is_answered_before_the_end() {
+fn received_requests_are_answered_before_the_server_stops() {
     let mut server = Server::new();
     let mut streams: Vec<TcpStream> = (0..10).map(|_| server.connect()).collect();
     for stream in &mut streams {
@@ -320,7 +324,7 @@ fn what_was_received_is_answered_before_the_end() {
     for stream in &mut streams {
         assert!(rest(stream) == b"+PONG\r\n".repeat(2999));
     }
-    assert!(TcpStream::connect(server.resp).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(server.resp).is_err(), "the listener is closed");
 }
 
 #[test]
@@ -333,7 +337,7 @@ fn a_client_may_stop_the_server() {
 }
 
 #[test]
-fn clients_beyond_the_limit_are_told_so() {
+fn clients_beyond_the_limit_get_an_error() {
     let server = Server::with(&[("maxclients", "3")], |_| {});
     let mut clients: Vec<TcpStream> = (0..3).map(|_| server.connect()).collect();
     for client in &mut clients {
@@ -365,7 +369,7 @@ fn redis_clients_are_served_on_a_path_as_well() {
     let folder = std::env::temp_dir().join(format!("nagi-sockets-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("socket");
-    // What a server that is gone has left is no obstacle.
+    // The socket that a dead server has left does not prevent it.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let server = Server::with(&[("unixsocket", path.to_str().unwrap())], |_| {});
     let mut stream = UnixStream::connect(&path).unwrap();
@@ -395,7 +399,7 @@ fn both_protocols_see_one_keyspace() {
     let mut redis = server.connect();
     redis.write_all(&multibulk(&["SET", "key", "value"])).unwrap();
     expect(&mut redis, b"+OK\r\n");
-    let mut memcached = patient(TcpStream::connect(server.memcached).unwrap());
+    let mut memcached = with_timeouts(TcpStream::connect(server.memcached).unwrap());
     memcached.write_all(b"get key\r\n").unwrap();
     expect(&mut memcached, b"VALUE key 0 5\r\nvalue\r\nEND\r\n");
 }

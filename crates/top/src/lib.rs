@@ -15,23 +15,23 @@ use nagi_load::target::{Target, read_password};
 use nagi_load::wire::Wire;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use sample::Sample;
-use screen::{Screen, Wish};
+use screen::{KeyAction, Screen};
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
-pub use options::{Options, Sort};
+pub use options::{Sort, TopOptions};
 
-/// How often keys are looked at.
+/// How often keys are polled.
 const TICK: Duration = Duration::from_millis(50);
 /// How long the server may take to answer.
-const PATIENCE_NS: u64 = 5_000_000_000;
+const ANSWER_TIMEOUT_NS: u64 = 5_000_000_000;
 
-/// Shows it until the user has seen enough, or prints one look.
+/// Shows it until the user quits, or prints one view.
 ///
 /// # Errors
 /// The server cannot be asked, or the terminal cannot be used; one line.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &TopOptions) -> Result<(), String> {
     let password = read_password(options.password_file.as_deref())?;
     let target = Target::parse(&options.url, password.as_deref())?;
     let first = Sample::take(&mut open(&target)?)?;
@@ -39,23 +39,23 @@ pub fn run(options: &Options) -> Result<(), String> {
         return print_once(&target, &first, options);
     }
     let interval = Duration::from_secs_f64(options.interval);
-    // A look that nobody has taken yet is not replaced: the next is later then.
-    let (samples, looks) = sync_channel(1);
+    // A sample that has not been received yet is not replaced: the next is later then.
+    let (sender, receiver) = sync_channel(1);
     let name = target.name.clone();
-    std::thread::spawn(move || take_samples(&target, interval, &samples));
+    std::thread::spawn(move || take_samples(&target, interval, &sender));
     let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
-    let shown = show(&mut terminal, &name, first, &looks, Screen::new(options.sort));
+    let shown = show(&mut terminal, &name, first, &receiver, Screen::new(options.sort));
     ratatui::restore();
     shown.map_err(|error| format!("the terminal: {error}"))
 }
 
 fn open(target: &Target) -> Result<Wire, String> {
     let mut wire = Wire::open(target, &Interrupt::default())?;
-    wire.be_patient_for(PATIENCE_NS);
+    wire.set_answer_timeout(ANSWER_TIMEOUT_NS);
     Ok(wire)
 }
 
-fn print_once(target: &Target, first: &Sample, options: &Options) -> Result<(), String> {
+fn print_once(target: &Target, first: &Sample, options: &TopOptions) -> Result<(), String> {
     std::thread::sleep(Duration::from_secs_f64(options.interval));
     let second = Sample::take(&mut open(target)?)?;
     let text = plain::print(&view::view(&target.name, first, &second, options.sort));
@@ -65,10 +65,10 @@ fn print_once(target: &Target, first: &Sample, options: &Options) -> Result<(), 
     }
 }
 
-type Look = Result<Sample, String>;
+type Sampled = Result<Sample, String>;
 
-/// Takes samples, over a new connection after each failure, until nobody wants them any more.
-fn take_samples(target: &Target, interval: Duration, samples: &SyncSender<Look>) {
+/// Takes samples, over a new connection after each failure, until the receiver is gone.
+fn take_samples(target: &Target, interval: Duration, samples: &SyncSender<Sampled>) {
     let mut wire = None;
     let mut due = Instant::now();
     loop {
@@ -76,33 +76,33 @@ fn take_samples(target: &Target, interval: Duration, samples: &SyncSender<Look>)
         due = (due + interval).max(Instant::now());
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let opened = wire.take().map_or_else(|| open(target), Ok);
-        let look = opened.and_then(|mut opened| {
+        let sampled = opened.and_then(|mut opened| {
             let sample = Sample::take(&mut opened)?;
             wire = Some(opened);
             Ok(sample)
         });
-        if samples.send(look).is_err() {
+        if samples.send(sampled).is_err() {
             return;
         }
     }
 }
 
-/// Draws looks as they come, and heeds keys.
+/// Draws samples as they come, and handles keys.
 fn show(
     terminal: &mut ratatui::DefaultTerminal,
     name: &str,
     first: Sample,
-    looks: &Receiver<Look>,
+    samples: &Receiver<Sampled>,
     mut screen: Screen,
 ) -> std::io::Result<()> {
     let (mut before, mut now) = (first.clone(), first);
     loop {
-        match looks.try_recv() {
+        match samples.try_recv() {
             Ok(Ok(sample)) => {
                 before = std::mem::replace(&mut now, sample);
                 screen.take(view::view(name, &before, &now, screen.sort));
             }
-            Ok(Err(why)) => screen.trouble = Some(why),
+            Ok(Err(why)) => screen.failure = Some(why),
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
         }
         terminal.draw(|frame| screen.draw(frame))?;
@@ -113,7 +113,7 @@ fn show(
             && key.kind == KeyEventKind::Press
         {
             let sort = screen.sort;
-            if screen.press(key) == Wish::End {
+            if screen.press(key) == KeyAction::Quit {
                 return Ok(());
             }
             if screen.sort != sort && !screen.is_paused {

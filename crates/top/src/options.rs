@@ -5,9 +5,9 @@ use std::path::PathBuf;
 /// Shows what a server does, once a second: requests, memory, commands, clients, slow requests.
 ///
 /// For nagi, Redis and Valkey as far as INFO, CLIENT LIST and SLOWLOG tell, and for memcached as
-/// far as its stats do. Where there is no terminal it prints one look and ends.
+/// far as its stats do. Where there is no terminal it prints one view and ends.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub struct TopOptions {
     /// The server: redis://[[user]:password@]host[:port], memcached://host[:port] or unix:PATH.
     #[arg(value_name = "URL", default_value = "redis://127.0.0.1:6379")]
     pub url: String,
@@ -15,13 +15,13 @@ pub struct Options {
     /// REDISCLI_AUTH is.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Seconds between two looks.
+    /// Seconds between two samples.
     #[arg(long, short, default_value_t = 1.0, value_name = "S", value_parser = seconds)]
     pub interval: f64,
     /// What clients are sorted by.
     #[arg(long, short, value_enum, default_value_t = Sort::Requests)]
     pub sort: Sort,
-    /// Print one look and end.
+    /// Print one view and end.
     #[arg(long)]
     pub once: bool,
 }
@@ -43,7 +43,7 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// The one behind this one, and behind the last the first.
+    /// The next one, and after the last the first.
     pub(crate) fn next(self) -> Self {
         match self {
             Sort::Requests => Sort::Bytes,

@@ -1,4 +1,4 @@
-//! A look as plain text, where there is no terminal.
+//! A view as plain text, where there is no terminal.
 
 use crate::view::{Table, View};
 use std::fmt::Write;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_below_each_other() {
+    fn columns_are_aligned() {
         let rows = vec![vec!["1".to_owned(), "long one".to_owned()], vec!["22".to_owned()]];
         let table = Table { title: "T".to_owned(), columns: vec!["a", "b"], rows };
         let view = View { commands: table, ..View::default() };

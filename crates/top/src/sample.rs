@@ -7,7 +7,7 @@ use nagi_load::wire::{Answer, Wire};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Clients that are listed at most: a longer list would be a burden on the server.
+/// Clients that are listed at most: a longer list would load the server.
 const MOST_CLIENTS: u64 = 5000;
 /// Slow requests that are read.
 const SLOWEST: usize = 10;
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_client() {
+    fn each_line_of_client_list_is_parsed_as_a_client() {
         let line = "id=7 addr=1.2.3.4:5 name=a\u{1b} age=9 idle=2 db=3 cmd=get tot-mem=100 \
                     tot-net-in=5 tot-net-out=7 tot-cmds=11 odd";
         let expected = Client {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_put_together() {
+    fn fields_of_connections_are_joined_by_their_number() {
         let fields = [
             ("28:addr", "tcp:127.0.0.1:5"),
             ("28:state", "conn_waiting"),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_requests_are_words() {
+    fn slow_requests_are_shown_as_their_words() {
         let word = |text: &str| Answer::Text(text.as_bytes().to_vec(), text.len() as u64);
         let words = Answer::Array(vec![word("KEYS"), word("a\n*")]);
         let entry = [Answer::Integer(1), Answer::Integer(17), Answer::Integer(12_345), words];

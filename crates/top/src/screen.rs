@@ -1,4 +1,4 @@
-//! A look on a terminal, and the keys that change it.
+//! A view on a terminal, and the keys that change it.
 
 use crate::options::Sort;
 use crate::view::{Table, View};
@@ -9,7 +9,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Row, Sparkline, Table as Grid};
 
-/// Looks whose requests a second are drawn.
+/// Samples whose requests a second are drawn.
 const MOST_POINTS: usize = 300;
 
 /// What the user has chosen, and what is shown.
@@ -18,19 +18,19 @@ pub(crate) struct Screen {
     pub(crate) sort: Sort,
     pub(crate) view: View,
     pub(crate) is_paused: bool,
-    /// Why there is no newer look.
-    pub(crate) trouble: Option<String>,
+    /// Why there is no newer sample.
+    pub(crate) failure: Option<String>,
     /// Requests a second, the latest last.
     history: Vec<u64>,
     /// Clients that are left out above.
     scrolled: usize,
 }
 
-/// What a key asks for.
+/// What happens after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    Stay,
-    End,
+pub(crate) enum KeyAction {
+    Continue,
+    Quit,
 }
 
 impl Screen {
@@ -38,12 +38,12 @@ impl Screen {
         Screen { sort, ..Screen::default() }
     }
 
-    /// Takes a new look, unless it is paused.
+    /// Shows a new view, unless it is paused.
     pub(crate) fn take(&mut self, view: View) {
         if self.is_paused {
             return;
         }
-        self.trouble = None;
+        self.failure = None;
         self.history.push(view.requests_per_second);
         if self.history.len() > MOST_POINTS {
             self.history.remove(0);
@@ -52,13 +52,13 @@ impl Screen {
     }
 
     /// Does what a key stands for.
-    pub(crate) fn press(&mut self, key: KeyEvent) -> Wish {
+    pub(crate) fn press(&mut self, key: KeyEvent) -> KeyAction {
         let last = self.view.clients.rows.len().saturating_sub(1);
         match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-                return Wish::End;
+                return KeyAction::Quit;
             }
-            KeyCode::Char('q') | KeyCode::Esc => return Wish::End,
+            KeyCode::Char('q') | KeyCode::Esc => return KeyAction::Quit,
             KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
             KeyCode::Char('s') => {
                 self.sort = self.sort.next();
@@ -71,7 +71,7 @@ impl Screen {
             KeyCode::Home => self.scrolled = 0,
             _ => {}
         }
-        Wish::Stay
+        KeyAction::Continue
     }
 
     /// Draws everything.
@@ -116,7 +116,7 @@ impl Screen {
 
     /// The last line.
     fn status(&self) -> String {
-        match &self.trouble {
+        match &self.failure {
             Some(why) => format!("no answer: {why}"),
             None => {
                 let paused = if self.is_paused { "paused  " } else { "" };
@@ -157,7 +157,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    fn press(screen: &mut Screen, code: KeyCode) -> Wish {
+    fn press(screen: &mut Screen, code: KeyCode) -> KeyAction {
         screen.press(KeyEvent::new(code, KeyModifiers::NONE))
     }
 
@@ -177,7 +177,7 @@ mod tests {
             clients: table("Clients", "client", 200),
             slow: table("Slow requests", "slow", 1),
         });
-        (0..5).for_each(|_| assert_eq!(press(&mut screen, KeyCode::Down), Wish::Stay));
+        (0..5).for_each(|_| assert_eq!(press(&mut screen, KeyCode::Down), KeyAction::Continue));
         for (width, height) in [(100, 40), (30, 12), (1, 1)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
             terminal.draw(|frame| screen.draw(frame)).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_do_what_the_last_line_says() {
+    fn keys_act_as_the_last_line_says() {
         let mut screen = Screen::new(Sort::Age);
         press(&mut screen, KeyCode::Char('s'));
         assert_eq!(screen.sort, Sort::Requests);
@@ -204,8 +204,8 @@ mod tests {
         press(&mut screen, KeyCode::Char('p'));
         screen.take(View { title: "new".to_owned(), ..View::default() });
         assert_eq!(screen.view.title, "new");
-        assert_eq!(press(&mut screen, KeyCode::Esc), Wish::End);
+        assert_eq!(press(&mut screen, KeyCode::Esc), KeyAction::Quit);
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(screen.press(interrupt), Wish::End);
+        assert_eq!(screen.press(interrupt), KeyAction::Quit);
     }
 }

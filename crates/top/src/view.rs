@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Commands that are shown.
 const MOST_COMMANDS: usize = 12;
 
-/// A whole look.
+/// All that is shown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct View {
     /// Which server, and for how long it runs.
@@ -233,7 +233,7 @@ fn slow(now: &Sample) -> Table {
     Table { title: "Slow requests".to_owned(), columns, rows: rows.collect() }
 }
 
-/// Seconds as people read them.
+/// Seconds in the unit that suits them.
 fn duration(seconds: u64) -> String {
     match seconds {
         ..120 => format!("{seconds} s"),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_differences() {
+    fn rates_are_differences_of_two_samples() {
         let (start, client) = (Instant::now(), Client { requests: Some(5), ..Client::default() });
         let before = [
             ("redis_version", "7.0.15"),

@@ -8,8 +8,7 @@ const PRONOUNS: [&str; 3] = ["nobody", "somebody", "everybody"];
 const SUBJECTS: [&str; 3] = ["who", "whom", "whoever"];
 
 /// Crates that still have some: being renamed.
-const BEING_RENAMED: [&str; 5] =
-    ["crates/client/", "crates/commands/", "crates/load/", "crates/server/", "crates/top/"];
+const BEING_RENAMED: [&str; 1] = ["crates/commands/"];
 
 pub(super) fn are_not_the_subject(repository: &Repository) -> Vec<String> {
     let checked = repository.rust().filter(|file| being_renamed(file).is_none());

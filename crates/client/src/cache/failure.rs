@@ -1,4 +1,4 @@
-//! Why a request has no answer, and which server owes it.
+//! Why a request has no answer, and which server did not answer.
 
 use std::fmt;
 

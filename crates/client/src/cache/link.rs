@@ -54,7 +54,7 @@ impl Link {
         Ok(())
     }
 
-    /// Waits for the answer to `request`, whose turn it is, until `deadline`.
+    /// Waits until `deadline` for the answer to `request`, the oldest that is unanswered.
     pub(super) fn receive(
         &mut self,
         request: &Request<'_>,
@@ -132,7 +132,7 @@ impl Link {
 fn is_closed(socket: &OwnedFd) -> bool {
     let mut byte = [0; 1];
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    // Bytes that answer nothing make a connection as useless as its end does.
+    // Bytes that answer no request make a connection unusable, as its end does.
     !matches!(retry_on_intr(|| recv(socket, &mut byte[..], flags)), Err(Errno::AGAIN))
 }
 

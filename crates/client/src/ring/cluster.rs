@@ -3,8 +3,8 @@
 use super::server::Server;
 use super::slots::{SLOTS, slot_of};
 
-/// A map of slots that servers correct: at first every slot is at the first server, which knows
-/// better and says so (`MOVED`).
+/// A map of slots that servers correct: at first every slot is at the first server, which
+/// redirects where that is wrong (`MOVED`).
 ///
 /// ```
 /// use nagi_client::ring::{Cluster, Server, slot_of};

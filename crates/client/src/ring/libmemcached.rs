@@ -149,7 +149,7 @@ impl Libmemcached {
             }
             Behavior::SortHosts(on) => {
                 self.sorts_hosts = on;
-                self.remake();
+                self.rebuild();
             }
             Behavior::HashWithPrefixKey(on) => self.hashes_prefix = on,
         }
@@ -176,7 +176,7 @@ impl Libmemcached {
     pub fn add(&mut self, server: Server) -> &mut Self {
         self.is_weighted |= server.weight > 1 && self.distribution != Distribution::Modula;
         self.servers.push(server);
-        self.remake();
+        self.rebuild();
         self
     }
 
@@ -189,7 +189,7 @@ impl Libmemcached {
     pub fn push(&mut self, servers: &[Server]) -> &mut Self {
         self.is_weighted |= servers.iter().any(|server| server.weight > 1);
         self.servers.extend_from_slice(servers);
-        self.remake();
+        self.rebuild();
         self
     }
 
@@ -237,10 +237,10 @@ impl Libmemcached {
             Distribution::Modula | Distribution::KetamaSpy => {}
         }
         self.distribution = distribution;
-        self.remake();
+        self.rebuild();
     }
 
-    fn remake(&mut self) {
+    fn rebuild(&mut self) {
         if self.sorts_hosts {
             self.servers.sort_by(|one, other| {
                 one.host.as_bytes().cmp(other.host.as_bytes()).then(one.port.cmp(&other.port))

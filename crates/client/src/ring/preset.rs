@@ -1,4 +1,4 @@
-//! The settings of libraries by name, as people write them on a command line.
+//! The settings of libraries by name, as users write them on a command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -105,7 +105,7 @@ impl FromStr for Library {
 
 /// One call on a `memcached_st`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum Call {
     Set(Behavior),
     Prefix(String),
     Servers,
@@ -115,7 +115,7 @@ enum Step {
 /// `libmemcached,hash=md5,distribution=consistent` or `pylibmc,ketama,servers,hash=crc`.
 ///
 /// Settings apply in their order. `servers` says at which point servers are added, which is the
-/// end where it is not given. The others are `hash=`, `distribution=`, `ketama`, `weighted`,
+/// end where it is not given. Other settings are `hash=`, `distribution=`, `ketama`, `weighted`,
 /// `sort_hosts`, `hash_with_prefix` and `prefix=`.
 ///
 /// ```
@@ -133,7 +133,7 @@ enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
     library: Library,
-    steps: Vec<Step>,
+    calls: Vec<Call>,
 }
 
 impl Configuration {
@@ -156,14 +156,14 @@ impl Configuration {
         for behavior in self.library.behaviors() {
             memc.set(behavior);
         }
-        for step in &self.steps {
-            match step {
-                Step::Set(behavior) => memc.set(*behavior),
-                Step::Prefix(prefix) => memc.set_prefix(prefix.as_bytes()),
-                Step::Servers => memc.push(&servers),
+        for call in &self.calls {
+            match call {
+                Call::Set(behavior) => memc.set(*behavior),
+                Call::Prefix(prefix) => memc.set_prefix(prefix.as_bytes()),
+                Call::Servers => memc.push(&servers),
             };
         }
-        if !self.steps.contains(&Step::Servers) {
+        if !self.calls.contains(&Call::Servers) {
             memc.push(&servers);
         }
         Ring::Libmemcached(memc)
@@ -172,14 +172,14 @@ impl Configuration {
 
 impl From<Library> for Configuration {
     fn from(library: Library) -> Self {
-        Configuration { library, steps: Vec::new() }
+        Configuration { library, calls: Vec::new() }
     }
 }
 
 impl fmt::Display for Configuration {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.library.name())?;
-        if self.steps.is_empty() { Ok(()) } else { write!(out, " with settings") }
+        if self.calls.is_empty() { Ok(()) } else { write!(out, " with settings") }
     }
 }
 
@@ -193,21 +193,21 @@ impl FromStr for Configuration {
         if !settings.is_empty() && !library.has_behaviors() {
             return Err(format!("{} takes no settings", library.name()));
         }
-        let steps: Vec<Step> = settings.into_iter().map(step).collect::<Result<_, _>>()?;
-        if steps.iter().filter(|step| **step == Step::Servers).count() > 1 {
+        let calls: Vec<Call> = settings.into_iter().map(call).collect::<Result<_, _>>()?;
+        if calls.iter().filter(|call| **call == Call::Servers).count() > 1 {
             return Err("servers are added once".to_owned());
         }
-        Ok(Configuration { library, steps })
+        Ok(Configuration { library, calls })
     }
 }
 
-fn step(setting: &str) -> Result<Step, String> {
+fn call(setting: &str) -> Result<Call, String> {
     let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
-    Ok(Step::Set(match (name, value) {
+    Ok(Call::Set(match (name, value) {
         ("hash", value) => Behavior::Hash(value.parse()?),
         ("distribution", value) => Behavior::Distribution(value.parse()?),
-        ("prefix", value) => return Ok(Step::Prefix(value.to_owned())),
-        ("servers", "") => return Ok(Step::Servers),
+        ("prefix", value) => return Ok(Call::Prefix(value.to_owned())),
+        ("servers", "") => return Ok(Call::Servers),
         ("ketama", "") => Behavior::Ketama(true),
         ("weighted", "") => Behavior::KetamaWeighted(true),
         ("sort_hosts", "") => Behavior::SortHosts(true),

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hash_tags_are_cut_as_the_specification_says() {
+    fn hash_tags_follow_the_cluster_specification() {
         for (key, tag) in [
             ("{user1000}.following", Some("user1000")),
             ("foo{}{bar}", None),

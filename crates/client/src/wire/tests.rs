@@ -6,7 +6,7 @@ fn value(bytes: &str, flags: u32, cas: Option<u64>) -> Option<Value> {
     Some(Value { bytes: bytes.as_bytes().to_vec(), flags, cas })
 }
 
-/// Decodes `input` byte by byte; nothing comes before the end.
+/// Decodes `input` byte by byte; no answer is found before the end.
 fn decode(dialect: Dialect, request: &Request<'_>, input: &[u8]) -> Answer {
     let mut decoder = Decoder::new(dialect);
     for end in 0..input.len() {
@@ -50,7 +50,7 @@ fn refusals_are_answers() {
 }
 
 #[test]
-fn what_answers_nothing_is_malformed() {
+fn a_reply_of_another_protocol_is_malformed() {
     let delete = Request::Delete { key: b"a" };
     for (dialect, reply) in [
         (Dialect::Text, &b"HTTP/1.1 400 Bad Request\r\n"[..]),

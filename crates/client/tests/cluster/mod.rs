@@ -1,4 +1,4 @@
-//! A Redis Cluster whose slots the client finds out, also while one is on its way.
+//! A Redis Cluster whose slots the client learns, also while one is being moved.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ fn until_ok(client: &mut Client) {
 }
 
 #[test]
-fn slots_are_found_out_and_followed() {
+fn slots_are_learned_from_redirections() {
     let ((one, mut first), (other, mut second)) = (node("cluster-1"), node("cluster-2"));
     ok(&mut first, "CLUSTER ADDSLOTSRANGE 0 8191");
     ok(&mut second, "CLUSTER ADDSLOTSRANGE 8192 16383");

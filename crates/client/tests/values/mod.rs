@@ -27,7 +27,7 @@ fn php(bytes: &[u8], flags: u32, limit_bytes: usize) -> Result<Unpacked, String>
 }
 
 #[test]
-fn what_php_compresses_is_read() {
+fn values_that_php_compressed_are_read() {
     let long = text().repeat(40) + &"x".repeat(20_000) + &text();
     for (name, flags, expected) in
         [("fastlz-1.bin", 0x50, text()), ("zlib.bin", 0x30, text()), ("fastlz-2.bin", 0x50, long)]
@@ -62,7 +62,7 @@ fn damaged_values_are_refused() {
             let mut bytes = whole.clone();
             let at = random.usize(..bytes.len());
             bytes[at] ^= random.u8(1..);
-            // Whatever comes of it, it is no more than was asked for.
+            // Whether it can be read or not, it is never longer than the limit.
             if let Ok(found) = php(&bytes, flags, LIMIT_BYTES) {
                 assert!(found.bytes.len() <= LIMIT_BYTES);
             }
@@ -73,7 +73,7 @@ fn damaged_values_are_refused() {
 }
 
 #[test]
-fn what_pylibmc_stores_is_read() {
+fn values_that_pylibmc_stored_are_read() {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.setup/bin/python");
     let has_pylibmc = Command::new(&python).args(["-c", "import pylibmc"]).output();
     if !has_pylibmc.is_ok_and(|output| output.status.success()) {

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn other_values_have_their_form() {
+    fn values_are_normalized_or_refused() {
         assert_eq!(scores(" 0  -1 5 ").as_deref(), Ok("0 -1 5"));
         assert_eq!(frequency("0").as_deref(), Ok("1"));
         assert_eq!(frequency("2147483647").as_deref(), Ok("500"));

@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Config {
     values: Values,
     /// Values of settings without effect, where they are not the default.
-    aside: RwLock<BTreeMap<&'static str, Arc<str>>>,
+    unused: RwLock<BTreeMap<&'static str, Arc<str>>>,
     /// The file that they were read from, which CONFIG REWRITE writes.
     file: OnceLock<PathBuf>,
     /// Ports that the kernel has chosen, by the names of their settings.
@@ -36,7 +36,7 @@ pub struct Config {
     users: Users,
     /// Lines about them that were given when it started, each with its place.
     user_lines: Mutex<Vec<(String, Vec<Vec<u8>>)>>,
-    /// Held by whoever changes settings that belong together.
+    /// Held while settings that belong together are changed.
     changing: Mutex<()>,
 }
 
@@ -52,7 +52,7 @@ impl Default for Config {
     fn default() -> Self {
         let config = Config {
             values: Values::default(),
-            aside: RwLock::default(),
+            unused: RwLock::default(),
             file: OnceLock::new(),
             found: RwLock::default(),
             defaults: RwLock::default(),
@@ -104,7 +104,7 @@ impl Config {
         number.set(port.into());
     }
 
-    /// Has the store go by the memory limit and the policy.
+    /// Applies the memory limit and the policy to the store.
     pub fn limit_memory(&self, store: &Store) {
         let place = self.maxmemory_policy.bytes();
         let policy = Policy::ALL.get(place).map_or(Policy::default(), |row| row.0);
@@ -199,7 +199,7 @@ impl Config {
         self.user_lines.lock().push((place, words));
     }
 
-    /// Keeps others from changing settings while those that are given together are checked and set.
+    /// Prevents concurrent changes while settings that are given together are checked and set.
     pub(crate) fn changing(&self) -> MutexGuard<'_, ()> {
         self.changing.lock()
     }
@@ -235,9 +235,9 @@ impl Setting {
         match self.place {
             Place::Number(number) => self.kind.show(&Value::Number(number(config).get())),
             Place::Text(text) => text(config).get().as_ref().to_owned(),
-            Place::Aside | Place::Refused(_) | Place::Directive | Place::User => {
-                let aside = config.aside.read();
-                aside.get(self.name).map_or_else(|| self.default_value(), |it| it.as_ref().into())
+            Place::Unused | Place::Refused(_) | Place::Directive | Place::User => {
+                let unused = config.unused.read();
+                unused.get(self.name).map_or_else(|| self.default_value(), |it| it.as_ref().into())
             }
         }
     }
@@ -283,10 +283,10 @@ impl Setting {
                     config.users.set_default_password(value.as_bytes());
                 }
             }
-            (Place::Aside | Place::Refused(_), value) => {
+            (Place::Unused | Place::Refused(_), value) => {
                 let value = self.kind.show(&value).into();
-                let mut aside = config.aside.write();
-                aside.insert(self.name, value);
+                let mut unused = config.unused.write();
+                unused.insert(self.name, value);
             }
             _ => debug_assert!(false, "a kind stores what it has parsed"),
         }

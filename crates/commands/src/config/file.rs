@@ -275,13 +275,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_quoted_word_is_read_as_it_was(word in "\\PC*|[ \"'\\\\#\n\r\t\u{1}a]*") {
+        fn a_quoted_word_is_read_back_unchanged(word in "\\PC*|[ \"'\\\\#\n\r\t\u{1}a]*") {
             prop_assert_eq!(split(&quoted(&word)), Some(vec![word]));
         }
     }
 
     #[test]
-    fn lines_know_where_they_stand() {
+    fn options_have_the_file_and_line_that_they_were_given_in() {
         let text = "# comment\n\n  port 7000\r\nsave \"\"\n";
         let directives = read_text(text, Path::new("some.conf")).unwrap();
         let shown: Vec<_> = directives.iter().map(|it| it.source.to_string()).collect();
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn files_include_others() {
+    fn files_include_other_files() {
         let folder = std::env::temp_dir().join(format!("nagi-include-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("d")).unwrap();
         let path = |name: &str| folder.join(name);

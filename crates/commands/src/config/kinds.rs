@@ -29,7 +29,7 @@ pub(super) static MEMCACHED_PROTOCOLS: [&str; 3] = ["auto", "ascii", "binary"];
 /// The values of `supervised`.
 pub const SUPERVISORS: [&str; 4] = ["no", "upstart", "systemd", "auto"];
 
-/// Who sets a setting.
+/// Where a setting is set from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The command line or a file, before the server listens.
@@ -311,7 +311,7 @@ pub(super) static OUTPUT_LIMITS: Lines = Lines {
     words_a_line: 4,
 };
 
-/// `shutdown-on-sigterm` and its sibling: flags, which nothing here goes by.
+/// `shutdown-on-sigterm` and its sibling: flags, which nothing here uses.
 pub(super) static SHUTDOWN_FLAGS: Lines = Lines {
     add: |_, given, _| {
         let flags = ["default", "save", "nosave", "now", "force"];
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_those_of_redis() {
+    fn units_of_memory_are_parsed_as_by_redis() {
         for (text, bytes) in [
             ("1", 1),
             ("2b", 2),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn save_points_add_up_until_they_are_taken_back() {
+    fn save_points_add_up_until_an_empty_one_clears_them() {
         assert_eq!(added(&SAVE_POINTS, "", "900 1"), "900 1");
         assert_eq!(added(&SAVE_POINTS, "900 1", "300 10 60 5"), "900 1 300 10 60 5");
         assert_eq!(added(&SAVE_POINTS, "900 1", ""), "");

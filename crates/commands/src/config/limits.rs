@@ -1,4 +1,4 @@
-//! Settings that bound what clients may take, as those read them who enforce them.
+//! Settings that limit what clients may use, in the form in which they are enforced.
 
 use super::current::Config;
 use super::values::Number;
@@ -99,7 +99,7 @@ mod tests {
     use crate::config::Origin;
 
     #[test]
-    fn limits_of_replies_are_those_of_the_class() {
+    fn a_client_has_the_output_limit_of_its_class() {
         let config = Config::default();
         assert_eq!(config.output_limit(Class::Normal), OutputLimit::default());
         for value in ["normal 1kb 512 3", "pubsub 1 2 3"] {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_clients_may_be_a_part_of_all() {
+    fn memory_of_clients_may_be_a_percentage_of_maxmemory() {
         let config = Config::default();
         for (value, shown, bytes) in
             [("1mb", "1048576", 1 << 20), ("5%", "5%", 50), ("100%", "100%", 1000), ("0%", "0", 0)]

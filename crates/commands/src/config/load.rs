@@ -29,7 +29,7 @@ impl std::error::Error for LoadError {}
 pub struct Loaded {
     /// Names of settings that were given and have no effect.
     pub without_effect: Vec<&'static str>,
-    /// What promises something that is not there, and was left out because that was asked for.
+    /// What is not supported, and was left out because that was asked for.
     pub left_out: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ pub struct Loaded {
 /// would stop the start is left out instead.
 ///
 /// # Errors
-/// The first option that is unknown, malformed, or promises what is not there.
+/// The first option that is unknown, malformed, or not supported.
 pub fn load(
     config: &Config,
     directives: &[Directive],
@@ -65,7 +65,8 @@ pub fn load(
             }
             Err(Refusal::Malformed(reason)) => return Err(fail(reason)),
         }
-        if matches!(setting.place, Place::Aside) && !loaded.without_effect.contains(&setting.name) {
+        if matches!(setting.place, Place::Unused) && !loaded.without_effect.contains(&setting.name)
+        {
             loaded.without_effect.push(setting.name);
         }
     }
@@ -74,7 +75,7 @@ pub fn load(
 
 /// Why an option is not taken.
 enum Refusal {
-    /// It promises what is not there.
+    /// It is not supported.
     Unsupported,
     /// It cannot be understood.
     Malformed(String),
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_later_holds() {
+    fn the_value_given_last_holds() {
         let config = Config::default();
         let text =
             "save\nPORT 1\nport 2\nbind 127.0.0.1 ::1\nsave 900 1\nsave 300 10\nslave-priority 3";
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn errors_name_the_place_of_the_option() {
         for (line, reason) in [
             ("prot 1", "there is no option prot; did you mean port?"),
             ("nothing-like-it 1", "there is no option nothing-like-it"),
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_left_out_if_that_is_asked_for() {
+    fn unsupported_settings_are_left_out_on_request() {
         let config = Config::default();
         let text = "appendonly yes\nrename-command GET x\nreplicaof no one\ncluster-enabled no";
         let loaded = load_text(&config, text, true).unwrap();

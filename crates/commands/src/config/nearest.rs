@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_understood_and_other_words_are_not() {
+    fn a_mistyped_name_is_found_and_an_unknown_word_is_not() {
         let names = || ["port", "bind", "maxmemory", "maxmemory-policy"].into_iter();
         for (word, meant) in [
             ("prot", Some("port")),

@@ -70,9 +70,9 @@ fn rewritten(old: &str, config: &Config, added: Added, users: Vec<String>) -> St
         .filter(|setting| !setting.is_line())
         .map(|setting| (setting, lines(setting, config), false))
         .collect();
-    // What nobody changed stays as it was written.
+    // Unchanged lines stay as they were written.
     let unchanged: Vec<&Setting> = waiting
-        .extract_if(.., |(setting, ..)| says_the_same(old, setting, config))
+        .extract_if(.., |(setting, ..)| is_unchanged(old, setting, config))
         .map(|(setting, ..)| setting)
         .collect();
     let is_changed = |it: &&Setting| !unchanged.iter().any(|other| std::ptr::eq(*other, *it));
@@ -118,7 +118,7 @@ fn push_line(text: &mut String, line: &str) {
 }
 
 /// Whether the lines of a file that set a setting give it its present value.
-fn says_the_same(old: &str, setting: &Setting, config: &Config) -> bool {
+fn is_unchanged(old: &str, setting: &Setting, config: &Config) -> bool {
     let mut value: Option<String> = None;
     for line in old.lines() {
         if !setting_of(line).is_some_and(|it| std::ptr::eq(it, setting)) {
@@ -169,7 +169,7 @@ fn with_unit(bytes: &str) -> String {
     unit.map_or_else(|| bytes.to_owned(), |(shift, unit)| format!("{}{unit}", number >> shift))
 }
 
-/// Replaces a file in one step: whoever reads it finds the old text or the new one, also after the
+/// Replaces a file in one step: a reader finds the old text or the new one, also after the
 /// machine has lost its power.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
@@ -179,7 +179,7 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     match outcome {
         Ok(()) => sync_folder(path),
         Err(error) => {
-            // The error that led here is the one to tell.
+            // The error that led here is the one to report.
             let _ = std::fs::remove_file(unfinished);
             Err(error)
         }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_of_several_is_lost_where_the_file_has_fewer() {
+    fn a_setting_of_several_lines_is_written_in_full_where_the_file_has_fewer() {
         let text = "save 7 7\nmaxmemory 1mb\n";
         let config = started_with(text);
         let default = find("save").unwrap().default;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_changed_stays_as_it_was_written() {
+    fn unchanged_lines_stay_as_written() {
         let text = "PORT any\nmaxmemory 1024\nsave 900  1 # x\nslave-priority 7\nloglevel NOTICE\n\
                     client-output-buffer-limit replica 1k 2k 3\ntimeout 1\ntimeout 0\n";
         let text = text.replace(" # x", "");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_settings_are_read_back() {
         let text = "port any\nunixsocketperm 700\nclient-output-buffer-limit normal 1 2 3\n\
                     unixsocket \"/tmp/a b\"\nmaxmemory 100000\nlogfile ''\n";
         let config = started_with(text);

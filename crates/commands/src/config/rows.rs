@@ -137,7 +137,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: false,
         place: Place::Number(|values| &values.enable_debug_command),
-        summary: "Who may use DEBUG: nobody, everybody, or who connects from this machine",
+        summary: "Which clients may use DEBUG: none, all, or those of this machine",
     },
     Setting {
         name: "enable-module-command",
@@ -146,7 +146,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: false,
         place: Place::Number(|values| &values.enable_module_command),
-        summary: "Who may use MODULE, which has nothing to load: as with enable-debug-command",
+        summary: "Which clients may use MODULE, which has nothing to load: as with \
+                  enable-debug-command",
     },
     Setting {
         name: "enable-protected-configs",
@@ -155,7 +156,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: false,
         place: Place::Number(|values| &values.enable_protected_configs),
-        summary: "Who may change settings that say where files are written, in the same way",
+        summary: "Which clients may change settings that say where files are written, in the \
+                  same way",
     },
     Setting {
         name: "hash-max-listpack-entries",
@@ -200,7 +202,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "127.0.0.1 -::1",
         changeable: false,
         place: Place::Text(|values| &values.http_bind),
-        summary: "Addresses on which to serve pages over HTTP; others than those of the loopback \
+        summary: "Addresses on which to serve pages over HTTP; those outside the loopback \
                   need a requirepass",
     },
     Setting {
@@ -675,7 +677,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: false,
         place: Place::Number(|values| &values.supervised),
-        summary: "Whom to tell that the server is ready, and not to leave",
+        summary: "The supervisor to notify that the server is ready",
     },
     Setting {
         name: "tcp-backlog",
@@ -686,7 +688,7 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Number(|values| &values.tcp_backlog),
         summary: "How many connections may wait to be accepted, \
                   if net.core.somaxconn lets as many; \
-                  whoever comes then is heard a second later",
+                  clients beyond that try again after a second",
     },
     Setting {
         name: "tcp-keepalive",

@@ -23,14 +23,14 @@ pub struct Setting {
 
 /// Where a setting's value is kept, and what it does.
 pub enum Place {
-    /// A number that the server goes by.
+    /// A number that the server uses.
     Number(fn(&Values) -> &Number),
-    /// Words that the server goes by.
+    /// Words that the server uses.
     Text(fn(&Values) -> &Text),
-    /// Kept for whoever asks for it: it has no effect here.
-    Aside,
-    /// Kept like `Aside`, but a value other than the default, or than one of these, would promise
-    /// what is not there: it stops the start.
+    /// Kept for CONFIG GET and CONFIG REWRITE: it has no effect here.
+    Unused,
+    /// Kept like `Unused`, but a value other than the default, or than one of these, asks for what
+    /// is not supported: it stops the start.
     Refused(&'static [&'static str]),
     /// A line of a file that CONFIG does not know, and that stops the start.
     Directive,
@@ -44,7 +44,7 @@ impl Setting {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// Whether the server goes by it.
+    /// Whether it has an effect.
     #[must_use]
     pub fn has_effect(&self) -> bool {
         matches!(self.place, Place::Number(_) | Place::Text(_) | Place::User)
@@ -61,16 +61,16 @@ impl Setting {
         parsed.map_or_else(|_| self.default.to_owned(), |value| self.kind.show(&value))
     }
 
-    /// Whether it says where files are written, which `enable-protected-configs` keeps for those
-    /// who can start the server.
+    /// Whether it says where files are written, which `enable-protected-configs` leaves to the
+    /// command line and the file.
     pub(crate) fn is_protected(&self) -> bool {
         matches!(self.name, "dir" | "dbfilename")
     }
 
-    /// Whether a value promises what is not there.
+    /// Whether a value asks for what is not supported.
     pub(super) fn is_refused(&self, value: &Value) -> bool {
         match self.place {
-            Place::Number(_) | Place::Text(_) | Place::Aside | Place::User => false,
+            Place::Number(_) | Place::Text(_) | Place::Unused | Place::User => false,
             Place::Refused(harmless) => {
                 let value = self.kind.show(value);
                 value != self.default_value() && !harmless.contains(&value.as_str())

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_name_variables_that_there_are() {
+    fn templates_with_unknown_variables_are_refused() {
         for template in ["x", "title}", "{{title}}", "{port}{title}", "{title} x", "é", "{rate}"] {
             assert!(is_template(template), "{template}");
         }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_replaced_and_spaces_at_the_end_left_out() {
+    fn variables_are_replaced_and_trailing_spaces_are_removed() {
         let value = |variable| match variable {
             TitleVariable::Title => "nagi".to_owned(),
             TitleVariable::Port => "6379".to_owned(),

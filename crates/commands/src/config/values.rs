@@ -1,4 +1,4 @@
-//! Where the values of settings are kept that the server goes by.
+//! Where the values of settings that have an effect are kept.
 
 use parking_lot::RwLock;
 use std::sync::Arc;

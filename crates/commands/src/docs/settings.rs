@@ -33,7 +33,7 @@ named once in the log. Those that promise something that is not there stop the s
 ";
 
 /// What stands below the options.
-const PLACES_KEPT: &str = "
+const RESERVED_CONNECTIONS: &str = "
 When there are `maxclients` connections, 8 more may come from this machine. They may run what Redis
 flags `admin` or `no_auth`, and what it flags neither `fast` nor `readonly` nor `write`: ACL, AUTH,
 BGSAVE, CLIENT, COMMAND, CONFIG, DEBUG, HELLO, INFO, LATENCY, MEMORY STATS, MONITOR, QUIT, RESET,
@@ -49,7 +49,7 @@ fn markdown() -> String {
     for setting in settings().filter(|setting| setting.has_effect()) {
         row(&mut page, setting);
     }
-    page.push_str(PLACES_KEPT);
+    page.push_str(RESERVED_CONNECTIONS);
     page.push_str(
         "\n## Options that stop the start\n\nA value other than the default does.\n\n\
          | option | values | default | CONFIG SET | why |\n|---|---|---|---|---|\n",
@@ -60,8 +60,8 @@ fn markdown() -> String {
         "\n## Options without effect\n\n| option | values | default | CONFIG SET | why |\n\
          |---|---|---|---|---|\n",
     );
-    let aside = settings().filter(|setting| matches!(setting.place, Place::Aside));
-    aside.for_each(|setting| row(&mut page, setting));
+    let unused = settings().filter(|setting| matches!(setting.place, Place::Unused));
+    unused.for_each(|setting| row(&mut page, setting));
     page
 }
 

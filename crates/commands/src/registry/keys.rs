@@ -455,13 +455,13 @@ mod tests {
     }
 
     #[test]
-    fn a_grammar_tells_a_word_from_a_value() {
+    fn a_grammar_distinguishes_an_option_from_a_value() {
         assert_eq!(names(SORT, "SORT a BY store STORE b"), ["a", "b"]);
         assert_eq!(names(SORT, "SORT a BY store"), ["a"]);
     }
 
     #[test]
-    fn older_clients_are_told_of_ranges_only() {
+    fn older_clients_are_shown_ranges_only() {
         for (keys, range, has_more) in [
             (Keys::NONE, [0, 0, 0], false),
             (Keys::pairs(WRITE), [1, -1, 2], false),
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn options_change_what_is_done_with_a_key() {
+    fn options_change_the_access_of_a_key() {
         let by_length = |args: Args<'_>| if args.len() > 2 { Access::RW } else { Access::RO };
         let group = KeyGroup::at(1, Access::RW).depending_on_options(by_length);
         assert_eq!(group.access(), Access::RW | Access::VARIABLE_FLAGS);

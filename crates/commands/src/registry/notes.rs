@@ -44,7 +44,7 @@ pub struct Notes {
     pub internal: bool,
     /// Whether Redis has no such command.
     pub is_own: bool,
-    /// Which of a request's arguments are passwords or come with one, and are shown to nobody.
+    /// Which of a request's arguments are passwords or come with one, and are never shown.
     pub(crate) secrets: Option<Secrets>,
     /// Which of a request's arguments are channels that a user must be permitted to use.
     pub(crate) channels: Option<Channels>,
@@ -91,7 +91,7 @@ impl Notes {
         Notes { is_own: true, ..self }
     }
 
-    /// Of a command with arguments that are shown to nobody.
+    /// Of a command with arguments that are never shown.
     #[must_use]
     pub(crate) const fn secrets(self, secrets: Secrets) -> Self {
         Notes { secrets: Some(secrets), ..self }

@@ -1,9 +1,9 @@
-//! The arguments of a command as COMMAND DOCS has them, read from the line that shows them to
-//! people, so that both say the same.
+//! The arguments of a command as COMMAND DOCS has them, read from the line that documents them,
+//! so that both say the same.
 //!
-//! Words in capitals and signs are tokens, others name arguments; `[ ]` stands around what may be
-//! left out, `< >` around alternatives that `|` parts; `...` repeats what stands before it in its
-//! group.
+//! Words in capitals and signs are tokens, other words name arguments; `[ ]` stands around what may
+//! be left out, `< >` around alternatives that `|` separates; `...` repeats what stands before it
+//! in its group.
 
 /// What an argument is, in the words of Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read() {
+    fn syntax_lines_are_parsed_into_arguments() {
         for (syntax, tree) in [
             ("", ""),
             ("key [key ...]", "key:key+"),

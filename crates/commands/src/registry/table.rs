@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_capitals_become_small() {
+    fn only_capital_letters_are_folded() {
         for byte in 0..=u8::MAX {
             let folded = to_small_letters(u64::from_le_bytes([byte; 8])).to_le_bytes();
             assert_eq!(folded, [byte.to_ascii_lowercase(); 8]);
@@ -273,8 +273,8 @@ mod tests {
     }
 
     #[test]
-    fn names_of_every_length_are_told_apart() {
-        fn told_apart<const WORDS: usize>(
+    fn names_of_every_length_are_distinguished() {
+        fn are_distinguished<const WORDS: usize>(
             folded: impl Fn(&[u8]) -> Option<Folded<WORDS>>,
             lengths: std::ops::RangeInclusive<usize>,
         ) {
@@ -291,7 +291,7 @@ mod tests {
                 }
             }
         }
-        told_apart(Folded::short, 1..=8);
-        told_apart(Folded::long, 9..=24);
+        are_distinguished(Folded::short, 1..=8);
+        are_distinguished(Folded::long, 9..=24);
     }
 }

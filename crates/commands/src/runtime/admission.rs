@@ -1,6 +1,6 @@
-//! What a client may do: before it has logged in, by the rights of its user, where it has got in by
-//! a place that is kept for administrators, and while it subscribes in RESP2. A session of another
-//! protocol asks [`is_login`].
+//! What a client may do: before it has logged in, by the rights of its user, where it has a
+//! connection that is reserved for administrators, and while it subscribes in RESP2. A session of
+//! another protocol asks [`is_login`].
 
 use crate::config::Number;
 use crate::runtime::rights;
@@ -118,8 +118,8 @@ pub fn must_log_in(client: &Client, config: &Config) -> bool {
         || restrictions.contains(Restrictions::NOT_LOGGED_IN) && is_password_required(config)
 }
 
-/// Whether a client that may not run everything may run this. One that takes an administrator's
-/// place and is none is told what it would have been told at once, and closed.
+/// Whether a client that may not run everything may run this. One that has an administrator's
+/// connection and runs another command gets the error of a refused connection, and is closed.
 #[cold]
 pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Error> {
     let is_login = entry.command.flags.contains(Flags::NO_AUTH);
@@ -144,7 +144,7 @@ pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Resu
 }
 
 /// Whether a client may use what a setting of the words `no`, `yes` and `local` keeps for some:
-/// nobody, everybody, or who connects from this machine.
+/// no client, all, or those of this machine.
 #[must_use]
 pub(crate) fn is_permitted(setting: &Number, client: &Client) -> bool {
     /// The places of `yes` and `local` among the words.
@@ -157,7 +157,7 @@ pub(crate) fn is_permitted(setting: &Number, client: &Client) -> bool {
     }
 }
 
-/// Whether a command is one of those by which a server is looked at and looked after, or by which
+/// Whether a command is one of those by which a server is monitored and administrated, or by which
 /// a client introduces itself. They are slow ones by their flags: PING and SELECT are not among
 /// them, with which every client begins.
 fn administrates(entry: &Entry) -> bool {
@@ -174,7 +174,7 @@ mod tests {
     use crate::testing::Bench;
 
     #[test]
-    fn only_the_password_is_the_password() {
+    fn only_the_exact_password_logs_in() {
         let config = Config::default();
         assert!(is_login(&config, b"", b"") && is_login(&config, b"", b"anything"));
         assert!(!is_login(&config, b"other", b"anything"));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_login_little_is_answered() {
+    fn only_logins_are_answered_before_authentication() {
         let mut bench = Bench::new();
         bench.expect("CONFIG SET requirepass sesame", "+OK|");
         bench.expect("GET key", "$-1|");
@@ -233,15 +233,15 @@ mod tests {
         bench.expect("SET key value", "+OK|");
         bench.expect("CONFIG SET requirepass sesame", "+OK|");
         bench.memcached.restrictions = Restrictions::NOT_LOGGED_IN;
-        let stranger = "CLIENT_ERROR unauthenticated|";
+        let unauthenticated = "CLIENT_ERROR unauthenticated|";
         for (request, reply) in [
-            ("get key", stranger),
-            ("version", stranger),
-            ("nonsense", stranger),
-            ("delete key", stranger),
+            ("get key", unauthenticated),
+            ("version", unauthenticated),
+            ("nonsense", unauthenticated),
+            ("delete key", unauthenticated),
             ("set key 0 0 12|default open", "CLIENT_ERROR authentication failure|"),
             ("set key 0 0 6|sesame", "CLIENT_ERROR bad authentication token format|"),
-            ("add key 0 0 14|default sesame", stranger),
+            ("add key 0 0 14|default sesame", unauthenticated),
             ("set any 0 0 14|default sesame", "STORED|"),
             ("get any", "END|"),
             ("get key", "VALUE key 0 5|value|END|"),

@@ -129,7 +129,7 @@ pub trait Server: Sync {
     /// Closes connections: they execute nothing more, and are listed no more when this returns.
     fn kill(&self, clients: &[Arc<ClientInfo>]);
 
-    /// Has what is due looked for at once: there is something new to wait for.
+    /// Has due work looked for at once: there is something new to wait for.
     fn check_timers(&self);
 
     /// Has a worker send what monitors that it owns are to see.
@@ -138,7 +138,7 @@ pub trait Server: Sync {
     /// Has a worker send its subscribers what has been published.
     fn show_messages(&self, worker: usize);
 
-    /// The same for who watches with memcached's `watch`.
+    /// The same for clients that use memcached's `watch`.
     fn show_watchers(&self, worker: usize);
 
     /// What requests must pass, or be seen by, before they run.
@@ -160,13 +160,13 @@ pub trait Server: Sync {
     /// The settings; workers read them, CONFIG SET changes them.
     fn config(&self) -> &Config;
 
-    /// Listens to these addresses from now on, and to no others.
+    /// Listens to these addresses from now on, and to no other ones.
     ///
     /// # Errors
-    /// The name of the setting that cannot be gone by; all is as it was before then.
+    /// The name of the setting that cannot be applied; then nothing has changed.
     fn listen(&self, wanted: &Addresses) -> Result<(), &'static str>;
 
-    /// The most clients that the process may have descriptors for.
+    /// The most clients that the process has descriptors for.
     fn most_clients(&self) -> u64;
 
     /// What the workers have counted.

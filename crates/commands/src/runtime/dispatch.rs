@@ -59,7 +59,7 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
         if lacks_room(entry, cx, args) {
             return reject(entry, cx, &Error::OUT_OF_MEMORY);
         }
-        if interns(entry, cx, args) {
+        if waits_for_long_keys(entry, cx, args) {
             return;
         }
     }
@@ -88,7 +88,7 @@ fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> boo
 /// Runs a request of a transaction, whose keys are claimed.
 pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if cx.db.store().is_over_limit() && entry.command.flags.contains(Flags::DENYOOM) {
-        // It was let in when it began, and goes on even if nothing can be evicted.
+        // It was admitted when it began, and goes on even if nothing can be evicted.
         let _ = gate::make_room(cx);
     }
     cx.tally.count_call(entry.index);
@@ -112,7 +112,7 @@ fn lacks_room(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
 /// Whether the request has to wait until its long keys have been looked up by a thread, which
 /// begins to.
 #[cold]
-fn interns(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
+fn waits_for_long_keys(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
     let begin = |place: usize| {
         let key = args.landed(place).filter(|key| !key.is_joined())?;
         Some((place, cx.db.store().intern(key.chunks(), &cx.client.waker)))
@@ -125,7 +125,7 @@ fn interns(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool 
     waits
 }
 
-/// The same when nobody looks.
+/// The same without hooks.
 #[inline]
 fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     // A script waits for its keys on a thread of its own.
@@ -196,9 +196,9 @@ fn run_observed<'a>(
         cx.suspension = Some(Suspension::restart(None));
         return;
     }
-    let is_heard = flags.contains(Flags::WRITE)
+    let may_notify = flags.contains(Flags::WRITE)
         || flags.contains(Flags::READONLY) && hooks.notifications.has_misses();
-    if reasons.contains(HookFlags::NOTIFIED) && is_heard && notification::holds_up(cx) {
+    if reasons.contains(HookFlags::NOTIFIED) && may_notify && notification::holds_up(cx) {
         cx.suspension = Some(Suspension::restart(None));
         return;
     }
@@ -244,7 +244,7 @@ fn time(cx: &mut Context<'_>, event: &'static str, started: Instant) {
     }
 }
 
-/// Whether one of a request's keys is claimed by somebody who works on it for longer.
+/// Whether one of a request's keys is claimed by a job.
 #[cold]
 pub(crate) fn meets_claim(
     keys: &Keys,
@@ -307,7 +307,7 @@ impl CommandSet for Redis {
 }
 
 /// What a browser sends whose page talks to a local port behind its user's back. It would go on
-/// with lines that are commands, so that its connection is closed without a word, as by Redis.
+/// with lines that are commands, so that its connection is closed without a reply, as by Redis.
 const FROM_A_BROWSER: Error = Error::fixed("ERR this is no HTTP server");
 
 /// Answers with an error, and counts it.
@@ -357,7 +357,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn requests_that_are_none() {
+    fn unknown_commands_and_wrong_arities_are_refused() {
         let long = ["1".repeat(106), "2".repeat(44)];
         converse(&format!(
             "FOO => -ERR unknown command 'FOO', with args beginning with: |
@@ -374,14 +374,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_repeated_up_to_a_zero() {
+    fn errors_quote_arguments_up_to_a_zero_byte() {
         let replied = Bench::new().resp(b"*3\r\n$3\r\nfoo\r\n$3\r\na\0b\r\n$2\r\n\xff\n\r\n");
         let text = b"-ERR unknown command 'foo', with args beginning with: 'a' '\xff ' \r\n";
         assert_eq!(replied, text);
     }
 
     #[test]
-    fn without_memory_only_what_needs_some_is_refused() {
+    fn without_memory_only_commands_that_need_some_are_refused() {
         let mut bench = Bench::new();
         let oom = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
         for index in 0..200_000 {
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_is_not_listened_to() {
+    fn a_request_of_a_browser_closes_the_connection() {
         for line in ["POST / HTTP/1.1", "Host: localhost:6379"] {
             let mut bench = Bench::new();
             bench.expect(line, "");
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn handlers_run_unchanged_under_a_hold() {
+    fn handlers_reply_the_same_under_a_hold() {
         let mut bench = Bench::new();
         let requests = [
             "SET a 1 EX 100",

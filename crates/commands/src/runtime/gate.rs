@@ -33,8 +33,8 @@ const DELAYED: usize = 750;
 const FULL: usize = 950;
 /// The longest step of a delay.
 const LONGEST_STEP_MS: usize = 10;
-/// For how long the disk may take nothing while writers wait, before the save is given up.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// For how long the disk may write nothing while writers wait, before the save is given up.
+const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// Evicts what has to go; see [`nagi_store::Database::make_room`].
 #[cold]
@@ -109,7 +109,7 @@ pub(crate) fn end_hold<C: CommandSet>(cx: &mut Context<'_, C>) {
 
 /// Gives a save up for which writers wait and of which nothing has reached the disk for long.
 fn gives_up(saves: &Saves, store: &Store) -> bool {
-    let is_stuck = saves.is_stuck(PATIENCE);
+    let is_stuck = saves.is_stuck(STUCK_AFTER);
     if is_stuck {
         store.give_up_snapshot();
     }
@@ -122,7 +122,7 @@ pub fn stop_writes_if_unsaved(saves: &Saves, config: &Config, hooks: &RequestHoo
     hooks.set(HookFlags::UNSAVED, is_asked_for && saves.has_failed());
 }
 
-/// What a verb of memcached's comes upon.
+/// Whether a verb of memcached's runs now.
 pub(crate) enum Verdict {
     /// It runs.
     Pass,
@@ -169,7 +169,7 @@ mod tests {
     const KEYS: u32 = 1000;
 
     /// Writes keys anew until images take so many thousandths of the limit.
-    fn press(bench: &mut Bench, next: &mut u32, until: usize) {
+    fn fill_images(bench: &mut Bench, next: &mut u32, until: usize) {
         while bench.store.snapshot_pressure() < until {
             bench.expect(&format!("SET key:{next} {}", "w".repeat(5000)), "+OK|");
             *next += 1;
@@ -203,13 +203,13 @@ mod tests {
         let mut snapshot = store.cut(LIMIT, Waker::noop()).unwrap();
         bench.process.saves.begin(Duration::ZERO, 0);
         let mut next = 0;
-        press(&mut bench, &mut next, DELAYED - 10);
+        fill_images(&mut bench, &mut next, DELAYED - 10);
         assert!(!waits(&mut bench), "there is room");
-        press(&mut bench, &mut next, DELAYED);
+        fill_images(&mut bench, &mut next, DELAYED);
         assert!(waits(&mut bench), "it is held up");
         assert!(called_at(&bench) <= 2);
         assert!(!waits(&mut bench), "once");
-        press(&mut bench, &mut next, FULL);
+        fill_images(&mut bench, &mut next, FULL);
         for _ in 0..3 {
             assert!(waits(&mut bench), "until there is room");
             assert_eq!(called_at(&bench), LONGEST_STEP_MS as u64);
@@ -230,20 +230,20 @@ mod tests {
     }
 
     #[test]
-    fn only_a_disk_that_takes_nothing_ends_the_save() {
+    fn only_a_disk_that_writes_nothing_ends_the_save() {
         let saves = Saves::default();
         saves.begin(Duration::ZERO, 0);
-        assert!(!saves.is_stuck(Duration::ZERO), "nobody has looked before");
+        assert!(!saves.is_stuck(Duration::ZERO), "it was not checked before");
         saves.progress.bytes.store(1, Ordering::Relaxed);
         assert!(!saves.is_stuck(Duration::ZERO), "it has grown");
-        assert!(!saves.is_stuck(PATIENCE), "not for long");
+        assert!(!saves.is_stuck(STUCK_AFTER), "not for long");
         assert!(saves.is_stuck(Duration::ZERO));
         saves.begin(Duration::ZERO, 0);
         assert!(!saves.is_stuck(Duration::ZERO), "another save");
     }
 
     #[test]
-    fn what_writes_is_refused_while_saving_fails() {
+    fn writes_are_refused_while_saving_fails() {
         let mut bench = Bench::new();
         bench.process.hooks.set(HookFlags::UNSAVED, true);
         let misconf = String::from_utf8_lossy(&MISCONF.0).into_owned();

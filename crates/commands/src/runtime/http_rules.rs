@@ -115,7 +115,7 @@ mod tests {
     use crate::command_table;
 
     #[test]
-    fn commands_are_told_apart() {
+    fn commands_are_classified_by_what_they_may_do_over_http() {
         let text: Arc<str> = "+@all -@admin".into();
         let rules = HttpRules::parse(&text, command_table()).unwrap();
         for (words, expected) in [

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_secrets_are_found() {
+    fn keys_and_secrets_of_requests_are_found() {
         for (request, expected, hidden) in [
             ("MIGRATE h 1 key 0 5", 3..4, vec![]),
             ("MIGRATE h 1 key 0 5 COPY AUTH x", 3..4, vec![8]),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_read() {
+    fn requests_are_parsed_or_refused_as_by_redis() {
         let read = |request: &str| {
             with(request, |args| {
                 Migration::parse(args)

@@ -1,6 +1,6 @@
 //! Requests with very many keys, or much to do with few: they claim them all, work for a slice
-//! per tick, and give them back; whoever needs one of the keys meanwhile waits, and nobody else
-//! notices. Clients that wait for what has been put under the keys are served before these are
+//! per tick, and give them back; a request that needs one of the keys meanwhile waits, and no other
+//! does. Clients that wait for what has been put under the keys are served before these are
 //! given back.
 
 use crate::runtime::context::Job;
@@ -11,7 +11,7 @@ use crate::{CommandSet, Context, Error, JobProgress, KeyGroup, Keys};
 use nagi_proto::Args;
 use nagi_store::{Claim, Claiming, Intent, Kind, Rope, SharedValue, Step};
 
-/// Most keys that a request takes all latches for. More would hold everybody up for too long.
+/// Most keys that a request takes all latches for. More would hold all clients up for too long.
 const LATCHED_KEYS: usize = 128;
 /// Keys between two looks at the clock.
 const STRIDE: usize = 16;
@@ -248,7 +248,7 @@ impl Stage {
             }
             Stage::Working(claim, awaited) => {
                 if claimed.intent() == Intent::Write && cx.db.store().is_over_limit() {
-                    // It was let in when it began, and goes on even if nothing can be evicted.
+                    // It was admitted when it began, and goes on even if nothing can be evicted.
                     let _ = gate::make_room(cx);
                 }
                 let reply = match work(&mut cx.claimed_by(claim), slice)? {
@@ -398,7 +398,7 @@ mod tests {
     use std::task::Waker;
 
     #[test]
-    fn a_key_is_claimed_and_met_with_the_intent_of_its_group() {
+    fn a_key_is_claimed_with_the_intent_of_its_group() {
         const KEYS: Keys =
             Keys::groups(&[KeyGroup::at(1, Access::OW), KeyGroup::counted(2, Access::RO)]);
         let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! When events of keys are told, and when they are published.
+//! When the store reports events of keys, and when they are published.
 
 use crate::runtime::context::{CommandSet, Context, Server};
 use crate::state::client::ClientInfo;
@@ -41,7 +41,7 @@ pub fn publish(server: &dyn Server) {
     }
 }
 
-/// Hands workers what clients are told that track keys.
+/// Hands workers the pushes to clients that track keys.
 #[cold]
 fn push_invalidations(server: &dyn Server) {
     let clients = OnceCell::new();

@@ -1,7 +1,7 @@
 //! Numbers with decimals, as requests and replies have them.
 
 /// Reads a number as C's `strtod` does, but for blanks in front: decimal or hexadecimal, and
-/// infinity by its names. What is none, too large or too small is refused, as by Redis.
+/// infinity by its names. Other text and what is too large or too small is refused, as by Redis.
 pub(crate) fn double(argument: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(argument).ok()?;
     let number = hexadecimal(text).or_else(|| text.parse().ok()).filter(|it: &f64| !it.is_nan())?;

@@ -7,7 +7,7 @@ use crate::runtime::context::{Context, Entry};
 use crate::runtime::gate;
 use nagi_proto::Args;
 
-/// The flags by which a request is judged: of EXEC, those of what it executes as well.
+/// The flags that apply to a request: of EXEC, those of what it executes as well.
 pub(crate) fn flags(entry: &Entry, cx: &Context<'_>) -> Flags {
     let flags = entry.command.flags;
     match &cx.client.transaction {

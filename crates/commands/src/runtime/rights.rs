@@ -37,19 +37,19 @@ pub fn note_users(server: &dyn Server) {
 /// What it lacks.
 #[inline]
 pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Error> {
-    look(cx, entry, args).map_err(|denial| error(&denial, cx.client.user_name(), entry))
+    check_user(cx, entry, args).map_err(|denial| error(&denial, cx.client.user_name(), entry))
 }
 
 #[inline]
-fn look(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Denial> {
+fn check_user(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Denial> {
     match cx.hooks.reasons().contains(HookFlags::LIMITED_USERS) {
-        true => look_closely(cx, entry, args),
+        true => check_limited_user(cx, entry, args),
         false => Ok(()),
     }
 }
 
 #[cold]
-fn look_closely(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Denial> {
+fn check_limited_user(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Denial> {
     let config = cx.server.config();
     let denial = match cx.client.user(config.users()) {
         Some(user) => user.denial(entry, args),
@@ -74,7 +74,7 @@ pub(crate) fn check_queued(
     entry: &Entry,
     args: Args<'_>,
 ) -> Result<(), Error> {
-    let Err(denial) = look(cx, entry, args) else { return Ok(()) };
+    let Err(denial) = check_user(cx, entry, args) else { return Ok(()) };
     let reason = match denial {
         Denial::Command => "no permission to execute the command or subcommand",
         Denial::Key(_) => "no permission to touch the specified keys",

@@ -87,8 +87,8 @@ impl Service {
 
     /// Goes on until no client is left to be served, which is what `true` means, or the slice is
     /// over.
-    /// The first to wait is the first to be served; what moves on to another key serves those who
-    /// wait there afterwards.
+    /// The first to wait is the first to be served; what moves on to another key serves clients
+    /// that wait there afterwards.
     pub(crate) fn go_on(&mut self, cx: &Context<'_>, slice: Slice) -> bool {
         let limits = cx.server.config().collection_limits();
         while let Some((name, database)) = self.ready.front() {

@@ -1,4 +1,4 @@
-//! Requests as people are shown them, by MONITOR and in the slow log: without what is secret.
+//! Requests as MONITOR and the slow log show them: without what is secret.
 
 use crate::{Client, ClientInfo, Command, Entry, HookFlags, Marks, Server};
 use nagi_proto::Args;
@@ -52,7 +52,7 @@ pub(crate) fn show(server: &dyn Server, client: &Client, words: &str) {
     }
 }
 
-/// Has a client see nothing any more, if it did: when it leaves, or says RESET.
+/// Has a client see nothing any more, if it did: when it leaves, or sends RESET.
 pub fn stop_monitoring(server: &dyn Server, client: &ClientInfo) {
     if !client.marks().contains(Marks::MONITOR) {
         return;

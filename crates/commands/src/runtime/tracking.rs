@@ -24,7 +24,7 @@ pub(crate) fn run<'a>(
     let outcome = as_client(id, || run(cx));
     let has_ended = cx.suspension.is_none();
     if has_ended && is_remembered {
-        settle(entry, cx, args);
+        invalidate_changed(entry, cx, args);
     }
     if has_ended {
         forget_caching(entry, cx);
@@ -38,7 +38,7 @@ pub(crate) fn run<'a>(
         Box::new(move |cx| {
             let progress = as_client(id, || job(cx));
             if !matches!(progress, Ok(JobProgress::Pending { .. })) {
-                keys.iter().for_each(|key| settle_key(cx, key));
+                keys.iter().for_each(|key| invalidate_if_changed(cx, key));
             }
             progress
         })
@@ -83,14 +83,14 @@ fn all_keys(entry: &Entry, args: Args<'_>) -> Vec<Box<[u8]>> {
 }
 
 /// Has the client drop what was changed while it was read.
-fn settle(entry: &Entry, cx: &Context<'_>, args: Args<'_>) {
-    each_key(entry, args, |key| settle_key(cx, key));
+fn invalidate_changed(entry: &Entry, cx: &Context<'_>, args: Args<'_>) {
+    each_key(entry, args, |key| invalidate_if_changed(cx, key));
 }
 
-fn settle_key<C: CommandSet>(cx: &Context<'_, C>, key: &[u8]) {
+fn invalidate_if_changed<C: CommandSet>(cx: &Context<'_, C>, key: &[u8]) {
     let id = cx.client.info.id;
     if !cx.hooks.tracking.remember(key, id, most(cx.server)) {
-        cx.hooks.tracking.tell_again(key, id);
+        cx.hooks.tracking.invalidate_again(key, id);
     }
 }
 

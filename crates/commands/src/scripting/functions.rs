@@ -52,7 +52,7 @@ impl Loaded {
         Ok(Library { name, code: code.into(), functions })
     }
 
-    /// Sees to it that the engine has a library.
+    /// Loads a library into the engine, unless it is there.
     pub(super) fn require(
         &mut self,
         engine: &mut Engine,
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_lines_are_read_or_refused() {
+    fn first_lines_of_libraries_are_parsed_or_refused() {
         let (name, body) = parse(b"#!lua name=a_1\ntext").unwrap();
         assert_eq!((name.as_str(), body), ("a_1", b"\ntext".as_slice()));
         for code in [&b"#!lua name='a_1'\n"[..], b"#!LUA\t name=\"a_1\" \r\n"] {

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 /// Replies that are waited for at a time.
 const PENDING: usize = 64;
-/// How long the other server is waited for before another look whether this one stops.
-const LOOK: Duration = Duration::from_millis(20);
+/// How long to wait for the other server before checking again whether this one stops.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest line of a reply that is read.
 const LINE_BYTES: usize = 64 * 1024;
 /// Most bytes that are kept for the next value.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// What became of it: whether there were any keys, or the error that the client is told.
+/// What became of it: whether there were any keys, or the error for the client.
 pub(super) type Migrated = Result<bool, Vec<u8>>;
 
 /// Does what a request asks for, whose keys have been claimed.
@@ -117,8 +117,8 @@ struct Target<'a> {
     input: Vec<u8>,
 }
 
-/// A reply of the other server's: an error of its own is one.
-type Told = Result<(), String>;
+/// The other server's reply to a request, which may be an error.
+type Outcome = Result<(), String>;
 
 impl<'a> Target<'a> {
     fn connect(
@@ -130,8 +130,8 @@ impl<'a> Target<'a> {
         let addresses = (&*host, migration.port).to_socket_addrs().map_err(|_| failed())?;
         let connect = |address| TcpStream::connect_timeout(&address, migration.timeout).ok();
         let stream = addresses.into_iter().find_map(connect).ok_or_else(failed)?;
-        let is_set = stream.set_nodelay(true).and(stream.set_read_timeout(Some(LOOK)));
-        is_set.and(stream.set_write_timeout(Some(LOOK))).map_err(|_| failed())?;
+        let is_set = stream.set_nodelay(true).and(stream.set_read_timeout(Some(POLL_INTERVAL)));
+        is_set.and(stream.set_write_timeout(Some(POLL_INTERVAL))).map_err(|_| failed())?;
         Ok(Target { stream, timeout: migration.timeout, is_to_end, input: Vec::new() })
     }
 
@@ -156,7 +156,7 @@ impl<'a> Target<'a> {
         keys: &[&'k [u8]],
         moved: &mut Vec<&'k [u8]>,
     ) -> Result<(), Vec<u8>> {
-        let mut told = Ok(());
+        let mut outcome = Ok(());
         for keys in keys.chunks(PENDING) {
             let mut pending = Vec::new();
             for key in keys {
@@ -171,11 +171,11 @@ impl<'a> Target<'a> {
             for key in pending {
                 match self.reply()? {
                     Ok(()) => moved.push(key),
-                    Err(error) => told = told.and(Err(error)),
+                    Err(error) => outcome = outcome.and(Err(error)),
                 }
             }
         }
-        refused(told)
+        refused(outcome)
     }
 
     fn send(&mut self, words: &[&[u8]]) -> Result<(), Vec<u8>> {
@@ -202,7 +202,7 @@ impl<'a> Target<'a> {
     }
 
     /// A reply of one line.
-    fn reply(&mut self) -> Result<Told, Vec<u8>> {
+    fn reply(&mut self) -> Result<Outcome, Vec<u8>> {
         let failed = || b"IOERR error or timeout reading from target instance".to_vec();
         let due = Instant::now() + self.timeout;
         loop {
@@ -232,7 +232,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What the client is told of an error of the other server's.
-fn refused(told: Told) -> Result<(), Vec<u8>> {
-    told.map_err(|error| format!("ERR Target instance replied with error: {error}").into_bytes())
+/// The client's error for one of the other server's.
+fn refused(outcome: Outcome) -> Result<(), Vec<u8>> {
+    outcome.map_err(|error| format!("ERR Target instance replied with error: {error}").into_bytes())
 }

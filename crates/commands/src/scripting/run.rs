@@ -58,7 +58,7 @@ impl ThreadContext {
 
 /// A script that runs.
 pub(super) struct Run {
-    /// In its name commands are called; its replies go to the script.
+    /// Commands are called on its behalf; its replies go to the script.
     pub(super) client: Client,
     pub(super) claim: Claim,
     /// The keys that it has claimed, and what for.

@@ -9,7 +9,7 @@ use crate::scripting::run::{Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
 use crate::state::client::{Client, ClientInfo, Restrictions};
 use crate::state::libraries::{Libraries, Library};
-use crate::state::scripts::{Asked, Outcome, Policy, Task};
+use crate::state::scripts::{Outcome, Policy, Task, TaskKind};
 use crate::{Context, HookFlags, REDIS_VERSION};
 use nagi_persist::payload::{Refusal, restore_libraries};
 use nagi_proto::resp::{Version, Writer};
@@ -105,15 +105,15 @@ impl<S: ScriptingServer> ScriptThread<S> {
     fn serve(&mut self, mut task: Task) {
         let joint = task.joint.take();
         let mut outcome = match task.asked {
-            Asked::Load => self.load(&task, joint),
-            Asked::Eval | Asked::EvalSha | Asked::Call => self.eval(&task, joint),
-            Asked::Migrate => self.migrate(&task, joint),
-            Asked::LoadLibrary { replaces } => {
+            TaskKind::Load => self.load(&task, joint),
+            TaskKind::Eval | TaskKind::EvalSha | TaskKind::Call => self.eval(&task, joint),
+            TaskKind::Migrate => self.migrate(&task, joint),
+            TaskKind::LoadLibrary { replaces } => {
                 let code = task.args().from(2).last().unwrap_or_default();
                 let name = self.load_libraries(&[code], policy(replaces));
                 reply_to(&task, joint, name.map(|names| names.into_iter().next()))
             }
-            Asked::RestoreLibraries(policy) => {
+            TaskKind::RestoreLibraries(policy) => {
                 let restored = self.restore(&task, policy);
                 reply_to(&task, joint, restored.map(|_| None))
             }
@@ -255,10 +255,10 @@ impl<S: ScriptingServer> ScriptThread<S> {
     /// The script that a request is for.
     fn invocation(&mut self, task: &Task) -> Result<Invocation, ScriptError> {
         let word = task.args().get(1).unwrap_or_default();
-        if task.asked == Asked::Call {
+        if task.asked == TaskKind::Call {
             return self.function(word);
         }
-        if task.asked == Asked::Eval {
+        if task.asked == TaskKind::Eval {
             return self.compile(word, false);
         }
         let unknown = || (b"NOSCRIPT No matching script. Please use EVAL.".to_vec(), false);

@@ -1,4 +1,4 @@
-//! Logins that failed and requests that were refused, for ACL LOG: attempts to get in, and rights
+//! Logins that failed and requests that were refused, for ACL LOG: attempts to log in, and rights
 //! that a program lacks, are to be seen.
 
 use nagi_store::accounting::Overhead;

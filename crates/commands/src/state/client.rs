@@ -50,7 +50,7 @@ pub struct Client {
     pub has_quit: bool,
     /// Why it may not run any command that it likes.
     pub restrictions: Restrictions,
-    /// Which replies it wants to hear (CLIENT REPLY).
+    /// Which replies it wants (CLIENT REPLY).
     pub reply_mode: ReplyMode,
     /// Whether EXEC runs its requests, whose replies nothing may come between.
     pub(crate) is_executing: bool,
@@ -158,7 +158,7 @@ impl Client {
         ended
     }
 
-    /// Has others see what is queued and watched.
+    /// Shows other clients how much is queued and watched.
     pub(crate) fn note_transaction(&self) {
         let queued = self.transaction.as_ref();
         let info = &self.info;
@@ -194,7 +194,7 @@ impl Client {
     }
 }
 
-/// Which replies a client wants to hear.
+/// Which replies a client wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
     /// All of them.
@@ -234,7 +234,7 @@ bitflags::bitflags! {
     pub struct Marks: u32 {
         /// It is to be closed, and executes nothing more.
         const KILLED = 1 << 0;
-        /// It sees what others do (MONITOR).
+        /// It is shown the requests of all clients (MONITOR).
         const MONITOR = 1 << 1;
         /// It is not closed to save memory (CLIENT NO-EVICT).
         const NO_EVICT = 1 << 2;
@@ -244,7 +244,7 @@ bitflags::bitflags! {
         const WAITING = 1 << 4;
         /// It came through a Unix socket.
         const UNIX_SOCKET = 1 << 5;
-        /// It is shown what happens, and heard no more (memcached's `watch`).
+        /// It is shown events, and its requests are no longer read (memcached's `watch`).
         const WATCHER = 1 << 6;
         /// It subscribes to something.
         const PUBSUB = 1 << 7;
@@ -266,7 +266,7 @@ bitflags::bitflags! {
 pub enum Class {
     /// Requests and their replies.
     Normal,
-    /// Messages of others.
+    /// Messages of other clients.
     PubSub,
     /// Replication, for which there are no connections.
     Replication,
@@ -288,7 +288,7 @@ impl Class {
     }
 }
 
-/// What is known of a connection across workers. Its worker writes, anyone reads.
+/// What is known of a connection across workers. Its worker writes, any thread reads.
 #[derive(Debug, Default)]
 pub struct ClientInfo {
     /// Unique and ascending over the life of the process.

@@ -1,4 +1,4 @@
-//! What hears of changes from the store, for clients that watch keys, for those that track keys and
+//! Receives changes from the store, for clients that watch keys, for those that track keys and
 //! for those that subscribe to events: the store has room for one.
 
 use crate::state::hooks::RequestHooks;

@@ -26,7 +26,7 @@ fn longest_of(place: usize) -> u64 {
     ((step as u64 + 1) << shift) - 1
 }
 
-/// How often each time was seen. One thread adds, anyone may read.
+/// How often each time was seen. One thread adds, any thread may read.
 ///
 /// Memory is taken for those doublings alone that a time has fallen into: there is a histogram for
 /// each kind of command on each worker, and most of them see few.
@@ -101,7 +101,7 @@ impl Distribution {
         }
     }
 
-    /// Adds what others have counted.
+    /// Adds what another one has counted.
     pub(crate) fn merge(&mut self, other: &Distribution) {
         self.buckets.resize(self.buckets.len().max(other.buckets.len()), 0);
         for (sum, bucket) in self.buckets.iter_mut().zip(&other.buckets) {

@@ -25,7 +25,7 @@ bitflags::bitflags! {
         const PAUSED_WRITES = 1 << 0;
         /// All commands are paused.
         const PAUSED_ALL = 1 << 1;
-        /// Somebody monitors.
+        /// Clients monitor requests.
         const MONITORED = 1 << 2;
         /// Commands are timed for the latency monitor.
         const TIMED = 1 << 3;
@@ -52,15 +52,15 @@ pub struct RequestHooks {
     reasons: AtomicU32,
     /// When the pause ends, in milliseconds since 1970.
     pause_until_ms: AtomicU64,
-    /// Whom the pause holds up.
+    /// Wakers of the clients that the pause holds up.
     held: Mutex<Vec<Waker>>,
     /// Wakers to be called, and when.
     calls: Arc<Calls>,
-    /// Whether keys stay until somebody looks at them, though their time has come (DEBUG).
+    /// Whether expired keys stay until they are accessed (DEBUG).
     expires_lazily: AtomicBool,
-    /// Who sees what others do.
+    /// Clients that monitor requests.
     pub monitors: Monitors,
-    /// Who sees what others do with memcached's verbs.
+    /// Clients that watch memcached's verbs.
     pub watchers: Watchers,
     /// Clients that wait for keys to have something for them.
     pub(crate) blocked: Arc<BlockedClients>,
@@ -120,7 +120,7 @@ impl RequestHooks {
         );
     }
 
-    /// Holds writing commands up until the process ends or somebody ends the pause.
+    /// Holds writing commands up until the process ends or the pause is ended.
     pub fn pause_writes(&self, now_ms: u64) {
         const FOREVER_MS: u64 = i64::MAX as u64;
         self.pause(Paused::Writes, FOREVER_MS, now_ms);
@@ -140,7 +140,7 @@ impl RequestHooks {
         }
     }
 
-    /// Whether keys may neither expire nor be evicted now, which would be changes like any others.
+    /// Whether keys may neither expire nor be evicted now, which would be changes like any other.
     #[must_use]
     pub fn is_paused(&self, now_ms: u64) -> bool {
         self.reasons().intersects(PAUSED) && self.pause_until_ms.load(Relaxed) > now_ms
@@ -171,7 +171,7 @@ impl RequestHooks {
         if !is_meant {
             return false;
         }
-        // Whoever ends the pause takes what is in here afterwards.
+        // The end of the pause takes what is in here afterwards.
         let mut held = self.held.lock();
         let holds = self.is_paused(now_ms);
         if holds {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_made_in_time_unless_they_are_given_up() {
+    fn wakers_are_called_in_time_unless_the_alarm_is_dropped() {
         let (hooks, count) = (RequestHooks::default(), Arc::new(Count::default()));
         let waker = Waker::from(Arc::clone(&count));
         hooks.call_at(20, &waker);

@@ -130,8 +130,8 @@ impl Counters {
 }
 
 impl KeySample {
-    /// Lets what is older count for less, and forgets what hardly counts.
-    pub(crate) fn fade(&mut self, rest: f64) {
+    /// Multiplies all counts by `rest`, and forgets those that hardly count.
+    pub(crate) fn decay(&mut self, rest: f64) {
         const FORGOTTEN: f64 = 0.5;
         self.seen *= rest;
         self.keys.values_mut().for_each(|count| *count *= rest);
@@ -203,17 +203,17 @@ mod tests {
     }
 
     #[test]
-    fn no_key_seems_hot_that_is_not() {
+    fn no_key_is_hot_among_equally_frequent_ones() {
         let hottest = counted((0..1_600_000).map(|number| format!("key:{number}"))).hottest(0.01);
         assert_eq!(hottest, []);
     }
 
     #[test]
-    fn what_is_old_fades() {
+    fn old_counts_decay() {
         let mut sample = counted((0..16_000).map(|_| "k".repeat(100)));
         assert_eq!(sample.hottest(0.9).len(), 1);
         assert_eq!(sample.hottest(0.9)[0].0.len(), MOST_BYTES);
-        (0..100).for_each(|_| sample.fade(0.8));
+        (0..100).for_each(|_| sample.decay(0.8));
         assert_eq!(sample.keys.len(), 0);
     }
 }

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_goes_by_what_was_read() {
+    fn the_time_left_is_estimated_by_what_was_read() {
         let mut stage = Stage {
             began_at_s: 0,
             took_s: 3.0,

@@ -1,4 +1,4 @@
-//! Who may use memcached's protocols, where a file says so (`memcached-auth-file`).
+//! The users of memcached's protocols, where a file lists them (`memcached-auth-file`).
 //!
 //! The file is that of memcached's `-Y`: a line for each user, its name and its password with a
 //! colon between them; a colon at the end of the line, as in the files of `-S`, is not part of
@@ -18,7 +18,7 @@ pub enum UsersError {
     Unreadable(PathBuf, std::io::Error),
     /// This line, counted from 1, has no name or no password.
     Malformed(PathBuf, usize),
-    /// It names nobody.
+    /// It names no user.
     Empty(PathBuf),
 }
 
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_user() {
+    fn each_line_is_a_user_and_malformed_lines_are_refused() {
         let users = read("ann:a:b\n\nbob:secret:\n").unwrap();
         assert!(users.has(b"ann", b"a:b") && users.has(b"bob", b"secret"));
         for (name, password) in [("ann", "secret"), ("bob", "secret:"), ("", ""), ("ann", "")] {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn only_users_get_in_where_there_is_a_file() {
+    fn only_users_of_the_file_log_in_where_there_is_one() {
         let mut bench = Bench::new();
         bench.process.config.set_memcached_users(read("ann:secret\n").unwrap());
         bench.memcached.restrictions = Restrictions::NO_USER_OF_MEMCACHED;

@@ -1,4 +1,4 @@
-//! What the process remembers beside the keyspace.
+//! State of the process beside the keyspace.
 
 pub(crate) mod access_log;
 pub(crate) mod blocked;

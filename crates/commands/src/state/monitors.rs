@@ -7,13 +7,13 @@ use nagi_store::accounting::{self, Charge};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// Lines that wait for a monitor to take them, in bytes, before it is let go.
+/// Lines that wait for a monitor to read them, in bytes, before it is closed.
 pub(crate) const QUEUE_BYTES: usize = 64 << 20;
 
-/// Who sees what others do.
+/// Clients that monitor the requests of all clients.
 #[derive(Debug, Default)]
 pub struct Monitors {
-    /// Held while a command runs that somebody sees.
+    /// Held while a command runs that monitors are shown.
     order: Mutex<()>,
     queues: Mutex<Vec<Queue>>,
 }
@@ -42,7 +42,7 @@ impl Monitors {
         self.order.lock()
     }
 
-    /// Adds a monitor, and calls `first` before anybody else comes or goes.
+    /// Adds a monitor, and calls `first` before another comes or goes.
     pub(crate) fn add(&self, client: &Arc<ClientInfo>, first: impl FnOnce()) {
         let mut queues = self.queues.lock();
         if !queues.iter().any(|queue| queue.client.id == client.id) {
@@ -52,7 +52,7 @@ impl Monitors {
         first();
     }
 
-    /// Forgets a monitor, and calls `last` before anybody else comes or goes if it was the last.
+    /// Forgets a monitor, and calls `last` before another comes or goes if it was the last.
     pub(crate) fn remove(&self, id: u64, last: impl FnOnce()) {
         let mut queues = self.queues.lock();
         queues.retain(|queue| queue.client.id != id);
@@ -80,7 +80,7 @@ impl Monitors {
         queued
     }
 
-    /// What the monitors of a worker are to be sent: by their seats.
+    /// What the monitors of a worker are to be sent, by their connection slots.
     #[must_use]
     pub fn take(&self, worker: usize) -> Vec<(u64, Vec<u8>)> {
         let mut queues = self.queues.lock();

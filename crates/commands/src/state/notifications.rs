@@ -35,9 +35,9 @@ bitflags::bitflags! {
         const HASH = 1 << 4;
         /// Commands on sorted sets.
         const SORTED_SET = 1 << 5;
-        /// Keys whose time has come.
+        /// Keys that have expired.
         const EXPIRED = 1 << 6;
-        /// Keys that make room.
+        /// Keys that are evicted.
         const EVICTED = 1 << 7;
         /// Commands on streams.
         const STREAM = 1 << 8;

@@ -63,7 +63,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_came_in_the_last_samples_counts() {
+    fn rates_are_means_of_the_last_samples() {
         let mut rates = Rates::default();
         let start = Instant::now();
         let at = |tenth: u32| start + tenth * Duration::from_millis(100);

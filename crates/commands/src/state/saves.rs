@@ -1,5 +1,5 @@
-//! Saves: who asked for one, how far it is, how the last one went. Commands ask, the saver works,
-//! INFO shows.
+//! Saves: which one is asked for, how far it is, how the last one ended. Commands ask, the saver
+//! works, INFO shows.
 
 use crate::state::loading::Loading;
 use nagi_persist::save::SaveProgress;
@@ -12,14 +12,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct Saves {
     state: Mutex<State>,
-    /// Whether somebody waits for what is under way to end, as nobody does for what is done in the
-    /// background.
+    /// Whether a client waits for what is under way to end, which none does in the background.
     is_awaited: AtomicBool,
     /// How far the save under way has come.
     pub progress: SaveProgress,
     /// How long writers had to wait for it, or for the last one.
     pub delays: Delays,
-    /// How often `save-cpu-limit` has had somebody pause for it, or for the last one.
+    /// How often `save-cpu-limit` has made a thread pause for it, or for the last one.
     pub pauses: AtomicU64,
     /// How far loading has come.
     pub loading: Loading,
@@ -56,7 +55,7 @@ impl Delays {
 /// What the saver is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// To save, for somebody who waits for the end and is told how it went.
+    /// To save, for a client that waits for the end and its outcome.
     Save,
     /// To save while everything goes on. As with Redis, INFO's status and
     /// `stop-writes-on-bgsave-error` go by the failures of these alone.
@@ -79,7 +78,7 @@ pub enum Ending {
         /// Its length.
         bytes: u64,
     },
-    /// Somebody gave it up, which is no failure.
+    /// It was cancelled, which is no failure.
     Cancelled,
     /// It failed, for this reason.
     Failed(String),
@@ -95,19 +94,19 @@ struct State {
     ended: Ticket,
     order: Order,
     /// The save after which the process was to stop, and the one after which it is not to.
-    before_the_end: Ticket,
+    before_shutdown: Ticket,
     aborted: Ticket,
     /// How what was asked for last ended.
     outcome: Result<(), String>,
-    /// The bytes that were written when somebody last saw them grow, and when that was.
+    /// The bytes that were written when a check last saw them grow, and when that was.
     seen: Option<(u64, Instant)>,
-    /// Whom to call when a save begins or ends.
+    /// Wakers to call when a save begins or ends.
     waiting: Vec<Waker>,
     saver: Option<Waker>,
     status: Status,
 }
 
-/// What INFO shows.
+/// What INFO shows of saves.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// Whether a save is asked for or under way.
@@ -165,7 +164,7 @@ impl Default for Saves {
                 begun: 0,
                 ended: 0,
                 order: Order::Save,
-                before_the_end: 0,
+                before_shutdown: 0,
                 aborted: 0,
                 outcome: Ok(()),
                 seen: None,
@@ -185,11 +184,11 @@ impl Default for Saves {
 impl Saves {
     /// Asks for something; `None` if anything is asked for or under way.
     pub fn order(&self, order: Order) -> Option<Ticket> {
-        self.order_what(order, false)
+        self.order_with(order, false)
     }
 
-    /// Whether the process is to stop afterwards is known before anybody begins.
-    fn order_what(&self, order: Order, stops: bool) -> Option<Ticket> {
+    /// Whether the process is to stop afterwards is known before the saver begins.
+    fn order_with(&self, order: Order, stops: bool) -> Option<Ticket> {
         let mut state = self.lock();
         if state.asked != state.ended {
             return None;
@@ -197,7 +196,7 @@ impl Saves {
         state.asked += 1;
         state.order = order;
         if stops {
-            state.before_the_end = state.asked;
+            state.before_shutdown = state.asked;
         }
         self.is_awaited.store(order == Order::Save, Ordering::Relaxed);
         state.status.in_progress = !matches!(order, Order::Load { .. });
@@ -206,7 +205,7 @@ impl Saves {
         Some(state.asked)
     }
 
-    /// Begins the save at the end of the process, when nobody is left to do what was asked for.
+    /// Begins the save at the end of the process, when no thread is left to do what was asked for.
     pub fn order_last(&self) {
         let mut state = self.lock();
         state.asked += 1;
@@ -218,16 +217,16 @@ impl Saves {
     /// Asks for something in place of a save that is asked for or under way, which is given up;
     /// `None` if that has to come to its end first, after which `waker` is called.
     pub fn order_instead(&self, order: Order, waker: &Waker) -> Option<Ticket> {
-        self.order_instead_what(order, false, waker)
+        self.order_instead_with(order, false, waker)
     }
 
-    fn order_instead_what(&self, order: Order, stops: bool, waker: &Waker) -> Option<Ticket> {
-        let ticket = self.order_what(order, stops);
+    fn order_instead_with(&self, order: Order, stops: bool, waker: &Waker) -> Option<Ticket> {
+        let ticket = self.order_with(order, stops);
         if ticket.is_none() {
             self.cancel();
             let mut state = self.lock();
             if state.asked == state.ended {
-                // It ended just now, and calls nobody any more.
+                // It ended just now, and calls no waker any more.
                 waker.wake_by_ref();
             } else {
                 state.waiting.push(waker.clone());
@@ -237,30 +236,30 @@ impl Saves {
     }
 
     /// The same for the save after which the process is to stop.
-    pub fn order_before_the_end(&self, waker: &Waker) -> Option<Ticket> {
-        self.order_instead_what(Order::Save, true, waker)
+    pub fn order_before_shutdown(&self, waker: &Waker) -> Option<Ticket> {
+        self.order_instead_with(Order::Save, true, waker)
     }
 
-    /// Gives up the save after which the process would stop, and stopping; whether there is one.
-    pub(crate) fn abort_the_end(&self) -> bool {
+    /// Cancels the save after which the process would stop, and the shutdown; whether there is one.
+    pub(crate) fn abort_shutdown(&self) -> bool {
         let mut state = self.lock();
-        let is_there = state.before_the_end > state.ended;
+        let is_there = state.before_shutdown > state.ended;
         if is_there {
-            state.aborted = state.before_the_end;
+            state.aborted = state.before_shutdown;
             self.progress.cancel.store(true, Ordering::Relaxed);
         }
         is_there
     }
 
-    /// Whether somebody waits for the save under way to end: it is not one in the background, or it
+    /// Whether the end of the save under way is waited for: it is not one in the background, or it
     /// was given up.
     pub fn is_end_awaited(&self) -> bool {
         // Not under the lock: workers ask often, and the saver may lose its processor with it.
         self.is_awaited.load(Ordering::Relaxed) || self.progress.cancel.load(Ordering::Relaxed)
     }
 
-    /// Whether the process is not to stop after this save any more.
-    pub(crate) fn is_end_aborted(&self, ticket: Ticket) -> bool {
+    /// Whether the shutdown after this save was aborted.
+    pub(crate) fn is_shutdown_aborted(&self, ticket: Ticket) -> bool {
         self.lock().aborted == ticket
     }
 
@@ -276,12 +275,12 @@ impl Saves {
         self.lock().status.last_error.is_some()
     }
 
-    /// Whether nothing has been written for so long, as far as those saw who have asked.
-    pub(crate) fn is_stuck(&self, patience: Duration) -> bool {
+    /// Whether nothing has been written for so long, as far as earlier calls have seen.
+    pub(crate) fn is_stuck(&self, limit: Duration) -> bool {
         let bytes = self.progress.bytes.load(Ordering::Relaxed);
         let mut state = self.lock();
         match state.seen {
-            Some((then, since)) if then == bytes => since.elapsed() > patience,
+            Some((then, since)) if then == bytes => since.elapsed() > limit,
             _ => {
                 state.seen = Some((bytes, Instant::now()));
                 false
@@ -379,7 +378,7 @@ impl Saves {
         status.changes_saved = changes;
     }
 
-    /// How things are.
+    /// The figures that INFO shows.
     #[must_use]
     pub fn status(&self) -> Status {
         self.lock().status.clone()
@@ -400,25 +399,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stopping_is_given_up_only_before_its_save_has_ended() {
+    fn a_shutdown_is_aborted_only_before_its_save_has_ended() {
         let (saves, waker) = (Saves::default(), Waker::noop());
-        assert!(!saves.abort_the_end(), "nobody wants to stop");
+        assert!(!saves.abort_shutdown(), "there is no shutdown");
         saves.order(Order::Save).unwrap();
-        assert_eq!(saves.order_before_the_end(waker), None, "one at a time");
-        assert!(!saves.abort_the_end(), "that save is another's");
+        assert_eq!(saves.order_before_shutdown(waker), None, "one at a time");
+        assert!(!saves.abort_shutdown(), "that save was asked for otherwise");
         saves.end(Ending::Cancelled);
-        let ticket = saves.order_before_the_end(waker).unwrap();
-        assert!(saves.abort_the_end() && saves.is_end_aborted(ticket));
+        let ticket = saves.order_before_shutdown(waker).unwrap();
+        assert!(saves.abort_shutdown() && saves.is_shutdown_aborted(ticket));
         saves.end(Ending::Saved { keys: 1, bytes: 2 });
         assert!(saves.outcome(ticket, waker).unwrap().is_err(), "however the save ended");
-        assert!(!saves.abort_the_end());
-        let ticket = saves.order_before_the_end(waker).unwrap();
+        assert!(!saves.abort_shutdown());
+        let ticket = saves.order_before_shutdown(waker).unwrap();
         saves.end(Ending::Saved { keys: 1, bytes: 2 });
         assert_eq!(saves.outcome(ticket, waker), Some(Ok(())));
     }
 
     #[test]
-    fn only_a_save_in_the_background_has_failed_for_all() {
+    fn only_a_failure_in_the_background_is_remembered() {
         let saves = Saves::default();
         for (order, counts) in [(Order::Save, false), (Order::BackgroundSave, true)] {
             saves.order(order).unwrap();
@@ -431,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_save_waits_for_none_that_nobody_will_do() {
+    fn the_last_save_replaces_a_cancelled_one() {
         let saves = Saves::default();
         let asked = saves.order(Order::Save).unwrap();
         assert_eq!(saves.order(Order::Save), None, "one at a time");

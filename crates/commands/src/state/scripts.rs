@@ -92,9 +92,9 @@ pub(crate) struct RunningFunction {
     pub(crate) took: Duration,
 }
 
-/// What a request asks for.
+/// What a task is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum TaskKind {
     /// To run the script whose text comes with it.
     Eval,
     /// To run one by its name.
@@ -126,7 +126,7 @@ pub(crate) enum Policy {
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) request: Queued,
-    pub(crate) asked: Asked,
+    pub(crate) asked: TaskKind,
     /// Whether it may change nothing.
     pub(crate) is_read_only: bool,
     pub(crate) database: usize,
@@ -171,7 +171,7 @@ pub(crate) struct Pending(Arc<Completion>);
 pub(crate) struct NewTask<'a> {
     pub(crate) row: usize,
     pub(crate) args: Args<'a>,
-    pub(crate) asked: Asked,
+    pub(crate) asked: TaskKind,
     pub(crate) is_read_only: bool,
     pub(crate) database: usize,
     pub(crate) version: Version,
@@ -182,7 +182,7 @@ pub(crate) struct NewTask<'a> {
 }
 
 impl Scripts {
-    /// Leaves a request for the thread: behind all others, or, with a lease, for that.
+    /// Leaves a request for the thread: behind all other requests, or, with a lease, for that.
     ///
     /// # Errors
     /// The script that runs has been slow for so long that none is to wait for it.
@@ -424,7 +424,7 @@ impl Scripts {
     }
 
     /// How many scripts are remembered, the bytes of their texts, and how many were forgotten for
-    /// others.
+    /// other ones.
     pub(crate) fn cached(&self) -> (usize, usize, u64) {
         let inner = self.inner.lock();
         let bytes = inner.cache.values().map(|cached| cached.text.len()).sum();

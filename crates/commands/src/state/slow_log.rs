@@ -1,5 +1,5 @@
 //! The slow log: requests that took long, whether in the server or on the network. Beside it the
-//! logs of those that were large, or whose replies were.
+//! logs of requests that were large, or whose replies were.
 
 use crate::state::phases::Phases;
 use nagi_store::accounting::Overhead;

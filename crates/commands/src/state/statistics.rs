@@ -1,5 +1,5 @@
 //! What is counted beside the keyspace's own counters: connections, bytes, calls and errors, by
-//! each worker for itself and summed up when somebody asks.
+//! each worker for itself and summed up on request.
 
 use crate::state::histogram::{Distribution, Histogram};
 use crate::state::hot_keys::{HotKeys, KeySample};
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 macro_rules! tallies {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// What one worker counts, on cache lines of its own. Only that worker adds; anyone may
-        /// read.
+        /// What one worker counts, on cache lines of its own. Only that worker adds; any
+        /// thread may read.
         #[derive(Debug)]
         #[repr(align(128))]
         pub struct Tally {
@@ -109,7 +109,7 @@ pub(crate) struct CommandTally {
     latencies: OnceLock<Box<Histogram>>,
 }
 
-/// The longest of many times. One thread notes, anyone may read.
+/// The longest of many times. One thread notes, any thread may read.
 #[derive(Debug, Default)]
 pub struct Longest(AtomicU64);
 
@@ -153,7 +153,7 @@ pub struct Statistics {
     /// has one writer, which could overwrite the reset with what it had read before.
     baseline: Mutex<Baseline>,
     rates: Mutex<Rates>,
-    /// The most memory that was in use whenever somebody looked, in bytes.
+    /// The most memory that was in use at any sample, in bytes.
     peak_bytes: AtomicU64,
     /// Requests that took long, or were large.
     pub command_logs: CommandLogs,

@@ -231,7 +231,7 @@ impl Tracking {
     }
 
     /// Has a client drop a key that it may hold an old copy of.
-    pub(crate) fn tell_again(&self, key: &[u8], client: u64) {
+    pub(crate) fn invalidate_again(&self, key: &[u8], client: u64) {
         self.queue(Invalidation::Again(key.into(), client));
     }
 
@@ -296,7 +296,7 @@ impl Tracking {
         let mut workers = BTreeSet::new();
         let mut push = |id: u64, keys: Option<&[&[u8]]>| {
             let Some(tracker) = trackers.get(&id) else { return };
-            if let Some((info, output)) = tracker.told(&client, keys) {
+            if let Some((info, output)) = tracker.push(&client, keys) {
                 outboxes.entry(info.worker).or_default().push((info.connection_token, output));
                 workers.insert(info.worker);
             }
@@ -345,7 +345,7 @@ impl Tracker {
     }
 
     /// The client that is sent a push, and the push, so that these keys are dropped, or all.
-    fn told(
+    fn push(
         &self,
         client: impl Fn(u64) -> Option<Arc<ClientInfo>>,
         keys: Option<&[&[u8]]>,

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_counted_behind_the_name() {
+    fn fields_are_counted_after_the_name_in_parentheses() {
         let stat = "7 (a) b (c) S 1 1 1 0 -1 4 11 12 13 14 250 50 0 0 20 0 3 0 99 4096 10 18446";
         let usage = Usage::parse(stat).unwrap();
         assert_eq!(usage.resident_bytes, 10 * rustix::param::page_size() as u64);

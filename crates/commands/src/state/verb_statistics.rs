@@ -34,7 +34,7 @@ macro_rules! tallies {
                 $(self.$name = self.$name.wrapping_sub(baseline.$name);)+
             }
 
-            /// Values that were stored, or that somebody tried to store.
+            /// Values that were stored, or that a client tried to store.
             pub(crate) fn sets(&self) -> u64 {
                 self.sets
             }

@@ -1,8 +1,8 @@
 //! Keys that clients watch (WATCH), and which of them have been changed since.
 //!
-//! Changes are told by the store with the latch of their key held, so that a client whose EXEC
+//! The store reports changes with the latch of their key held, so that a client whose EXEC
 //! holds the same key finds out here whether it comes too late. While nothing is watched the store
-//! tells nothing.
+//! reports nothing.
 
 use nagi_store::accounting::Charge;
 use nagi_store::{Effect, Event, Store, StoreChange, free_elsewhere};
@@ -41,8 +41,8 @@ pub struct WatchedKeys {
     keys: AtomicU64,
     /// How many clients watch any.
     clients: AtomicU64,
-    /// Held while the store is told whether to tell changes: whether subscribers to events of
-    /// keys wants it.
+    /// Held while reports of changes are switched on or off: whether subscribers to events of keys
+    /// want them.
     listening: Mutex<bool>,
 }
 

@@ -1,6 +1,6 @@
-//! Those who `watch`: each has room for some lines, which whoever does something that is watched
-//! fills and the worker that owns the watcher empties. A line that finds no room is left out and
-//! counted, so that a watcher who does not read costs others nothing.
+//! Clients that `watch`: each has room for some lines, which requests that are watched fill and the
+//! worker that owns the watcher empties. A line that finds no room is left out and counted, so
+//! that a watcher that does not read costs other clients nothing.
 
 use crate::state::client::ClientInfo;
 use nagi_store::accounting::{self, Charge};
@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Lines that wait for a watcher, in bytes: memcached's `watcher_logbuf_size`.
 const ROOM_BYTES: usize = 256 << 10;
-/// Room that is kept for telling of lines that were left out.
+/// Room that is kept for the number of lines that were left out.
 const SKIPPED_BYTES: usize = 128;
 /// Most watchers, as with memcached.
 const MOST: usize = 20;
@@ -35,7 +35,7 @@ bitflags::bitflags! {
 }
 
 impl Streams {
-    /// The stream of this name; those of memcached's that have nothing to tell of here are none.
+    /// The stream of this name; memcached's other streams have no events here.
     pub(crate) fn named(name: &[u8]) -> Option<Self> {
         Some(match name {
             b"fetchers" => Streams::FETCHERS,
@@ -48,10 +48,10 @@ impl Streams {
     }
 }
 
-/// Who watches.
+/// Clients that `watch`.
 #[derive(Debug, Default)]
 pub struct Watchers {
-    /// What anybody watches, as bits of [`Streams`].
+    /// What is watched at all, as bits of [`Streams`].
     streams: AtomicU8,
     list: Mutex<List>,
 }
@@ -75,7 +75,7 @@ struct Watcher {
 /// What has been told.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// How many watch.
+    /// How many clients watch.
     pub(crate) watchers: usize,
     /// Lines that were written; the last one has this number.
     pub(crate) lines: u64,
@@ -86,14 +86,14 @@ pub(crate) struct Totals {
 }
 
 impl Watchers {
-    /// Whether anybody watches this.
+    /// Whether this is watched.
     #[inline]
     pub(crate) fn watches(&self, stream: Streams) -> bool {
         self.streams.load(Ordering::Relaxed) & stream.bits() != 0
     }
 
     /// Adds a watcher unless there are too many; whether it did. `changed` is told what is
-    /// watched now, before anybody else comes or goes.
+    /// watched now, before another comes or goes.
     pub(crate) fn add(
         &self,
         client: &Arc<ClientInfo>,
@@ -126,7 +126,7 @@ impl Watchers {
         all
     }
 
-    /// Writes a line for all who watch `stream`, behind the time and its number.
+    /// Writes a line for all that watch `stream`, behind the time and its number.
     #[cold]
     /// Returns the workers that are to send lines, since there were none for theirs before.
     pub(crate) fn push(&self, stream: Streams, event: fmt::Arguments<'_>) -> Vec<usize> {
@@ -153,7 +153,7 @@ impl Watchers {
     }
 
     /// What those watchers of a worker are to be sent that have taken what they were sent before,
-    /// by their seats.
+    /// by their connection slots.
     pub fn take(
         &self,
         worker: usize,

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn open_metrics_is_for_who_asks_for_it() {
+    fn open_metrics_is_sent_on_request() {
         for (accept, expected) in [
             ("", Format::Prometheus),
             ("*/*", Format::Prometheus),

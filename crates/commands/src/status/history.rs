@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_what_happened_since() {
+    fn a_point_counts_what_happened_since_the_sample_before() {
         let (empty, slow) = (PhaseTotals::new(), totals("list", &[1_000_000]));
         let both = totals("list", &[1_000_000, 20, 20]);
         let history = History::default().with(1, &empty, &slow).with(2, &slow, &both);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_minutes_are_kept_and_drawn_by_their_largest() {
+    fn ten_minutes_are_kept_and_drawn_by_their_maxima() {
         let (mut history, empty) = (History::default(), PhaseTotals::new());
         for number in 0..700 {
             history = history.with(number, &empty, &empty);

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chart_goes_from_left_to_right() {
+    fn a_chart_is_drawn_from_left_to_right() {
         let mut html = String::new();
         let series = Series { name: "a<b".to_owned(), values: vec![0, 10, 5] };
         chart(&mut html, &series, |value| format!("{value} ms"));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_and_control_characters_are_text() {
+    fn markup_and_control_characters_are_escaped() {
         assert_eq!(
             escaped("<b a=\"1\" c='2'>&amp;\u{1b}[0m 凪"),
             "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;amp;\u{fffd}[0m 凪"

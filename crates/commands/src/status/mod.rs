@@ -1,6 +1,6 @@
 //! What pages and scrapes tell of the server: a sample of all figures, taken once a second by a
-//! thread that has the time, from which every page is made. However many ask, workers notice none
-//! of them.
+//! thread of its own, from which every page is made. However many requests there are, workers
+//! notice none of them.
 
 mod clients;
 mod exposition;

@@ -1,4 +1,4 @@
-//! `/server-status` for people: one page that is complete without a script, and live with one.
+//! `/server-status` for a browser: one page that is complete without a script, and live with one.
 
 use super::clients::ClientSample;
 use super::markup::{chart, escaped, table};
@@ -52,7 +52,7 @@ fn charts(html: &mut String, sample: &Sample) {
     html.push_str("</div>\n");
 }
 
-/// Nanoseconds as people read them.
+/// Nanoseconds in the unit that suits them.
 fn time(ns: u64) -> String {
     match ns {
         ..1000 => format!("{ns} ns"),
@@ -107,7 +107,8 @@ fn slow_requests(html: &mut String, sample: &Sample) {
         "Request (bytes)",
         "Reply (bytes)",
     ];
-    let caption = format!("The latest of {}; SLOWLOG PHASES has the others.", sample.slow_requests);
+    let caption =
+        format!("The latest of {}; SLOWLOG PHASES has all of them.", sample.slow_requests);
     let rows = sample
         .latest_slow
         .iter()

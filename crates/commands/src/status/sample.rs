@@ -19,7 +19,7 @@ const LATEST_SLOW: usize = 20;
 /// From which share of requests on a key is hot.
 const HOT_SHARE: f64 = 0.01;
 /// How much of a sample of keys is left after a second: it stands for the last ten about.
-const FADES: f64 = 0.8;
+const DECAY: f64 = 0.8;
 
 /// All figures that pages show, as they were at one moment. Reading them takes no latch, which is
 /// why keys are not counted.
@@ -174,7 +174,7 @@ impl Sample {
         let (used_bytes, client_bytes) = (store.used_bytes(), store.client_bytes());
         let usage = Usage::read();
         let mut hot_keys = previous.map_or_else(KeySample::default, |it| it.hot_keys.clone());
-        hot_keys.fade(FADES);
+        hot_keys.decay(DECAY);
         statistics.take_hot_keys(&mut hot_keys);
         // Only pages show them.
         let has_pages = server.config().http_port.is_on();

@@ -103,7 +103,7 @@ impl ListOptions {
 }
 
 /// The object of `?json`: numbers are strings in the fields that Plack's middleware has, but for
-/// `ss`, and numbers in all others.
+/// `ss`, and numbers in all other fields.
 #[must_use]
 pub fn json(sample: &Sample, options: ListOptions) -> String {
     let busy = sample.busy_workers();

@@ -1,6 +1,6 @@
 //! Connections that cannot be made, and too many of them.
 
-use super::finding::{Evidence, Finding, Judgement};
+use super::finding::{Evaluation, Evidence, Finding};
 use crate::observation::{Failure, Observation};
 
 pub(super) static PORTS_USED_UP: Finding = Finding {
@@ -18,10 +18,10 @@ pub(super) static PORTS_USED_UP: Finding = Finding {
          Not tcp_tw_recycle: it broke clients behind NAT and Linux 4.12 removed it.",
     ],
     explained_by: &[],
-    judge: ports_used_up,
+    evaluate: ports_used_up,
 };
 
-fn ports_used_up(observation: &Observation) -> Judgement {
+fn ports_used_up(observation: &Observation) -> Evaluation {
     let failed = failures(observation, Failure::NoPort);
     let Some(ports) = &observation.host.ports else {
         if failed > 0 {
@@ -29,9 +29,9 @@ fn ports_used_up(observation: &Observation) -> Judgement {
                 "Requests fail because no local port is left: {failed} of the doctor's own \
                  connections could not be made."
             );
-            return Judgement::Found(Evidence::new(verdict).with("no port left", failed));
+            return Evaluation::Found(Evidence::new(verdict).with("no port left", failed));
         }
-        return Judgement::Unknown("the sockets of this host (/proc/net/tcp)".to_owned());
+        return Evaluation::Unknown("the sockets of this host (/proc/net/tcp)".to_owned());
     };
     let share = ports.used as f64 / ports.range.max(1) as f64;
     let rate = (increase(observation, CONNECTIONS) / observation.seconds.max(0.1)).round();
@@ -54,10 +54,10 @@ fn ports_used_up(observation: &Observation) -> Judgement {
         .with("own connections that failed", failed)
         .with("net.ipv4.tcp_tw_reuse", reuse);
     match share {
-        _ if failed > 0 => Judgement::Found(evidence),
-        0.8.. => Judgement::Found(evidence),
-        0.5.. => Judgement::Notice(evidence),
-        _ => Judgement::Well,
+        _ if failed > 0 => Evaluation::Found(evidence),
+        0.8.. => Evaluation::Found(evidence),
+        0.5.. => Evaluation::Notice(evidence),
+        _ => Evaluation::Healthy,
     }
 }
 
@@ -68,20 +68,21 @@ pub(super) static CLIENTS_REFUSED: Finding = Finding {
     threshold: "a client was refused within the run, or 95 % of the places or descriptors are \
                 taken",
     remedies: &[
-        "Find who holds them: CLIENT LIST by address and name (memcached: stats conns). A pool \
-         for each process times the number of processes is the usual surprise.",
-        "Give pools a limit: max_connections in redis-py, maxTotal in Jedis, pool_size in others; \
+        "Find the clients that hold them: CLIENT LIST by address and name (memcached: stats \
+         conns). A pool for each process times the number of processes is often more than \
+         expected.",
+        "Give pools a limit: max_connections in redis-py, maxTotal in Jedis, pool_size elsewhere; \
          close idle ones with the server's timeout setting.",
         "Raise maxclients (memcached: -c), and with it the limit on descriptors (ulimit -n, \
          LimitNOFILE= of systemd), if so many are meant to be there.",
     ],
     explained_by: &["frozen"],
-    judge: clients_refused,
+    evaluate: clients_refused,
 };
 
-fn clients_refused(observation: &Observation) -> Judgement {
+fn clients_refused(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
-    let turned = failures(observation, Failure::Turned);
+    let turned = failures(observation, Failure::TurnedAway);
     let refused = increase(observation, &["rejected_connections"]);
     let disabled = increase(observation, &["listen_disabled_num"]);
     let clients = first(observation, &["connected_clients", "curr_connections"]);
@@ -91,7 +92,7 @@ fn clients_refused(observation: &Observation) -> Judgement {
     let share = clients.zip(most).map_or(0.0, place);
     let file_share = files.map_or(0.0, |(open, most)| place((open as f64, most as f64)));
     if counters.after.is_empty() && turned == 0 {
-        return Judgement::Unknown("the server's own figures".to_owned());
+        return Evaluation::Unknown("the server's own figures".to_owned());
     }
     let shown = |number: Option<f64>| number.map_or("unknown".to_owned(), |it| it.to_string());
     let what = match file_share >= 0.95 && share < 0.95 {
@@ -114,10 +115,10 @@ fn clients_refused(observation: &Observation) -> Judgement {
         evidence = evidence.with("descriptors", open).with("most descriptors", most);
     }
     match share.max(file_share) {
-        _ if turned > 0 || refused > 0.0 || disabled > 0.0 => Judgement::Found(evidence),
-        0.95.. => Judgement::Found(evidence),
-        0.8.. => Judgement::Notice(evidence),
-        _ => Judgement::Well,
+        _ if turned > 0 || refused > 0.0 || disabled > 0.0 => Evaluation::Found(evidence),
+        0.95.. => Evaluation::Found(evidence),
+        0.8.. => Evaluation::Notice(evidence),
+        _ => Evaluation::Healthy,
     }
 }
 
@@ -134,15 +135,15 @@ pub(super) static ACCEPT_QUEUE: Finding = Finding {
         "Find what keeps the server from accepting: a stop, a slow command, a full processor.",
     ],
     explained_by: &["frozen", "slow-commands", "cpu-throttled", "one-thread-busy"],
-    judge: accept_queue,
+    evaluate: accept_queue,
 };
 
-fn accept_queue(observation: &Observation) -> Judgement {
+fn accept_queue(observation: &Observation) -> Evaluation {
     let Some(overflows) = observation.host.listen_overflows.filter(|_| observation.host.has_server)
     else {
         let needed =
             "the server's own host: its kernel counts full queues (nstat, ListenOverflows)";
-        return Judgement::Unknown(needed.to_owned());
+        return Evaluation::Unknown(needed.to_owned());
     };
     let waiting = observation.host.accept_queue.unwrap_or(0);
     let connections = increase(observation, CONNECTIONS) - own_connections(observation);
@@ -157,10 +158,10 @@ fn accept_queue(observation: &Observation) -> Judgement {
         .with("seen waiting", waiting)
         .with("connections a second", rate);
     match (overflows, waiting) {
-        (0, _) => Judgement::Well,
+        (0, _) => Evaluation::Healthy,
         // Another server of this namespace may be the one.
-        (_, 0) if rate < MANY_CONNECTIONS => Judgement::Notice(evidence),
-        _ => Judgement::Found(evidence),
+        (_, 0) if rate < MANY_CONNECTIONS => Evaluation::Notice(evidence),
+        _ => Evaluation::Found(evidence),
     }
 }
 
@@ -176,13 +177,13 @@ pub(super) static NO_KEEP_ALIVE: Finding = Finding {
          nagi on this host, by a Unix socket or behind the web server.",
     ],
     explained_by: &["ports-used-up"],
-    judge: no_keep_alive,
+    evaluate: no_keep_alive,
 };
 
-fn no_keep_alive(observation: &Observation) -> Judgement {
+fn no_keep_alive(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     if counters.after.is_empty() {
-        return Judgement::Unknown("the server's own figures".to_owned());
+        return Evaluation::Unknown("the server's own figures".to_owned());
     }
     let own = own_connections(observation);
     let connections = (increase(observation, CONNECTIONS) - own).max(0.0);
@@ -197,8 +198,8 @@ fn no_keep_alive(observation: &Observation) -> Judgement {
         .with("connections a second", rate.round())
         .with("requests a second", (requests / observation.seconds.max(0.1)).round());
     match rate >= MANY_CONNECTIONS && requests < connections * 5.0 {
-        true => Judgement::Found(evidence),
-        false => Judgement::Well,
+        true => Evaluation::Found(evidence),
+        false => Evaluation::Healthy,
     }
 }
 

@@ -14,16 +14,16 @@ pub(crate) struct Finding {
     pub(crate) remedies: &'static [&'static str],
     /// Findings that explain this one where they are found as well.
     pub(crate) explained_by: &'static [&'static str],
-    pub(crate) judge: fn(&Observation) -> Judgement,
+    pub(crate) evaluate: fn(&Observation) -> Evaluation,
 }
 
-/// What is to be said of one row.
+/// The result of one row.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Judgement {
-    Well,
+pub(crate) enum Evaluation {
+    Healthy,
     /// Not enough to say, and what would be needed.
     Unknown(String),
-    /// Worth knowing, and no fault.
+    /// Worth knowing, but no fault.
     Notice(Evidence),
     Found(Evidence),
 }
@@ -48,7 +48,7 @@ impl Evidence {
     }
 }
 
-/// Whether this program was so late that no delay may be blamed on a server.
+/// Whether this program was so late that no delay can be attributed to a server.
 pub(crate) fn is_late(observation: &Observation) -> bool {
     const LATE_US: u64 = 20_000;
     const MOST_LATE_SHARE: f64 = 0.05;

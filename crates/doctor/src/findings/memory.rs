@@ -1,6 +1,6 @@
 //! Memory: its limit, swap, what expires at once, and what is held for those that do not read.
 
-use super::finding::{Evidence, Finding, Judgement, bytes, is_delayed, percent};
+use super::finding::{Evaluation, Evidence, Finding, bytes, is_delayed, percent};
 use crate::observation::Observation;
 
 pub(super) static AT_ITS_LIMIT: Finding = Finding {
@@ -14,17 +14,17 @@ pub(super) static AT_ITS_LIMIT: Finding = Finding {
          may go.",
     ],
     explained_by: &[],
-    judge: at_its_limit,
+    evaluate: at_its_limit,
 };
 
-fn at_its_limit(observation: &Observation) -> Judgement {
+fn at_its_limit(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     let number = |names: &[&str]| names.iter().find_map(|name| counters.number(name));
     let increase = |names: &[&str]| names.iter().find_map(|name| counters.increase(name));
     let used = number(&["used_memory", "bytes"]);
     let limit = number(&["maxmemory", "limit_maxbytes"]);
     let (Some(used), Some(limit)) = (used, limit) else {
-        return Judgement::Unknown("INFO memory".to_owned());
+        return Evaluation::Unknown("INFO memory".to_owned());
     };
     let evicted = increase(&["evicted_keys", "evictions"]).unwrap_or(0.0);
     let refused = counters
@@ -56,9 +56,9 @@ fn at_its_limit(observation: &Observation) -> Judgement {
         evidence = evidence.with("maxmemory-policy", policy);
     }
     match share {
-        _ if refused > 0.0 || rate >= 1.0 => Judgement::Found(evidence),
-        0.95.. => Judgement::Notice(evidence),
-        _ => Judgement::Well,
+        _ if refused > 0.0 || rate >= 1.0 => Evaluation::Found(evidence),
+        0.95.. => Evaluation::Notice(evidence),
+        _ => Evaluation::Healthy,
     }
 }
 
@@ -77,10 +77,10 @@ pub(super) static SWAPPING: Finding = Finding {
         "Fragmentation: activedefrag yes where the server has it, or a restart after a save.",
     ],
     explained_by: &[],
-    judge: swapping,
+    evaluate: swapping,
 };
 
-fn swapping(observation: &Observation) -> Judgement {
+fn swapping(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     let process = observation.host.process.as_ref();
     let swap = process.and_then(|it| it.swap_bytes).unwrap_or(0) as f64;
@@ -97,13 +97,13 @@ fn swapping(observation: &Observation) -> Judgement {
             .with("pages read back by this host", read_back)
             .with("major faults of the process", faults);
         let is_slow = faults as f64 >= observation.seconds.max(1.0);
-        return if is_slow { Judgement::Found(evidence) } else { Judgement::Notice(evidence) };
+        return if is_slow { Evaluation::Found(evidence) } else { Evaluation::Notice(evidence) };
     }
     let sizes = counters.number("used_memory_rss").zip(counters.number("used_memory"));
     let Some((resident, used)) = sizes else {
         return match process {
-            Some(_) => Judgement::Well,
-            None => Judgement::Unknown("the server's own host, or INFO memory".to_owned()),
+            Some(_) => Evaluation::Healthy,
+            None => Evaluation::Unknown("the server's own host, or INFO memory".to_owned()),
         };
     };
     let excess = resident - used;
@@ -115,8 +115,8 @@ fn swapping(observation: &Observation) -> Judgement {
     let evidence =
         Evidence::new(verdict).with("resident", bytes(resident)).with("in use", bytes(used));
     match excess >= MUCH && excess >= used / 2.0 {
-        true => Judgement::Found(evidence),
-        false => Judgement::Well,
+        true => Evaluation::Found(evidence),
+        false => Evaluation::Healthy,
     }
 }
 
@@ -131,17 +131,17 @@ pub(super) static MASS_EXPIRY: Finding = Finding {
         "Where it has to be: hz and active-expire-effort decide between delay and memory.",
     ],
     explained_by: &[],
-    judge: mass_expiry,
+    evaluate: mass_expiry,
 };
 
-fn mass_expiry(observation: &Observation) -> Judgement {
+fn mass_expiry(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     if observation.server.is_memcached {
         // It frees what has expired when it is asked for it or needs the memory.
-        return Judgement::Well;
+        return Evaluation::Healthy;
     }
     let Some(expired) = counters.increase("expired_keys") else {
-        return Judgement::Unknown("INFO stats".to_owned());
+        return Evaluation::Unknown("INFO stats".to_owned());
     };
     let rate = expired / observation.seconds.max(0.1);
     let capped = counters.increase("expired_time_cap_reached_count").unwrap_or(0.0);
@@ -158,10 +158,10 @@ fn mass_expiry(observation: &Observation) -> Judgement {
         .with("time spent", format_args!("{spent_ms} ms"));
     match rate {
         500.0.. if capped > 0.0 || share >= 0.05 || is_delayed(observation, 5000) => {
-            Judgement::Found(evidence)
+            Evaluation::Found(evidence)
         }
-        5000.0.. => Judgement::Notice(evidence),
-        _ => Judgement::Well,
+        5000.0.. => Evaluation::Notice(evidence),
+        _ => Evaluation::Healthy,
     }
 }
 
@@ -178,23 +178,23 @@ pub(super) static SLOW_READER: Finding = Finding {
         "client-output-buffer-limit ends such clients before they take the server's memory.",
     ],
     explained_by: &["narrow-link"],
-    judge: slow_reader,
+    evaluate: slow_reader,
 };
 
-fn slow_reader(observation: &Observation) -> Judgement {
+fn slow_reader(observation: &Observation) -> Evaluation {
     let server = &observation.server;
     let closed =
         server.counters.increase("client_output_buffer_limit_disconnections").unwrap_or(0.0);
     let Some(last) = server.clients.last() else {
         if closed > 0.0 {
             let verdict = format!("{closed} clients that did not read their replies were closed.");
-            return Judgement::Found(Evidence::new(verdict).with("closed", closed));
+            return Evaluation::Found(Evidence::new(verdict).with("closed", closed));
         }
         let needed = match server.is_memcached {
             true => "a list of clients with what they have not read, which memcached has not",
             false => "CLIENT LIST (at most 1,000 clients are listed)",
         };
-        return Judgement::Unknown(needed.to_owned());
+        return Evaluation::Unknown(needed.to_owned());
     };
     let is_behind = |id: u64| {
         let holds = |it: &crate::observation::Client| it.id == id && it.output_bytes >= UNREAD;
@@ -217,7 +217,7 @@ fn slow_reader(observation: &Observation) -> Judgement {
             evidence.with("number of the first", first.id).with("its command", &first.command);
     }
     match behind.is_empty() && closed == 0.0 {
-        true => Judgement::Well,
-        false => Judgement::Found(evidence),
+        true => Evaluation::Healthy,
+        false => Evaluation::Found(evidence),
     }
 }

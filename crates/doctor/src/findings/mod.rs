@@ -1,8 +1,8 @@
-//! What may be wrong: one row for each, and the judgement, a pure function of what was observed.
+//! What may be wrong: one row for each, and their evaluation, a pure function of what was observed.
 //!
 //! ```text
-//! observation -> each row's judge -> found, noticed, well or not enough to say
-//!                                 -> which finding explains which -> diagnosis
+//! observation -> each row's evaluate -> found, noticed, healthy or not enough to say
+//!                                    -> which finding explains which -> diagnosis
 //! ```
 //!
 //! The order of the rows is their precedence: of two findings neither of which explains the other,
@@ -17,7 +17,7 @@ mod requests;
 
 use crate::observation::Observation;
 
-pub(crate) use finding::{Evidence, Finding, Judgement, is_late};
+pub(crate) use finding::{Evaluation, Evidence, Finding, is_late};
 
 static FINDINGS: [&Finding; 20] = [
     &process::FROZEN,
@@ -56,25 +56,25 @@ pub(crate) struct Diagnosed {
     pub(crate) explained_by: Option<&'static str>,
 }
 
-/// What is wrong, the most telling first, and what is not.
+/// What is wrong, the most specific first, and what is not.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Diagnosis {
     pub(crate) found: Vec<Diagnosed>,
     pub(crate) noticed: Vec<Diagnosed>,
-    pub(crate) well: Vec<&'static Finding>,
+    pub(crate) healthy: Vec<&'static Finding>,
     pub(crate) unknown: Vec<(&'static Finding, String)>,
 }
 
-/// Judges what was observed.
+/// Evaluates what was observed by every row.
 pub(crate) fn diagnose(observation: &Observation) -> Diagnosis {
     let mut diagnosis = Diagnosis::default();
     for finding in all() {
         let diagnosed = |evidence| Diagnosed { finding, evidence, explained_by: None };
-        match (finding.judge)(observation) {
-            Judgement::Well => diagnosis.well.push(finding),
-            Judgement::Unknown(needed) => diagnosis.unknown.push((finding, needed)),
-            Judgement::Notice(evidence) => diagnosis.noticed.push(diagnosed(evidence)),
-            Judgement::Found(evidence) => diagnosis.found.push(diagnosed(evidence)),
+        match (finding.evaluate)(observation) {
+            Evaluation::Healthy => diagnosis.healthy.push(finding),
+            Evaluation::Unknown(needed) => diagnosis.unknown.push((finding, needed)),
+            Evaluation::Notice(evidence) => diagnosis.noticed.push(diagnosed(evidence)),
+            Evaluation::Found(evidence) => diagnosis.found.push(diagnosed(evidence)),
         }
     }
     let names: Vec<&str> = diagnosis.found.iter().map(|it| it.finding.name).collect();

@@ -1,6 +1,6 @@
-//! The way between here and the server.
+//! The network between here and the server.
 
-use super::finding::{Evidence, Finding, Judgement, bytes, is_late, milliseconds};
+use super::finding::{Evaluation, Evidence, Finding, bytes, is_late, milliseconds};
 use crate::observation::{Observation, Transfer};
 
 /// Bytes a second below which a link is narrow: 100 Mbit/s.
@@ -20,19 +20,19 @@ pub(super) static NARROW_LINK: Finding = Finding {
          them.",
     ],
     explained_by: &[],
-    judge: narrow_link,
+    evaluate: narrow_link,
 };
 
-fn narrow_link(observation: &Observation) -> Judgement {
+fn narrow_link(observation: &Observation) -> Evaluation {
     let transfers = &observation.probes.transfers;
     let [.., smaller, larger] = transfers.as_slice() else {
         let needed = match observation.server.is_memcached {
             true => "values to send: give --probe-writes",
             false => "replies to ECHO",
         };
-        return Judgement::Unknown(needed.to_owned());
+        return Evaluation::Unknown(needed.to_owned());
     };
-    let [smallest, ..] = transfers.as_slice() else { return Judgement::Well };
+    let [smallest, ..] = transfers.as_slice() else { return Evaluation::Healthy };
     // Of two estimates the better: what delays single values grows no time with their size.
     let between = |less: &Transfer, more: &Transfer, time: fn(&Transfer) -> u64| {
         let taken_us = time(more).saturating_sub(time(less)).max(1);
@@ -57,8 +57,8 @@ fn narrow_link(observation: &Observation) -> Judgement {
         .with("its time up", milliseconds(larger.up_us))
         .with("its time down", milliseconds(larger.down_us));
     match narrower < NARROW && !is_late(observation) {
-        true => Judgement::Found(evidence),
-        false => Judgement::Well,
+        true => Evaluation::Found(evidence),
+        false => Evaluation::Healthy,
     }
 }
 
@@ -76,13 +76,13 @@ pub(super) static LONG_ROUND_TRIP: Finding = Finding {
         "Ask less often: pipelines, MGET, scripts, a local cache with CLIENT TRACKING.",
     ],
     explained_by: &["frozen", "slow-commands", "cpu-throttled", "swapping", "one-thread-busy"],
-    judge: long_round_trip,
+    evaluate: long_round_trip,
 };
 
-fn long_round_trip(observation: &Observation) -> Judgement {
+fn long_round_trip(observation: &Observation) -> Evaluation {
     let pings = &observation.probes.pings;
     let (Some(shortest), true) = (pings.min_us(), pings.count() >= 20) else {
-        return Judgement::Unknown("twenty answers or more".to_owned());
+        return Evaluation::Unknown("twenty answers or more".to_owned());
     };
     let connect = observation.probes.connects.min_us();
     let place = match connect {
@@ -100,9 +100,9 @@ fn long_round_trip(observation: &Observation) -> Judgement {
         evidence = evidence.with("shortest time to connect", milliseconds(connect));
     }
     match shortest {
-        _ if is_late(observation) => Judgement::Unknown("a host with time to measure".to_owned()),
-        LONG_US.. => Judgement::Found(evidence),
-        1500.. => Judgement::Notice(evidence),
-        _ => Judgement::Well,
+        _ if is_late(observation) => Evaluation::Unknown("a host with time to measure".to_owned()),
+        LONG_US.. => Evaluation::Found(evidence),
+        1500.. => Evaluation::Notice(evidence),
+        _ => Evaluation::Healthy,
     }
 }

@@ -1,6 +1,6 @@
-//! What the server's process is given, and what it does with it.
+//! The resources of the server's process, and how it uses them.
 
-use super::finding::{Evidence, Finding, Judgement, is_delayed, is_late, milliseconds, percent};
+use super::finding::{Evaluation, Evidence, Finding, is_delayed, is_late, milliseconds, percent};
 use crate::observation::{BusyThread, Observation};
 
 pub(super) static FROZEN: Finding = Finding {
@@ -16,13 +16,13 @@ pub(super) static FROZEN: Finding = Finding {
          program's (socket_timeout in redis-py, soTimeout in Jedis, read_timeout in phpredis).",
     ],
     explained_by: &["slow-commands", "fork-stall", "slow-disk", "swapping", "cpu-throttled"],
-    judge: frozen,
+    evaluate: frozen,
 };
 
-fn frozen(observation: &Observation) -> Judgement {
+fn frozen(observation: &Observation) -> Evaluation {
     let pings = &observation.probes.pings;
     let Some(longest) = pings.max_us() else {
-        return Judgement::Unknown("requests of the doctor's own".to_owned());
+        return Evaluation::Unknown("requests of the doctor's own".to_owned());
     };
     let own = observation.probes.own_delays.max_us().unwrap_or(0);
     let stopped = observation.host.process.as_ref().map(|process| process.stopped_share);
@@ -44,20 +44,20 @@ fn frozen(observation: &Observation) -> Judgement {
         .with("share of looks at which it was stopped", stopped.map_or("-".to_owned(), percent))
         .with("own delay at most", milliseconds(own));
     if is_late(observation) {
-        return Judgement::Unknown("a host with time to measure".to_owned());
+        return Evaluation::Unknown("a host with time to measure".to_owned());
     }
     let takes_connections = observation.probes.connects.count() > 0;
     match stopped {
-        Some(share) if share > 0.0 && longest >= 200_000 => Judgement::Found(evidence),
-        Some(_) => Judgement::Well,
+        Some(share) if share > 0.0 && longest >= 200_000 => Evaluation::Found(evidence),
+        Some(_) => Evaluation::Healthy,
         None if longest >= 1_000_000 && takes_connections => {
             // Where nothing was answered there is nothing to compare it with.
             match pings.count() <= 2 || is_delayed(observation, 1_000_000) {
-                true => Judgement::Found(evidence),
-                false => Judgement::Well,
+                true => Evaluation::Found(evidence),
+                false => Evaluation::Healthy,
             }
         }
-        None => Judgement::Well,
+        None => Evaluation::Healthy,
     }
 }
 
@@ -73,14 +73,14 @@ pub(super) static CPU_THROTTLED: Finding = Finding {
         "Fewer threads (io-threads, -t): they use up one quota together and then all wait.",
     ],
     explained_by: &[],
-    judge: cpu_throttled,
+    evaluate: cpu_throttled,
 };
 
-fn cpu_throttled(observation: &Observation) -> Judgement {
+fn cpu_throttled(observation: &Observation) -> Evaluation {
     let Some(process) = &observation.host.process else {
-        return Judgement::Unknown("the server's own host: cpu.stat of its group".to_owned());
+        return Evaluation::Unknown("the server's own host: cpu.stat of its group".to_owned());
     };
-    let Some(throttling) = process.throttling else { return Judgement::Well };
+    let Some(throttling) = process.throttling else { return Evaluation::Healthy };
     let share = throttling.throttled_periods as f64 / throttling.periods.max(1) as f64;
     let verdict = format!(
         "A limit on processor time stops the server: in {} of the periods, {} within the run.",
@@ -92,9 +92,9 @@ fn cpu_throttled(observation: &Observation) -> Judgement {
         .with("in which it was throttled", throttling.throttled_periods)
         .with("time it waited", milliseconds(throttling.throttled_us));
     match share {
-        0.05.. if throttling.throttled_periods >= 2 => Judgement::Found(evidence),
-        share if share > 0.0 => Judgement::Notice(evidence),
-        _ => Judgement::Well,
+        0.05.. if throttling.throttled_periods >= 2 => Evaluation::Found(evidence),
+        share if share > 0.0 => Evaluation::Notice(evidence),
+        _ => Evaluation::Healthy,
     }
 }
 
@@ -116,17 +116,17 @@ pub(super) static ONE_THREAD_BUSY: Finding = Finding {
         "hot-key",
         "mass-expiry",
     ],
-    judge: one_thread_busy,
+    evaluate: one_thread_busy,
 };
 
 /// The share of the time for which a thread has to run before its waiting counts: one that hardly
-/// works waits as well where others take all processors.
+/// works waits as well where other threads take all processors.
 const LEAST_USED: f64 = 1.0 / 3.0;
 
-fn one_thread_busy(observation: &Observation) -> Judgement {
-    let seen = observation.host.process.as_ref().and_then(|process| process.busiest.clone());
-    let Some(thread) = seen.or_else(|| busiest_told(observation)) else {
-        return Judgement::Unknown("the server's own host, or INFO cpu".to_owned());
+fn one_thread_busy(observation: &Observation) -> Evaluation {
+    let observed = observation.host.process.as_ref().and_then(|process| process.busiest.clone());
+    let Some(thread) = observed.or_else(|| busiest_reported(observation)) else {
+        return Evaluation::Unknown("the server's own host, or INFO cpu".to_owned());
     };
     let wanted = thread.used + thread.waited;
     let waits = match thread.waited {
@@ -146,14 +146,14 @@ fn one_thread_busy(observation: &Observation) -> Judgement {
         .with("busy", percent(thread.used))
         .with("waiting for a processor", percent(thread.waited));
     match wanted {
-        0.9.. if thread.used >= LEAST_USED => Judgement::Found(evidence),
-        0.7.. => Judgement::Notice(evidence),
-        _ => Judgement::Well,
+        0.9.. if thread.used >= LEAST_USED => Evaluation::Found(evidence),
+        0.7.. => Evaluation::Notice(evidence),
+        _ => Evaluation::Healthy,
     }
 }
 
 /// The busiest thread as far as the server itself tells.
-fn busiest_told(observation: &Observation) -> Option<BusyThread> {
+fn busiest_reported(observation: &Observation) -> Option<BusyThread> {
     let counters = &observation.server.counters;
     let share = |user: &str, system: &str| {
         let used = counters.increase(user)? + counters.increase(system)?;
@@ -183,16 +183,16 @@ pub(super) static FORK_STALL: Finding = Finding {
         "Or a server that saves without a fork, as nagi.",
     ],
     explained_by: &[],
-    judge: fork_stall,
+    evaluate: fork_stall,
 };
 
-fn fork_stall(observation: &Observation) -> Judgement {
+fn fork_stall(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     if observation.server.is_memcached {
-        return Judgement::Well;
+        return Evaluation::Healthy;
     }
     let Some(latest_us) = counters.number("latest_fork_usec") else {
-        return Judgement::Unknown("INFO stats".to_owned());
+        return Evaluation::Unknown("INFO stats".to_owned());
     };
     let forks = counters.increase("total_forks").unwrap_or(0.0);
     let when = if forks > 0.0 { "within the run" } else { "before the run" };
@@ -209,9 +209,9 @@ fn fork_stall(observation: &Observation) -> Judgement {
         .with("vm.overcommit_memory", overcommit)
         .with("longest round trip", milliseconds(observation.probes.pings.max_us().unwrap_or(0)));
     match latest_us >= LONG_FORK_US {
-        true if forks > 0.0 => Judgement::Found(evidence),
-        true => Judgement::Notice(evidence),
-        false => Judgement::Well,
+        true if forks > 0.0 => Evaluation::Found(evidence),
+        true => Evaluation::Notice(evidence),
+        false => Evaluation::Healthy,
     }
 }
 
@@ -227,16 +227,16 @@ pub(super) static SLOW_DISK: Finding = Finding {
         "A disk of its own: a log, a backup or a container's layer may share it.",
     ],
     explained_by: &[],
-    judge: slow_disk,
+    evaluate: slow_disk,
 };
 
-fn slow_disk(observation: &Observation) -> Judgement {
+fn slow_disk(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     if observation.server.is_memcached || counters.number("aof_enabled") == Some(0.0) {
-        return Judgement::Well;
+        return Evaluation::Healthy;
     }
     if counters.number("aof_enabled").is_none() {
-        return Judgement::Unknown("INFO persistence".to_owned());
+        return Evaluation::Unknown("INFO persistence".to_owned());
     }
     let delayed = counters.increase("aof_delayed_fsync").unwrap_or(0.0);
     let pending = counters.number("aof_pending_bio_fsync").unwrap_or(0.0);
@@ -258,7 +258,7 @@ fn slow_disk(observation: &Observation) -> Judgement {
     // With `always` every write waits for the disk, which nothing counts.
     let waits_always = policy == "always" && is_delayed(observation, 10_000);
     match delayed > 0.0 || waiting >= 0.1 || waits_always {
-        true => Judgement::Found(evidence),
-        false => Judgement::Well,
+        true => Evaluation::Found(evidence),
+        false => Evaluation::Healthy,
     }
 }

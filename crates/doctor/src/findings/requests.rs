@@ -1,6 +1,6 @@
 //! Requests that cost more than their share.
 
-use super::finding::{Evidence, Finding, Judgement, bytes, is_delayed, milliseconds, percent};
+use super::finding::{Evaluation, Evidence, Finding, bytes, is_delayed, milliseconds, percent};
 use crate::observation::{Client, Observation};
 
 /// The mean time of a command that is slow, in microseconds.
@@ -22,11 +22,11 @@ pub(super) static SLOW_COMMANDS: Finding = Finding {
         "KEYS, SMEMBERS, HGETALL, LRANGE 0 -1, SORT of large keys: take SCAN, SSCAN, HSCAN or \
          ranges of a few hundred elements instead.",
         "Scripts: do less in each call; a loop over keys belongs into the program.",
-        "Deny what nobody should call by ACL (ACL SETUSER app -@dangerous).",
+        "Deny commands that no program should call by ACL (ACL SETUSER app -@dangerous).",
         "Or a server whose other clients do not wait for a long command, as nagi.",
     ],
     explained_by: &["cpu-throttled", "swapping"],
-    judge: slow_commands,
+    evaluate: slow_commands,
 };
 
 /// Commands that take as long as a fork does, which is a finding of its own.
@@ -39,9 +39,9 @@ struct Cost<'a> {
     us: f64,
 }
 
-fn slow_commands(observation: &Observation) -> Judgement {
+fn slow_commands(observation: &Observation) -> Evaluation {
     if observation.server.is_memcached {
-        return Judgement::Well;
+        return Evaluation::Healthy;
     }
     let counters = &observation.server.counters;
     let costs = counters.after.keys().filter_map(|key| {
@@ -51,7 +51,7 @@ fn slow_commands(observation: &Observation) -> Judgement {
     });
     let costs: Vec<Cost<'_>> = costs.collect();
     if costs.is_empty() {
-        return Judgement::Unknown("INFO commandstats".to_owned());
+        return Evaluation::Unknown("INFO commandstats".to_owned());
     }
     let slow = costs.iter().filter(|cost| cost.calls >= 1.0).filter(|cost| {
         // A few calls, the doctor's own among them, may just have had to wait for a processor.
@@ -60,7 +60,7 @@ fn slow_commands(observation: &Observation) -> Judgement {
         cost.us / cost.calls >= SLOW_US && is_heavy
     });
     let Some(slowest) = slow.max_by(|one, other| one.us.total_cmp(&other.us)) else {
-        return Judgement::Well;
+        return Evaluation::Healthy;
     };
     let mean_us = slowest.us / slowest.calls;
     let longest = observation.probes.pings.max_us().unwrap_or(0);
@@ -86,8 +86,8 @@ fn slow_commands(observation: &Observation) -> Judgement {
         );
     }
     match is_delayed(observation, (mean_us / 2.0) as u64) {
-        true => Judgement::Found(evidence),
-        false => Judgement::Notice(evidence),
+        true => Evaluation::Found(evidence),
+        false => Evaluation::Notice(evidence),
     }
 }
 
@@ -95,10 +95,10 @@ fn slow_commands(observation: &Observation) -> Judgement {
 const LARGE: f64 = 64e3;
 /// What a client may have unread or unsent without being one with large values, in bytes.
 const LARGE_BUFFER: f64 = 1e6;
-/// About what the doctor asks beside its probes, and what a client takes in a list of them.
+/// About what the doctor asks beside its probes, and what a client takes in a list of clients.
 const OWN_REQUESTS: usize = 10;
 const LISTED_BYTES: usize = 400;
-/// After this time the server's figures of recent buffers have forgotten the doctor's own values.
+/// After this time the server's figures of recent buffers do not include the doctor's own values.
 const FORGOTTEN_S: f64 = 12.0;
 
 pub(super) static LARGE_VALUES: Finding = Finding {
@@ -110,19 +110,20 @@ pub(super) static LARGE_VALUES: Finding = Finding {
     remedies: &[
         "Find them: redis-cli --bigkeys and --memkeys, memcached's stats items and sizes.",
         "Split or compress them, or give them connections and a server of their own: whatever is \
-         behind one on its connection waits for it, and with a single thread all others as well.",
+         behind one on its connection waits for it, and with a single thread all other requests \
+         as well.",
     ],
     explained_by: &["narrow-link", "slow-reader", "slow-commands", "cpu-throttled", "frozen"],
-    judge: large_values,
+    evaluate: large_values,
 };
 
-fn large_values(observation: &Observation) -> Judgement {
+fn large_values(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     let increase =
         |names: &[&str]| -> f64 { names.iter().filter_map(|name| counters.increase(name)).sum() };
     let requests = increase(&["total_commands_processed", "cmd_get", "cmd_set"]);
     if requests < 1.0 {
-        return Judgement::Unknown("requests, and the server's count of them".to_owned());
+        return Evaluation::Unknown("requests, and the server's count of them".to_owned());
     }
     let probes = &observation.probes;
     let own_pings = match observation.server.is_memcached {
@@ -159,9 +160,9 @@ fn large_values(observation: &Observation) -> Judgement {
         .with("largest buffer of a client", bytes(largest))
         .with("longest round trip", milliseconds(longest));
     match up.max(down) >= LARGE || largest >= LARGE_BUFFER {
-        true if is_delayed(observation, 2000) => Judgement::Found(evidence),
-        true => Judgement::Notice(evidence),
-        false => Judgement::Well,
+        true if is_delayed(observation, 2000) => Evaluation::Found(evidence),
+        true => Evaluation::Notice(evidence),
+        false => Evaluation::Healthy,
     }
 }
 
@@ -175,16 +176,16 @@ pub(super) static HOT_KEY: Finding = Finding {
         "Spread it: several names for the same value, one of which each client chooses.",
     ],
     explained_by: &[],
-    judge: hot_key,
+    evaluate: hot_key,
 };
 
-fn hot_key(observation: &Observation) -> Judgement {
+fn hot_key(observation: &Observation) -> Evaluation {
     let Some(sample) = &observation.server.sample else {
-        return Judgement::Unknown("the requests themselves: give --sample-commands".to_owned());
+        return Evaluation::Unknown("the requests themselves: give --sample-commands".to_owned());
     };
     let top = sample.keys.iter().max_by_key(|(_, count)| *count);
     let Some((key, count)) = top.filter(|_| sample.requests >= 100) else {
-        return Judgement::Unknown(format!("more requests: the sample has {}", sample.requests));
+        return Evaluation::Unknown(format!("more requests: the sample has {}", sample.requests));
     };
     let share = *count as f64 / sample.requests as f64;
     let verdict =
@@ -192,7 +193,7 @@ fn hot_key(observation: &Observation) -> Judgement {
     let evidence = Evidence::new(verdict)
         .with("requests in the sample", sample.requests)
         .with("that name this key", count);
-    if share >= 0.2 { Judgement::Found(evidence) } else { Judgement::Well }
+    if share >= 0.2 { Evaluation::Found(evidence) } else { Evaluation::Healthy }
 }
 
 pub(super) static CLIENTS_DIFFER: Finding = Finding {
@@ -208,12 +209,12 @@ pub(super) static CLIENTS_DIFFER: Finding = Finding {
         "nagi client ring --compare A B shows the share for keys of your own.",
     ],
     explained_by: &[],
-    judge: clients_differ,
+    evaluate: clients_differ,
 };
 
-fn clients_differ(observation: &Observation) -> Judgement {
+fn clients_differ(observation: &Observation) -> Evaluation {
     let Some(placement) = &observation.placement else {
-        return Judgement::Unknown("two configurations of clients: give --clients A B".to_owned());
+        return Evaluation::Unknown("two configurations of clients: give --clients A B".to_owned());
     };
     let share = placement.different as f64 / placement.keys.max(1) as f64;
     let verdict = format!(
@@ -226,7 +227,7 @@ fn clients_differ(observation: &Observation) -> Judgement {
     let evidence = Evidence::new(verdict)
         .with("keys compared", placement.keys)
         .with("placed differently", placement.different);
-    if placement.different > 0 { Judgement::Found(evidence) } else { Judgement::Well }
+    if placement.different > 0 { Evaluation::Found(evidence) } else { Evaluation::Healthy }
 }
 
 pub(super) static MONITOR: Finding = Finding {
@@ -235,28 +236,28 @@ pub(super) static MONITOR: Finding = Finding {
     threshold: "one such client: with a single thread it halves what the server can do, and it \
                 sees every key and value",
     remedies: &[
-        "End it: CLIENT KILL ID with the number below. Somebody has left it running.",
+        "End it: CLIENT KILL ID with the number below. It was left running.",
         "See commands by LATENCY, SLOWLOG, COMMANDLOG and INFO commandstats instead.",
     ],
     explained_by: &[],
-    judge: monitor,
+    evaluate: monitor,
 };
 
-fn monitor(observation: &Observation) -> Judgement {
+fn monitor(observation: &Observation) -> Evaluation {
     if observation.server.is_memcached {
-        return Judgement::Unknown("memcached does not say who watches it".to_owned());
+        return Evaluation::Unknown("memcached does not list its watchers".to_owned());
     }
     let Some(clients) = observation.server.clients.last() else {
-        return Judgement::Unknown("CLIENT LIST (at most 1,000 clients are listed)".to_owned());
+        return Evaluation::Unknown("CLIENT LIST (at most 1,000 clients are listed)".to_owned());
     };
     let watchers: Vec<&Client> =
         clients.iter().filter(|client| client.flags.contains('O')).collect();
-    let Some(watcher) = watchers.first() else { return Judgement::Well };
+    let Some(watcher) = watchers.first() else { return Evaluation::Healthy };
     let verdict = format!(
         "MONITOR has been left running by {} of the clients: each request is copied to it.",
         watchers.len()
     );
-    Judgement::Found(
+    Evaluation::Found(
         Evidence::new(verdict)
             .with("clients that run MONITOR", watchers.len())
             .with("number of the first", watcher.id)

@@ -1,4 +1,4 @@
-//! The judgement of values that are made up: among them what no test can put into a real server.
+//! The evaluation of made-up values: among them what no test can put into a real server.
 
 use super::*;
 use crate::observation::{
@@ -78,7 +78,7 @@ fn process(observation: &mut Observation) -> &mut Process {
 }
 
 #[test]
-fn a_healthy_server_has_nothing() {
+fn a_healthy_server_has_no_findings() {
     let diagnosis = diagnose(&healthy());
     assert_eq!(names(&diagnosis.found), [""; 0]);
     assert_eq!(names(&diagnosis.noticed), [""; 0]);
@@ -87,7 +87,7 @@ fn a_healthy_server_has_nothing() {
 }
 
 #[test]
-fn rows_have_names_of_their_own_and_causes_that_exist() {
+fn rows_have_unique_names_and_existing_causes() {
     let known: BTreeSet<&str> = all().map(|finding| finding.name).collect();
     assert_eq!(known.len(), all().count());
     for finding in all() {
@@ -98,7 +98,7 @@ fn rows_have_names_of_their_own_and_causes_that_exist() {
 }
 
 #[test]
-fn a_story_of_used_up_ports_is_told() {
+fn used_up_ports_are_found_and_explain_missing_keep_alive() {
     let diagnosis = diagnose_with(|it| {
         it.host.ports = Some(Ports {
             local: "10.0.0.7".to_owned(),
@@ -115,9 +115,9 @@ fn a_story_of_used_up_ports_is_told() {
     assert_eq!(names(&diagnosis.found), ["ports-used-up", "no-keep-alive"]);
     assert_eq!(diagnosis.found[1].explained_by, Some("ports-used-up"));
     let verdict = &diagnosis.found[0].evidence.verdict;
-    let told = "Local ports from 10.0.0.7 to 10.0.0.5:6379 are used up: 28211 of 28232 are in \
+    let expected = "Local ports from 10.0.0.7 to 10.0.0.5:6379 are used up: 28211 of 28232 are in \
                 TIME_WAIT, 28220 in use in all; 470 connections a second succeed, and 49 of";
-    assert!(verdict.starts_with(told), "{verdict}");
+    assert!(verdict.starts_with(expected), "{verdict}");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_limit_on_processor_time_explains_a_busy_thread() {
 }
 
 #[test]
-fn a_thread_that_waits_for_others_is_busy_only_if_it_works() {
+fn a_thread_that_waits_for_processors_is_busy_only_if_it_works() {
     let busy = |used, waited| {
         found_with(|it| {
             let name = "main".to_owned();
@@ -159,7 +159,7 @@ fn a_thread_that_waits_for_others_is_busy_only_if_it_works() {
 }
 
 #[test]
-fn no_server_is_blamed_for_a_late_doctor() {
+fn delays_are_not_found_while_the_doctor_itself_is_late() {
     let slow = |own| {
         move |it: &mut Observation| {
             it.probes.pings = Times::new([vec![100; 1000], vec![400_000; 300]].concat());
@@ -172,8 +172,8 @@ fn no_server_is_blamed_for_a_late_doctor() {
         }
     };
     let own = [vec![60; 1000], vec![300_000; 300]].concat();
-    let blamed = found_with(slow(vec![60; 2000]));
-    assert_eq!(blamed, ["slow-commands", "narrow-link"]);
+    let found = found_with(slow(vec![60; 2000]));
+    assert_eq!(found, ["slow-commands", "narrow-link"]);
     assert_eq!(found_with(slow(own)), [""; 0]);
 }
 
@@ -287,7 +287,7 @@ prop_compose! {
         let transfers = transfers.into_iter();
         Probes {
             pings, connects, own_delays,
-            failures: [(Failure::NoPort, failures), (Failure::Turned, failures)].into(),
+            failures: [(Failure::NoPort, failures), (Failure::TurnedAway, failures)].into(),
             transfers: transfers
                 .map(|(bytes, up_us, down_us)| Transfer { bytes, up_us, down_us })
                 .collect(),
@@ -345,10 +345,11 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn anything_can_be_judged(observation in observation()) {
+    fn every_finding_evaluates_any_observation(observation in observation()) {
         let diagnosis = diagnose(&observation);
-        let judged = diagnosis.found.len() + diagnosis.noticed.len();
-        prop_assert_eq!(judged + diagnosis.well.len() + diagnosis.unknown.len(), all().count());
+        let with_evidence = diagnosis.found.len() + diagnosis.noticed.len();
+        let listed = with_evidence + diagnosis.healthy.len() + diagnosis.unknown.len();
+        prop_assert_eq!(listed, all().count());
         let found = names(&diagnosis.found);
         for diagnosed in diagnosis.found.iter().chain(&diagnosis.noticed) {
             prop_assert!(!diagnosed.evidence.verdict.is_empty());

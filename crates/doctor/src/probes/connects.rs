@@ -13,11 +13,11 @@ use std::time::Duration;
 
 const INTERVAL_NS: u64 = SECOND / 5;
 /// For how long a connection is waited for: longer than the kernel's second and third attempts.
-const PATIENCE: Duration = Duration::from_secs(4);
-/// For how long the first answer is.
-const ANSWER_NS: u64 = SECOND / 2;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+/// For how long the first answer is waited for.
+const ANSWER_TIMEOUT_NS: u64 = SECOND / 2;
 
-/// What became of them.
+/// The results.
 #[derive(Debug, Default)]
 pub(super) struct Connects {
     pub(super) times: Times,
@@ -42,15 +42,16 @@ pub(super) fn start(target: Target, end: Interrupt) -> JoinHandle<Connects> {
 /// How long a connection took, if the server keeps it.
 fn connect(target: &Target, end: &Interrupt) -> Result<u64, Failure> {
     let start_ns = now_ns();
-    let socket = target.address.connect_within(PATIENCE).map_err(|error| failure_of(&error))?;
+    let socket =
+        target.address.connect_within(CONNECT_TIMEOUT).map_err(|error| failure_of(&error))?;
     let time_us = (now_ns() - start_ns) / 1000;
-    // That there is no answer, or no access, is for the other probes to tell.
-    let told = match Wire::over(socket, target, end) {
+    // A missing answer, or no access, is reported by the other probes.
+    let answer = match Wire::over(socket, target, end) {
         Ok(mut wire) => {
-            wire.be_patient_for(ANSWER_NS);
+            wire.set_answer_timeout(ANSWER_TIMEOUT_NS);
             ping(&mut wire).unwrap_or_else(|why| why)
         }
         Err(why) => why,
     };
-    if is_turned_away(&told) { Err(Failure::Turned) } else { Ok(time_us) }
+    if is_turned_away(&answer) { Err(Failure::TurnedAway) } else { Ok(time_us) }
 }

@@ -5,8 +5,8 @@ use nagi_client::Error;
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 
-/// What servers say that take no more clients, and what is said where they just close.
-const TURNED: [&str; 4] = [
+/// Errors of servers that take no more clients, and those of a connection that they just close.
+const TURNED_AWAY: [&str; 4] = [
     "max number of clients",
     "too many open connections",
     "closed the connection",
@@ -17,7 +17,7 @@ const TURNED: [&str; 4] = [
 pub(crate) fn failure_of(error: &Error) -> Failure {
     match error {
         Error::Connect { source, .. } | Error::Io(source) => failure_of_io(source),
-        Error::Closed => Failure::Turned,
+        Error::Closed => Failure::TurnedAway,
         Error::Protocol(_) => Failure::Other,
     }
 }
@@ -28,16 +28,16 @@ fn failure_of_io(error: &io::Error) -> Failure {
         ErrorKind::ConnectionRefused => Failure::Refused,
         ErrorKind::TimedOut => Failure::TimedOut,
         ErrorKind::AddrNotAvailable => Failure::NoPort,
-        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => Failure::Turned,
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => Failure::TurnedAway,
         _ if is(Errno::MFILE) || is(Errno::NFILE) => Failure::NoDescriptor,
         _ => Failure::Other,
     }
 }
 
 /// Whether a first answer, or the error in place of it, says that the server takes no more clients.
-pub(crate) fn is_turned_away(told: &str) -> bool {
-    let told = told.to_lowercase();
-    TURNED.iter().any(|it| told.contains(it))
+pub(crate) fn is_turned_away(text: &str) -> bool {
+    let text = text.to_lowercase();
+    TURNED_AWAY.iter().any(|it| text.contains(it))
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_the_system_have_causes() {
+    fn system_errors_are_mapped_to_failures() {
         let of = |errno: Errno| {
             let source = io::Error::from_raw_os_error(errno.raw_os_error());
             failure_of(&Error::Connect { address: String::new(), source })
@@ -55,7 +55,7 @@ mod tests {
             (Errno::CONNREFUSED, Failure::Refused),
             (Errno::TIMEDOUT, Failure::TimedOut),
             (Errno::MFILE, Failure::NoDescriptor),
-            (Errno::CONNRESET, Failure::Turned),
+            (Errno::CONNRESET, Failure::TurnedAway),
             (Errno::NETUNREACH, Failure::Other),
         ] {
             assert_eq!(of(errno), expected, "{errno:?}");
@@ -63,17 +63,17 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_servers_are_known() {
-        for told in [
+    fn refusals_of_servers_are_recognized() {
+        for text in [
             "ERR max number of clients reached",
             "ERROR Too many open connections",
             "redis://x: the server closed the connection",
             "redis://x: Connection reset by peer (os error 104)",
         ] {
-            assert!(is_turned_away(told), "{told}");
+            assert!(is_turned_away(text), "{text}");
         }
-        for told in ["PONG", "redis://x: no answer in time"] {
-            assert!(!is_turned_away(told), "{told}");
+        for text in ["PONG", "redis://x: no answer in time"] {
+            assert!(!is_turned_away(text), "{text}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The doctor's own requests, and its looks at the host, side by side for the whole run.
+//! The doctor's own requests, and samples of the host, side by side for the whole run.
 //!
 //! ```text
 //! pings      100 a second on one connection, timed from when each was due
 //! connects   5 a second, each answered once and closed
 //! clock      100 short sleeps a second: how late this host makes the doctor itself
-//! sampler    20 looks a second at the server's process, 2 or fewer at the socket table
+//! sampler    20 samples a second of the server's process, 2 or fewer of the socket table
 //! transfers  values of growing size, there and back, once
 //! ```
 
@@ -48,7 +48,7 @@ impl Running {
     /// Ends all threads.
     ///
     /// # Errors
-    /// One of them broke.
+    /// One of them panicked.
     pub(crate) fn stop(self) -> Result<Probes, String> {
         self.end.set();
         let broken = |_| "a probe of the doctor's own broke".to_owned();

@@ -17,7 +17,7 @@ const ROUND_TRIPS: u64 = 2;
 /// The pause before another attempt to connect.
 const PAUSE_NS: u64 = SECOND / 5;
 
-/// What became of them.
+/// The results.
 #[derive(Debug, Default)]
 pub(super) struct Pings {
     pub(super) times: Times,
@@ -28,12 +28,12 @@ pub(super) fn start(target: Target, end: Interrupt) -> JoinHandle<Pings> {
     std::thread::spawn(move || {
         let (mut times_us, mut failures) = (Vec::new(), BTreeMap::new());
         while !end.is_set() {
-            // Why no connection can be made is found by the probe for that.
+            // The probe of connections finds why none can be made.
             if let Ok(mut wire) = Wire::open(&target, &end)
-                && let Err(told) = talk(&mut wire, &end, &mut times_us)
-                && is_turned_away(&told)
+                && let Err(answer) = send_pings(&mut wire, &end, &mut times_us)
+                && is_turned_away(&answer)
             {
-                *failures.entry(Failure::Turned).or_insert(0) += 1;
+                *failures.entry(Failure::TurnedAway).or_insert(0) += 1;
             }
             let _ = end.sleep_until(now_ns() + PAUSE_NS);
         }
@@ -42,7 +42,7 @@ pub(super) fn start(target: Target, end: Interrupt) -> JoinHandle<Pings> {
 }
 
 /// Sends and waits, until the end, a broken connection or a refusal, which it returns.
-fn talk(wire: &mut Wire, end: &Interrupt, times_us: &mut Vec<u64>) -> Result<(), String> {
+fn send_pings(wire: &mut Wire, end: &Interrupt, times_us: &mut Vec<u64>) -> Result<(), String> {
     let mut due_ns = now_ns();
     let mut answered_ns = due_ns;
     let mut is_first = true;
@@ -51,19 +51,19 @@ fn talk(wire: &mut Wire, end: &Interrupt, times_us: &mut Vec<u64>) -> Result<(),
         // After a long wait, requests that were due meanwhile have waited too. A late wake-up of
         // this thread is no delay of the server's.
         let start_ns = if answered_ns > due_ns { due_ns } else { now_ns() };
-        let told = ping(wire);
+        let answer = ping(wire);
         answered_ns = now_ns();
-        if let Ok(text) | Err(text) = &told
+        if let Ok(text) | Err(text) = &answer
             && is_turned_away(text)
         {
             return Err(text.clone());
         }
         // The first has to set up what the connection needs at both ends. One without an answer at
         // the end of the run took that long at least.
-        if !is_first || told.is_err() {
+        if !is_first || answer.is_err() {
             times_us.push((answered_ns - start_ns) / 1000);
         }
-        told?;
+        answer?;
         if !is_first {
             shortest_ns = shortest_ns.min(answered_ns - start_ns);
             due_ns += INTERVAL_NS.max(shortest_ns.saturating_mul(ROUND_TRIPS));

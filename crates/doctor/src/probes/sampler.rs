@@ -1,4 +1,4 @@
-//! Looks at the host while the run goes on: the server's process often, the socket table less so.
+//! Samples the host while the run goes on: the server's process often, the socket table less so.
 
 use crate::observation::{Host, Ports};
 use crate::readers::{ProcessReader, SocketReader, Sockets, System};
@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use std::thread::JoinHandle;
 
 const INTERVAL_NS: u64 = SECOND / 20;
-/// The socket table is read for at most this share of the time: a long one is a burden.
+/// The socket table is read for at most this share of the time: reading a long one costs much time.
 const TABLE_SHARE: u64 = 10;
 
-/// What there is to be looked at.
+/// What is sampled.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     pub(crate) system: System,
@@ -40,7 +40,7 @@ pub(crate) fn start(sampler: Sampler) -> Sampling {
 
 impl Sampling {
     /// # Errors
-    /// The thread broke.
+    /// The thread panicked.
     pub(crate) fn stop(self) -> Result<Host, String> {
         self.end.set();
         self.thread.join().map_err(|_| "a probe of the doctor's own broke".to_owned())
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fullest_look_counts() {
+    fn the_largest_sample_counts() {
         let [one, other]: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|it| it.parse().unwrap());
         let sockets = |towards: &[(IpAddr, (u64, u64))], waiting| {
             Some(Sockets { towards: towards.iter().copied().collect(), waiting })

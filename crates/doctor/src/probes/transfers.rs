@@ -31,7 +31,7 @@ pub(crate) struct Sent {
 /// # Errors
 /// The server refuses, or is silent; one line.
 pub(crate) fn transfers(wire: &mut Wire) -> Result<Sent, String> {
-    wire.be_patient_for(ALL_NS);
+    wire.set_answer_timeout(ALL_NS);
     let is_memcached = wire.protocol != Protocol::Resp;
     let key = format!("nagi-doctor-{:016x}", RandomState::new().hash_one(now_ns()));
     let until_ns = now_ns() + ALL_NS;
@@ -83,10 +83,10 @@ fn store_and_fetch(wire: &mut Wire, key: &str, value: &[u8]) -> Result<(u64, u64
     request.extend_from_slice(b"\r\n");
     let start_ns = now_ns();
     wire.send(&request)?;
-    let told = wire.line()?;
+    let answer = wire.line()?;
     let up_ns = now_ns();
-    if told != "STORED" {
-        return Err(format!("set: {told}"));
+    if answer != "STORED" {
+        return Err(format!("set: {answer}"));
     }
     wire.send(format!("get {key}\r\n").as_bytes())?;
     let line = wire.line()?;

@@ -3,7 +3,7 @@
 use crate::observation::Client;
 use nagi_load::wire::Wire;
 
-/// With more clients than this, they are not listed: the list would be a burden of its own.
+/// With more clients than this, they are not listed: a longer list would load the server.
 pub(crate) const MOST_CLIENTS: f64 = 1000.0;
 
 /// All clients.
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_client() {
+    fn each_line_of_client_list_is_parsed_as_a_client() {
         let line = "id=7 addr=1.2.3.4:5 name= flags=O qbuf=26 omem=4096 cmd=monitor new=x=y odd";
         let expected = Client {
             id: 7,

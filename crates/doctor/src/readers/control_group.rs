@@ -27,7 +27,8 @@ fn has_limit(folder: &Path) -> bool {
     most.or_else(quota).unwrap_or(false)
 }
 
-/// Where a line of `/proc/PID/cgroup` leads, such as `0::/system.slice/x` or `4:cpu,cpuacct:/x`.
+/// The folder that a line of `/proc/PID/cgroup` names, such as `0::/system.slice/x` or
+/// `4:cpu,cpuacct:/x`.
 fn folder_of(root: &Path, line: &str) -> Option<(PathBuf, PathBuf)> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_versions_are_read() {
+    fn cpu_stat_of_both_versions_is_parsed() {
         let expected = Throttling { periods: 20, throttled_periods: 5, throttled_us: 1234 };
         let two = "usage_usec 9\nnr_periods 20\nnr_throttled 5\nthrottled_usec 1234\n";
         let one = "nr_periods 20\nnr_throttled 5\nthrottled_time 1234000\n";
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_lead_to_folders() {
+    fn lines_are_mapped_to_folders() {
         let at = |line: &str| folder_of(Path::new("/nowhere"), line).map(|(_, folder)| folder);
         assert_eq!(at("0::/a/b"), Some(PathBuf::from("/nowhere/sys/fs/cgroup/a/b")));
         assert_eq!(at("4:cpu,cpuacct:/a"), Some(PathBuf::from("/nowhere/sys/fs/cgroup/cpu/a")));

@@ -22,7 +22,7 @@ pub(crate) fn process_of(proc: &Path, id: u32) -> Option<PathBuf> {
     (is_known(&program) || is_known(&line)).then_some(folder)
 }
 
-/// Looks at a process again and again.
+/// Reads a process again and again.
 #[derive(Debug)]
 pub(crate) struct ProcessReader {
     id: u32,
@@ -81,7 +81,7 @@ impl ProcessReader {
         text.split_whitespace().nth(1).and_then(|it| it.parse().ok()).unwrap_or(0)
     }
 
-    /// Looks at it once more.
+    /// Reads it once more.
     pub(crate) fn look(&mut self) {
         let states: Vec<char> = self.threads().map(|(_, _, stat)| stat.state).collect();
         self.looks += u64::from(!states.is_empty());
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_may_have_anything_in_them() {
+    fn names_may_contain_brackets_and_blanks() {
         let text = "7 (W0 R ) 9) T 1 7 7 0 -1 4194304 100 0 31 0 250 50 0 0 20 0 4 0 1 1 1\n";
         let stat = Stat { state: 'T', major_faults: 31, ticks: 300 };
         assert_eq!(Stat::parse(text), Some(stat));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_can_be_looked_at() {
+    fn this_process_can_be_read() {
         let folder = PathBuf::from("/proc/self");
         let mut reader = ProcessReader::new(std::process::id(), folder);
         reader.look();

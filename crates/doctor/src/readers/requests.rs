@@ -1,6 +1,6 @@
 //! Requests: those that the server's log of slow ones has, and those of a short moment.
 //!
-//! Arguments may be secret, and keys may be names of people: neither leaves this file, but for keys
+//! Arguments may be secret, and keys may be names of users: neither leaves this file, but for keys
 //! where the user asks for them.
 
 use crate::observation::{Sample, SlowRequest};
@@ -65,9 +65,9 @@ fn plain(name: &str) -> String {
 pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String> {
     let is_memcached = wire.protocol != Protocol::Resp;
     if is_memcached {
-        let told = wire.lines("watch fetchers mutations")?;
-        if told != ["OK"] {
-            return Err(format!("watch: {}", told.concat()));
+        let answer = wire.lines("watch fetchers mutations")?;
+        if answer != ["OK"] {
+            return Err(format!("watch: {}", answer.concat()));
         }
     } else {
         wire.run("MONITOR")?;
@@ -76,7 +76,7 @@ pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String>
     // memcached's log comes up to a second late.
     let mut until_ns = now_ns() + if is_memcached { 6 * WATCHED_NS } else { WATCHED_NS };
     while now_ns() < until_ns && requests < MOST_LINES {
-        wire.be_patient_for(until_ns.saturating_sub(now_ns()));
+        wire.set_answer_timeout(until_ns.saturating_sub(now_ns()));
         // No line means no request: that is no fault.
         let Ok(line) = wire.line() else { break };
         requests += 1;
@@ -103,7 +103,7 @@ fn monitored_key(line: &str) -> Option<String> {
     let words = line.split_once("] ")?.1;
     let mut quoted = words.split("\" \"");
     let command = quoted.next()?.trim_start_matches('"');
-    // These have no key where others have theirs, and may have a secret there.
+    // These have no key at the usual place, and may have a secret there.
     let has_no_key = ["auth", "hello", "config", "client", "acl", "eval", "evalsha", "publish"];
     if has_no_key.iter().any(|name| command.eq_ignore_ascii_case(name)) {
         return None;

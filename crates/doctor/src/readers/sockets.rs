@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_counted_by_where_they_lead() {
+    fn sockets_are_counted_by_their_remote_address() {
         let reader = SocketReader::new(PathBuf::new(), "10.0.0.5:6379".parse().unwrap());
         let mut sockets = Sockets::default();
         for line in [
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_stand_below_their_names() {
+    fn counters_are_read_below_their_names() {
         let table = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 1 27 28\n\
                      IpExt: InNoRoutes\nIpExt: 3\n";
         assert_eq!(counter(table, "ListenOverflows"), Some(27));

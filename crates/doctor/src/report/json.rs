@@ -1,33 +1,33 @@
 //! The report as JSON, for programs.
 
-use super::outcome::{Report, Seen};
+use super::outcome::{Report, ServerReport};
 use crate::findings::{Diagnosed, is_late};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct JsonReport<'a> {
     version: &'static str,
     unix_seconds: u64,
-    servers: Vec<Server<'a>>,
+    servers: Vec<JsonServer<'a>>,
     differences: &'a [String],
 }
 
 #[derive(Serialize)]
-struct Server<'a> {
+struct JsonServer<'a> {
     url: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
     #[serde(flatten)]
-    looked: Option<Looked<'a>>,
+    examined: Option<Examined<'a>>,
 }
 
 #[derive(Serialize)]
-struct Looked<'a> {
+struct Examined<'a> {
     server: &'a str,
     seconds: f64,
-    found: Vec<Judged<'a>>,
-    noticed: Vec<Judged<'a>>,
+    found: Vec<JsonFinding<'a>>,
+    noticed: Vec<JsonFinding<'a>>,
     well: Vec<&'static str>,
     /// What would be needed, by finding.
     unknown: BTreeMap<&'static str, &'a str>,
@@ -38,7 +38,7 @@ struct Looked<'a> {
 }
 
 #[derive(Serialize)]
-struct Judged<'a> {
+struct JsonFinding<'a> {
     name: &'static str,
     verdict: &'a str,
     /// Names and values, in order.
@@ -56,7 +56,7 @@ struct RoundTrips {
     p99_us: Option<u64>,
     max_us: Option<u64>,
     own_delay_us: u64,
-    /// Whether this host had too little time for the doctor to blame a server for delays.
+    /// Whether this host had too little time to attribute delays to a server.
     was_late: bool,
 }
 
@@ -64,10 +64,10 @@ impl Report {
     /// # Errors
     /// It cannot be written as JSON; one line.
     pub(crate) fn to_json(&self) -> Result<String, String> {
-        let written = Written {
+        let written = JsonReport {
             version: env!("CARGO_PKG_VERSION"),
             unix_seconds: self.unix_seconds,
-            servers: self.servers.iter().map(server).collect(),
+            servers: self.servers.iter().map(json_server).collect(),
             differences: &self.differences,
         };
         let text = serde_json::to_string_pretty(&written).map_err(|error| error.to_string())?;
@@ -75,16 +75,16 @@ impl Report {
     }
 }
 
-fn server(seen: &Seen) -> Server<'_> {
-    let looked = seen.looked.as_ref().ok().map(|(observation, diagnosis)| {
+fn json_server(server: &ServerReport) -> JsonServer<'_> {
+    let examined = server.examined.as_ref().ok().map(|(observation, diagnosis)| {
         let pings = &observation.probes.pings;
         let failures = observation.probes.failures.iter();
-        Looked {
+        Examined {
             server: &observation.server.name,
             seconds: observation.seconds,
-            found: diagnosis.found.iter().map(judged).collect(),
-            noticed: diagnosis.noticed.iter().map(judged).collect(),
-            well: diagnosis.well.iter().map(|finding| finding.name).collect(),
+            found: diagnosis.found.iter().map(json_finding).collect(),
+            noticed: diagnosis.noticed.iter().map(json_finding).collect(),
+            well: diagnosis.healthy.iter().map(|finding| finding.name).collect(),
             unknown: diagnosis.unknown.iter().map(|(it, needed)| (it.name, &**needed)).collect(),
             unseen: &observation.unseen,
             round_trips: RoundTrips {
@@ -99,11 +99,15 @@ fn server(seen: &Seen) -> Server<'_> {
             failed_connections: failures.map(|(why, count)| (why.name(), *count)).collect(),
         }
     });
-    Server { url: &seen.url, error: seen.looked.as_ref().err().map(String::as_str), looked }
+    JsonServer {
+        url: &server.url,
+        error: server.examined.as_ref().err().map(String::as_str),
+        examined,
+    }
 }
 
-fn judged(diagnosed: &Diagnosed) -> Judged<'_> {
-    Judged {
+fn json_finding(diagnosed: &Diagnosed) -> JsonFinding<'_> {
+    JsonFinding {
         name: diagnosed.finding.name,
         verdict: &diagnosed.evidence.verdict,
         evidence: &diagnosed.evidence.numbers,

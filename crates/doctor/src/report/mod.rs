@@ -1,5 +1,5 @@
-//! What is told: the verdict first, then its evidence, what was found well, and what could not be
-//! said.
+//! The report: the verdict first, then its evidence, what was found healthy, and what could not be
+//! evaluated.
 
 mod differences;
 mod json;
@@ -24,7 +24,7 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), String> {
     let mut options = OpenOptions::new();
     let mut file =
         options.write(true).create(true).truncate(true).mode(0o600).open(path).map_err(wrong)?;
-    // One that was there keeps its mode when it is opened.
+    // An existing file keeps its mode when it is opened.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     file.set_permissions(mode).map_err(wrong)?;
     file.write_all(text.as_bytes()).map_err(wrong)
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_its_owners_alone() {
+    fn a_private_file_is_readable_by_its_owner_only() {
         let path = std::env::temp_dir().join(format!("nagi-doctor-{}", std::process::id()));
         std::fs::write(&path, "old and longer").unwrap();
         write_private(&path, "new").unwrap();

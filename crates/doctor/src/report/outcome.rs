@@ -1,61 +1,63 @@
-//! What a run has found, before it is text, a page or JSON.
+//! The result of a run, before it is text, a page or JSON.
 
 use super::differences;
 use crate::findings::Diagnosis;
 use crate::observation::Observation;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a run has found, of all servers.
+/// The result of a run, of all servers.
 #[derive(Debug)]
 pub(crate) struct Report {
-    pub(super) servers: Vec<Seen>,
+    pub(super) servers: Vec<ServerReport>,
     /// In what servers differ, one line each.
     pub(super) differences: Vec<String>,
     pub(super) unix_seconds: u64,
 }
 
-/// What was seen of a server.
+/// The report on one server.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ServerReport {
     /// Its URL without its password.
     pub(super) url: String,
-    /// Why it could not be looked at, where that is so.
-    pub(super) looked: Looked,
+    /// Or why it could not be observed.
+    pub(super) examined: Examined,
 }
 
-/// What was seen and what it means, or why nothing could be seen.
-pub(crate) type Looked = Result<(Observation, Diagnosis), String>;
+/// What was observed and found, or why nothing could be observed.
+pub(crate) type Examined = Result<(Observation, Diagnosis), String>;
 
 impl Report {
-    pub(crate) fn new(servers: Vec<(String, Looked)>) -> Self {
+    pub(crate) fn new(servers: Vec<(String, Examined)>) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let servers: Vec<Seen> =
-            servers.into_iter().map(|(url, looked)| Seen { url, looked }).collect();
+        let servers: Vec<ServerReport> =
+            servers.into_iter().map(|(url, examined)| ServerReport { url, examined }).collect();
         let differences = differences::between(
-            servers.iter().filter_map(|seen| Some((&*seen.url, &seen.looked.as_ref().ok()?.0))),
+            servers
+                .iter()
+                .filter_map(|server| Some((&*server.url, &server.examined.as_ref().ok()?.0))),
         );
         Report { servers, differences, unix_seconds: now.as_secs() }
     }
 
-    pub(crate) fn has_seen_nothing(&self) -> bool {
-        self.servers.iter().all(|seen| seen.looked.is_err())
+    pub(crate) fn has_no_observation(&self) -> bool {
+        self.servers.iter().all(|server| server.examined.is_err())
     }
 
     /// # Errors
-    /// Servers could not be looked at, and nothing is known to be wrong with the rest; one line.
-    pub(crate) fn is_anything_wrong(&self) -> Result<bool, String> {
-        let mut looked = self.servers.iter().filter_map(|seen| seen.looked.as_ref().ok());
-        if looked.any(|(_, diagnosis)| !diagnosis.found.is_empty()) {
+    /// Servers could not be observed, and nothing is known to be wrong with the rest; one line.
+    pub(crate) fn has_findings(&self) -> Result<bool, String> {
+        let mut examined = self.servers.iter().filter_map(|server| server.examined.as_ref().ok());
+        if examined.any(|(_, diagnosis)| !diagnosis.found.is_empty()) {
             return Ok(true);
         }
-        let reasons = self.servers.iter().filter_map(|seen| seen.looked.as_ref().err());
+        let reasons = self.servers.iter().filter_map(|server| server.examined.as_ref().err());
         let reasons: Vec<&str> = reasons.map(String::as_str).collect();
         if reasons.is_empty() { Ok(false) } else { Err(reasons.join("; ")) }
     }
 
     /// What was found, by name.
     pub(crate) fn names(&self) -> String {
-        let found = self.servers.iter().filter_map(|seen| seen.looked.as_ref().ok());
+        let found = self.servers.iter().filter_map(|server| server.examined.as_ref().ok());
         let names = found.flat_map(|(_, diagnosis)| &diagnosis.found);
         let names: Vec<&str> = names.map(|it| it.finding.name).collect();
         if names.is_empty() { "nothing is wrong".to_owned() } else { names.join(", ") }

@@ -1,6 +1,6 @@
 //! The report as one page, which needs no network and runs no script.
 
-use super::outcome::{Report, Seen};
+use super::outcome::{Report, ServerReport};
 use super::text::heading;
 use crate::findings::Diagnosed;
 use nagi_load::text;
@@ -23,8 +23,8 @@ impl Report {
         );
         out += STYLE;
         out += "</style></head><body>\n";
-        for seen in &self.servers {
-            of_server(&mut out, seen);
+        for server in &self.servers {
+            of_server(&mut out, server);
         }
         if !self.differences.is_empty() {
             out += "<h2>Where the servers differ</h2>\n";
@@ -34,16 +34,16 @@ impl Report {
     }
 }
 
-fn of_server(out: &mut String, seen: &Seen) {
-    let (observation, diagnosis) = match &seen.looked {
-        Ok(looked) => looked,
+fn of_server(out: &mut String, server: &ServerReport) {
+    let (observation, diagnosis) = match &server.examined {
+        Ok(examined) => examined,
         Err(why) => {
-            let text = format!("{}: could not be looked at: {why}", seen.url);
+            let text = format!("{}: could not be looked at: {why}", server.url);
             *out += &format!("<p class=\"wrong\">{}</p>\n", escaped(&text));
             return;
         }
     };
-    *out += &format!("<p>{}</p>\n", escaped(&heading(&seen.url, observation)));
+    *out += &format!("<p>{}</p>\n", escaped(&heading(&server.url, observation)));
     let (class, verdict) = match diagnosis.found.first() {
         Some(first) => ("wrong", &*first.evidence.verdict),
         None => ("well", "Nothing is wrong, as far as can be seen from here."),
@@ -56,10 +56,10 @@ fn of_server(out: &mut String, seen: &Seen) {
         *out += "<h2>Worth knowing</h2>\n";
         list(out, diagnosis.noticed.iter().map(|it| &*it.evidence.verdict));
     }
-    if !diagnosis.well.is_empty() {
+    if !diagnosis.healthy.is_empty() {
         *out += "<h2>Looked at and found well</h2>\n";
-        let well: Vec<&str> = diagnosis.well.iter().map(|finding| finding.name).collect();
-        *out += &format!("<p>{}</p>\n", escaped(&well.join(", ")));
+        let healthy: Vec<&str> = diagnosis.healthy.iter().map(|finding| finding.name).collect();
+        *out += &format!("<p>{}</p>\n", escaped(&healthy.join(", ")));
     }
     if !diagnosis.unknown.is_empty() {
         *out += "<h2>Not enough to say, and what would be needed</h2>\n";

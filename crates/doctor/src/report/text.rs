@@ -1,6 +1,6 @@
 //! The report as text for a terminal, 80 columns wide.
 
-use super::outcome::{Report, Seen};
+use super::outcome::{Report, ServerReport};
 use crate::findings::{Diagnosed, Diagnosis, all};
 use crate::observation::Observation;
 use nagi_load::text::plain;
@@ -10,8 +10,8 @@ const COLUMNS: usize = 80;
 
 impl Display for Report {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        for seen in &self.servers {
-            out.write_str(&of_server(seen))?;
+        for server in &self.servers {
+            out.write_str(&of_server(server))?;
         }
         if !self.differences.is_empty() {
             let mut text = "Where the servers differ\n".to_owned();
@@ -24,23 +24,23 @@ impl Display for Report {
     }
 }
 
-fn of_server(seen: &Seen) -> String {
+fn of_server(server: &ServerReport) -> String {
     let mut out = String::new();
-    let (observation, diagnosis) = match &seen.looked {
-        Ok(looked) => looked,
+    let (observation, diagnosis) = match &server.examined {
+        Ok(examined) => examined,
         Err(why) => {
-            wrap(&mut out, "", &format!("{}: could not be looked at: {why}", seen.url));
+            wrap(&mut out, "", &format!("{}: could not be looked at: {why}", server.url));
             return out + "\n";
         }
     };
-    wrap(&mut out, "", &heading(&seen.url, observation));
+    wrap(&mut out, "", &heading(&server.url, observation));
     out.push('\n');
     verdict(&mut out, diagnosis);
     section(&mut out, "Worth knowing", &diagnosis.noticed);
-    let well: Vec<&str> = diagnosis.well.iter().map(|finding| finding.name).collect();
-    if !well.is_empty() {
+    let healthy: Vec<&str> = diagnosis.healthy.iter().map(|finding| finding.name).collect();
+    if !healthy.is_empty() {
         out += "Looked at and found well\n";
-        wrap(&mut out, "  ", &well.join(", "));
+        wrap(&mut out, "  ", &healthy.join(", "));
         out.push('\n');
     }
     if !diagnosis.unknown.is_empty() {
@@ -60,7 +60,7 @@ fn of_server(seen: &Seen) -> String {
     out
 }
 
-/// Of what, for how long and from where.
+/// Which server was observed, for how long and from where.
 pub(super) fn heading(url: &str, observation: &Observation) -> String {
     let place = match (observation.host.has_server, &observation.host.process) {
         (true, Some(process)) => format!("on its own host, process {}", process.id),
@@ -168,18 +168,18 @@ mod tests {
     }
 
     #[test]
-    fn a_report_says_what_is_not_known() {
+    fn a_report_names_what_could_not_be_observed_or_evaluated() {
         let observation = Observation::default();
         let diagnosis = diagnose(&observation);
-        let looked = Ok((observation, diagnosis));
+        let examined = Ok((observation, diagnosis));
         let report = Report::new(vec![
-            ("redis://a".to_owned(), looked),
+            ("redis://a".to_owned(), examined),
             ("redis://b".to_owned(), Err("refused".to_owned())),
         ]);
         let text = report.to_string();
         assert!(text.contains("Nothing is wrong, as far as can be seen from here."), "{text}");
         assert!(text.contains("Not enough to say"), "{text}");
         assert!(text.contains("redis://b: could not be looked at: refused"), "{text}");
-        assert!(report.is_anything_wrong().is_err());
+        assert!(report.has_findings().is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! An idle server of our own, which sends back what it receives: what its probe sees is the
-//! machine's and the tool's doing, and no server's.
+//! An idle server within the tool, which sends back what it receives: delays of its probe come from
+//! the machine and the tool, not from a server.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

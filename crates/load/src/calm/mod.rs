@@ -1,8 +1,10 @@
-//! `nagi calm`: how servers bear what disturbs them.
+//! `nagi calm`: how disturbances change the latency of servers.
 //!
 //! Requests at even intervals are timed while something else happens to the server, and beside
-//! them those of an idle server, so that what the machine or the tool itself did is told apart.
+//! them those of an idle server, so that delays of the machine or the tool itself are not taken
+//! for the server's.
 
+mod context;
 mod disturbances;
 mod echo;
 mod options;
@@ -10,7 +12,6 @@ mod page;
 mod probe;
 mod report;
 mod scale;
-mod scene;
 mod server;
 mod settings;
 mod stops;
@@ -20,16 +21,16 @@ use std::path::Path;
 
 use nagi_client::{Address, Protocol};
 
-pub use options::Options;
+pub use options::CalmOptions;
 
 use crate::clock::{SECOND, now_ns};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::target::Target;
+use context::StepContext;
 use disturbances::Disturbance;
 use probe::{Plan, Probe};
 use report::{Figures, Outcome, Report, Results, Row};
 use scale::Scale;
-use scene::Scene;
 use server::Server;
 
 /// Requests per second of the idle server's probe.
@@ -41,9 +42,9 @@ const MARGIN_NS: u64 = SECOND / 2;
 /// Memory that is to be left free.
 const SPARE_BYTES: u64 = 256 << 20;
 
-/// A run on its way.
+/// A run that is under way.
 struct Run<'a> {
-    options: &'a Options,
+    options: &'a CalmOptions,
     scale: Scale,
     idle: Address,
     interrupt: Interrupt,
@@ -52,9 +53,9 @@ struct Run<'a> {
 /// Measures and writes the report.
 ///
 /// # Errors
-/// A URL is wrong, a server holds data or went away, the report cannot be written, or the user
-/// ended it; one line says which.
-pub fn run(options: &Options) -> Result<(), String> {
+/// A URL is wrong, a server holds data or is lost, the report cannot be written, or the user
+/// interrupted it; one line says which.
+pub fn run(options: &CalmOptions) -> Result<(), String> {
     let scale = options.scale();
     if options.list {
         return list(options, &scale);
@@ -68,13 +69,13 @@ pub fn run(options: &Options) -> Result<(), String> {
     let interrupt = Interrupt::on_signals()?;
     let mut servers = Vec::new();
     for target in targets {
-        let server = Server::meet(target, options.i_may_destroy_data, &interrupt)?;
+        let server = Server::identify(target, options.i_may_destroy_data, &interrupt)?;
         refuse_danger(&server)?;
         servers.push(server);
     }
     let idle = echo::start().map_err(|error| format!("the idle server: {error}"))?;
     let run = Run { options, scale, idle, interrupt };
-    run.announce(&servers);
+    run.print_servers(&servers);
     let measured = run.measure(&mut servers);
     if run.interrupt.is_set() {
         return Err(INTERRUPTED.to_owned());
@@ -83,7 +84,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     write(options, &report)
 }
 
-fn list(options: &Options, scale: &Scale) -> Result<(), String> {
+fn list(options: &CalmOptions, scale: &Scale) -> Result<(), String> {
     let mut text = String::new();
     for row in disturbances::all().filter(|row| options.includes(row.name)) {
         let megabytes = (row.needs_bytes)(scale).div_ceil(1 << 20);
@@ -109,8 +110,8 @@ fn refuse_danger(server: &Server) -> Result<(), String> {
 }
 
 impl Run<'_> {
-    /// A line on standard error; that it cannot be written is no reason to stop.
-    fn say(&self, line: &str) {
+    /// A line on standard error; a failure to write it does not end the run.
+    fn print_progress(&self, line: &str) {
         if !self.options.quiet {
             let _ = writeln!(std::io::stderr(), "{line}");
         }
@@ -120,14 +121,17 @@ impl Run<'_> {
         disturbances::all().filter(|row| self.options.includes(row.name))
     }
 
-    fn announce(&self, servers: &[Server]) {
+    fn print_servers(&self, servers: &[Server]) {
         for server in servers {
-            self.say(&format!("  {} at {}", server.name, server.target.name));
+            self.print_progress(&format!("  {} at {}", server.name, server.target.name));
         }
         let most = self.steps().max_by_key(|row| (row.needs_bytes)(&self.scale));
         if let Some(row) = most {
             let megabytes = (row.needs_bytes)(&self.scale).div_ceil(1 << 20);
-            self.say(&format!("  the most memory, {megabytes} MB, is needed by {}", row.name));
+            self.print_progress(&format!(
+                "  the most memory, {megabytes} MB, is needed by {}",
+                row.name
+            ));
         }
     }
 
@@ -146,7 +150,7 @@ impl Run<'_> {
             });
         }
         for row in self.steps() {
-            // Servers take turns, so that a bad minute of the machine is not one server's alone.
+            // Servers take turns, so that a temporary load of the machine affects all of them.
             for (server, results) in servers.iter_mut().zip(&mut all) {
                 let outcome = self.step(row, server, &results.quiet)?;
                 results.rows.push(Row { name: row.name, what: row.what, outcome });
@@ -162,13 +166,13 @@ impl Run<'_> {
         })
     }
 
-    /// What the probe sees while nothing happens.
+    /// What the probe measures while nothing happens.
     fn quiet(&self, server: &mut Server) -> Result<Figures, String> {
         let seconds = self.scale.quiet_seconds;
         let length_ns = (seconds * SECOND as f64) as u64;
         let mut attempt = 1;
         loop {
-            self.say(&format!("  quiet: {} for {seconds} s", server.name));
+            self.print_progress(&format!("  quiet: {} for {seconds} s", server.name));
             let watched =
                 self.watch(server, |interrupt| interrupt.sleep_until(now_ns() + length_ns));
             self.clean(server)?;
@@ -185,7 +189,7 @@ impl Run<'_> {
     fn is_repeated(&self, figures: &Figures, attempt: u32) -> bool {
         let is_repeated = figures.is_void() && attempt < self.options.attempts;
         if is_repeated {
-            self.say("  void: the machine or this tool stood still; once more");
+            self.print_progress("  void: the machine or this tool stood still; once more");
         }
         is_repeated
     }
@@ -199,8 +203,8 @@ impl Run<'_> {
         let mut attempt = 1;
         loop {
             self.interrupt.check()?;
-            if let Err(reason) = self.may(row, server) {
-                self.say(&format!("  {}: {}: n/a: {reason}", row.name, server.name));
+            if let Err(reason) = self.check_applicable(row, server) {
+                self.print_progress(&format!("  {}: {}: n/a: {reason}", row.name, server.name));
                 return Ok(Outcome::NotApplicable { reason });
             }
             server.check_empty()?;
@@ -208,7 +212,7 @@ impl Run<'_> {
             // Also after Ctrl-C, what the step wrote is removed.
             let cleaned = self.clean(server);
             if self.interrupt.is_set() {
-                cleaned.unwrap_or_else(|why| self.say(&format!("  keys remain: {why}")));
+                cleaned.unwrap_or_else(|why| self.print_progress(&format!("  keys remain: {why}")));
                 return Err(INTERRUPTED.to_owned());
             }
             cleaned?;
@@ -216,7 +220,10 @@ impl Run<'_> {
                 Ok(figures) if self.is_repeated(&figures, attempt) => attempt += 1,
                 Ok(figures) => return Ok(Outcome::of(figures, quiet)),
                 Err(reason) => {
-                    self.say(&format!("  {}: {}: failed: {reason}", row.name, server.name));
+                    self.print_progress(&format!(
+                        "  {}: {}: failed: {reason}",
+                        row.name, server.name
+                    ));
                     return Ok(Outcome::Failed { reason });
                 }
             }
@@ -225,7 +232,7 @@ impl Run<'_> {
 
     /// # Errors
     /// The reason why the server cannot, or must not, be disturbed so.
-    fn may(&self, row: &Disturbance, server: &Server) -> Result<(), String> {
+    fn check_applicable(&self, row: &Disturbance, server: &Server) -> Result<(), String> {
         if let Some(danger) = row.danger.filter(|_| !server.may_destroy) {
             return Err(format!("{danger}: needs --i-may-destroy-data"));
         }
@@ -247,25 +254,25 @@ impl Run<'_> {
 
     fn disturb(&self, row: &Disturbance, server: &Server) -> Result<Figures, String> {
         let megabytes = (row.needs_bytes)(&self.scale).div_ceil(1 << 20);
-        self.say(&format!("  {}: {}: prepares, {megabytes} MB", row.name, server.name));
-        let mut scene = Scene::new(server, &self.scale);
-        (row.prepare)(&mut scene)?;
-        for (name, value) in scene.settings.changed() {
-            self.say(&format!("  {}: {}: set {name} to {value}", row.name, server.name));
+        self.print_progress(&format!("  {}: {}: prepares, {megabytes} MB", row.name, server.name));
+        let mut context = StepContext::new(server, &self.scale);
+        (row.prepare)(&mut context)?;
+        for (name, value) in context.settings.changed() {
+            self.print_progress(&format!("  {}: {}: set {name} to {value}", row.name, server.name));
         }
-        self.say(&format!("  {}: {}: measures", row.name, server.name));
+        self.print_progress(&format!("  {}: {}: measures", row.name, server.name));
         let least_ns = (self.scale.step_seconds * SECOND as f64) as u64;
         let watched = self.watch(server, |interrupt| {
             let start_ns = now_ns();
             loop {
-                (row.act)(&mut scene)?;
+                (row.act)(&mut context)?;
                 if !row.repeats || now_ns() - start_ns >= least_ns {
                     break;
                 }
             }
             interrupt.sleep_until((start_ns + least_ns).max(now_ns() + MARGIN_NS))
         });
-        let restored = scene.settings.restore();
+        let restored = context.settings.restore();
         let (figures, acted) = watched?;
         restored?;
         acted?;
@@ -275,7 +282,7 @@ impl Run<'_> {
     /// Probes the server and the idle one while `act` runs.
     ///
     /// # Errors
-    /// A probe broke; what became of `act` is returned with the figures.
+    /// A probe failed; the result of `act` is returned with the figures.
     fn watch(
         &self,
         server: &Server,
@@ -292,12 +299,12 @@ impl Run<'_> {
         let plan = Plan::of(&server.target, self.options.connections, self.options.rate);
         let probe = Probe::start(&plan)?;
         let acted = act(&self.interrupt);
-        let seen = probe.stop();
+        let result = probe.stop();
         let idle = idle.stop()?;
-        Ok((Figures::new(&seen?, &idle), acted))
+        Ok((Figures::new(&result?, &idle), acted))
     }
 
-    /// Removes what is ours, even if the user has asked for the end.
+    /// Removes the tool's keys, even after an interrupt.
     fn clean(&self, server: &mut Server) -> Result<(), String> {
         if !self.interrupt.is_set() {
             return server.clean();
@@ -306,7 +313,7 @@ impl Run<'_> {
     }
 }
 
-fn write(options: &Options, report: &Report) -> Result<(), String> {
+fn write(options: &CalmOptions, report: &Report) -> Result<(), String> {
     let save = |path: &Path, text: &str| {
         std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
     };

@@ -6,14 +6,14 @@ use super::disturbances;
 use super::scale::Scale;
 use crate::target;
 
-/// Measures how calm servers stay while they are disturbed.
+/// Measures the latency of servers while they are disturbed.
 ///
 /// Small requests at even intervals are timed while, one after another, something else happens:
 /// saves, huge values, flushes, storms of connections and more. The figures are shown beside those
 /// of a quiet phase. A server that holds data, replicates, is part of a cluster or is not on this
 /// machine's loopback is refused unless --i-may-destroy-data is given.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub struct CalmOptions {
     /// Servers: redis://[[user]:password@]host[:port], memcached://host[:port] or unix:PATH.
     #[arg(required_unless_present = "list", value_name = "URL")]
     pub urls: Vec<String>,
@@ -64,7 +64,7 @@ pub struct Options {
     pub quiet: bool,
 }
 
-impl Options {
+impl CalmOptions {
     pub(crate) fn scale(&self) -> Scale {
         let usual = if self.quick { Scale::QUICK } else { Scale::FULL };
         Scale {

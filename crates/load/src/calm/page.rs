@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::report::{Outcome, Report, Results, multiple, time};
 use crate::text::escaped;
 
-/// Colours that are told apart by all eyes, one a server.
+/// Colours that colour-blind readers can tell apart, one a server.
 const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 
 /// Pixels of a bar chart's bar at most, and of a row.
@@ -27,7 +27,7 @@ pub(crate) fn render(report: &Report) -> String {
     let mut out = String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     out += "<title>nagi calm</title><style>";
     out += STYLE;
-    out += "</style></head><body>\n<h1>Who stays calm</h1>\n";
+    out += "</style></head><body>\n<h1>Latency under disturbances</h1>\n";
     out += &format!(
         "<p>{} requests a second over {} connections, timed from when they were due, while the \
          server was disturbed. nagi calm {}{}.</p>\n<p>",
@@ -89,7 +89,7 @@ const PLOTTED: [(&str, Plotted); 2] = [
 
 type Plotted = fn(&super::report::Figures) -> f64;
 
-/// A time as people read it, in the unit that suits it.
+/// A time in the unit that suits it.
 fn with_unit(us: f64) -> String {
     match us {
         ..1e3 => format!("{us:.0} µs"),

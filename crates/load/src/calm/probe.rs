@@ -42,7 +42,7 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 /// Time for the thread to start before the first request is due.
 const HEAD_START_NS: u64 = 2_000_000;
 
-/// What is sent to whom, and how often.
+/// What is sent to which server, and how often.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) address: Address,
@@ -59,9 +59,9 @@ impl Plan {
     }
 }
 
-/// What a probe has seen.
+/// What a probe has measured.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ProbeResult {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
     fast: Latencies,
@@ -75,9 +75,9 @@ pub(crate) struct Seen {
     pub(crate) own_stops: Stops,
 }
 
-impl Seen {
+impl ProbeResult {
     fn new(start_ns: u64) -> Result<Self, String> {
-        Ok(Seen {
+        Ok(ProbeResult {
             start_ns,
             end_ns: start_ns,
             fast: histogram()?,
@@ -98,8 +98,7 @@ impl Seen {
         }
     }
 
-    /// All latencies, with what `stops` took of them taken off; what was lost counts as ten
-    /// seconds.
+    /// All latencies less the time in `stops`; a lost request counts as ten seconds.
     pub(crate) fn latencies(&self, stops: &Stops) -> Latencies {
         let mut all = self.fast.clone();
         for &(due_ns, answered_ns) in &self.slow {
@@ -112,10 +111,10 @@ impl Seen {
         all
     }
 
-    /// When requests took so long that the machine must have stood still, if the server is idle.
+    /// When requests of an idle server took so long that the machine must have stood still.
     pub(crate) fn as_stops(&self) -> Stops {
         let mut stops = self.own_stops.clone();
-        self.slow.iter().for_each(|&(due_ns, answered_ns)| stops.see(due_ns, answered_ns));
+        self.slow.iter().for_each(|&(due_ns, answered_ns)| stops.add(due_ns, answered_ns));
         stops
     }
 }
@@ -124,12 +123,12 @@ fn histogram() -> Result<Latencies, String> {
     Latencies::new_with_bounds(1, 2 * LOST_NS, 3).map_err(|error| error.to_string())
 }
 
-/// A probe on its way.
+/// A probe that is running.
 #[derive(Debug)]
 pub(crate) struct Probe {
     /// From when on nothing is sent.
     until_ns: Arc<AtomicU64>,
-    thread: JoinHandle<Result<Seen, String>>,
+    thread: JoinHandle<Result<ProbeResult, String>>,
 }
 
 impl Probe {
@@ -145,7 +144,7 @@ impl Probe {
             .name("probe".to_owned())
             .spawn(move || {
                 driver.drive(&until)?;
-                Ok(driver.seen)
+                Ok(driver.result)
             })
             .map_err(|error| error.to_string())?;
         Ok(Probe { until_ns, thread })
@@ -154,21 +153,21 @@ impl Probe {
     /// Sends nothing more, and waits for what is unanswered.
     ///
     /// # Errors
-    /// The server went away.
-    pub(crate) fn stop(self) -> Result<Seen, String> {
+    /// The connection to the server is lost.
+    pub(crate) fn stop(self) -> Result<ProbeResult, String> {
         self.until_ns.store(now_ns(), Ordering::Release);
         self.thread.join().map_err(|_| "the probe's thread panicked".to_owned())?
     }
 }
 
 /// A connection and when its unanswered requests were due.
-struct Lane {
+struct ProbeConnection {
     connection: Connection,
     due_ns: VecDeque<u64>,
     awaits_room: bool,
 }
 
-impl Lane {
+impl ProbeConnection {
     /// Whether nothing is waited for: what was due last was answered or given up.
     fn is_settled(&self) -> bool {
         self.due_ns.back().is_none_or(|due_ns| *due_ns == 0)
@@ -179,10 +178,10 @@ struct Driver {
     plan: Plan,
     epoll: OwnedFd,
     timer: Timer,
-    lanes: Vec<Lane>,
+    connections: Vec<ProbeConnection>,
     pacer: Pacer,
     sent: u64,
-    seen: Seen,
+    result: ProbeResult,
     scratch: Vec<u8>,
     request: Vec<u8>,
 }
@@ -193,12 +192,16 @@ impl Driver {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(text)?;
         let timer = Timer::new().map_err(|error| error.to_string())?;
         epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN).map_err(text)?;
-        let mut lanes = Vec::new();
+        let mut connections = Vec::new();
         for index in 0..plan.connections {
             let connection = open(plan)?;
             epoll::add(&epoll, &connection, EventData::new_u64(index.into()), READABLE)
                 .map_err(text)?;
-            lanes.push(Lane { connection, due_ns: VecDeque::new(), awaits_room: false });
+            connections.push(ProbeConnection {
+                connection,
+                due_ns: VecDeque::new(),
+                awaits_room: false,
+            });
         }
         let start_ns = now_ns() + HEAD_START_NS;
         let timetable = Timetable {
@@ -212,10 +215,10 @@ impl Driver {
             plan: plan.clone(),
             epoll,
             timer,
-            lanes,
+            connections,
             pacer: Pacer::new(timetable, share),
             sent: 0,
-            seen: Seen::new(start_ns)?,
+            result: ProbeResult::new(start_ns)?,
             scratch: vec![0; SCRATCH_BYTES],
             request: Vec::new(),
         })
@@ -226,13 +229,13 @@ impl Driver {
         let mut worked_from_ns = now_ns();
         loop {
             let now = now_ns();
-            self.seen.own_stops.see(worked_from_ns, now);
+            self.result.own_stops.add(worked_from_ns, now);
             let until_ns = until.load(Ordering::Acquire);
-            while let Some((lane, due_ns)) = self.take_due(now, until_ns) {
-                self.send(lane, due_ns)?;
+            while let Some((index, due_ns)) = self.take_due(now, until_ns) {
+                self.send(index, due_ns)?;
             }
             let is_over = now >= until_ns;
-            if is_over && self.lanes.iter().all(Lane::is_settled) {
+            if is_over && self.connections.iter().all(ProbeConnection::is_settled) {
                 break;
             }
             let wake_ns = self.next_wake_ns(now, is_over);
@@ -243,8 +246,8 @@ impl Driver {
                 Err(errno) => return Err(errno.to_string()),
             }
             let woken_ns = now_ns();
-            // It asked to be woken then at the latest: the time since is the tool's own.
-            self.seen.own_stops.see(wake_ns.max(now), woken_ns);
+            // It asked to be woken then at the latest: what is later is the tool's own delay.
+            self.result.own_stops.add(wake_ns.max(now), woken_ns);
             worked_from_ns = woken_ns;
             for event in &events {
                 let token = event.data.u64();
@@ -252,9 +255,9 @@ impl Driver {
                     self.ready(token as usize)?;
                 }
             }
-            self.lose(now_ns());
+            self.expire(now_ns());
         }
-        self.seen.end_ns = until.load(Ordering::Acquire);
+        self.result.end_ns = until.load(Ordering::Acquire);
         Ok(())
     }
 
@@ -271,78 +274,78 @@ impl Driver {
         self.pacer.next_due_ns().unwrap_or(now_ns + SECOND).min(now_ns + 5_000_000)
     }
 
-    fn send(&mut self, lane: usize, due_ns: u64) -> Result<(), String> {
+    fn send(&mut self, index: usize, due_ns: u64) -> Result<(), String> {
         self.request.clear();
         self.sent += 1;
         encode(self.plan.protocol, self.sent, &mut self.request);
-        let Some(entry) = self.lanes.get_mut(lane) else { return Ok(()) };
+        let Some(entry) = self.connections.get_mut(index) else { return Ok(()) };
         entry.due_ns.push_back(due_ns);
         match entry.connection.send(&self.request, 1) {
-            Ok(()) => self.await_room(lane),
-            Err(error) => self.reopen(lane, &error),
+            Ok(()) => self.await_room(index),
+            Err(error) => self.reopen(index, &error),
         }
     }
 
-    fn ready(&mut self, lane: usize) -> Result<(), String> {
-        let Driver { lanes, scratch, seen, .. } = self;
-        let Some(entry) = lanes.get_mut(lane) else { return Ok(()) };
+    fn ready(&mut self, index: usize) -> Result<(), String> {
+        let Driver { connections, scratch, result, .. } = self;
+        let Some(entry) = connections.get_mut(index) else { return Ok(()) };
         let due_ns = &mut entry.due_ns;
         let now = now_ns();
         let received = entry.connection.receive(scratch, |outcome| {
             let Some(due_ns) = due_ns.pop_front() else { return };
             // Zero stands for one that has been given up.
             if due_ns != 0 {
-                seen.record(due_ns, now);
+                result.record(due_ns, now);
             }
             if let Outcome::Error(text) = outcome {
-                seen.errors += 1;
+                result.errors += 1;
                 let text = || String::from_utf8_lossy(text).into_owned();
-                seen.first_error.get_or_insert_with(text);
+                result.first_error.get_or_insert_with(text);
             }
         });
         let flushed = received.and_then(|_| {
             if entry.connection.has_unsent() { entry.connection.flush() } else { Ok(()) }
         });
         match flushed {
-            Ok(()) => self.await_room(lane),
-            Err(error) => self.reopen(lane, &error),
+            Ok(()) => self.await_room(index),
+            Err(error) => self.reopen(index, &error),
         }
     }
 
-    fn await_room(&mut self, lane: usize) -> Result<(), String> {
-        let Some(entry) = self.lanes.get_mut(lane) else { return Ok(()) };
+    fn await_room(&mut self, index: usize) -> Result<(), String> {
+        let Some(entry) = self.connections.get_mut(index) else { return Ok(()) };
         let has_unsent = entry.connection.has_unsent();
         if has_unsent == entry.awaits_room {
             return Ok(());
         }
         entry.awaits_room = has_unsent;
         let flags = if has_unsent { READABLE | EventFlags::OUT } else { READABLE };
-        epoll::modify(&self.epoll, &entry.connection, EventData::new_u64(lane as u64), flags)
+        epoll::modify(&self.epoll, &entry.connection, EventData::new_u64(index as u64), flags)
             .map_err(|errno| errno.to_string())
     }
 
     /// Gives up what has waited too long; its place is kept for the answer that may still come.
-    fn lose(&mut self, now_ns: u64) {
-        for lane in &mut self.lanes {
-            let late = lane.due_ns.iter_mut().take_while(|due_ns| **due_ns + LOST_NS <= now_ns);
+    fn expire(&mut self, now_ns: u64) {
+        for entry in &mut self.connections {
+            let late = entry.due_ns.iter_mut().take_while(|due_ns| **due_ns + LOST_NS <= now_ns);
             for due_ns in late {
-                self.seen.lost += u64::from(*due_ns != 0);
+                self.result.lost += u64::from(*due_ns != 0);
                 *due_ns = 0;
             }
         }
     }
 
-    /// What a broken connection owed is lost; the server must take a new one.
-    fn reopen(&mut self, lane: usize, why: &nagi_client::Error) -> Result<(), String> {
-        let fresh = open(&self.plan)
+    /// Requests of a broken connection are lost; a new connection takes its place.
+    fn reopen(&mut self, index: usize, why: &nagi_client::Error) -> Result<(), String> {
+        let opened = open(&self.plan)
             .map_err(|error| format!("{} went away: {why}; {error}", self.plan.address))?;
-        let Some(entry) = self.lanes.get_mut(lane) else { return Ok(()) };
-        self.seen.lost += entry.due_ns.iter().filter(|due_ns| **due_ns != 0).count() as u64;
-        self.seen.first_error.get_or_insert_with(|| why.to_string());
+        let Some(entry) = self.connections.get_mut(index) else { return Ok(()) };
+        self.result.lost += entry.due_ns.iter().filter(|due_ns| **due_ns != 0).count() as u64;
+        self.result.first_error.get_or_insert_with(|| why.to_string());
         entry.due_ns.clear();
         entry.awaits_room = false;
-        entry.connection = fresh;
-        epoll::add(&self.epoll, &entry.connection, EventData::new_u64(lane as u64), READABLE)
+        entry.connection = opened;
+        epoll::add(&self.epoll, &entry.connection, EventData::new_u64(index as u64), READABLE)
             .map_err(|errno| errno.to_string())
     }
 }
@@ -356,7 +359,7 @@ fn open(plan: &Plan) -> Result<Connection, String> {
     password.encode(&mut request);
     connection.send(&request, 1).map_err(text)?;
     let (mut scratch, mut refused) = (vec![0; 1024], None);
-    let patience_ns = now_ns() + LOST_NS;
+    let deadline_ns = now_ns() + LOST_NS;
     while connection.in_flight() > 0 {
         connection
             .receive(&mut scratch, |outcome| {
@@ -365,7 +368,7 @@ fn open(plan: &Plan) -> Result<Connection, String> {
                 }
             })
             .map_err(text)?;
-        if now_ns() > patience_ns {
+        if now_ns() > deadline_ns {
             return Err(format!("{}: AUTH was not answered", plan.address));
         }
         thread::sleep(Duration::from_micros(200));
@@ -410,27 +413,27 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A probe that saw one request of half a millisecond, and one of 120 ms.
-    fn seen() -> Seen {
-        let mut seen = Seen::new(SECOND).unwrap();
-        seen.record(SECOND, SECOND + MS / 2);
-        seen.record(SECOND + 10 * MS, SECOND + 130 * MS);
-        seen
+    /// The result of one request of half a millisecond, and one of 120 ms.
+    fn probe_result() -> ProbeResult {
+        let mut result = ProbeResult::new(SECOND).unwrap();
+        result.record(SECOND, SECOND + MS / 2);
+        result.record(SECOND + 10 * MS, SECOND + 130 * MS);
+        result
     }
 
     #[test]
-    fn what_a_stop_took_is_no_latency() {
-        assert_eq!(seen().latencies(&Stops::default()).max() / MS, 120);
+    fn time_in_stops_is_subtracted_from_latencies() {
+        assert_eq!(probe_result().latencies(&Stops::default()).max() / MS, 120);
         let mut stops = Stops::default();
-        stops.see(SECOND + 20 * MS, SECOND + 120 * MS);
-        let latencies = seen().latencies(&stops);
+        stops.add(SECOND + 20 * MS, SECOND + 120 * MS);
+        let latencies = probe_result().latencies(&stops);
         assert_eq!((latencies.max() / MS, latencies.len()), (20, 2));
-        assert_eq!(seen().as_stops().within_ns(0, 2 * SECOND), 120 * MS);
+        assert_eq!(probe_result().as_stops().within_ns(0, 2 * SECOND), 120 * MS);
     }
 
     #[test]
-    fn what_is_lost_counts_as_ten_seconds() {
-        let lost = Seen { lost: 3, ..seen() };
+    fn lost_requests_count_as_ten_seconds() {
+        let lost = ProbeResult { lost: 3, ..probe_result() };
         let latencies = lost.latencies(&Stops::default());
         assert_eq!((latencies.len(), latencies.max() / SECOND), (5, 10));
     }

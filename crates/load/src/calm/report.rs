@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use serde::Serialize;
 
-use super::probe::{LOST_NS, Seen};
+use super::probe::{LOST_NS, ProbeResult};
 use super::scale::Scale;
 use super::stops::Stops;
 use crate::clock::SECOND;
@@ -26,7 +26,7 @@ pub(crate) struct Report {
     pub(crate) servers: Vec<Results>,
 }
 
-/// What one server has shown.
+/// The results of one server.
 #[derive(Debug, Serialize)]
 pub(crate) struct Results {
     /// Such as `Valkey 9.1.0`.
@@ -60,7 +60,7 @@ pub(crate) enum Outcome {
     Failed { reason: String },
 }
 
-/// What a probe has seen, with the machine's stops taken off.
+/// What a probe has measured, less the machine's stops.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Figures {
     pub(crate) seconds: f64,
@@ -76,7 +76,7 @@ pub(crate) struct Figures {
     pub(crate) first_error: Option<String>,
     /// Share of the time that the machine, or this process, stood still.
     pub(crate) stopped_percent: f64,
-    /// What the probe of an idle server saw at the same time, with nothing taken off.
+    /// What the probe of an idle server measured at the same time, stops included.
     pub(crate) idle_p99_9_us: f64,
     pub(crate) idle_max_us: f64,
     /// Shares of requests, and the latency in microseconds that each did not exceed.
@@ -93,7 +93,7 @@ pub(crate) struct Ratios {
 
 impl Figures {
     /// Of a server's probe and the idle server's at the same time.
-    pub(crate) fn new(seen: &Seen, idle: &Seen) -> Self {
+    pub(crate) fn new(seen: &ProbeResult, idle: &ProbeResult) -> Self {
         let stops = seen.own_stops.clone().joined(&idle.as_stops());
         let latencies = seen.latencies(&stops);
         let idle_latencies = idle.latencies(&Stops::default());
@@ -167,7 +167,7 @@ impl Report {
     }
 }
 
-/// A latency in microseconds, as people read it.
+/// A latency in microseconds, in the unit that suits it.
 pub(crate) fn time(us: f64) -> String {
     if us >= LOST_NS as f64 / 1e3 {
         return "> 10 s".to_owned();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_has_no_time() {
+    fn lost_requests_are_shown_without_a_time() {
         assert_eq!([time(1.5), time(10_000_000.0)], ["1.50", "> 10 s"]);
         assert_eq!([multiple(2.04), multiple(150.4)], ["2.0 x", "150 x"]);
     }

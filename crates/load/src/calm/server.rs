@@ -1,7 +1,7 @@
-//! What a server is, what may be done to it, and whether its data is ours.
+//! What a server is, what may be done to it, and whether its data is the tool's.
 //!
-//! A benchmark that flushes and fills must never meet foreign data: all databases are
-//! checked before the run and before each step, and before ours is removed.
+//! A benchmark that flushes and fills must never touch data of other clients: all databases are
+//! checked before the run and before each step, and before the tool's own is removed.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use crate::interrupt::Interrupt;
 use crate::target::Target;
 use crate::wire::{Answer, Wire};
 
-/// Keys looked at to see whether all are ours.
+/// Keys that are checked to be the tool's.
 const SAMPLES: usize = 64;
 
 /// How long memcached's crawler may take to remove what was flushed.
 const CRAWL_NS: u64 = 20 * SECOND;
 
-/// Time between two looks.
+/// Time between two polls.
 const POLL_NS: u64 = SECOND / 5;
 
 /// Errors of commands that a server does not have begin so.
@@ -35,7 +35,7 @@ pub(crate) struct Server {
     /// Whether all of its data may go.
     pub(crate) may_destroy: bool,
     pub(crate) interrupt: Interrupt,
-    /// memcached's count of items ever stored, when it was last empty by our doing.
+    /// memcached's count of items ever stored, when the tool last emptied it.
     stored: Option<u64>,
 }
 
@@ -44,11 +44,11 @@ pub(crate) struct Server {
 pub(crate) struct Danger(pub(crate) String);
 
 impl Server {
-    /// Asks what it is.
+    /// Asks the server for its name and version.
     ///
     /// # Errors
     /// It cannot be reached, or does not answer as its protocol has it.
-    pub(crate) fn meet(
+    pub(crate) fn identify(
         target: Target,
         may_destroy: bool,
         interrupt: &Interrupt,
@@ -57,7 +57,7 @@ impl Server {
         let mut server =
             Server { target, name: String::new(), may_destroy, interrupt, stored: None };
         let mut wire = server.connect()?;
-        wire.be_patient_for(5 * SECOND);
+        wire.set_answer_timeout(5 * SECOND);
         server.name = match server.target.protocol {
             Protocol::Memcached => {
                 let version = wire.lines("version")?.pop().unwrap_or_default();
@@ -120,7 +120,7 @@ impl Server {
         Ok(fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
-    /// Why this server must not be used without being told so.
+    /// Why this server must not be used without `--i-may-destroy-data`.
     ///
     /// # Errors
     /// The server cannot be asked.
@@ -190,7 +190,7 @@ impl Server {
         };
         let mut wire = self.connect()?;
         if let Some(stored) = self.stored {
-            // What was flushed counts until it is overwritten: what was stored since tells.
+            // Flushed items are counted until they are overwritten, so those stored are compared.
             return match self.total_items(&mut wire)? == stored {
                 true => Ok(()),
                 false => refused("has been written to by another client".to_owned()),
@@ -209,7 +209,7 @@ impl Server {
         })
     }
 
-    /// Removes what a step has left, if all of it is ours or destroying data is allowed.
+    /// Removes what a step has left, if all of it is the tool's or destroying data is allowed.
     ///
     /// # Errors
     /// There are keys of another client, or the server cannot be asked.
@@ -218,12 +218,12 @@ impl Server {
         if self.target.protocol == Protocol::Memcached {
             return self.clean_memcached(&mut wire);
         }
-        self.check_ours(&mut wire)?;
+        self.check_own_keys(&mut wire)?;
         let all = if self.may_destroy { "FLUSHALL" } else { "FLUSHDB" };
         wire.run(all).map(drop)
     }
 
-    pub(crate) fn check_ours(&self, wire: &mut Wire) -> Result<(), String> {
+    pub(crate) fn check_own_keys(&self, wire: &mut Wire) -> Result<(), String> {
         if self.may_destroy {
             return Ok(());
         }
@@ -263,15 +263,15 @@ impl Server {
         Ok(())
     }
 
-    /// Whether it knows a command, told by its answer to `probe`, which must do no harm.
+    /// Checks by the answer to `probe`, which must change nothing, that it has a command.
     ///
     /// # Errors
     /// The reason in the server's words, or that it cannot be asked.
-    pub(crate) fn knows(&self, probe: &str) -> Result<(), String> {
+    pub(crate) fn require_command(&self, probe: &str) -> Result<(), String> {
         let words: Vec<&[u8]> = probe.split(' ').map(str::as_bytes).collect();
         match self.connect()?.command(&words)? {
             Answer::Error(text) if UNKNOWN.iter().any(|it| text.starts_with(it)) => {
-                // What was sent follows a comma, which says nothing new.
+                // The request is repeated behind a comma.
                 Err(text.split(',').next().unwrap_or_default().to_owned())
             }
             _ => Ok(()),

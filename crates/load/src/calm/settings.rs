@@ -1,5 +1,5 @@
-//! Settings that a step changes, and how they were: they are put back when it ends, however it
-//! ends.
+//! Settings that a step changes, with their values before: they are restored when it ends,
+//! whether it fails or not.
 
 use nagi_client::Protocol;
 
@@ -9,9 +9,9 @@ use crate::interrupt::Interrupt;
 use crate::wire::Answer;
 
 /// How long the server may take to put one back: it may still be busy with the step.
-const PATIENCE_NS: u64 = 60 * SECOND;
+const RESTORE_TIMEOUT_NS: u64 = 60 * SECOND;
 
-/// What was set and how it was before, put back when this goes.
+/// Changed settings and their values before, which are restored when this is dropped.
 pub(crate) struct Settings<'a> {
     server: &'a Server,
     before: Vec<(String, String)>,
@@ -68,7 +68,7 @@ impl<'a> Settings<'a> {
     pub(crate) fn restore(&mut self) -> Result<(), String> {
         let mut failures = Vec::new();
         while let Some((name, value)) = self.before.pop() {
-            if let Err(why) = self.put_back(&name, &value) {
+            if let Err(why) = self.restore_one(&name, &value) {
                 failures.push(format!(
                     "{}: {name} could not be put back to \"{value}\": {why}",
                     self.server.target.name
@@ -78,13 +78,13 @@ impl<'a> Settings<'a> {
         if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
     }
 
-    fn put_back(&self, name: &str, value: &str) -> Result<(), String> {
-        // The user may have asked for the end: this has to be done all the same.
+    fn restore_one(&self, name: &str, value: &str) -> Result<(), String> {
+        // Settings are restored after an interrupt as well.
         let mut wire = crate::wire::Wire::open(&self.server.target, &Interrupt::default())?;
-        wire.be_patient_for(PATIENCE_NS);
+        wire.set_answer_timeout(RESTORE_TIMEOUT_NS);
         if self.server.target.protocol == Protocol::Memcached {
-            let said = wire.lines(&format!("{name} {value}"))?.concat();
-            return if said == "OK" { Ok(()) } else { Err(said) };
+            let answer = wire.lines(&format!("{name} {value}"))?.concat();
+            return if answer == "OK" { Ok(()) } else { Err(answer) };
         }
         wire.command(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()])?
             .or_error("CONFIG SET")

@@ -1,5 +1,5 @@
-//! Times at which this process or the whole machine stood still, so that no server is blamed for
-//! them.
+//! Times at which this process or the whole machine stood still, so that they do not count as
+//! latency of a server.
 //!
 //! The tool's own threads see a stop when they wake long after the time that they asked for, and
 //! the probe of the idle server when its answer comes long after its request: nothing was asked
@@ -9,19 +9,19 @@
 /// milliseconds for each other, which is no stop.
 pub(crate) const STOP_NS: u64 = 10_000_000;
 
-/// Stretches of time, from and to, in nanoseconds of the monotonic clock; in order, apart.
+/// Periods, from and to, in nanoseconds of the monotonic clock; in order, apart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stops(Vec<(u64, u64)>);
 
 impl Stops {
-    /// Adds what was seen from `from_ns` to `to_ns` if it is long enough.
-    pub(crate) fn see(&mut self, from_ns: u64, to_ns: u64) {
+    /// Adds the time from `from_ns` to `to_ns` if it is long enough.
+    pub(crate) fn add(&mut self, from_ns: u64, to_ns: u64) {
         if to_ns.saturating_sub(from_ns) >= STOP_NS {
             self.0.push((from_ns, to_ns));
         }
     }
 
-    /// All stretches of both, with those that overlap made one.
+    /// All periods of both, with those that overlap made one.
     pub(crate) fn joined(mut self, other: &Stops) -> Stops {
         self.0.extend_from_slice(&other.0);
         self.0.sort_unstable();
@@ -50,13 +50,13 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn stretches_that_overlap_count_once() {
+    fn overlapping_periods_count_once() {
         let mut own = Stops::default();
-        own.see(100 * MS, 150 * MS);
-        own.see(300 * MS, 300 * MS + STOP_NS - 1);
+        own.add(100 * MS, 150 * MS);
+        own.add(300 * MS, 300 * MS + STOP_NS - 1);
         let mut idle = Stops::default();
-        idle.see(140 * MS, 200 * MS);
-        idle.see(400 * MS, 500 * MS);
+        idle.add(140 * MS, 200 * MS);
+        idle.add(400 * MS, 500 * MS);
         let all = own.joined(&idle);
         assert_eq!(all, Stops(vec![(100 * MS, 200 * MS), (400 * MS, 500 * MS)]));
         let within = |from, to| all.within_ns(from * MS, to * MS) / MS;

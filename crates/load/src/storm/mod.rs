@@ -1,4 +1,4 @@
-//! `nagi storm`: memstorm's job. Sets every record, gets it back, and says how long that took.
+//! `nagi storm`, as memstorm: sets every record, gets it back, and says how long that took.
 
 mod options;
 mod report;
@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-pub use options::Options;
+pub use options::StormOptions;
 pub use report::{Latency, Phase, Report};
 
 use nagi_client::Address;
@@ -37,7 +37,7 @@ const BAR: u64 = 40;
 /// # Errors
 /// The options contradict each other, a server cannot be reached, the report cannot be written, or
 /// requests failed; in the last case the report has been written.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &StormOptions) -> Result<(), String> {
     options.check()?;
     for server in &options.servers {
         let connected = if server.is_unix() {
@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-fn write(options: &Options, reports: &[Report]) -> Result<(), String> {
+fn write(options: &StormOptions, reports: &[Report]) -> Result<(), String> {
     if let Some(path) = &options.json {
         let json = serde_json::to_string_pretty(reports).map_err(|error| error.to_string())? + "\n";
         if path == Path::new("-") {
@@ -72,7 +72,7 @@ fn write(options: &Options, reports: &[Report]) -> Result<(), String> {
     io::stdout().write_all(text.join("\n").as_bytes()).map_err(|error| error.to_string())
 }
 
-fn measure(options: &Options, value_bytes: usize) -> Result<Report, String> {
+fn measure(options: &StormOptions, value_bytes: usize) -> Result<Report, String> {
     let mut random = fastrand::Rng::with_seed(value_bytes as u64);
     let value: Vec<u8> = (0..value_bytes).map(|_| random.alphanumeric() as u8).collect();
     let ring = options.like.ring(options.servers.clone());
@@ -135,7 +135,7 @@ struct Count {
 }
 
 fn phase(
-    options: &Options,
+    options: &StormOptions,
     name: &str,
     clients: &mut [Cache],
     value: &[u8],
@@ -212,7 +212,7 @@ fn histogram() -> Result<Latencies, String> {
 
 /// Asks for the records of `range`, group by group.
 fn work(
-    options: &Options,
+    options: &StormOptions,
     client: &mut Cache,
     range: Range<u64>,
     value: &[u8],

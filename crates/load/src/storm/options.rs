@@ -19,9 +19,9 @@ const PREFIX: &str = "storm:";
 /// Sets every record and gets it back, as memstorm does, over one or several servers.
 ///
 /// A closed loop: each client sends its next request when the last one is answered, so that a
-/// server that stalls is asked less. nagi bench --rate shows stalls for what they are.
+/// server that stalls is asked less. nagi bench --rate shows stalls in full.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub struct StormOptions {
     /// Servers: HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH, separated by commas.
     #[arg(
         long,
@@ -78,11 +78,11 @@ pub struct Options {
     pub quiet: bool,
 }
 
-impl Options {
+impl StormOptions {
     /// What cannot be measured, in one line.
     pub(super) fn check(&self) -> Result<(), String> {
         let digits = self.records.saturating_sub(1).checked_ilog10().map_or(1, |log| log + 1);
-        let Options { records, key_bytes, threads, connections, .. } = *self;
+        let StormOptions { records, key_bytes, threads, connections, .. } = *self;
         if records == 0 || threads == 0 || connections == 0 || self.timeout_ms == 0 {
             return Err("-n, -c, -t and --timeout-ms are above 0".to_owned());
         }
@@ -102,7 +102,7 @@ impl Options {
         Ok(())
     }
 
-    /// How the thread of this number talks.
+    /// The client's settings in the thread of this number.
     pub(super) fn settings(&self, thread: usize) -> Settings {
         Settings {
             dialect: self.protocol,
@@ -149,10 +149,10 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        options: Options,
+        options: StormOptions,
     }
 
-    fn options(line: &str) -> Options {
+    fn options(line: &str) -> StormOptions {
         Line::try_parse_from(format!("storm {line}").split(' ')).unwrap().options
     }
 
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_units() {
+    fn sizes_are_parsed_with_units() {
         assert_eq!(
             ["0", "10k", "1m", "512m"].map(|text| size(text).unwrap()),
             [0, 10 << 10, 1 << 20, 512 << 20]
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_refused() {
+    fn options_that_contradict_each_other_are_refused() {
         for (line, reason) in [
             ("-n 0", "above 0"),
             ("-k 0", "do not fit"),

@@ -1,4 +1,4 @@
-//! What `nagi storm` found: memstorm's lines, with percentiles below them.
+//! The results of `nagi storm`: memstorm's lines, with percentiles below them.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub struct Report {
 pub struct Phase {
     /// Requests that did what they should.
     pub successful: u64,
-    /// The others: refused, lost, not found, another value.
+    /// Failed requests: refused, lost, not found, another value.
     pub failed: u64,
     /// From the first request to the last answer.
     pub total_seconds: f64,
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_report_begins_as_memstorms() {
+    fn the_report_begins_like_that_of_memstorm() {
         let set = Phase {
             successful: 10_000,
             total_seconds: 13.610_78,

@@ -41,7 +41,7 @@ pub(crate) fn serve_unix(path: &Path, script: impl Script) {
 
 /// Holds an answer back for `time`: what a script does, never how a test waits.
 pub(crate) fn stall(time: Duration) {
-    let (_nobody_sends, receiver) = mpsc::channel::<()>();
+    let (_sender, receiver) = mpsc::channel::<()>();
     receiver.recv_timeout(time).unwrap_err();
 }
 

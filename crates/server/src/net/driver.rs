@@ -59,7 +59,7 @@ pub(crate) trait Driver: Sized {
     fn kept_bytes(&self, token: Token) -> usize;
 
     /// Whether nothing has come from a peer for so long, though it was to answer.
-    fn is_unreachable(&mut self, token: Token, patience: Duration) -> bool;
+    fn is_unreachable(&mut self, token: Token, silence: Duration) -> bool;
 
     /// What is to be received from now on. What is on its way already is delivered all
     /// the same, and has to be kept.
@@ -95,7 +95,7 @@ pub(crate) enum Wanted {
 /// To which a [`Driver`] reports what has happened.
 pub(crate) trait Sink<D> {
     /// A wait is over: what is reported until the next one has been there since.
-    fn awoke(&mut self);
+    fn wait_ended(&mut self);
 
     /// A client has connected that speaks `protocol`.
     fn accepted(&mut self, driver: &mut D, protocol: Protocol, socket: OwnedFd);

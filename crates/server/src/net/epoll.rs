@@ -2,7 +2,7 @@
 //!
 //! Sockets are watched edge-triggered: what is ready is reported once, so that the kernel does not
 //! look at every socket again when the worker comes back, nothing has to be read until it fails,
-//! and a connection that is not wanted at the moment costs nothing. In exchange a [`Connection`]
+//! and a connection from which nothing is wanted costs nothing. In exchange a [`Connection`]
 //! remembers that there may be more in the kernel, and `again` which connections to come back to.
 
 use crate::net::accept_pause::Pause;
@@ -50,7 +50,7 @@ pub(crate) struct Epoll<S = Kernel> {
     connections: ConnectionTable<Connection>,
     events: Vec<epoll::Event>,
     buffer: Box<[u8]>,
-    /// ConnectionTable to come back to in the next turn.
+    /// Connections to come back to in the next turn.
     again: Vec<Token>,
     again_overhead: Overhead,
 }
@@ -177,7 +177,7 @@ impl<S: Sockets> Epoll<S> {
     /// Receives once, if bytes are wanted and there may be any.
     #[inline]
     fn receive_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        // Of one that is broken, the sink learns why, which the kernel has told the sender alone.
+        // The sink is told why a connection is broken, which only the failed send reported.
         let is_due =
             |connection: &&mut Connection| connection.readable && connection.broken.is_none();
         let Some(connection) = self.connections.get_mut(token).filter(is_due) else { return };
@@ -200,7 +200,7 @@ impl<S: Sockets> Epoll<S> {
                     self.queue_read(token);
                 }
                 Err(Errno::AGAIN) => connection.readable = false,
-                Err(error) if passes(error) => self.queue_read(token),
+                Err(error) if is_transient(error) => self.queue_read(token),
                 Err(error) => self.lost(token, error, sink),
             }
         }
@@ -228,7 +228,7 @@ impl<S: Sockets> Epoll<S> {
                 connection.readable = false;
                 connection.lent = Some(buffer);
             }
-            Err(error) if passes(error) => {
+            Err(error) if is_transient(error) => {
                 connection.lent = Some(buffer);
                 self.queue_read(token);
             }
@@ -260,7 +260,7 @@ impl<S: Sockets> Epoll<S> {
         }
     }
 
-    /// Sees to it that a connection has its turn next time, without a word from the kernel.
+    /// Gives a connection a turn next time, without an event of the kernel.
     fn queue_turn(&mut self, token: Token) {
         if let Some(connection) =
             self.connections.get_mut(token).filter(|connection| !connection.queued)
@@ -281,7 +281,7 @@ impl<S: Sockets> Epoll<S> {
         }
     }
 
-    /// Sees to it that sending goes on when it can.
+    /// Makes sending go on when it can.
     fn send_later(&mut self, token: Token, sent: Sent) {
         use epoll::EventFlags;
         if sent == Sent::Part {
@@ -320,14 +320,14 @@ impl<S: Sockets> Epoll<S> {
 }
 
 /// Whether a receive that has failed may succeed the next time.
-fn passes(error: Errno) -> bool {
+fn is_transient(error: Errno) -> bool {
     matches!(error, Errno::INTR | Errno::NOBUFS | Errno::NOMEM)
 }
 
 impl<S: Sockets> Driver for Epoll<S> {
     fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
         self.wait(timeout)?;
-        sink.awoke();
+        sink.wait_ended();
         let again = std::mem::take(&mut self.again);
         let mut events = std::mem::take(&mut self.events);
         let happened = events.len() + again.len();
@@ -411,7 +411,7 @@ impl<S: Sockets> Driver for Epoll<S> {
         self.connections.get(token).map_or(0, |connection| connection.unsent.kept_bytes(&nothing))
     }
 
-    fn is_unreachable(&mut self, token: Token, patience: Duration) -> bool {
+    fn is_unreachable(&mut self, token: Token, silence: Duration) -> bool {
         let Some(connection) =
             self.connections.get_mut(token).filter(|connection| connection.awaits_peer)
         else {
@@ -420,7 +420,7 @@ impl<S: Sockets> Driver for Epoll<S> {
         let socket = connection.socket.as_fd();
         connection.awaits_peer =
             !connection.unsent.is_empty() || !reachability::has_acknowledged_all(socket);
-        connection.awaits_peer && reachability::is_unreachable(socket, patience)
+        connection.awaits_peer && reachability::is_unreachable(socket, silence)
     }
 
     fn receive(&mut self, token: Token, wanted: Wanted) {

@@ -19,13 +19,13 @@ impl Io {
     pub(crate) fn choose(config: &Config) -> io::Result<Self> {
         match config.io() {
             "epoll" => Ok(Io::Epoll),
-            "uring" => uring::try_out().map(|()| Io::Uring).map_err(|error| {
+            "uring" => uring::check_kernel().map(|()| Io::Uring).map_err(|error| {
                 io::Error::new(
                     error.kind(),
                     format!("io_uring cannot be used (--io uring): {error}"),
                 )
             }),
-            _ => Ok(uring::try_out().map_or_else(
+            _ => Ok(uring::check_kernel().map_or_else(
                 |error| {
                     tracing::info!(%error, "epoll is used, since io_uring cannot be");
                     Io::Epoll

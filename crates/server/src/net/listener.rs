@@ -1,6 +1,6 @@
 //! Listening sockets: one per address, which all workers watch.
 //!
-//! Not one per worker with SO_REUSEPORT: that lets a second server share the port without a word,
+//! Not one per worker with SO_REUSEPORT: that lets a second server share the port without an error,
 //! and leaves the connections in a stalled worker's queue to wait for it.
 
 use crate::net::protocol::Protocol;
@@ -75,7 +75,7 @@ pub(crate) struct Backlog {
 /// All that are listened to at one time.
 pub(crate) type Listeners = Arc<[Arc<Listener>]>;
 
-/// Tells a file from others that have its path before or afterwards.
+/// Tells a file from other files that have its path before or afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     device: u64,
@@ -202,9 +202,9 @@ fn probe_interval(silence: Duration) -> Duration {
     (silence / PROBES).max(Duration::from_secs(1))
 }
 
-/// How long nothing comes from a peer before it is lost, if silence of so long makes the kernel
-/// probe it.
-pub(crate) fn patience(silence: Duration) -> Duration {
+/// How long nothing comes from a peer before it is lost, if the kernel probes it after such a
+/// silence.
+pub(crate) fn silence_before_loss(silence: Duration) -> Duration {
     silence.saturating_add(PROBES * probe_interval(silence))
 }
 
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(300));
         assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(100));
         assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
-        assert_eq!(patience(Duration::from_secs(300)), Duration::from_secs(600));
+        assert_eq!(silence_before_loss(Duration::from_secs(300)), Duration::from_secs(600));
         listener.set_keepalive(Duration::ZERO);
         let (_client, socket) = accept();
         assert!(!socket.keepalive().unwrap());

@@ -11,7 +11,7 @@ use std::{fmt, io, thread};
 /// How long a port that is taken is tried for again when the server starts. With io_uring the
 /// kernel closes the sockets of a process that was killed some 10 ms after its end: a supervisor
 /// that starts it anew at once would find its port taken.
-const PATIENCE: Duration = Duration::from_millis(500);
+const RETRY_FOR: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// How often other ports are tried where the kernel's choice for one address is taken on another.
@@ -119,7 +119,7 @@ fn backlog(config: &Config) -> Backlog {
 
 /// Listens on all ports, and waits a little for those that are taken.
 fn ports_once_free(wanted: &Addresses, backlog: Backlog) -> Result<Vec<Arc<Listener>>, OpenError> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + RETRY_FOR;
     loop {
         match ports(wanted, backlog, &[]) {
             Err(taken)

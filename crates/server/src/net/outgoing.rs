@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_value_counts_in_part() {
+    fn a_shared_value_is_charged_in_part() {
         let value = |byte: u8| -> Chunks { Arc::new([Chunk::from(vec![byte; 60_000])]) };
         let reply = |value: &Chunks, len| {
             let mut output = Output::default();

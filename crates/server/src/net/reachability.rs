@@ -3,7 +3,7 @@
 //! Keepalive probes peers that nothing waits to be sent to. As soon as something does, the kernel
 //! tries for a quarter of an hour; TCP_USER_TIMEOUT would tell it for how long, but has it give up
 //! living peers as well that answer every try and have no room (tcp(7), `tcp_probe_timer` in
-//! Linux). So it is asked instead how often it has tried in vain, and what has come since.
+//! Linux). So it is asked instead how often its tries were unanswered, and what has come since.
 
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use std::mem::MaybeUninit;
@@ -22,11 +22,11 @@ pub(crate) fn has_acknowledged_all(socket: BorrowedFd<'_>) -> bool {
 
 /// Whether nothing has come from a TCP peer for so long, in spite of several tries to send it
 /// something.
-pub(crate) fn is_unreachable(socket: BorrowedFd<'_>, patience: Duration) -> bool {
+pub(crate) fn is_unreachable(socket: BorrowedFd<'_>, silence: Duration) -> bool {
     tcp_info(socket).is_some_and(|info| {
         let silent_ms = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv);
         let tries = info.tcpi_retransmits.max(info.tcpi_probes);
-        u128::from(silent_ms) >= patience.as_millis() && tries >= TRIES
+        u128::from(silent_ms) >= silence.as_millis() && tries >= TRIES
     })
 }
 

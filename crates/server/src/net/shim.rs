@@ -9,7 +9,7 @@ use crate::net::protocol::Protocol;
 use crate::net::sockets::{Kernel, Moved, Sockets};
 use crate::net::uring::{self, KernelShim, Uring};
 use crate::net::waker::Waker;
-use crate::state::mailbox::{Letter, NewConnection};
+use crate::state::mailbox::{ConnectionTask, NewConnection};
 use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
 use rustix::event::epoll;
@@ -21,7 +21,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 struct Random(fastrand::Rng);
@@ -55,7 +55,7 @@ enum Pieces {
     Whole,
 }
 
-/// A fault of the kind that the checker is there to find.
+/// A fault that the checker must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Planted {
     Nothing,
@@ -70,18 +70,19 @@ enum Planted {
 pub(crate) struct Faults {
     random: Random,
     pieces: Pieces,
-    /// One call in so many fails for the moment; none if it is 0.
+    /// One call in so many fails with a transient error; none if it is 0.
     failing: usize,
     /// One call in so many finds its connection reset; none if it is 0.
     resetting: usize,
     planted: Planted,
 }
 
-/// What a call answers that fails for the moment.
-const PASSING: [Errno; 4] = [Errno::AGAIN, Errno::INTR, Errno::NOBUFS, Errno::NOMEM];
+/// Errors of a call that succeeds when it is repeated.
+const TRANSIENT_ERRORS: [Errno; 4] = [Errno::AGAIN, Errno::INTR, Errno::NOBUFS, Errno::NOMEM];
 
 /// What the kernel may answer to a call for the ring.
-const ENTERING: [Errno; 5] = [Errno::INTR, Errno::AGAIN, Errno::BUSY, Errno::NOMEM, Errno::NOBUFS];
+const ENTER_ERRORS: [Errno; 5] =
+    [Errno::INTR, Errno::AGAIN, Errno::BUSY, Errno::NOMEM, Errno::NOBUFS];
 
 impl Faults {
     fn piece(&mut self, len: usize) -> usize {
@@ -98,13 +99,13 @@ impl Faults {
             return Err(Errno::CONNRESET);
         }
         match self.random.one_in(self.failing) {
-            true => Err(PASSING[self.random.below(PASSING.len())]),
+            true => Err(TRANSIENT_ERRORS[self.random.below(TRANSIENT_ERRORS.len())]),
             false => Ok(()),
         }
     }
 
-    /// What is said of a send of which the kernel has taken so much.
-    fn tell(&mut self, taken: usize) -> usize {
+    /// How many bytes are reported as taken of a send, of which the kernel has taken `taken`.
+    fn reported(&mut self, taken: usize) -> usize {
         match self.planted {
             Planted::Loses if self.random.one_in(50) => taken + 1,
             Planted::Repeats if taken > 1 && self.random.one_in(50) => taken - 1,
@@ -113,19 +114,19 @@ impl Faults {
     }
 }
 
-/// What the epoll driver finds in the kernel's place. As the kernel, it tells by an event when
-/// there is more behind what came short.
+/// What the epoll driver finds in the kernel's place. Like the kernel, it reports by an event when
+/// there is more behind a short transfer.
 struct Shim {
     faults: Faults,
     events: Vec<epoll::Event>,
 }
 
 impl Shim {
-    fn owe(&mut self, token: Token, flags: epoll::EventFlags) {
+    fn add_event(&mut self, token: Token, flags: epoll::EventFlags) {
         self.events.push(epoll::Event { flags, data: epoll::EventData::new_u64(token.to_u64()) });
     }
 
-    /// Asks for a piece of `len` bytes by `call`, and owes an event if that may not be all.
+    /// Asks for a piece of `len` bytes by `call`, and adds an event if that may not be all.
     fn ask(
         &mut self,
         token: Token,
@@ -134,13 +135,13 @@ impl Shim {
         call: impl FnOnce(usize) -> Moved,
     ) -> Moved {
         if let Err(error) = self.faults.fail() {
-            self.owe(token, flags);
+            self.add_event(token, flags);
             return Err(error);
         }
         let piece = self.faults.piece(len);
         let moved = call(piece)?;
         if moved == piece && piece < len {
-            self.owe(token, flags);
+            self.add_event(token, flags);
         }
         Ok(moved)
     }
@@ -162,7 +163,7 @@ impl Sockets for Shim {
     ) -> Moved {
         let len = slices[0].len();
         if slices.len() > 1 {
-            self.owe(token, epoll::EventFlags::IN);
+            self.add_event(token, epoll::EventFlags::IN);
         }
         self.ask(token, epoll::EventFlags::IN, len, |piece| {
             Kernel.receive(token, socket, &mut slices[0][..piece])
@@ -173,7 +174,7 @@ impl Sockets for Shim {
         let taken = self.ask(token, epoll::EventFlags::OUT, bytes.len(), |piece| {
             Kernel.send(token, socket, &bytes[..piece])
         })?;
-        Ok(self.faults.tell(taken).min(bytes.len()))
+        Ok(self.faults.reported(taken).min(bytes.len()))
     }
 
     fn send_slices(
@@ -183,7 +184,7 @@ impl Sockets for Shim {
         slices: &[IoSlice<'_>],
     ) -> Moved {
         if slices.len() > 1 {
-            self.owe(token, epoll::EventFlags::OUT);
+            self.add_event(token, epoll::EventFlags::OUT);
         }
         self.send(token, socket, &slices[0])
     }
@@ -205,7 +206,7 @@ impl KernelShim for Faults {
             return (0, Err(error));
         }
         let piece = self.piece(asked);
-        (piece, Ok(self.tell(piece).min(asked)))
+        (piece, Ok(self.reported(piece).min(asked)))
     }
 
     fn receive(&mut self, len: usize) -> usize {
@@ -214,31 +215,31 @@ impl KernelShim for Faults {
 
     fn enter(&mut self) -> Result<(), Errno> {
         match self.random.one_in(self.failing) {
-            true => Err(ENTERING[self.random.below(ENTERING.len())]),
+            true => Err(ENTER_ERRORS[self.random.below(ENTER_ERRORS.len())]),
             false => Ok(()),
         }
     }
 }
 
-/// Whose requests are numbered.
+/// A protocol in which requests are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RequestNumbering {
+enum NumberedProtocol {
     Resp,
     Text,
     Meta,
     Binary,
 }
 
-const SPEECHES: [RequestNumbering; 4] = [
-    RequestNumbering::Resp,
-    RequestNumbering::Text,
-    RequestNumbering::Meta,
-    RequestNumbering::Binary,
+const NUMBERED_PROTOCOLS: [NumberedProtocol; 4] = [
+    NumberedProtocol::Resp,
+    NumberedProtocol::Text,
+    NumberedProtocol::Meta,
+    NumberedProtocol::Binary,
 ];
 
-impl RequestNumbering {
+impl NumberedProtocol {
     fn protocol(self) -> Protocol {
-        if self == RequestNumbering::Resp { Protocol::Resp } else { Protocol::Memcached }
+        if self == NumberedProtocol::Resp { Protocol::Resp } else { Protocol::Memcached }
     }
 
     /// Request number `number` of client `client`, and its reply.
@@ -246,29 +247,29 @@ impl RequestNumbering {
         let name = format!("{client}:{number}");
         let len = name.len();
         match self {
-            RequestNumbering::Resp if number % 97 == 96 => {
-                // Long enough to land in chunks and to be sent from them.
+            NumberedProtocol::Resp if number % 97 == 96 => {
+                // Long enough to be received into chunks and sent from them.
                 let value = name.repeat(150_000 / len);
                 let (key, bytes) = (format!("large:{client}"), value.len());
                 let set = resp(&["SET", &key, &value]);
                 let reply = format!("+OK\r\n${bytes}\r\n{value}\r\n").into_bytes();
                 ([set, resp(&["GET", &key])].concat(), reply)
             }
-            RequestNumbering::Resp => {
+            NumberedProtocol::Resp => {
                 (resp(&["ECHO", &name]), format!("${len}\r\n{name}\r\n").into_bytes())
             }
-            RequestNumbering::Text => {
+            NumberedProtocol::Text => {
                 let request = format!("set k{client} 0 0 {len}\r\n{name}\r\nget k{client}\r\n");
                 let reply = format!("STORED\r\nVALUE k{client} 0 {len}\r\n{name}\r\nEND\r\n");
                 (request.into_bytes(), reply.into_bytes())
             }
-            RequestNumbering::Meta => {
+            NumberedProtocol::Meta => {
                 let request =
                     format!("ms m{client} {len} O{number}\r\n{name}\r\nmg m{client} v\r\n");
                 let reply = format!("HD O{number}\r\nVA {len}\r\n{name}\r\n");
                 (request.into_bytes(), reply.into_bytes())
             }
-            RequestNumbering::Binary => {
+            NumberedProtocol::Binary => {
                 // No-operations: the opaque field comes back.
                 let mut request = [0; 24];
                 (request[0], request[1]) = (0x80, 0x0a);
@@ -289,13 +290,13 @@ fn resp(words: &[&str]) -> Vec<u8> {
     bytes.into_bytes()
 }
 
-/// What a client makes of its replies.
+/// The result of comparing a client's replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// Each request was answered once, in order.
-    Right,
-    /// The same as far as it went.
-    BrokenOff,
+    Complete,
+    /// The same until the connection ended early.
+    Truncated,
     /// Nothing came for long, after so many bytes.
     Stalled {
         got: usize,
@@ -304,20 +305,20 @@ enum Verdict {
     Wrong,
 }
 
-/// Sends all requests in pieces, says that no more come, and holds the replies against those that
-/// are due.
+/// Sends all requests in pieces, shuts the sending side down, and compares the replies with those
+/// that are due.
 fn converse(
-    speech: RequestNumbering,
+    numbered: NumberedProtocol,
     client: usize,
     count: usize,
     stream: &Socket,
     mut random: Random,
 ) -> Verdict {
     let (requests, due): (Vec<_>, Vec<_>) =
-        (0..count).map(|number| speech.request(client, number)).unzip();
+        (0..count).map(|number| numbered.request(client, number)).unzip();
     let (requests, due) = (requests.concat(), due.concat());
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (mut writer, mut rest) = (stream, &requests[..]);
@@ -344,14 +345,14 @@ fn converse(
             }
         }
         match got == due {
-            true => Verdict::Right,
-            false if due.starts_with(&got) => Verdict::BrokenOff,
+            true => Verdict::Complete,
+            false if due.starts_with(&got) => Verdict::Truncated,
             false => Verdict::Wrong,
         }
     })
 }
 
-/// A driver over faults.
+/// Makes a driver over a shim with faults.
 type New<D> = fn(Faults, Listeners, &Waker) -> io::Result<D>;
 
 fn epoll(faults: Faults, listeners: Listeners, waker: &Waker) -> io::Result<Epoll<Shim>> {
@@ -379,29 +380,31 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
             let mut driver = new(shim, Vec::new().into(), served.waker(0).unwrap()).unwrap();
             worker::run(0, &served, &mut driver, || ());
         });
-        let clients: Vec<_> = SPEECHES.into_iter().chain(SPEECHES).enumerate().collect();
+        let clients: Vec<_> =
+            NUMBERED_PROTOCOLS.into_iter().chain(NUMBERED_PROTOCOLS).enumerate().collect();
         let mut random = faults.random;
-        let talks: Vec<_> = clients
+        let conversations: Vec<_> = clients
             .into_iter()
-            .map(|(client, speech)| {
-                let (ours, theirs) = connect(&listener, client >= SPEECHES.len());
+            .map(|(client, numbered)| {
+                let (ours, theirs) = connect(&listener, client >= NUMBERED_PROTOCOLS.len());
                 ours.set_nonblocking(true).unwrap();
                 // With little room, sockets are full now and then without help.
                 rustix::net::sockopt::set_socket_send_buffer_size(ours.as_fd(), 1).unwrap();
                 shared.registry.assign(0, 100).unwrap();
-                let protocol = speech.protocol();
+                let protocol = numbered.protocol();
                 let connection = NewConnection {
                     socket: ours.into(),
                     protocol,
                     is_reserved: false,
                     gateway_user: None,
                 };
-                shared.post(0, Letter::NewConnection(connection));
+                shared.post(0, ConnectionTask::Serve(connection));
                 let random = Random(random.0.fork());
-                scope.spawn(move || converse(speech, client, count, &theirs, random))
+                scope.spawn(move || converse(numbered, client, count, &theirs, random))
             })
             .collect();
-        let verdicts = talks.into_iter().map(|talk| talk.join().unwrap()).collect();
+        let verdicts =
+            conversations.into_iter().map(|conversation| conversation.join().unwrap()).collect();
         shared.stop();
         worker.join().unwrap();
         verdicts
@@ -411,7 +414,7 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
 /// Runs a test over both drivers, if both work here.
 fn over_both(mut test: impl FnMut(&dyn Fn(Faults, usize) -> Vec<Verdict>)) {
     test(&|faults, count| serve(epoll, faults, count));
-    if uring::try_out().is_ok() {
+    if uring::check_kernel().is_ok() {
         test(&|faults, count| serve(Uring::over, faults, count));
     }
 }
@@ -422,19 +425,19 @@ fn faults(pieces: Pieces) -> Faults {
 }
 
 #[test]
-fn short_receives_and_sends_of_every_length_change_no_reply() {
+fn short_receives_and_sends_of_any_length_change_no_reply() {
     over_both(|serve| {
         for len in (1..=40).chain([63, 64, 100, 1000, 4096]) {
             // Few requests at a time, since a large value in single bytes takes its time.
             let count = if len < 40 { 30 } else { 200 };
             let faults = faults(Pieces::Of(len));
-            assert_eq!(serve(faults.clone(), count), [Verdict::Right; 8], "{faults:?}");
+            assert_eq!(serve(faults.clone(), count), [Verdict::Complete; 8], "{faults:?}");
         }
     });
 }
 
 #[test]
-fn calls_that_fail_for_the_moment_change_no_reply() {
+fn transient_errors_of_calls_change_no_reply() {
     over_both(|serve| {
         for (pieces, failing) in [
             (Pieces::Whole, 3),
@@ -444,23 +447,23 @@ fn calls_that_fail_for_the_moment_change_no_reply() {
             (Pieces::UpTo(100), 10),
         ] {
             let faults = Faults { failing, ..faults(pieces) };
-            assert_eq!(serve(faults.clone(), 300), [Verdict::Right; 8], "{faults:?}");
+            assert_eq!(serve(faults.clone(), 300), [Verdict::Complete; 8], "{faults:?}");
         }
     });
 }
 
 #[test]
-fn who_is_reset_has_been_answered_in_order_until_then() {
+fn replies_before_a_reset_are_in_order() {
     over_both(|serve| {
-        let mut broken_off = 0;
+        let mut truncated = 0;
         for _ in 0..10 {
             let faults = Faults { failing: 10, resetting: 60, ..faults(Pieces::UpTo(2000)) };
             let verdicts = serve(faults.clone(), 300);
-            let in_order = |it: &&Verdict| matches!(it, Verdict::Right | Verdict::BrokenOff);
+            let in_order = |it: &&Verdict| matches!(it, Verdict::Complete | Verdict::Truncated);
             assert_eq!(verdicts.iter().filter(in_order).count(), 8, "{faults:?}: {verdicts:?}");
-            broken_off += verdicts.iter().filter(|it| **it == Verdict::BrokenOff).count();
+            truncated += verdicts.iter().filter(|it| **it == Verdict::Truncated).count();
         }
-        assert!(broken_off > 0, "resets reach the clients");
+        assert!(truncated > 0, "resets reach the clients");
     });
 }
 

@@ -1,5 +1,5 @@
 //! Moving bytes between sockets and memory, as the epoll driver asks the kernel to do it. Tests
-//! put something between that fails as kernels may (`shim.rs`).
+//! put a shim between that fails as kernels may (`shim.rs`).
 
 use crate::net::driver::Token;
 use rustix::event::epoll;

@@ -1,4 +1,4 @@
-//! What both drivers promise, tried with sockets whose other end the test holds.
+//! What both drivers guarantee, with sockets whose other end the test holds.
 
 use crate::net::address::Peer;
 use crate::net::driver::{Driver, Sink, Token, Wanted};
@@ -18,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sends back whatever it receives, and notes every event.
 #[derive(Default)]
@@ -34,7 +34,7 @@ struct Echo {
 }
 
 impl<D: Driver> Sink<D> for Echo {
-    fn awoke(&mut self) {}
+    fn wait_ended(&mut self) {}
 
     fn accepted(&mut self, _: &mut D, _: Protocol, _: OwnedFd) {}
 
@@ -99,7 +99,7 @@ macro_rules! with_both {
         mod by_uring {
             $(#[test]
             fn $name() {
-                if super::uring::try_out().is_ok() {
+                if super::uring::check_kernel().is_ok() {
                     super::$name(&super::Waker::new().unwrap(), super::Uring::new);
                 }
             })*
@@ -108,13 +108,13 @@ macro_rules! with_both {
 }
 
 with_both!(
-    what_is_received_in_pieces_of_any_length_comes_back_in_order,
-    a_crowd_that_speaks_at_once_is_heard_in_full,
-    who_is_not_wanted_is_received_from_later,
-    what_lands_is_received_up_to_its_end_and_no_further,
-    who_breaks_off_is_lost_once,
+    pieces_of_any_length_are_echoed_in_order,
+    bytes_of_many_clients_at_once_are_received_in_full,
+    a_paused_connection_is_received_from_later,
+    a_lent_buffer_is_filled_to_the_end_of_the_argument_only,
+    a_connection_that_its_peer_breaks_is_reported_once,
     a_close_sends_what_is_left_first,
-    a_waker_wakes_once_for_each_time,
+    each_wake_of_a_waker_is_reported_once,
     an_end_right_behind_bytes_is_reported,
 );
 
@@ -153,7 +153,7 @@ fn turn_until<D: Driver>(
     let started = Instant::now();
     while !done(driver, echo) {
         driver.turn(Some(Duration::ZERO), echo).unwrap();
-        assert!(started.elapsed() < PATIENCE, "waited in vain");
+        assert!(started.elapsed() < TIMEOUT, "timed out");
     }
 }
 
@@ -177,10 +177,7 @@ fn exchange(stream: &mut TcpStream, unsent: &mut &[u8], back: &mut Vec<u8>, most
     }
 }
 
-fn what_is_received_in_pieces_of_any_length_comes_back_in_order<D: Driver>(
-    waker: &Waker,
-    new: New<D>,
-) {
+fn pieces_of_any_length_are_echoed_in_order<D: Driver>(waker: &Waker, new: New<D>) {
     let mut driver = driver(waker, new);
     let mut echo = Echo::default();
     for most in (1..50).chain([99, 1000, 4096, 5000, 70_000, 300_000]) {
@@ -199,18 +196,18 @@ fn what_is_received_in_pieces_of_any_length_comes_back_in_order<D: Driver>(
     assert!(echo.lost.is_empty());
 }
 
-fn a_crowd_that_speaks_at_once_is_heard_in_full<D: Driver>(waker: &Waker, new: New<D>) {
+fn bytes_of_many_clients_at_once_are_received_in_full<D: Driver>(waker: &Waker, new: New<D>) {
     let mut driver = driver(waker, new);
     let mut echo = Echo::default();
     // Far more than there are provided buffers for.
     let sent = numbered(100_000);
-    let mut crowd: Vec<_> = (0..100).map(|_| connect(&mut driver)).collect();
-    let mut progress: Vec<_> = crowd.iter().map(|_| (&sent[..], Vec::new())).collect();
-    for ((_, stream), (unsent, _)) in crowd.iter_mut().zip(&mut progress) {
+    let mut clients: Vec<_> = (0..100).map(|_| connect(&mut driver)).collect();
+    let mut progress: Vec<_> = clients.iter().map(|_| (&sent[..], Vec::new())).collect();
+    for ((_, stream), (unsent, _)) in clients.iter_mut().zip(&mut progress) {
         *unsent = &unsent[stream.write(unsent).unwrap()..];
     }
     turn_until(&mut driver, &mut echo, |_, _| {
-        for ((_, stream), (unsent, back)) in crowd.iter_mut().zip(&mut progress) {
+        for ((_, stream), (unsent, back)) in clients.iter_mut().zip(&mut progress) {
             exchange(stream, unsent, back, 50_000);
         }
         progress.iter().all(|(_, back)| back.len() == sent.len())
@@ -218,7 +215,7 @@ fn a_crowd_that_speaks_at_once_is_heard_in_full<D: Driver>(waker: &Waker, new: N
     assert!(progress.iter().all(|(_, back)| *back == sent));
 }
 
-fn who_is_not_wanted_is_received_from_later<D: Driver>(waker: &Waker, new: New<D>) {
+fn a_paused_connection_is_received_from_later<D: Driver>(waker: &Waker, new: New<D>) {
     let mut driver = driver(waker, new);
     let mut echo = Echo { pauses: true, ..Echo::default() };
     let sent = numbered(1_000_000);
@@ -232,7 +229,7 @@ fn who_is_not_wanted_is_received_from_later<D: Driver>(waker: &Waker, new: New<D
     assert!(back == sent);
 }
 
-fn what_lands_is_received_up_to_its_end_and_no_further<D: Driver>(waker: &Waker, new: New<D>) {
+fn a_lent_buffer_is_filled_to_the_end_of_the_argument_only<D: Driver>(waker: &Waker, new: New<D>) {
     for (len, most) in [(1, 9), (70_000, 1000), (1_000_000, 300_000), (65_520, 65_521)] {
         let mut driver = driver(waker, new);
         let mut large = LargeArguments::default();
@@ -262,7 +259,7 @@ fn what_lands_is_received_up_to_its_end_and_no_further<D: Driver>(waker: &Waker,
     }
 }
 
-fn who_breaks_off_is_lost_once<D: Driver>(waker: &Waker, new: New<D>) {
+fn a_connection_that_its_peer_breaks_is_reported_once<D: Driver>(waker: &Waker, new: New<D>) {
     let mut driver = driver(waker, new);
     let mut echo = Echo::default();
     let (token, stream) = connect(&mut driver);
@@ -297,12 +294,12 @@ fn a_close_sends_what_is_left_first<D: Driver>(waker: &Waker, new: New<D>) {
     assert!(back == sent);
 }
 
-fn a_waker_wakes_once_for_each_time<D: Driver>(waker: &Waker, new: New<D>) {
+fn each_wake_of_a_waker_is_reported_once<D: Driver>(waker: &Waker, new: New<D>) {
     let mut driver = driver(waker, new);
     let mut echo = Echo::default();
     for times in 1..=100 {
         waker.wake();
-        driver.turn(Some(PATIENCE), &mut echo).unwrap();
+        driver.turn(Some(TIMEOUT), &mut echo).unwrap();
         assert_eq!(echo.woken, times);
     }
     driver.turn(Some(Duration::from_millis(1)), &mut echo).unwrap();
@@ -314,7 +311,7 @@ fn an_end_right_behind_bytes_is_reported<D: Driver>(waker: &Waker, new: New<D>) 
     let mut echo = Echo::default();
     for len in [1, 100, 16 * 1024, 100_000] {
         let (token, mut stream) = connect_unix(&mut driver);
-        // The driver waits for bytes, and looks again when all of it has happened.
+        // The driver waits for bytes, and finds all of it in its next turn.
         driver.turn(Some(Duration::ZERO), &mut echo).unwrap();
         stream.write_all(&numbered(len)).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();

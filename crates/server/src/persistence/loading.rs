@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-/// How often the log tells how far it is.
+/// How often the progress is logged.
 const REPORT: Duration = Duration::from_secs(1);
 
 /// Why the data could not be loaded. The file is left as it is.
@@ -169,7 +169,7 @@ fn take(
     Ok(())
 }
 
-/// Tells the log how far loading is, now and then.
+/// Logs how far loading has come, now and then.
 fn report(show: &Show, is_done: &AtomicBool) {
     let mut next = Instant::now() + REPORT;
     while !is_done.load(Ordering::Relaxed) {

@@ -44,22 +44,22 @@ pub(crate) fn run(shared: &Shared) {
                 priority.lower();
                 let paused = Cell::new((cpu_time(), Instant::now()));
                 let host = Workers { shared, paused, priority: &priority };
-                tell(shared, save_now(shared, &waker, &host));
+                finish(shared, save_now(shared, &waker, &host));
             }
         }
     }
 }
 
-/// Saves once more when no worker is left. The calling thread walks as well.
+/// Saves once more when all workers have ended. The calling thread walks as well.
 ///
 /// # Errors
-/// Why it came to nothing.
+/// Why the save failed.
 pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
     shared.saves().order_last();
-    let host = Alone { shared, walker: RefCell::default() };
+    let host = LastThread { shared, walker: RefCell::default() };
     let outcome = save_now(shared, Waker::noop(), &host);
     let failed = outcome.as_ref().err().map(ToString::to_string);
-    tell(shared, outcome);
+    finish(shared, outcome);
     failed.map_or(Ok(()), Err)
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
 ///
 /// # Errors
 /// Why it could not be saved; then writes are served again.
-pub(crate) fn save_before_the_end(shared: &Shared) -> Result<(), String> {
+pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
     let has_points = !shared.config().save.get().is_empty();
     let is_loading = shared.hooks().reasons().contains(HookFlags::LOADING);
     if !has_points || is_loading || shared.unsaved_changes() == 0 {
@@ -78,11 +78,11 @@ pub(crate) fn save_before_the_end(shared: &Shared) -> Result<(), String> {
     let (saves, waker) = (shared.saves(), Waker::from(Arc::new(Unpark(thread::current()))));
     let mut ordered = None;
     let saved = loop {
-        ordered = ordered.or_else(|| saves.order_before_the_end(&waker));
+        ordered = ordered.or_else(|| saves.order_before_shutdown(&waker));
         let outcome = ordered.and_then(|ticket| saves.outcome(ticket, &waker));
         match outcome {
             Some(outcome) => break outcome,
-            // It was stopped in another way, and what is left is done after the last worker's end.
+            // It is stopping for another reason: the last save follows the workers' end.
             None if shared.is_stopping() => break Ok(()),
             None => thread::park_timeout(Duration::from_millis(100)),
         }
@@ -135,13 +135,13 @@ impl SaveHost for Workers<'_> {
     }
 }
 
-/// The only thread that is left, which has to walk itself.
-struct Alone<'a> {
+/// The thread of the last save, which has to walk itself.
+struct LastThread<'a> {
     shared: &'a Shared,
     walker: RefCell<Walker>,
 }
 
-impl SaveHost for Alone<'_> {
+impl SaveHost for LastThread<'_> {
     fn resume(&self) {
         if let Ok(mut walker) = self.walker.try_borrow_mut() {
             self.shared.store.walk(&mut walker, || false);
@@ -217,8 +217,8 @@ fn pre_image_limit(shared: &Shared) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Says how a save went.
-fn tell(shared: &Shared, outcome: Result<Saved, SaveError>) {
+/// Reports and logs the result of a save.
+fn finish(shared: &Shared, outcome: Result<Saved, SaveError>) {
     let ending = match outcome {
         Ok(Saved { keys, bytes }) => {
             let pauses = shared.saves().pauses.load(Ordering::Relaxed);

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 /// By how much the saver is less urgent than workers if it gets too little of the processors. Of
 /// two, which two workers and a client keep busy, it gets 0.3 then, by the kernel's weights.
-const HURRIED: i32 = 3;
+const RAISED_NICENESS: i32 = 3;
 /// How long to look at what it gets.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// It gets too little if it waits for a processor for so many times as long as it has one.
-const PATIENCE: u32 = 8;
+const LEAST_WAIT_RATIO: u32 = 8;
 
 /// The priority of the thread that made it.
 pub(crate) struct SaverPriority {
@@ -38,11 +38,11 @@ struct Times {
 
 impl SaverPriority {
     /// Finds out what this process may do. Where it may not make a thread more urgent again than it
-    /// was, the saver stays in a hurry.
+    /// was, the saver keeps the raised priority.
     pub(crate) fn new() -> Self {
         let tried = thread::spawn(|| schedule(Policy::Idle).and_then(|()| schedule(Policy::Usual)));
         let niceness = rustix::process::getpriority_process(None).unwrap_or(0);
-        if let Err(error) = rustix::process::setpriority_process(None, niceness + HURRIED) {
+        if let Err(error) = rustix::process::setpriority_process(None, niceness + RAISED_NICENESS) {
             tracing::debug!(%error, "the saver stays as urgent as workers are");
         }
         SaverPriority {
@@ -103,7 +103,7 @@ fn schedule(policy: Policy) -> io::Result<()> {
 
 /// Whether a thread that ran and waited for so long ought to be more urgent.
 fn is_too_little(ran: Duration, waited: Duration) -> bool {
-    waited > ran * PATIENCE && waited > INTERVAL / 4
+    waited > ran * LEAST_WAIT_RATIO && waited > INTERVAL / 4
 }
 
 /// Those of this thread, where the kernel tells.
@@ -154,7 +154,7 @@ mod tests {
             let priority = SaverPriority::new();
             // The tests themselves may run with little priority; 19 is the least there is.
             let now = rustix::process::getpriority_process(None).unwrap();
-            assert_eq!(now, (before + HURRIED).min(19));
+            assert_eq!(now, (before + RAISED_NICENESS).min(19));
             assert_eq!(policy(), libc::SCHED_OTHER);
             priority.lower();
             let calm = if priority.may_raise { libc::SCHED_IDLE } else { libc::SCHED_OTHER };

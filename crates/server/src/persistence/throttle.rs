@@ -6,8 +6,8 @@ use nagi_commands::Server as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// From which share of what images may take on a save is in a hurry, in thousandths.
-pub(crate) const HURRIED: usize = 500;
+/// From which share of what images may take on a save is urgent, in thousandths.
+pub(crate) const URGENT_PRESSURE: usize = 500;
 /// How long a pause goes on at most before another look whether it is still asked for.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
@@ -17,7 +17,7 @@ pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(20);
 pub(crate) fn pause_after(shared: &Shared, work: Duration) -> Duration {
     let percent = u32::try_from(shared.config().save_cpu_limit.get()).unwrap_or(100).clamp(1, 100);
     if percent == 100
-        || shared.store.snapshot_pressure() >= HURRIED
+        || shared.store.snapshot_pressure() >= URGENT_PRESSURE
         || shared.saves().is_end_awaited()
     {
         return Duration::ZERO;

@@ -1,5 +1,5 @@
 //! Serving in the background: the process starts itself again, away from the terminal, and ends
-//! when that one listens. So a failed start has an exit status.
+//! when the new process listens. So a failed start has an exit status.
 //!
 //! fork(2) would do the same with less text, but leaves a child in which little may be called.
 
@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Tells the process that it is the one in the background.
+/// Marks the process that runs in the background.
 const MARK: &str = "NAGI_IN_BACKGROUND";
 /// What it says when it listens.
 const READY: &str = "ready";

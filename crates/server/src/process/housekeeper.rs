@@ -1,4 +1,4 @@
-//! The housekeeper: a thread that reminds workers of what is due. It touches no keys: workers do.
+//! The housekeeper: a thread that reminds workers of what is due. It accesses no keys: workers do.
 
 use crate::process::log;
 use crate::state::mailbox::Reminders;
@@ -16,7 +16,7 @@ const ROUND: Duration = Duration::from_millis(100);
 /// How long to wait after a save that failed.
 const SAVE_RETRY: Duration = Duration::from_secs(5);
 
-/// Goes its rounds until the server stops.
+/// Runs a round ten times a second until the server stops.
 pub(crate) fn run(shared: &Shared) {
     let mut settings = Settings::of(shared);
     let mut round_at = Instant::now();
@@ -30,7 +30,7 @@ pub(crate) fn run(shared: &Shared) {
         let flush_at_ms = shared.flush_at_ms.load(Ordering::Relaxed);
         let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms));
         if !until_round.is_zero() && !until_flush.is_zero() {
-            // A waker that is called every few milliseconds costs no more than that.
+            // Calls of wakers that are due within milliseconds do not run a whole round.
             let until_call = Duration::from_millis(until_call_ms);
             thread::park_timeout(until_flush.min(until_call).min(until_round));
             continue;
@@ -108,7 +108,7 @@ fn limit_client_memory(shared: &Shared) {
     if limit > 0 {
         evict_clients(shared, limit);
     }
-    shared.client_memory.looked(limit, shared.store.client_bytes());
+    shared.client_memory.note_use(limit, shared.store.client_bytes());
 }
 
 fn evict_clients(shared: &Shared, limit: u64) {

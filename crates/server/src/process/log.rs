@@ -42,7 +42,7 @@ pub fn begin(target: Target, level: u64) -> io::Result<()> {
     let styled = is_terminal && std::env::var_os("NO_COLOR").is_none();
     let (filter, handle) = reload::Layer::new(filter(level));
     let log = tracing_subscriber::fmt().with_writer(target).with_ansi(styled).with_target(false);
-    // It would tell of them on the standard error stream, and end the thread if that is gone too.
+    // It would report them on the standard error stream, and panic if that is gone too.
     let log = log.log_internal_errors(false);
     let log = log.with_max_level(LevelFilter::TRACE).finish().with(filter);
     // A log that another part of the process has set up serves as well.

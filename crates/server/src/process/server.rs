@@ -167,7 +167,7 @@ impl Running {
         }
         drop(report);
         reports.iter().collect::<io::Result<()>>()?;
-        // Before anybody looks at what is in use.
+        // Before any thread reads how much memory is in use.
         accounting::note_startup();
         let shared = Arc::clone(&self.shared);
         let housekeeper =
@@ -294,12 +294,12 @@ impl Running {
 pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
-    /// Asks it to save first, if it is to save at the end and something has changed; whether it
-    /// stops. It does not if that fails, since then all would be lost: it goes on as before, as
-    /// Redis does. Waits until that is clear.
+    /// Asks it to save and then to stop, if it is to save at the end and something has changed;
+    /// whether it stops. It does not if saving fails, since then all would be lost: it goes on as
+    /// before, as Redis does. Waits until that is known.
     #[must_use]
-    pub fn stop_saved(&self) -> bool {
-        let saved = saver::save_before_the_end(&self.0);
+    pub fn save_and_stop(&self) -> bool {
+        let saved = saver::save_before_shutdown(&self.0);
         match &saved {
             Ok(()) => self.0.stop(),
             Err(error) => tracing::warn!(
@@ -316,7 +316,7 @@ impl Stopper {
     }
 
     /// Closes the listeners, and says in the log what is lost, before the process ends at once.
-    pub fn abandon(&self) {
+    pub fn close_at_once(&self) {
         self.0.listeners.stop();
         self.0.report_unsaved_changes();
     }

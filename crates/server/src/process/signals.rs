@@ -1,9 +1,9 @@
 //! SIGTERM, SIGINT, and memcached's SIGUSR1: the first asks the server to save, if it is to, and to
 //! stop; a second one while it saves ends the process at once. After a save that failed another one
-//! tries again: what was in the way may be gone by then. They are caught before the server listens:
-//! a process that is ended by a signal leaves its sockets to the kernel, which with io_uring
-//! accepts clients for a while longer. SIGXFSZ: a file that is too large for a limit of the process
-//! is an error for the thread that writes it, and nothing more.
+//! tries again: the cause of the failure may be gone by then. They are caught before the server
+//! listens: a process that is ended by a signal leaves its sockets to the kernel, which with
+//! io_uring accepts clients for a while longer. SIGXFSZ: a file that is too large for a limit of
+//! the process is an error for the thread that writes it, and nothing more.
 
 use crate::process::server::Stopper;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, thread};
 
-/// Has a file that grows beyond RLIMIT_FSIZE be an error of the write, where otherwise it would be
-/// the end of the process.
+/// Makes a write beyond RLIMIT_FSIZE return an error, where otherwise a signal would end the
+/// process.
 ///
 /// # Errors
 /// The kernel refuses a handler.
-pub fn outlive_file_size_limits() -> io::Result<()> {
-    // To have it handled is all that this is for: whether it came is not asked.
+pub fn make_file_size_limit_an_error() -> io::Result<()> {
+    // A handler is all that is needed: the flag is never read.
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
@@ -49,8 +49,8 @@ impl StopSignals {
                 }
                 tracing::info!("stopping; until it has, a second signal ends the process at once");
                 let (stop, asked) = (stopper.clone(), Arc::clone(&asked));
-                // This thread goes on to listen.
-                let stop = move || asked.store(stop.stop_saved(), Ordering::Relaxed);
+                // This thread goes on waiting for signals.
+                let stop = move || asked.store(stop.save_and_stop(), Ordering::Relaxed);
                 if thread::Builder::new().name("stop".to_owned()).spawn(stop).is_err() {
                     end_at_once(&stopper, signal);
                 }
@@ -61,8 +61,8 @@ impl StopSignals {
     }
 }
 
-/// Ends the process with what a shell reports for one that a signal has ended.
+/// Ends the process with the status that a shell reports after a signal.
 fn end_at_once(stopper: &Stopper, signal: i32) -> ! {
-    stopper.abandon();
+    stopper.close_at_once();
     std::process::exit(128 + signal)
 }

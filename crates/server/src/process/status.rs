@@ -1,10 +1,10 @@
 //! Pages about the server, over HTTP, and the sampler: a thread that reads all figures once a
-//! second. Workers notice neither: pages are made from the last sample, once for all who ask.
+//! second. Workers notice neither: pages are made from the last sample, once for all requests.
 //! ps and top show a part of it as well.
 
 use crate::net::protocol::Protocol;
 use crate::process::titles;
-use crate::state::mailbox::{Letter, NewConnection};
+use crate::state::mailbox::{ConnectionTask, NewConnection};
 use crate::state::shared::Shared;
 use nagi_commands::status::{
     Format, ListOptions, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page,
@@ -128,7 +128,7 @@ impl Pages {
         let asked_at_ms = AtomicU64::new(0);
         let first = Rendered::sample(shared, None, [Duration::ZERO; 2], 0);
         let http_rules = HttpRules::nothing(&"".into());
-        let board = Arc::new(Board {
+        let samples = Arc::new(SampleStore {
             http_rules: RwLock::new(Arc::new(http_rules)),
             shared: Arc::clone(shared),
             latest: RwLock::new(Arc::new(first)),
@@ -136,9 +136,9 @@ impl Pages {
         });
         let serving = match self.0.is_empty() {
             true => None,
-            false => Some(nagi_http::start(self.0, Arc::clone(&board) as Arc<dyn Site>)?),
+            false => Some(nagi_http::start(self.0, Arc::clone(&samples) as Arc<dyn Site>)?),
         };
-        Ok(Sampler { board, _serving: serving })
+        Ok(Sampler { samples, _serving: serving })
     }
 }
 
@@ -216,8 +216,8 @@ fn found(content_type: &'static str, text: impl Into<Bytes>) -> Answer {
     Answer { status: 200, content_type, body: text.into() }
 }
 
-/// What the sampler publishes, and pages are made from.
-struct Board {
+/// The latest sample of the sampler, from which pages are made.
+struct SampleStore {
     shared: Arc<Shared>,
     latest: RwLock<Arc<Rendered>>,
     /// When connections were asked for, in milliseconds since 1970.
@@ -236,7 +236,7 @@ const PAGES: [&str; 7] = [
     "/server-status/status.js",
 ];
 
-impl Board {
+impl SampleStore {
     /// The rules of `http-commands` as they are now.
     fn http_rules(&self) -> Arc<HttpRules> {
         let text = self.shared.config().http_commands.get();
@@ -258,7 +258,7 @@ impl Board {
     }
 }
 
-impl Site for Board {
+impl Site for SampleStore {
     fn thread_starts(&self) {
         accounting::count_as_overhead();
     }
@@ -346,14 +346,14 @@ impl Site for Board {
             is_reserved: false,
             gateway_user: Some(user.into()),
         };
-        self.shared.post(worker, Letter::NewConnection(connection));
+        self.shared.post(worker, ConnectionTask::Serve(connection));
         Ok(ours)
     }
 }
 
 /// The thread that takes samples. Dropping it ends the pages.
 pub(crate) struct Sampler {
-    board: Arc<Board>,
+    samples: Arc<SampleStore>,
     _serving: Option<nagi_http::Running>,
 }
 
@@ -363,7 +363,7 @@ impl Sampler {
         accounting::count_as_overhead();
         let mut due = Instant::now() + PERIOD;
         let mut longest = Duration::ZERO;
-        while !self.board.shared.is_stopping() {
+        while !self.samples.shared.is_stopping() {
             let now = Instant::now();
             if now < due {
                 thread::park_timeout(due - now);
@@ -371,18 +371,18 @@ impl Sampler {
             }
             let lateness = now - due;
             longest = longest.max(lateness);
-            let board = &self.board;
-            let asked_at_ms = board.asked_at_ms.load(Ordering::Relaxed);
-            let shared = &board.shared;
+            let samples = &self.samples;
+            let asked_at_ms = samples.asked_at_ms.load(Ordering::Relaxed);
+            let shared = &samples.shared;
             let passed_ms = shared.store.now_ms().saturating_sub(asked_at_ms);
             shared.show_keys(passed_ms < LISTED_FOR_MS);
-            let previous = board.latest();
+            let previous = samples.latest();
             let previous = Some(&previous.sample);
             let latenesses = [lateness, longest];
-            let latest = Rendered::sample(&board.shared, previous, latenesses, asked_at_ms);
-            titles::show(&board.shared, &latest.sample);
+            let latest = Rendered::sample(&samples.shared, previous, latenesses, asked_at_ms);
+            titles::show(&samples.shared, &latest.sample);
             let latest = Arc::new(latest);
-            *self.board.latest.write() = latest;
+            *self.samples.latest.write() = latest;
             // One that is late does not make the next one come early.
             due = (due + PERIOD).max(Instant::now());
         }

@@ -46,11 +46,23 @@ enum Found {
 /// What there is to do for a request.
 #[derive(Clone, Copy)]
 pub(crate) enum Work {
-    Run { verb: &'static Verb, is_quiet: bool },
+    Run {
+        verb: &'static Verb,
+        is_quiet: bool,
+    },
     /// What a client sends that has not logged in. It may be a password, and goes into no log.
-    LogIn { verb: &'static Verb, is_quiet: bool },
-    Refuse { error: Error, is_quiet: bool },
-    Reject { reply: &'static str, close: bool },
+    LogIn {
+        verb: &'static Verb,
+        is_quiet: bool,
+    },
+    Refuse {
+        error: Error,
+        is_quiet: bool,
+    },
+    Reject {
+        reply: &'static str,
+        close: bool,
+    },
 }
 
 impl RequestProtocol for Text {

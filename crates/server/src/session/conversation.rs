@@ -278,7 +278,7 @@ impl Session {
             if was_blocked {
                 underway.leave_out_wait(began);
             }
-            underway.went_on(began, out.len() - replies, timing);
+            underway.add_slice(began, out.len() - replies, timing);
             match &mut self.suspended {
                 Some(suspended) => suspended.keep_underway(underway),
                 None => timing.end(*underway, out.len(), &Metrics::of(environment)),
@@ -380,7 +380,7 @@ mod tests {
         }
 
         /// Hands over some bytes, and goes on until more are needed. Returns the replies.
-        fn say(&mut self, bytes: &[u8]) -> (Vec<u8>, SessionState) {
+        fn send(&mut self, bytes: &[u8]) -> (Vec<u8>, SessionState) {
             let mut received = bytes.to_vec();
             let mut replies = Vec::new();
             loop {
@@ -408,12 +408,12 @@ mod tests {
         }
     }
 
-    /// What a client is answered that sends `pieces` one after the other.
+    /// The replies to a client that sends `pieces` one after the other.
     fn converse(protocol: Protocol, pieces: &[&[u8]]) -> String {
-        let mut talk = SessionFixture::new(protocol);
+        let mut fixture = SessionFixture::new(protocol);
         let mut replies = Vec::new();
         for piece in pieces {
-            let (more, state) = talk.say(piece);
+            let (more, state) = fixture.send(piece);
             replies.extend(more);
             if state == SessionState::Closing {
                 replies.extend(b"(closed)");
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_executed_behind_the_end() {
+    fn nothing_is_executed_after_quit() {
         let quit = multibulk(&["QUIT"]) + &multibulk(&["SET", "key", "value"]);
         assert_eq!(converse(Protocol::Resp, &[quit.as_bytes()]), "+OK\r\n(closed)");
         let error = multibulk(&["PING"]) + "*1\r\n!\r\n" + &multibulk(&["PING"]);
@@ -537,64 +537,64 @@ mod tests {
 
     #[test]
     fn a_long_pipeline_is_served_in_slices() {
-        let mut talk = SessionFixture::new(Protocol::Resp);
+        let mut fixture = SessionFixture::new(Protocol::Resp);
         let requests = 10 * SLICE_REQUESTS;
-        let (replies, state) = talk.say(multibulk(&["PING"]).repeat(requests).as_bytes());
+        let (replies, state) = fixture.send(multibulk(&["PING"]).repeat(requests).as_bytes());
         assert_eq!(replies, b"+PONG\r\n".repeat(requests));
         assert_eq!(state, SessionState::Bytes);
-        assert!(talk.slices >= 9, "a slice has a bounded number of requests");
+        assert!(fixture.slices >= 9, "a slice has a bounded number of requests");
 
-        let mut talk = SessionFixture::new(Protocol::Resp);
+        let mut fixture = SessionFixture::new(Protocol::Resp);
         let value = "v".repeat(SLICE_REPLY_BYTES / 4);
-        talk.say(multibulk(&["SET", "key", &value]).as_bytes());
-        talk.slices = 0;
-        talk.say(multibulk(&["GET", "key"]).repeat(400).as_bytes());
-        assert!(talk.slices >= 10, "a slice has a bounded length of replies");
+        fixture.send(multibulk(&["SET", "key", &value]).as_bytes());
+        fixture.slices = 0;
+        fixture.send(multibulk(&["GET", "key"]).repeat(400).as_bytes());
+        assert!(fixture.slices >= 10, "a slice has a bounded length of replies");
     }
 
     #[test]
     fn a_job_holds_up_its_own_client_only() {
-        let mut talk = SessionFixture::new(Protocol::Resp);
+        let mut fixture = SessionFixture::new(Protocol::Resp);
         for start in (0..200_000).step_by(1000) {
             let set = |key: usize| multibulk(&["SET", &format!("key:{key}"), "v"]);
-            talk.say((start..start + 1000).map(set).collect::<String>().as_bytes());
+            fixture.send((start..start + 1000).map(set).collect::<String>().as_bytes());
         }
-        talk.slices = 0;
+        fixture.slices = 0;
         let set = multibulk(&["SET", "key", &"v".repeat(1000)]);
         let (begin, end) = set.split_at(500);
         let input = multibulk(&["KEYS", "key:1?"]) + &multibulk(&["PING"]) + begin;
-        let (replies, state) = talk.say(input.as_bytes());
-        assert!(talk.slices > 0, "a walk over all keys takes more than one slice");
+        let (replies, state) = fixture.send(input.as_bytes());
+        assert!(fixture.slices > 0, "a walk over all keys takes more than one slice");
         assert!(replies.starts_with(b"*10\r\n") && replies.ends_with(b"\r\n+PONG\r\n"));
         assert_eq!(state, SessionState::Bytes);
-        assert_eq!(talk.say(end.as_bytes()).0, b"+OK\r\n");
+        assert_eq!(fixture.send(end.as_bytes()).0, b"+OK\r\n");
     }
 
     #[test]
-    fn a_request_without_end_is_given_up() {
-        let mut talk = SessionFixture::new(Protocol::Resp);
+    fn an_endless_request_closes_the_connection() {
+        let mut fixture = SessionFixture::new(Protocol::Resp);
         let limit = "1mb";
-        talk.say(multibulk(&["CONFIG", "SET", "client-query-buffer-limit", limit]).as_bytes());
-        assert_eq!(talk.say(b"*2\r\n$3\r\nGET\r\n$9000000\r\n").1, SessionState::Bytes);
-        let mut said = 0;
-        while talk.say(&[b'x'; 10_000]).1.is_for_bytes() {
-            said += 10_000;
+        fixture.send(multibulk(&["CONFIG", "SET", "client-query-buffer-limit", limit]).as_bytes());
+        assert_eq!(fixture.send(b"*2\r\n$3\r\nGET\r\n$9000000\r\n").1, SessionState::Bytes);
+        let mut sent = 0;
+        while fixture.send(&[b'x'; 10_000]).1.is_for_bytes() {
+            sent += 10_000;
         }
-        assert!((1_000_000..1 << 20).contains(&said), "given up after {said} bytes");
+        assert!((1_000_000..1 << 20).contains(&sent), "given up after {sent} bytes");
     }
 
     #[test]
     fn a_long_argument_is_received_into_room_of_its_own() {
-        let mut talk = SessionFixture::new(Protocol::Resp);
+        let mut fixture = SessionFixture::new(Protocol::Resp);
         let value: String = (0..1_000_000).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
         let set = multibulk(&["SET", "key", &value]);
         let (begin, end) = set.as_bytes().split_at(20_000);
-        talk.say(begin);
-        assert!(talk.session.large.is_arriving());
+        fixture.send(begin);
+        assert!(fixture.session.large.is_arriving());
         let header = set.find(&value).unwrap();
-        assert_eq!(talk.session.input.len(), header, "the value is not in the buffer");
+        assert_eq!(fixture.session.input.len(), header, "the value is not in the buffer");
         let mut at = 20_000;
-        while let Some(mut buffer) = talk.session.lend_buffer() {
+        while let Some(mut buffer) = fixture.session.lend_buffer() {
             let mut received = 0;
             for part in &mut buffer.slices() {
                 let len = part.len();
@@ -603,24 +603,24 @@ mod tests {
             }
             at += received;
             buffer.advance(received);
-            assert_eq!(talk.session.take_back(buffer, &Timing::default()), received);
+            assert_eq!(fixture.session.take_back(buffer, &Timing::default()), received);
         }
         assert_eq!(at, set.len() - 2, "there is room for the value, and for nothing behind it");
-        assert_eq!(talk.say(&end[end.len() - 2..]).0, b"+OK\r\n");
-        assert_eq!(talk.session.input.capacity(), 0);
-        assert!(talk.session.large.is_empty());
-        let got = talk.say(multibulk(&["GET", "key"]).as_bytes()).0;
+        assert_eq!(fixture.send(&end[end.len() - 2..]).0, b"+OK\r\n");
+        assert_eq!(fixture.session.input.capacity(), 0);
+        assert!(fixture.session.large.is_empty());
+        let got = fixture.send(multibulk(&["GET", "key"]).as_bytes()).0;
         assert!(got == format!("$1000000\r\n{value}\r\n").as_bytes());
     }
 
     #[test]
     fn an_idle_session_keeps_no_buffers() {
-        let mut talk = SessionFixture::new(Protocol::Resp);
+        let mut fixture = SessionFixture::new(Protocol::Resp);
         let set = multibulk(&["SET", "key", &"v".repeat(1_000_000)]);
         for piece in set.as_bytes().chunks(70_000) {
-            talk.say(piece);
+            fixture.send(piece);
         }
-        assert_eq!(talk.session.input.capacity(), 0);
+        assert_eq!(fixture.session.input.capacity(), 0);
         assert!(size_of::<Session>() <= 544, "{}", size_of::<Session>());
     }
 }

@@ -47,7 +47,7 @@ impl Dialect {
             Dialect::Resp(resp) => batch::execute(resp, input, session, slice, out),
             Dialect::Text(text) => batch::execute(text, input, session, slice, out),
             Dialect::Binary(binary) => batch::execute(binary, input, session, slice, out),
-            // None that is spoken.
+            // This protocol is not enabled.
             Dialect::Memcached => {
                 Batch { consumed: 0, requests: 0, state: Some(SessionState::Closing) }
             }
@@ -55,7 +55,7 @@ impl Dialect {
     }
 
     /// Goes by a client's first byte, which is that of a binary request or not, and by what is
-    /// spoken at all.
+    /// enabled.
     #[cold]
     fn choose(&mut self, is_binary: bool, spoken: MemcachedProtocol) {
         match spoken {

@@ -1,5 +1,5 @@
 //! Which requests are looked at closely: all of a command while it is called rarely, and of one
-//! that is called often a sample, each command for itself so that none goes unseen beside another.
+//! that is called often a sample, each command for itself so that none is missed beside another.
 
 use nagi_commands::{Entry, command_table};
 use nagi_store::ticks;
@@ -77,11 +77,11 @@ impl Sampler {
     }
 }
 
-/// The samplers of all commands that are brief, of the others together, and of memcached's verbs.
+/// The samplers of each command that is brief, of other commands, and of memcached's verbs.
 #[derive(Debug)]
 pub(crate) struct Samplers {
     commands: Box<[Option<Sampler>]>,
-    others: Sampler,
+    other_commands: Sampler,
     verbs: Sampler,
 }
 
@@ -89,7 +89,7 @@ impl Default for Samplers {
     fn default() -> Self {
         let sampler = |entry: &Entry| entry.is_brief.then(Sampler::default);
         let commands = command_table().entries().iter().map(sampler).collect();
-        Samplers { commands, others: Sampler::default(), verbs: Sampler::default() }
+        Samplers { commands, other_commands: Sampler::default(), verbs: Sampler::default() }
     }
 }
 
@@ -111,8 +111,8 @@ impl Samplers {
         match self.commands.get(entry.index) {
             Some(Some(sampler)) => sampler,
             _ => {
-                self.others.count(calls);
-                &self.others
+                self.other_commands.count(calls);
+                &self.other_commands
             }
         }
     }
@@ -120,7 +120,7 @@ impl Samplers {
     /// Sets all of them; to be called ten times a second.
     pub(crate) fn set(&self) {
         let commands = self.commands.iter().flatten();
-        commands.chain([&self.others, &self.verbs]).for_each(Sampler::set);
+        commands.chain([&self.other_commands, &self.verbs]).for_each(Sampler::set);
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_few_calls_are_sampled() {
+    fn all_calls_are_sampled_while_they_are_few() {
         let sampler = Sampler::default();
         for _ in 0..10 {
             assert_eq!(call(&sampler, 80), (80, 80));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_count_for_themselves_are_in_no_sample() {
+    fn calls_that_are_counted_one_by_one_are_in_no_sample() {
         let sampler = Sampler::default();
         call(&sampler, 100_000);
         sampler.set();

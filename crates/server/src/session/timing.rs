@@ -39,7 +39,7 @@ pub(crate) struct Arrivals {
     last: u64,
 }
 
-/// A worker's clock, and what it has yet to tell.
+/// A worker's clock, and the requests that it has yet to report.
 #[derive(Debug)]
 pub(crate) struct Timing {
     /// When the present turn began, in ticks.
@@ -69,7 +69,7 @@ struct WallClock {
     lasts: Cell<u64>,
 }
 
-/// The settings that tell what is to be noticed.
+/// The settings that say what is to be reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Settings {
     tracks: bool,
@@ -285,11 +285,11 @@ impl Timing {
         ((u128::from(ticks) * u128::from(self.tick.get())) >> 32) as u64
     }
 
-    /// Notes that bytes have arrived, behind other ones or not.
+    /// Notes that bytes have arrived, behind input that has not been executed or not.
     #[inline]
-    pub(crate) fn arrive(&self, arrivals: &mut Arrivals, behind_others: bool) {
+    pub(crate) fn arrive(&self, arrivals: &mut Arrivals, follows_input: bool) {
         arrivals.last = self.turn.get();
-        if !behind_others {
+        if !follows_input {
             arrivals.first = arrivals.last;
         }
     }
@@ -478,7 +478,7 @@ impl Stopwatch<'_> {
             || now.wrapping_sub(self.arrivals.first) >= timing.bounds.least.get()
             || executed.may_be_large(&timing.bounds)
         {
-            self.tell(now, count, executed, client, &Metrics::of(environment));
+            self.report(now, count, executed, client, &Metrics::of(environment));
         }
         timing.since.set(now);
     }
@@ -486,7 +486,7 @@ impl Stopwatch<'_> {
     /// Reports the last of `count` requests: itself if it is slow or takes long to send, or else,
     /// if a sample is due, of all that it stands for.
     #[cold]
-    fn tell(
+    fn report(
         &self,
         now: u64,
         count: u64,
@@ -508,7 +508,7 @@ impl Stopwatch<'_> {
         } else {
             0
         };
-        // All are counted for themselves that may take long.
+        // Each call that may take long is counted.
         let calls = if is_brief(executed.kind) { weight } else { count };
         if let Some(entry) = entry(executed.kind).filter(|_| settings.tracks && calls > 0) {
             metrics.tally.time_calls(entry.index, calls, phases.execute_ns);
@@ -539,7 +539,7 @@ impl RunningRequest {
     }
 
     /// It has worked since `began`, in ticks, and written so much of its reply.
-    pub(crate) fn went_on(&mut self, began: u64, reply_bytes: usize, timing: &Timing) {
+    pub(crate) fn add_slice(&mut self, began: u64, reply_bytes: usize, timing: &Timing) {
         let now = ticks::now();
         timing.since.set(now);
         self.worked = now;

@@ -1,6 +1,6 @@
-//! What other threads leave for a worker to do.
+//! Tasks that other threads leave for a worker.
 //!
-//! A worker is woken once for all that is left between two of its looks: a thread that finds
+//! A worker is woken once for all that is left between two collections: a thread that finds
 //! something there already knows that the wake-up is on its way.
 
 use crate::net::driver::Token;
@@ -13,9 +13,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Something to do for one connection.
-pub(crate) enum Letter {
+pub(crate) enum ConnectionTask {
     /// To serve it: another worker has accepted it.
-    NewConnection(NewConnection),
+    Serve(NewConnection),
     /// To go on with its session: what that waits for has come.
     Wake(Token),
     /// To close it, so that clients take less memory.
@@ -33,7 +33,7 @@ pub(crate) struct NewConnection {
 }
 
 bitflags! {
-    /// What there is to do that is the same however often it is asked for.
+    /// Work that is done once, however often it was asked for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Reminders: u32 {
         /// To look for expired keys, idle clients and the like.
@@ -50,33 +50,29 @@ bitflags! {
         const WALK = 1 << 5;
         /// To accept from other listeners than before.
         const LISTENERS = 1 << 6;
-        /// To look for letters.
-        const LETTERS = 1 << 7;
+        /// To take tasks of connections.
+        const CONNECTION_TASKS = 1 << 7;
         /// To send subscribers what has been published.
         const MESSAGES = 1 << 8;
     }
 }
 
-/// A worker's mailbox.
+/// What other threads have left for one worker.
 pub(crate) struct Mailbox {
-    letters: Mutex<Vec<Letter>>,
+    tasks: Mutex<Vec<ConnectionTask>>,
     reminders: AtomicU32,
     waker: Waker,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Mailbox {
-            letters: Mutex::default(),
-            reminders: AtomicU32::new(0),
-            waker: Waker::new()?,
-        })
+        Ok(Mailbox { tasks: Mutex::default(), reminders: AtomicU32::new(0), waker: Waker::new()? })
     }
 
-    /// Leaves a letter.
-    pub(crate) fn post(&self, letter: Letter) {
-        self.letters.lock().push(letter);
-        self.remind(Reminders::LETTERS);
+    /// Leaves a task of a connection.
+    pub(crate) fn post(&self, task: ConnectionTask) {
+        self.tasks.lock().push(task);
+        self.remind(Reminders::CONNECTION_TASKS);
     }
 
     /// Leaves reminders.
@@ -98,13 +94,13 @@ impl Mailbox {
     }
 
     /// Takes what has been left since this was called last.
-    pub(crate) fn collect(&self) -> (Reminders, Vec<Letter>) {
+    pub(crate) fn collect(&self) -> (Reminders, Vec<ConnectionTask>) {
         let reminders = Reminders::from_bits_truncate(self.reminders.swap(0, Ordering::AcqRel));
-        let letters = match reminders.contains(Reminders::LETTERS) {
-            true => std::mem::take(&mut *self.letters.lock()),
+        let tasks = match reminders.contains(Reminders::CONNECTION_TASKS) {
+            true => std::mem::take(&mut *self.tasks.lock()),
             false => Vec::new(),
         };
-        (reminders.difference(Reminders::LETTERS), letters)
+        (reminders.difference(Reminders::CONNECTION_TASKS), tasks)
     }
 }
 
@@ -128,52 +124,52 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_woken_once_for_all_that_is_left_between_two_looks() {
+    fn a_worker_is_woken_once_for_all_tasks_between_two_collections() {
         let mailbox = Mailbox::new().unwrap();
         assert_eq!(mailbox.collect().0, Reminders::empty());
         mailbox.remind(Reminders::HOUSEKEEPING);
         mailbox.remind(Reminders::HOUSEKEEPING | Reminders::WALK);
-        (0..100).for_each(|index| mailbox.post(Letter::Wake(token(index))));
+        (0..100).for_each(|index| mailbox.post(ConnectionTask::Wake(token(index))));
         assert_eq!(wakes(&mailbox), 1);
-        let (reminders, letters) = mailbox.collect();
+        let (reminders, tasks) = mailbox.collect();
         assert_eq!(reminders, Reminders::HOUSEKEEPING | Reminders::WALK);
-        let in_order = (0..)
-            .zip(&letters)
-            .all(|(index, letter)| matches!(letter, Letter::Wake(found) if *found == token(index)));
-        assert!(in_order && letters.len() == 100);
+        let in_order = (0..).zip(&tasks).all(
+            |(index, task)| matches!(task, ConnectionTask::Wake(found) if *found == token(index)),
+        );
+        assert!(in_order && tasks.len() == 100);
         assert_eq!(wakes(&mailbox), 0);
-        mailbox.post(Letter::Evict(token(7)));
+        mailbox.post(ConnectionTask::Evict(token(7)));
         assert_eq!(wakes(&mailbox), 1);
-        assert!(matches!(mailbox.collect().1[..], [Letter::Evict(_)]));
+        assert!(matches!(mailbox.collect().1[..], [ConnectionTask::Evict(_)]));
     }
 
     #[test]
-    fn nothing_that_several_threads_leave_is_missed() {
+    fn tasks_of_several_threads_are_all_collected() {
         const THREADS: u32 = 4;
-        const LETTERS: u32 = 2000;
+        const TASKS: u32 = 2000;
         let mailbox = Mailbox::new().unwrap();
         thread::scope(|scope| {
             for thread in 0..THREADS {
                 let mailbox = &mailbox;
                 scope.spawn(move || {
-                    for number in 0..LETTERS {
-                        mailbox.post(Letter::Wake(token(thread * LETTERS + number)));
+                    for number in 0..TASKS {
+                        mailbox.post(ConnectionTask::Wake(token(thread * TASKS + number)));
                         mailbox.remind(Reminders::KILL);
                     }
                 });
             }
-            let mut found = vec![false; (THREADS * LETTERS) as usize];
+            let mut found = vec![false; (THREADS * TASKS) as usize];
             let (mut left, mut reminded) = (found.len(), false);
             while left > 0 || !reminded {
-                // A wake-up that is missed would be waited for in vain.
+                // Without a missing wake-up this poll would time out.
                 let mut watched = [PollFd::new(mailbox.waker(), PollFlags::IN)];
-                let patience = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
-                assert_eq!(poll(&mut watched, Some(&patience)).unwrap(), 1, "{left} are left");
+                let timeout = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
+                assert_eq!(poll(&mut watched, Some(&timeout)).unwrap(), 1, "{left} are left");
                 wakes(&mailbox);
-                let (reminders, letters) = mailbox.collect();
+                let (reminders, tasks) = mailbox.collect();
                 reminded |= reminders.contains(Reminders::KILL);
-                for letter in letters {
-                    let Letter::Wake(token) = letter else { panic!("another letter") };
+                for task in tasks {
+                    let ConnectionTask::Wake(token) = task else { panic!("another task") };
                     assert!(!std::mem::replace(&mut found[token.index as usize], true));
                     left -= 1;
                 }

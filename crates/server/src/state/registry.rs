@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) struct Registry {
     last_id: AtomicU64,
     clients: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
-    /// How many connections each worker has or has been promised.
+    /// How many connections each worker has or has been assigned.
     loads: Mutex<Box<[usize]>>,
     /// Their sum.
     connections: AtomicUsize,
@@ -32,12 +32,12 @@ impl Registry {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// How many connections each worker has or has been promised.
+    /// How many connections each worker has or has been assigned.
     pub(crate) fn loads(&self) -> Box<[usize]> {
         self.loads.lock().clone()
     }
 
-    /// Promises a connection to the worker with the fewest: to `own`, which asks, if it is one of
+    /// Assigns a connection to the worker with the fewest: to `own`, which asks, if it is one of
     /// them. `None` if there are `most` already.
     pub(crate) fn assign(&self, own: usize, most: usize) -> Option<usize> {
         let mut loads = self.loads.lock();
@@ -50,7 +50,7 @@ impl Registry {
         Some(least)
     }
 
-    /// Takes a promise or a connection of `worker` back.
+    /// Takes an assignment or a connection of `worker` back.
     pub(crate) fn release(&self, worker: usize) {
         if let Some(load) = self.loads.lock().get_mut(worker) {
             *load = load.saturating_sub(1);

@@ -8,7 +8,7 @@ use crate::net::protocol::Protocol;
 use crate::net::waker::Waker;
 use crate::state::client_memory::ClientMemory;
 use crate::state::descriptors;
-use crate::state::mailbox::{Letter, Mailbox, Reminders};
+use crate::state::mailbox::{ConnectionTask, Mailbox, Reminders};
 use crate::state::registry::Registry;
 use nagi_commands::saves::Saves;
 use nagi_commands::{
@@ -171,9 +171,9 @@ impl Shared {
     }
 
     /// Leaves something to do for a connection of a worker.
-    pub(crate) fn post(&self, worker: usize, letter: Letter) {
+    pub(crate) fn post(&self, worker: usize, task: ConnectionTask) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
-            mailbox.post(letter);
+            mailbox.post(task);
         }
     }
 
@@ -189,13 +189,13 @@ impl Shared {
         self.mailboxes.iter().for_each(|mailbox| mailbox.remind(reminders));
     }
 
-    /// Wakes a worker for its mail.
+    /// Wakes a worker for what was left for it.
     pub(crate) fn waker(&self, worker: usize) -> Option<&Waker> {
         self.mailboxes.get(worker).map(Mailbox::waker)
     }
 
-    /// What was left for a worker to do.
-    pub(crate) fn collect(&self, worker: usize) -> (Reminders, Vec<Letter>) {
+    /// Takes what was left for a worker to do.
+    pub(crate) fn collect(&self, worker: usize) -> (Reminders, Vec<ConnectionTask>) {
         self.mailboxes.get(worker).map_or((Reminders::empty(), Vec::new()), Mailbox::collect)
     }
 
@@ -241,7 +241,7 @@ impl Shared {
     /// Asks a client's worker to close it, so that clients take less memory.
     pub(crate) fn evict(&self, client: &ClientInfo) {
         self.registry.remove(client.id);
-        self.post(client.worker, Letter::Evict(Token::from_u64(client.connection_token)));
+        self.post(client.worker, ConnectionTask::Evict(Token::from_u64(client.connection_token)));
     }
 }
 

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How many slots are looked at, ten times a second, for unreachable peers.
-const LOOKS: usize = 100;
+/// How many slots are checked, ten times a second, for unreachable peers.
+const CHECKED_SLOTS: usize = 100;
 
 /// How long subscribers are sent messages before other clients have their turn.
 const MESSAGES_SLICE: Duration = Duration::from_micros(500);
@@ -60,13 +60,13 @@ impl Sessions {
         if silence.is_zero() {
             return;
         }
-        let patience = listener::patience(silence);
-        let slots = self.slots.iter().skip(self.next_look).take(LOOKS).flatten();
-        let mut is_gone = |slot: &&ConnectionSlot| driver.is_unreachable(slot.token, patience);
+        let limit = listener::silence_before_loss(silence);
+        let slots = self.slots.iter().skip(self.next_checked_slot).take(CHECKED_SLOTS).flatten();
+        let mut is_gone = |slot: &&ConnectionSlot| driver.is_unreachable(slot.token, limit);
         let gone: Vec<Token> = slots.filter(|slot| is_gone(slot)).map(|slot| slot.token).collect();
-        self.next_look += LOOKS;
-        if self.next_look >= self.slots.len() {
-            self.next_look = 0;
+        self.next_checked_slot += CHECKED_SLOTS;
+        if self.next_checked_slot >= self.slots.len() {
+            self.next_checked_slot = 0;
         }
         for token in gone {
             self.log_lost(token, Errno::TIMEDOUT);
@@ -93,7 +93,7 @@ impl Sessions {
         for (slot, lines) in self.shared.hooks.monitors.take(self.worker) {
             let mut output = Output::default();
             output.push(&lines);
-            self.send_unasked(driver, Token::from_u64(slot), output);
+            self.send_unsolicited(driver, Token::from_u64(slot), output);
         }
     }
 
@@ -103,11 +103,11 @@ impl Sessions {
         let began = Instant::now();
         let has_departed = self.shared.pubsub().forget_departed(self.worker);
         for (connection_token, output) in self.shared.hooks.tracking.take_outbox(self.worker) {
-            self.send_unasked(driver, Token::from_u64(connection_token), output);
+            self.send_unsolicited(driver, Token::from_u64(connection_token), output);
         }
         while let Some((connection_token, output)) = self.shared.pubsub().next_messages(self.worker)
         {
-            self.send_unasked(driver, Token::from_u64(connection_token), output);
+            self.send_unsolicited(driver, Token::from_u64(connection_token), output);
             if began.elapsed() >= MESSAGES_SLICE {
                 return true;
             }
@@ -117,7 +117,7 @@ impl Sessions {
 
     /// Sends a client messages of other clients; behind the reply that is being written, if one is.
     /// A client that leaves too much of this unread is closed.
-    pub(super) fn send_unasked(
+    pub(super) fn send_unsolicited(
         &mut self,
         driver: &mut impl Driver,
         token: Token,
@@ -166,7 +166,7 @@ impl Sessions {
         for (slot, lines) in self.shared.hooks.watchers.take(self.worker, has_taken) {
             let mut output = Output::default();
             output.push(lines.as_bytes());
-            self.send_unasked(driver, Token::from_u64(slot), output);
+            self.send_unsolicited(driver, Token::from_u64(slot), output);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::session::batch::SliceContext;
 use crate::session::conversation::{SLICE_BYTES, Session};
 use crate::session::timing::{Metrics, Timing, Unsent};
 use crate::state::descriptors::RESERVED_CONNECTIONS;
-use crate::state::mailbox::{Letter, NewConnection, Reminders};
+use crate::state::mailbox::{ConnectionTask, NewConnection, Reminders};
 use crate::state::shared::Shared;
 use nagi_commands::memcached::{CloseReason, report_connection, report_disconnection};
 use nagi_commands::{
@@ -65,12 +65,12 @@ const EXPIRY_SLICE: Duration = Duration::from_micros(500);
 const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
 
 /// How long a worker walks for a snapshot before it looks for clients again, and how many times as
-/// long it leaves its processor to clients and other threads. A worker that went on and on would be
-/// one more that they have to wait for, though the saver takes less than two can walk.
+/// long it leaves its processor to clients and other threads. A worker that walked without pauses
+/// would delay them, though the saver takes less than two workers can walk.
 const WALK_SLICE: Duration = Duration::from_micros(60);
 const WALK_PAUSES: u32 = 2;
 /// The same while images are near their limit, so that writers need not wait.
-const HURRIED_WALK_SLICE: Duration = Duration::from_millis(1);
+const URGENT_WALK_SLICE: Duration = Duration::from_millis(1);
 /// How long a worker that has stopped serving waits for the disk to take more of a snapshot.
 const DISK_PAUSE: Duration = Duration::from_millis(1);
 
@@ -123,7 +123,7 @@ struct Sessions {
     /// For the memory of the lists of connections above.
     lists_overhead: Overhead,
     /// The slot with which to go on looking for unreachable peers.
-    next_look: usize,
+    next_checked_slot: usize,
 }
 
 struct ConnectionSlot {
@@ -138,7 +138,7 @@ struct ConnectionSlot {
     fed_bytes: usize,
     /// Whether the client will send nothing more.
     ended: bool,
-    /// Whether it is among those in [`Sessions::behind`].
+    /// Whether it is among those in [`Sessions::slow_readers`].
     is_slow_reader: bool,
     /// Bytes of replies that the driver has been given.
     replied_bytes: u64,
@@ -162,7 +162,7 @@ struct SlowReader {
 const MOST_BYTES_BEHIND: usize = 64 * 1024;
 
 /// What is to be received while a session waits. A driver does not tell of a connection's end
-/// while nothing is wanted from it: of a client that waits for others it is to be known.
+/// while nothing is wanted from it: of a client that waits for other clients it is to be known.
 fn wanted(state: SessionState) -> Wanted {
     match state {
         SessionState::Bytes | SessionState::Pending(When::Served) => Wanted::Bytes,
@@ -200,7 +200,7 @@ impl Sessions {
             unsent: Vec::new(),
             slow_readers: Vec::new(),
             lists_overhead: Overhead::default(),
-            next_look: 0,
+            next_checked_slot: 0,
         }
     }
 
@@ -211,7 +211,7 @@ impl Sessions {
         if !left.is_zero() {
             return Some(left);
         }
-        let pause = self.look_for_expired();
+        let pause = self.expire_keys();
         self.timing.lap(&self.tally);
         pause
     }
@@ -227,8 +227,8 @@ impl Sessions {
         if !left.is_zero() {
             return Some(left);
         }
-        let is_hurried = self.shared.store.snapshot_pressure() >= throttle::HURRIED;
-        let slice = if is_hurried { HURRIED_WALK_SLICE } else { WALK_SLICE };
+        let is_urgent = self.shared.store.snapshot_pressure() >= throttle::URGENT_PRESSURE;
+        let slice = if is_urgent { URGENT_WALK_SLICE } else { WALK_SLICE };
         let pace = self.shared.store.walk(&mut self.walker, || started.elapsed() >= slice);
         self.walks = pace == WalkProgress::More;
         self.timing.lap(&self.tally);
@@ -244,8 +244,8 @@ impl Sessions {
     /// for a pause may change while it lasts.
     fn left_of_pause(&self, now: Instant) -> Duration {
         let Some((ended, took)) = self.walked else { return Duration::ZERO };
-        let is_hurried = self.shared.store.snapshot_pressure() >= throttle::HURRIED;
-        let yielding = if is_hurried { Duration::ZERO } else { took * WALK_PAUSES };
+        let is_urgent = self.shared.store.snapshot_pressure() >= throttle::URGENT_PRESSURE;
+        let yielding = if is_urgent { Duration::ZERO } else { took * WALK_PAUSES };
         let pause = throttle::pause_after(&self.shared, took).max(yielding);
         (ended + pause).saturating_duration_since(now).min(throttle::LONGEST_WAIT)
     }
@@ -259,7 +259,7 @@ impl Sessions {
         }
     }
 
-    fn look_for_expired(&mut self) -> Option<Duration> {
+    fn expire_keys(&mut self) -> Option<Duration> {
         let store = &self.shared.store;
         let now_ms = store.now_ms();
         if !self.shared.hooks.expires_actively(now_ms) {
@@ -288,7 +288,7 @@ impl Sessions {
         timeout: Option<Duration>,
     ) -> std::io::Result<usize> {
         self.ticks += 1;
-        // Of keys that have expired, among others.
+        // Events of expired keys are among them.
         notification::publish(&*self.shared);
         let idle = self.turns.is_empty()
             && self.orphans.is_empty()
@@ -528,7 +528,7 @@ impl Sessions {
         self.report_sent(driver, token);
     }
 
-    /// Reports requests whose replies have been taken in full. Whether others are left.
+    /// Reports requests whose replies have been taken in full. Whether any are left.
     #[cold]
     fn report_sent(&mut self, driver: &impl Driver, token: Token) -> bool {
         let metrics = Metrics {
@@ -613,7 +613,7 @@ impl Sessions {
     }
 
     /// Does what other threads have left reminders of.
-    fn follow(&mut self, reminders: Reminders, driver: &mut impl Driver) {
+    fn run_reminders(&mut self, reminders: Reminders, driver: &mut impl Driver) {
         if reminders.contains(Reminders::LISTENERS)
             && let Err(error) = driver.listen_to(&self.shared.listeners.get())
         {
@@ -634,18 +634,18 @@ impl Sessions {
         }
         self.walks |= reminders.contains(Reminders::WALK);
         if reminders.contains(Reminders::HOUSEKEEPING) {
-            self.keep_house(driver);
+            self.run_housekeeping(driver);
         }
     }
 
     /// Does what is due ten times a second.
-    fn keep_house(&mut self, driver: &mut impl Driver) {
+    fn run_housekeeping(&mut self, driver: &mut impl Driver) {
         self.timing.adjust_sampling();
         self.report_all_sent(driver);
         self.close_idle(driver);
         self.check_unread(driver);
         self.close_unreachable(driver);
-        self.look_for_expired();
+        self.expire_keys();
         self.shared.store.rest();
         self.ageing.run(&self.shared.store, self.shared.store.now_ms());
         self.compactor.run(&self.shared.store);
@@ -672,12 +672,12 @@ struct SessionWaker {
 
 impl Wake for SessionWaker {
     fn wake(self: Arc<Self>) {
-        self.shared.post(self.worker, Letter::Wake(self.token));
+        self.shared.post(self.worker, ConnectionTask::Wake(self.token));
     }
 }
 
 impl<D: Driver> Sink<D> for Sessions {
-    fn awoke(&mut self) {
+    fn wait_ended(&mut self) {
         self.timing.begin_turn(self.shared.config());
     }
 
@@ -692,7 +692,7 @@ impl<D: Driver> Sink<D> for Sessions {
         let connection = NewConnection { socket, protocol, is_reserved, gateway_user: None };
         match assigned {
             Some(worker) if worker == self.worker => self.take_connection(driver, connection),
-            Some(worker) => self.shared.post(worker, Letter::NewConnection(connection)),
+            Some(worker) => self.shared.post(worker, ConnectionTask::Serve(connection)),
             None => {
                 self.tally.refused_connections.add(1);
                 refuse(&connection.socket, protocol, Refusal::TooMany);
@@ -776,12 +776,12 @@ impl<D: Driver> Sink<D> for Sessions {
     }
 
     fn woken(&mut self, driver: &mut D) {
-        let (reminders, letters) = self.shared.collect(self.worker);
-        for letter in letters {
-            match letter {
-                Letter::NewConnection(connection) => self.take_connection(driver, connection),
-                Letter::Evict(token) => self.evict(driver, token),
-                Letter::Wake(token) => {
+        let (reminders, tasks) = self.shared.collect(self.worker);
+        for task in tasks {
+            match task {
+                ConnectionTask::Serve(connection) => self.take_connection(driver, connection),
+                ConnectionTask::Evict(token) => self.evict(driver, token),
+                ConnectionTask::Wake(token) => {
                     let waits = SessionState::Pending;
                     if self.slot_of(token).is_some_and(|slot| {
                         [waits(When::Woken), waits(When::Served)].contains(&slot.state)
@@ -791,7 +791,7 @@ impl<D: Driver> Sink<D> for Sessions {
                 }
             }
         }
-        self.follow(reminders, driver);
+        self.run_reminders(reminders, driver);
         self.timing.lap(&self.tally);
     }
 }

@@ -7,7 +7,7 @@ use nagi_store::types::string::SetOptions;
 use std::io;
 use std::os::unix::net::UnixStream;
 
-/// A driver whose every event the test makes up.
+/// A driver whose events the test makes up.
 struct Script {
     /// Connections that there have been.
     adopted: u32,
@@ -107,7 +107,7 @@ fn store_keys(sessions: &Sessions, count: usize, len: usize) {
     }
 }
 
-/// Bytes on their way out.
+/// Bytes to send.
 fn output(bytes: &[u8]) -> Output {
     let mut output = Output::default();
     output.push(bytes);
@@ -158,17 +158,17 @@ fn keys_are_not_removed_by_expiry_in_a_pause() {
         sessions.received(&mut driver, TOKEN, &mut format!("{request}\r\n").into_bytes());
         String::from_utf8_lossy(&driver.sent).into_owned()
     };
-    // So many that this worker looks after some of them, wherever they are.
+    // So many that this worker expires some of them, in whatever shard they are.
     for key in 0..64 {
         ask(&mut sessions, &format!("SET key:{key} value PX 1000"));
     }
     assert_eq!(ask(&mut sessions, "CLIENT PAUSE 100000 WRITE"), "+OK\r\n");
     let set_at_ms = sessions.shared.store.now_ms();
     while sessions.shared.store.now_ms() <= set_at_ms + 1000 {}
-    sessions.look_for_expired();
+    sessions.expire_keys();
     assert_eq!(ask(&mut sessions, "DBSIZE"), ":64\r\n");
     ask(&mut sessions, "CLIENT UNPAUSE");
-    sessions.look_for_expired();
+    sessions.expire_keys();
     assert_ne!(ask(&mut sessions, "DBSIZE"), ":64\r\n");
 }
 
@@ -215,16 +215,16 @@ fn a_walk_pauses_for_most_of_the_time() {
 const DUMPED: usize = 60_000;
 
 #[test]
-fn what_others_send_comes_behind_the_reply_that_is_being_written() {
+fn messages_come_behind_the_reply_that_is_being_written() {
     let (mut sessions, mut driver) = connected_with(Protocol::Memcached);
     store_keys(&sessions, DUMPED, 5);
     sessions.received(&mut driver, TOKEN, &mut b"lru_crawler mgdump all\r\nmn\r\n".to_vec());
-    sessions.send_unasked(&mut driver, TOKEN, output(b"first\n"));
+    sessions.send_unsolicited(&mut driver, TOKEN, output(b"first\n"));
     sessions.tick(&mut driver, None).unwrap();
-    sessions.send_unasked(&mut driver, TOKEN, output(b"second\n"));
+    sessions.send_unsolicited(&mut driver, TOKEN, output(b"second\n"));
     assert!(driver.sent.starts_with(b"OK\r\nmg key:") && !driver.sent.ends_with(b"EN\r\n"));
     while sessions.tick(&mut driver, None).unwrap() > 0 {}
-    sessions.send_unasked(&mut driver, TOKEN, output(b"third\n"));
+    sessions.send_unsolicited(&mut driver, TOKEN, output(b"third\n"));
     let sent = String::from_utf8(driver.sent).unwrap();
     let lines: Vec<&str> = sent.lines().collect();
     assert_eq!(lines.len(), 1 + DUMPED + 5);
@@ -233,25 +233,25 @@ fn what_others_send_comes_behind_the_reply_that_is_being_written() {
 }
 
 #[test]
-fn what_is_held_until_a_reply_is_over_has_a_bound() {
+fn messages_held_until_a_reply_is_over_are_bounded() {
     let (mut sessions, mut driver) = connected_with(Protocol::Memcached);
     store_keys(&sessions, DUMPED, 5);
     sessions.received(&mut driver, TOKEN, &mut b"lru_crawler mgdump all\r\n".to_vec());
     let lines = vec![b'x'; sessions.shared.unsent_limit / 4];
     for _ in 0..4 {
-        sessions.send_unasked(&mut driver, TOKEN, output(&lines));
+        sessions.send_unsolicited(&mut driver, TOKEN, output(&lines));
         assert!(!driver.closed);
     }
-    sessions.send_unasked(&mut driver, TOKEN, output(&lines));
+    sessions.send_unsolicited(&mut driver, TOKEN, output(&lines));
     assert!(driver.closed);
 }
 
 #[test]
-fn unread_lines_of_others_are_not_taken_for_replies() {
+fn unread_messages_are_not_counted_as_replies() {
     let (mut sessions, mut driver) = connected();
-    Sink::<Script>::awoke(&mut sessions);
+    Sink::<Script>::wait_ended(&mut sessions);
     driver.unsent = 1000;
-    sessions.send_unasked(&mut driver, TOKEN, output(&[b'x'; 1000]));
+    sessions.send_unsolicited(&mut driver, TOKEN, output(&[b'x'; 1000]));
     driver.unsent += 7;
     sessions.received(&mut driver, TOKEN, &mut pings(1));
     assert_eq!(sessions.slot_of(TOKEN).unwrap().unsent.len(), 1);
@@ -261,7 +261,7 @@ fn unread_lines_of_others_are_not_taken_for_replies() {
 }
 
 #[test]
-fn each_has_one_slice_of_a_tick_while_others_wait() {
+fn each_connection_gets_one_slice_of_a_tick() {
     /// What a slice is, as ARCHITECTURE.md says, and the batch that may pass its end.
     const SLICE_REQUESTS: usize = 1024;
     const SLICE_BYTES: usize = 64 << 10;

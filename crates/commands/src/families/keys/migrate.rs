@@ -2,7 +2,7 @@
 
 use crate::families::scripting::submission::submit;
 use crate::runtime::migration::{Migration, keys, secrets};
-use crate::state::scripts::Asked;
+use crate::state::scripts::TaskKind;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 
@@ -11,7 +11,7 @@ pub(crate) static ALL: &[&Command] = &[&MIGRATE];
 
 fn migrate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Migration::parse(args)?;
-    submit(cx, &MIGRATE, Asked::Migrate, false)
+    submit(cx, &MIGRATE, TaskKind::Migrate, false)
 }
 
 static MIGRATE: Command = Command {

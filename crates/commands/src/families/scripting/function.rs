@@ -6,7 +6,7 @@ use crate::glob::Pattern;
 use crate::runtime::arguments::is;
 use crate::runtime::help;
 use crate::state::libraries::{Libraries, Library};
-use crate::state::scripts::{Asked, Policy};
+use crate::state::scripts::{Policy, TaskKind};
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_persist::payload::dump_libraries;
 use nagi_proto::Args;
@@ -199,7 +199,7 @@ fn load<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Err(Error::quoting("ERR Unknown option given: ", other, ""));
     }
     let replaces = args.len() > 3;
-    submit(cx, &FUNCTION, Asked::LoadLibrary { replaces }, false)
+    submit(cx, &FUNCTION, TaskKind::LoadLibrary { replaces }, false)
 }
 
 static LOAD: Command = Command {
@@ -230,7 +230,7 @@ fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             ));
         }
     };
-    submit(cx, &FUNCTION, Asked::RestoreLibraries(policy), false)
+    submit(cx, &FUNCTION, TaskKind::RestoreLibraries(policy), false)
 }
 
 static RESTORE: Command = Command {

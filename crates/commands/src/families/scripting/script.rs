@@ -3,7 +3,7 @@
 use crate::families::scripting::submission::submit;
 use crate::runtime::arguments::is;
 use crate::runtime::help;
-use crate::state::scripts::{Asked, Killed};
+use crate::state::scripts::{Killed, TaskKind};
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_script::Digest;
@@ -125,7 +125,7 @@ static KILL: Command = Command {
 };
 
 fn load<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    submit(cx, &SCRIPT, Asked::Load, false)
+    submit(cx, &SCRIPT, TaskKind::Load, false)
 }
 
 static LOAD: Command = Command {

@@ -1,7 +1,7 @@
 //! Handing a request to the script thread, and waiting for what it leaves.
 
 use crate::runtime::context::{Command, Context};
-use crate::state::scripts::{Asked, NewTask, Outcome, Pending};
+use crate::state::scripts::{NewTask, Outcome, Pending, TaskKind};
 use crate::{Error, JobProgress};
 
 /// Has the script thread do what a request asks for.
@@ -11,7 +11,7 @@ use crate::{Error, JobProgress};
 pub(crate) fn submit(
     cx: &mut Context<'_>,
     command: &'static Command,
-    asked: Asked,
+    asked: TaskKind,
     is_read_only: bool,
 ) -> Result<(), Error> {
     let row = cx.server.commands().find(command.name.as_bytes()).map_or(0, |entry| entry.index);

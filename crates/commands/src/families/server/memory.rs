@@ -325,7 +325,8 @@ fn purge<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         let store = cx.db.store();
         while left_bytes > 0 {
             let released_bytes = store.purge();
-            left_bytes = if released_bytes == 0 { 0 } else { left_bytes.saturating_sub(released_bytes) };
+            left_bytes =
+                if released_bytes == 0 { 0 } else { left_bytes.saturating_sub(released_bytes) };
             if slice.is_over() {
                 return Ok(crate::JobProgress::NEXT_TICK);
             }

@@ -50,7 +50,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         if args.len() > 2 {
             return Err(Error::SYNTAX);
         }
-        if !cx.server.saves().abort_the_end() {
+        if !cx.server.saves().abort_shutdown() {
             return Err(Error::fixed("ERR No shutdown in progress."));
         }
         cx.reply.ok();
@@ -74,11 +74,11 @@ fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
     let mut ordered = None;
     cx.start(Box::new(move |cx| {
         let saves = cx.server.saves();
-        ordered = ordered.or_else(|| saves.order_before_the_end(&cx.client.waker));
+        ordered = ordered.or_else(|| saves.order_before_shutdown(&cx.client.waker));
         let Some(ticket) = ordered else { return Ok(JobProgress::WOKEN) };
         let outcome = saves.outcome(ticket, &cx.client.waker);
         let Some(outcome) = outcome else { return Ok(JobProgress::WOKEN) };
-        if outcome.is_err() && (!force || saves.is_end_aborted(ticket)) {
+        if outcome.is_err() && (!force || saves.is_shutdown_aborted(ticket)) {
             return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
         }
         cx.client.quit();

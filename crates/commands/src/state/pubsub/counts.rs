@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_come_and_go_with_their_subscribers() {
+    fn a_worker_is_listed_while_it_has_subscribers() {
         let mut counts = Counts::default();
         for worker in [3, 0, 3] {
             counts.add(worker, 1);

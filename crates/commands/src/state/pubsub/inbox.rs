@@ -99,7 +99,7 @@ impl Publishers {
 
     #[cold]
     fn begin_wait(&self, waker: &Waker) -> bool {
-        // Who makes room takes what is in here afterwards.
+        // The worker that makes room takes what is in here afterwards.
         let mut waiting = self.waiting.lock();
         let waits = self.full.load(Ordering::Acquire) > 0;
         if waits {

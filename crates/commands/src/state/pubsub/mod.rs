@@ -243,7 +243,7 @@ impl PubSub {
         worker.map_or_else(Vec::new, |worker| worker.table.lock().names_of(client, kind))
     }
 
-    /// Has a client subscribe to nothing any more: when it leaves, or says RESET. What it
+    /// Has a client subscribe to nothing any more: when it leaves, or sends RESET. What it
     /// subscribed to in great numbers is taken away in the course of time; see
     /// [`PubSub::forget_departed`].
     pub fn leave(&self, client: &ClientInfo) -> Output {
@@ -271,8 +271,8 @@ impl PubSub {
         true
     }
 
-    /// The messages that wait for one of a worker's subscribers, by its seat; none if none wait for
-    /// any.
+    /// The messages that wait for one of a worker's subscribers, by its connection slot; nothing
+    /// if none wait for any.
     pub fn next_messages(&self, worker: usize) -> Option<(u64, Output)> {
         let worker = self.workers.get(worker)?;
         let mut table = worker.table.lock();

@@ -20,11 +20,11 @@ const SUBSCRIPTION_BYTES: usize = 64;
 /// A worker's subscribers.
 #[derive(Default)]
 pub(super) struct Table {
-    /// Places are used again.
+    /// Slots are used again.
     subscribers: Vec<Option<Subscriber>>,
     free: Vec<u32>,
-    /// The subscribers' places, by their numbers.
-    places: HashMap<u64, u32>,
+    /// The subscribers' slots, by their numbers.
+    slots: HashMap<u64, u32>,
     /// Subscribers by channel or pattern.
     names: ByKind<HashMap<Name, BTreeSet<u32>>>,
     /// Subscribers that messages wait for, the longest first.
@@ -45,29 +45,29 @@ struct Subscriber {
     charge: Charge,
 }
 
-/// What a client that has left subscribed to and has not been removed from yet. Its place is used
-/// again when all has.
+/// What a client that has left subscribed to and has not been removed from yet. Its slot is used
+/// again when it has been removed from all.
 pub(super) struct Departed {
-    place: u32,
+    slot: u32,
     names: ByKind<BTreeSet<Name>>,
 }
 
 impl Table {
     /// Adds a subscription; whether it was not there.
     pub(super) fn add(&mut self, client: &Arc<ClientInfo>, kind: Kind, name: &Name) -> bool {
-        let place = self.place_of(client);
-        let Some(Some(subscriber)) = self.subscribers.get_mut(place as usize) else { return false };
+        let slot = self.slot_of(client);
+        let Some(Some(subscriber)) = self.subscribers.get_mut(slot as usize) else { return false };
         if !subscriber.names.of_mut(kind).insert(Arc::clone(name)) {
             return false;
         }
         subscriber.note();
-        self.names.of_mut(kind).entry(Arc::clone(name)).or_default().insert(place)
+        self.names.of_mut(kind).entry(Arc::clone(name)).or_default().insert(slot)
     }
 
-    /// The place of a subscriber, which it is given if it has none.
-    fn place_of(&mut self, client: &Arc<ClientInfo>) -> u32 {
-        if let Some(place) = self.places.get(&client.id) {
-            return *place;
+    /// The slot of a subscriber, which it is given if it has none.
+    fn slot_of(&mut self, client: &Arc<ClientInfo>) -> u32 {
+        if let Some(slot) = self.slots.get(&client.id) {
+            return *slot;
         }
         let subscriber = Some(Subscriber {
             client: Arc::clone(client),
@@ -77,47 +77,47 @@ impl Table {
             is_due: false,
             charge: Charge::default(),
         });
-        let place = self.free.pop().unwrap_or_else(|| {
+        let slot = self.free.pop().unwrap_or_else(|| {
             self.subscribers.push(None);
             u32::try_from(self.subscribers.len() - 1).unwrap_or(u32::MAX)
         });
-        if let Some(free) = self.subscribers.get_mut(place as usize) {
+        if let Some(free) = self.subscribers.get_mut(slot as usize) {
             *free = subscriber;
         }
-        self.places.insert(client.id, place);
-        place
+        self.slots.insert(client.id, slot);
+        slot
     }
 
-    /// Takes a subscription away; whether it was there. A client that has none left has no place.
+    /// Takes a subscription away; whether it was there. A client that has none left has no slot.
     pub(super) fn remove(&mut self, client: &ClientInfo, kind: Kind, name: &[u8]) -> bool {
-        let Some(&place) = self.places.get(&client.id) else { return false };
-        let Some(subscriber) = self.subscriber(place) else { return false };
+        let Some(&slot) = self.slots.get(&client.id) else { return false };
+        let Some(subscriber) = self.subscriber(slot) else { return false };
         if !subscriber.names.of_mut(kind).remove(name) {
             return false;
         }
         subscriber.note();
         if subscriber.names.iter().all(BTreeSet::is_empty) {
-            self.places.remove(&client.id);
-            self.vacate(place);
-            self.free.push(place);
+            self.slots.remove(&client.id);
+            self.vacate(slot);
+            self.free.push(slot);
         }
-        self.remove_from_name(place, kind, name);
+        self.remove_from_name(slot, kind, name);
         true
     }
 
-    fn remove_from_name(&mut self, place: u32, kind: Kind, name: &[u8]) {
+    fn remove_from_name(&mut self, slot: u32, kind: Kind, name: &[u8]) {
         let names = self.names.of_mut(kind);
-        if let Some(places) = names.get_mut(name) {
-            places.remove(&place);
-            if places.is_empty() {
+        if let Some(slots) = names.get_mut(name) {
+            slots.remove(&slot);
+            if slots.is_empty() {
                 names.remove(name);
             }
         }
     }
 
-    /// Empties a place.
-    fn vacate(&mut self, place: u32) -> Option<Subscriber> {
-        let subscriber = self.subscribers.get_mut(place as usize)?.take()?;
+    /// Empties a slot.
+    fn vacate(&mut self, slot: u32) -> Option<Subscriber> {
+        let subscriber = self.subscribers.get_mut(slot as usize)?.take()?;
         self.due_bytes -= subscriber.cost_bytes;
         Some(subscriber)
     }
@@ -125,11 +125,11 @@ impl Table {
     /// Has a client be sent nothing more. What it subscribed to is left to
     /// [`Table::next_departed`]. Whether it subscribed at all.
     pub(super) fn depart(&mut self, client: &ClientInfo) -> bool {
-        let Some(place) = self.places.remove(&client.id) else { return false };
-        let Some(mut subscriber) = self.vacate(place) else { return false };
+        let Some(slot) = self.slots.remove(&client.id) else { return false };
+        let Some(mut subscriber) = self.vacate(slot) else { return false };
         let names = std::mem::take(&mut subscriber.names);
         subscriber.note();
-        self.departed.push(Departed { place, names });
+        self.departed.push(Departed { slot, names });
         true
     }
 
@@ -137,23 +137,23 @@ impl Table {
     pub(super) fn next_departed(&mut self) -> Option<(Kind, Name)> {
         loop {
             let departed = self.departed.last_mut()?;
-            let place = departed.place;
+            let slot = departed.slot;
             let next = Kind::ALL
                 .into_iter()
                 .find_map(|kind| departed.names.of_mut(kind).pop_first().map(|name| (kind, name)));
             if let Some((kind, name)) = next {
-                self.remove_from_name(place, kind, &name);
+                self.remove_from_name(slot, kind, &name);
                 return Some((kind, name));
             }
             self.departed.pop();
-            self.free.push(place);
+            self.free.push(slot);
         }
     }
 
     /// What a client subscribes to.
     pub(super) fn names_of(&self, client: &ClientInfo, kind: Kind) -> Vec<Name> {
-        let place = self.places.get(&client.id).and_then(|at| self.subscribers.get(*at as usize));
-        let subscriber = place.and_then(Option::as_ref);
+        let slot = self.slots.get(&client.id).and_then(|at| self.subscribers.get(*at as usize));
+        let subscriber = slot.and_then(Option::as_ref);
         subscriber.map_or_else(Vec::new, |it| it.names.of(kind).iter().cloned().collect())
     }
 
@@ -165,8 +165,8 @@ impl Table {
         let of_patterns = of_patterns.map(|pattern| (Kind::Pattern, pattern, Some(pattern)));
         for (kind, name, pattern) in std::iter::once(of_channel).chain(of_patterns) {
             let (mut as_two, mut as_three) = (None, None);
-            for &place in names.of(kind).get(name).into_iter().flatten() {
-                let Some(Some(subscriber)) = subscribers.get_mut(place as usize) else { continue };
+            for &slot in names.of(kind).get(name).into_iter().flatten() {
+                let Some(Some(subscriber)) = subscribers.get_mut(slot as usize) else { continue };
                 let version = subscriber.version();
                 let encoded = match version {
                     Version::Two => &mut as_two,
@@ -175,19 +175,19 @@ impl Table {
                 let encoded = encoded.get_or_insert_with(|| publication.encode(pattern, version));
                 *due_bytes += subscriber.push(encoded);
                 if !std::mem::replace(&mut subscriber.is_due, true) {
-                    due.push_back(place);
+                    due.push_back(slot);
                 }
             }
         }
     }
 
-    /// The messages that wait for the subscriber whose turn it is, by its seat.
+    /// The messages that wait for the subscriber whose turn it is, by its connection slot.
     pub(super) fn next(&mut self) -> Option<(u64, Output)> {
-        while let Some(place) = self.due.pop_front() {
-            let Some(subscriber) = self.subscriber(place) else { continue };
+        while let Some(slot) = self.due.pop_front() {
+            let Some(subscriber) = self.subscriber(slot) else { continue };
             subscriber.is_due = false;
             let connection_token = subscriber.client.connection_token;
-            let messages = self.take_at(place);
+            let messages = self.take_at(slot);
             if !messages.is_empty() {
                 return Some((connection_token, messages));
             }
@@ -197,11 +197,11 @@ impl Table {
 
     /// The messages that wait for a client.
     pub(super) fn take(&mut self, client: &ClientInfo) -> Output {
-        self.places.get(&client.id).copied().map_or_else(Output::default, |at| self.take_at(at))
+        self.slots.get(&client.id).copied().map_or_else(Output::default, |at| self.take_at(at))
     }
 
-    fn take_at(&mut self, place: u32) -> Output {
-        let Some(Some(subscriber)) = self.subscribers.get_mut(place as usize) else {
+    fn take_at(&mut self, slot: u32) -> Output {
+        let Some(Some(subscriber)) = self.subscribers.get_mut(slot as usize) else {
             return Output::default();
         };
         self.due_bytes -= std::mem::take(&mut subscriber.cost_bytes);
@@ -215,8 +215,8 @@ impl Table {
         self.due_bytes
     }
 
-    fn subscriber(&mut self, place: u32) -> Option<&mut Subscriber> {
-        self.subscribers.get_mut(place as usize)?.as_mut()
+    fn subscriber(&mut self, slot: u32) -> Option<&mut Subscriber> {
+        self.subscribers.get_mut(slot as usize)?.as_mut()
     }
 }
 

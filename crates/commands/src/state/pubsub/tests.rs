@@ -20,7 +20,7 @@ fn publish(pubsub: &PubSub, channel: &str, message: &str) -> (usize, Vec<usize>)
     (published.receivers, published.workers)
 }
 
-/// What a worker has to send, by seats.
+/// What a worker has to send, by connection slots.
 fn sent(pubsub: &PubSub, worker: usize) -> Vec<(u64, String)> {
     let next = || pubsub.next_messages(worker);
     std::iter::from_fn(next)
@@ -142,7 +142,7 @@ fn publishers_wait_for_workers_that_are_behind() {
 }
 
 #[test]
-fn everybody_sees_one_order() {
+fn all_subscribers_see_one_order() {
     const MESSAGES: usize = 300;
     let pubsub = PubSub::new(2);
     let listeners: Vec<_> = (0..2).map(|worker| client(worker as u64, worker, 2)).collect();

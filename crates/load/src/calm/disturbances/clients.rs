@@ -1,4 +1,4 @@
-//! Other clients: very many at once, ever new ones, one that does not read.
+//! Other clients: very many at once, new ones all the time, one that does not read.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use nagi_client::Protocol;
 use rustix::net::{SendFlags, send, sockopt};
 
+use super::super::context::StepContext;
 use super::super::probe::PREFIX;
 use super::super::scale::Scale;
-use super::super::scene::Scene;
 use super::super::server::Server;
 use super::row::{Disturbance, anything, nothing};
 use crate::clock::{SECOND, now_ns};
 use crate::wire::Answer;
 
-/// Descriptors that the tool needs besides.
+/// Descriptors that the tool needs for other purposes.
 const SPARE: u64 = 200;
 
 /// Bytes of what a slow reader asks for again and again.
@@ -23,11 +23,11 @@ const VALUE_BYTES: u64 = 500_000;
 /// How long one connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How much a slow reader takes at once, and how often.
-const SIP_BYTES: usize = 16 * 1024;
-const SIP_NS: u64 = SECOND / 10;
+/// How much a slow reader receives at once, and how often.
+const READ_BYTES: usize = 16 * 1024;
+const READ_INTERVAL_NS: u64 = SECOND / 10;
 
-const STORM: Option<&str> = Some("a storm of connections may lock out others");
+const STORM: Option<&str> = Some("a storm of connections may lock out other clients");
 
 pub(super) const ALL: &[Disturbance] = &[
     Disturbance {
@@ -36,7 +36,7 @@ pub(super) const ALL: &[Disturbance] = &[
         needs_bytes: |scale| scale.connections * 64 * 1024,
         danger: STORM,
         can: |server, scale| can_connect(server, scale.connections),
-        prepare: |scene| allow_clients(scene, scene.scale.connections),
+        prepare: |context| allow_clients(context, context.scale.connections),
         act: connect_at_once,
         repeats: false,
     },
@@ -89,7 +89,7 @@ fn can_connect(server: &Server, connections: u64) -> Result<(), String> {
     }
 }
 
-fn allow_clients(scene: &mut Scene<'_>, connections: u64) -> Result<(), String> {
+fn allow_clients(context: &mut StepContext<'_>, connections: u64) -> Result<(), String> {
     let needed = connections + SPARE;
     let mut own = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     if own.current.is_some_and(|now| now < needed) {
@@ -97,9 +97,9 @@ fn allow_clients(scene: &mut Scene<'_>, connections: u64) -> Result<(), String> 
         rustix::process::setrlimit(rustix::process::Resource::Nofile, own)
             .map_err(|errno| format!("{needed} open files: {errno}"))?;
     }
-    match most_clients(scene.server)? {
-        Some(most) if most < needed && scene.speaks(Protocol::Resp) => {
-            scene.settings.set("maxclients", &needed.to_string())
+    match most_clients(context.server)? {
+        Some(most) if most < needed && context.speaks(Protocol::Resp) => {
+            context.settings.set("maxclients", &needed.to_string())
         }
         _ => Ok(()),
     }
@@ -107,8 +107,8 @@ fn allow_clients(scene: &mut Scene<'_>, connections: u64) -> Result<(), String> 
 
 /// Opens a connection that ends with a reset, so that its port is free again at once, and sends
 /// a small request.
-fn connect(scene: &Scene<'_>) -> Result<OwnedFd, String> {
-    let target = &scene.server.target;
+fn connect(context: &StepContext<'_>) -> Result<OwnedFd, String> {
+    let target = &context.server.target;
     let socket = target.address.connect_within(CONNECT).map_err(|error| error.to_string())?;
     sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).map_err(|errno| errno.to_string())?;
     let request: &[u8] = match target.protocol {
@@ -119,22 +119,25 @@ fn connect(scene: &Scene<'_>) -> Result<OwnedFd, String> {
     Ok(socket)
 }
 
-fn connect_at_once(scene: &mut Scene<'_>) -> Result<(), String> {
+fn connect_at_once(context: &mut StepContext<'_>) -> Result<(), String> {
     let mut open = Vec::new();
-    for _ in 0..scene.scale.connections {
-        scene.server.interrupt.check()?;
-        open.push(connect(scene)?);
+    for _ in 0..context.scale.connections {
+        context.server.interrupt.check()?;
+        open.push(connect(context)?);
     }
-    scene.server.interrupt.sleep_until(now_ns() + SECOND / 2)
+    context.server.interrupt.sleep_until(now_ns() + SECOND / 2)
 }
 
-fn connect_steadily(scene: &mut Scene<'_>) -> Result<(), String> {
-    let Scale { connections_per_second, storm_seconds, .. } = *scene.scale;
+fn connect_steadily(context: &mut StepContext<'_>) -> Result<(), String> {
+    let Scale { connections_per_second, storm_seconds, .. } = *context.scale;
     let start_ns = now_ns();
     let mut answer = [0; 256];
     for number in 0..connections_per_second * storm_seconds {
-        scene.server.interrupt.sleep_until(start_ns + number * SECOND / connections_per_second)?;
-        let socket = connect(scene)?;
+        context
+            .server
+            .interrupt
+            .sleep_until(start_ns + number * SECOND / connections_per_second)?;
+        let socket = connect(context)?;
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(CONNECT))
             .and_then(|()| {
                 rustix::net::recv(&socket, &mut answer[..], rustix::net::RecvFlags::empty())
@@ -144,31 +147,31 @@ fn connect_steadily(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn store_value(scene: &mut Scene<'_>) -> Result<(), String> {
-    scene.fill(0..1, VALUE_BYTES as usize)
+fn store_value(context: &mut StepContext<'_>) -> Result<(), String> {
+    context.fill(0..1, VALUE_BYTES as usize)
 }
 
-fn read_slowly(scene: &mut Scene<'_>) -> Result<(), String> {
-    let wire = scene.server.connect()?;
+fn read_slowly(context: &mut StepContext<'_>) -> Result<(), String> {
+    let wire = context.server.connect()?;
     let request = match wire.protocol {
         Protocol::Resp => format!("GET {PREFIX}key:0\r\n"),
         Protocol::Memcached => format!("get {PREFIX}key:0\r\n"),
     };
-    let requests = request.repeat((scene.scale.unread_bytes / VALUE_BYTES).max(1) as usize);
+    let requests = request.repeat((context.scale.unread_bytes / VALUE_BYTES).max(1) as usize);
     let mut unsent = requests.as_bytes();
-    let mut sip = [0; SIP_BYTES];
-    let end_ns = now_ns() + (scene.scale.step_seconds * SECOND as f64) as u64;
+    let mut buffer = [0; READ_BYTES];
+    let end_ns = now_ns() + (context.scale.step_seconds * SECOND as f64) as u64;
     sockopt::set_socket_linger(&wire, Some(Duration::ZERO)).map_err(|errno| errno.to_string())?;
     while now_ns() < end_ns {
         if let Ok(sent) = send(&wire, unsent, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             unsent = unsent.get(sent..).unwrap_or_default();
         }
         let flags = rustix::net::RecvFlags::DONTWAIT;
-        if matches!(rustix::net::recv(&wire, &mut sip[..], flags), Ok((_, 0))) {
-            // The server may throw such a client out: that is an answer, too.
-            return scene.server.interrupt.sleep_until(end_ns);
+        if matches!(rustix::net::recv(&wire, &mut buffer[..], flags), Ok((_, 0))) {
+            // The server may close such a client: that is a result, too.
+            return context.server.interrupt.sleep_until(end_ns);
         }
-        scene.server.interrupt.sleep_until(now_ns() + SIP_NS)?;
+        context.server.interrupt.sleep_until(now_ns() + READ_INTERVAL_NS)?;
     }
     Ok(())
 }

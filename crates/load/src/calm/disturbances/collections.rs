@@ -2,9 +2,9 @@
 
 use nagi_client::encode_command;
 
+use super::super::context::{SMALL_KEY_BYTES, StepContext};
 use super::super::probe::PREFIX;
 use super::super::scale::Scale;
-use super::super::scene::{SMALL_KEY_BYTES, Scene};
 use super::super::server::Server;
 use super::row::{Disturbance, needs_resp};
 
@@ -18,7 +18,7 @@ const TYPES: [(&str, &str); 4] =
 const fn row(
     name: &'static str,
     what: &'static str,
-    act: fn(&mut Scene<'_>) -> Result<(), String>,
+    act: fn(&mut StepContext<'_>) -> Result<(), String>,
     repeats: bool,
 ) -> Disturbance {
     Disturbance {
@@ -43,13 +43,13 @@ fn can_hold(server: &Server, _: &Scale) -> Result<(), String> {
     needs_resp(server, "collections")
 }
 
-fn build(scene: &mut Scene<'_>) -> Result<(), String> {
-    let mut wire = scene.server.connect()?;
+fn build(context: &mut StepContext<'_>) -> Result<(), String> {
+    let mut wire = context.server.connect()?;
     for (name, command) in TYPES {
         let key = format!("{PREFIX}{name}");
         let mut next = 0;
-        while next < scene.scale.elements {
-            let end = scene.scale.elements.min(next + ELEMENTS);
+        while next < context.scale.elements {
+            let end = context.scale.elements.min(next + ELEMENTS);
             let mut words = vec![command.to_owned(), key.clone()];
             for number in next..end {
                 match name {
@@ -69,8 +69,8 @@ fn build(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn read(scene: &mut Scene<'_>) -> Result<(), String> {
-    let mut wire = scene.server.connect()?;
+fn read(context: &mut StepContext<'_>) -> Result<(), String> {
+    let mut wire = context.server.connect()?;
     for command in [
         format!("HGETALL {PREFIX}hash"),
         format!("SMEMBERS {PREFIX}set"),
@@ -82,19 +82,19 @@ fn read(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn delete(scene: &mut Scene<'_>) -> Result<(), String> {
-    let mut wire = scene.server.connect()?;
+fn delete(context: &mut StepContext<'_>) -> Result<(), String> {
+    let mut wire = context.server.connect()?;
     TYPES.iter().try_for_each(|(name, _)| wire.run(&format!("DEL {PREFIX}{name}")).map(drop))
 }
 
-fn expire(scene: &mut Scene<'_>) -> Result<(), String> {
-    let mut wire = scene.server.connect()?;
+fn expire(context: &mut StepContext<'_>) -> Result<(), String> {
+    let mut wire = context.server.connect()?;
     for (name, _) in TYPES {
         wire.run(&format!("PEXPIRE {PREFIX}{name} 100"))?;
     }
     let keys: String = TYPES.iter().map(|(name, _)| format!(" {PREFIX}{name}")).collect();
-    let interrupt = &scene.server.interrupt;
+    let interrupt = &context.server.interrupt;
     interrupt.sleep_until(crate::clock::now_ns() + crate::clock::SECOND / 5)?;
-    // A look at an expired key removes it at the latest.
+    // An access to an expired key removes it at the latest.
     wire.run(&format!("EXISTS{keys}")).map(drop)
 }

@@ -1,10 +1,10 @@
-//! Many keys: listed, flushed, expired, too many for the memory, and ever more of them.
+//! Many keys: listed, flushed, expired, too many for the memory, and growing numbers of them.
 
 use nagi_client::Protocol;
 
+use super::super::context::{SMALL_KEY_BYTES, StepContext, unix_ms};
 use super::super::probe::PREFIX;
 use super::super::scale::Scale;
-use super::super::scene::{SMALL_KEY_BYTES, Scene, unix_ms};
 use super::super::server::Server;
 use super::row::{Disturbance, anything, needs_resp, nothing};
 use crate::clock::{SECOND, now_ns};
@@ -12,7 +12,7 @@ use crate::clock::{SECOND, now_ns};
 /// Bytes of a value that pushes the server over its limit.
 const PUSH_BYTES: usize = 1000;
 
-/// Keys written in a second, at the least that is reckoned with.
+/// The least number of keys that a server is expected to write in a second.
 const SLOW_FILL: u64 = 20_000;
 
 pub(super) const ALL: &[Disturbance] = &[
@@ -21,9 +21,9 @@ pub(super) const ALL: &[Disturbance] = &[
         what: "KEYS * of a million keys",
         needs_bytes: |scale| scale.keys * SMALL_KEY_BYTES,
         danger: None,
-        can: |server, _| needs_resp(server, "KEYS").and_then(|()| server.knows("KEYS")),
-        prepare: |scene| scene.fill(0..scene.scale.keys, 32),
-        act: |scene| scene.server.connect()?.run("KEYS *").map(drop),
+        can: |server, _| needs_resp(server, "KEYS").and_then(|()| server.require_command("KEYS")),
+        prepare: |context| context.fill(0..context.scale.keys, 32),
+        act: |context| context.server.connect()?.run("KEYS *").map(drop),
         repeats: true,
     },
     Disturbance {
@@ -32,7 +32,7 @@ pub(super) const ALL: &[Disturbance] = &[
         needs_bytes: |scale| scale.flushed_keys * SMALL_KEY_BYTES,
         danger: None,
         can: anything,
-        prepare: |scene| scene.fill(0..scene.scale.flushed_keys, 32),
+        prepare: |context| context.fill(0..context.scale.flushed_keys, 32),
         act: flush,
         repeats: false,
     },
@@ -52,11 +52,13 @@ pub(super) const ALL: &[Disturbance] = &[
         needs_bytes: |scale| 2 * scale.limit_bytes,
         danger: Some("CONFIG SET changes the server's settings for a while"),
         can: |server, scale| match server.target.protocol {
-            Protocol::Resp => server.knows("CONFIG"),
+            Protocol::Resp => server.require_command("CONFIG"),
             Protocol::Memcached => can_lower_limit(server, scale),
         },
         prepare: limit_memory,
-        act: |scene| scene.fill(0..3 * scene.scale.limit_bytes / PUSH_BYTES as u64, PUSH_BYTES),
+        act: |context| {
+            context.fill(0..3 * context.scale.limit_bytes / PUSH_BYTES as u64, PUSH_BYTES)
+        },
         repeats: false,
     },
     Disturbance {
@@ -65,8 +67,8 @@ pub(super) const ALL: &[Disturbance] = &[
         needs_bytes: |scale| scale.growth.1 * SMALL_KEY_BYTES,
         danger: None,
         can: anything,
-        prepare: |scene| scene.fill(0..scene.scale.growth.0, 32),
-        act: |scene| scene.fill(scene.scale.growth.0..scene.scale.growth.1, 32),
+        prepare: |context| context.fill(0..context.scale.growth.0, 32),
+        act: |context| context.fill(context.scale.growth.0..context.scale.growth.1, 32),
         repeats: false,
     },
     Disturbance {
@@ -74,49 +76,51 @@ pub(super) const ALL: &[Disturbance] = &[
         what: "MONITOR shows every request to a client",
         needs_bytes: |_| 0,
         danger: None,
-        can: |server, _| needs_resp(server, "MONITOR").and_then(|()| server.knows("MONITOR extra")),
+        can: |server, _| {
+            needs_resp(server, "MONITOR").and_then(|()| server.require_command("MONITOR extra"))
+        },
         prepare: nothing,
         act: monitor,
         repeats: false,
     },
 ];
 
-fn flush(scene: &mut Scene<'_>) -> Result<(), String> {
-    let mut wire = scene.server.connect()?;
-    if scene.speaks(Protocol::Memcached) {
+fn flush(context: &mut StepContext<'_>) -> Result<(), String> {
+    let mut wire = context.server.connect()?;
+    if context.speaks(Protocol::Memcached) {
         return match wire.lines("flush_all")?.concat().as_str() {
             "OK" => Ok(()),
             text => Err(format!("flush_all: {text}")),
         };
     }
-    scene.server.check_ours(&mut wire)?;
+    context.server.check_own_keys(&mut wire)?;
     wire.run("FLUSHALL").map(drop)
 }
 
-fn fill_to_expire(scene: &mut Scene<'_>) -> Result<(), String> {
-    let keys = scene.scale.keys;
+fn fill_to_expire(context: &mut StepContext<'_>) -> Result<(), String> {
+    let keys = context.scale.keys;
     let started_ns = now_ns();
-    // How fast it takes them shows how long all will take.
+    // The time of these shows how long all will take.
     let first = (keys / 20).max(1);
-    scene.fill_until(0..first, 32, |_| Some(unix_ms() + 600_000))?;
+    context.fill_until(0..first, 32, |_| Some(unix_ms() + 600_000))?;
     let took_ms = (now_ns() - started_ns) / 1_000_000;
     let rest_ms = (took_ms * keys / first * 3 / 2).min(keys * 1000 / SLOW_FILL) + 1500;
     let due_ms = (unix_ms() + rest_ms).div_ceil(1000) * 1000;
-    scene.due_unix_ms = due_ms;
+    context.due_unix_ms = due_ms;
     let at = |number| Some(due_ms + number % 1000);
-    scene.fill_until(0..keys, 32, at)?;
+    context.fill_until(0..keys, 32, at)?;
     if unix_ms() > due_ms {
         return Err("writing the keys took longer than they were to last".to_owned());
     }
     let left_ms = due_ms.saturating_sub(unix_ms()).saturating_sub(300);
-    scene.server.interrupt.sleep_until(now_ns() + left_ms * 1_000_000)
+    context.server.interrupt.sleep_until(now_ns() + left_ms * 1_000_000)
 }
 
-fn watch_expiry(scene: &mut Scene<'_>) -> Result<(), String> {
-    let left_ms = (scene.due_unix_ms + 1000).saturating_sub(unix_ms());
-    scene.server.interrupt.sleep_until(now_ns() + left_ms * 1_000_000)?;
-    // memcached removes what has expired when it comes across it.
-    if scene.speaks(Protocol::Memcached) { Ok(()) } else { scene.wait_for_few_keys(10) }
+fn watch_expiry(context: &mut StepContext<'_>) -> Result<(), String> {
+    let left_ms = (context.due_unix_ms + 1000).saturating_sub(unix_ms());
+    context.server.interrupt.sleep_until(now_ns() + left_ms * 1_000_000)?;
+    // memcached removes an expired item when a request or its crawler finds it.
+    if context.speaks(Protocol::Memcached) { Ok(()) } else { context.wait_for_few_keys(10) }
 }
 
 fn can_lower_limit(server: &Server, scale: &Scale) -> Result<(), String> {
@@ -127,22 +131,22 @@ fn can_lower_limit(server: &Server, scale: &Scale) -> Result<(), String> {
     Ok(())
 }
 
-fn limit_memory(scene: &mut Scene<'_>) -> Result<(), String> {
-    let bytes = scene.scale.limit_bytes;
-    if scene.speaks(Protocol::Memcached) {
-        return scene.settings.set_memlimit(bytes >> 20);
+fn limit_memory(context: &mut StepContext<'_>) -> Result<(), String> {
+    let bytes = context.scale.limit_bytes;
+    if context.speaks(Protocol::Memcached) {
+        return context.settings.set_memlimit(bytes >> 20);
     }
-    let info = scene.server.info(&mut scene.server.connect()?, "memory")?;
+    let info = context.server.info(&mut context.server.connect()?, "memory")?;
     let used = info.get("used_memory").and_then(|used| used.parse::<u64>().ok());
     let limit = used.ok_or("INFO does not say how much memory is used")? + bytes;
-    scene.settings.set("maxmemory-policy", "allkeys-lru")?;
-    scene.settings.set("maxmemory", &limit.to_string())
+    context.settings.set("maxmemory-policy", "allkeys-lru")?;
+    context.settings.set("maxmemory", &limit.to_string())
 }
 
-fn monitor(scene: &mut Scene<'_>) -> Result<(), String> {
-    let mut wire = scene.server.connect()?;
+fn monitor(context: &mut StepContext<'_>) -> Result<(), String> {
+    let mut wire = context.server.connect()?;
     wire.run("MONITOR")?;
-    let end_ns = now_ns() + (scene.scale.step_seconds * SECOND as f64) as u64;
+    let end_ns = now_ns() + (context.scale.step_seconds * SECOND as f64) as u64;
     let mut shown = 0;
     while now_ns() < end_ns {
         shown += u64::from(wire.line()?.contains(PREFIX));

@@ -1,12 +1,12 @@
 //! What concerns the whole server: a save, a script that takes long.
 
+use super::super::context::{SMALL_KEY_BYTES, StepContext};
 use super::super::scale::Scale;
-use super::super::scene::{SMALL_KEY_BYTES, Scene};
 use super::super::server::Server;
 use super::row::{Disturbance, needs_resp, nothing};
 use crate::clock::{SECOND, now_ns};
 
-/// Time between two looks at a save.
+/// Time between two polls of a save.
 const POLL_NS: u64 = SECOND / 20;
 
 /// How long a save may take.
@@ -19,7 +19,7 @@ pub(super) const ALL: &[Disturbance] = &[
         needs_bytes: |scale| 2 * scale.keys * SMALL_KEY_BYTES,
         danger: Some("BGSAVE overwrites the server's dump"),
         can: can_save,
-        prepare: |scene| scene.fill(0..scene.scale.keys, 100),
+        prepare: |context| context.fill(0..context.scale.keys, 100),
         act: save,
         repeats: false,
     },
@@ -37,16 +37,16 @@ pub(super) const ALL: &[Disturbance] = &[
 
 fn can_save(server: &Server, _: &Scale) -> Result<(), String> {
     needs_resp(server, "BGSAVE")?;
-    server.knows("BGSAVE a-word-too-many")
+    server.require_command("BGSAVE a-word-too-many")
 }
 
-fn save(scene: &mut Scene<'_>) -> Result<(), String> {
-    let mut wire = scene.server.connect()?;
+fn save(context: &mut StepContext<'_>) -> Result<(), String> {
+    let mut wire = context.server.connect()?;
     wire.run("BGSAVE")?;
     let give_up_ns = now_ns() + SAVE_NS;
     loop {
-        scene.server.interrupt.sleep_until(now_ns() + POLL_NS)?;
-        let info = scene.server.info(&mut wire, "persistence")?;
+        context.server.interrupt.sleep_until(now_ns() + POLL_NS)?;
+        let info = context.server.info(&mut wire, "persistence")?;
         let is = |name: &str| info.get(name).map(String::as_str).unwrap_or_default();
         if is("rdb_bgsave_in_progress") == "0" {
             let status = is("rdb_last_bgsave_status");
@@ -60,11 +60,11 @@ fn save(scene: &mut Scene<'_>) -> Result<(), String> {
 
 fn can_run_scripts(server: &Server, _: &Scale) -> Result<(), String> {
     needs_resp(server, "EVAL")?;
-    server.knows("EVAL")
+    server.require_command("EVAL")
 }
 
-fn run_script(scene: &mut Scene<'_>) -> Result<(), String> {
+fn run_script(context: &mut StepContext<'_>) -> Result<(), String> {
     let script = "local from = os.clock() while os.clock() - from < 1 do end return 1";
     let words: [&[u8]; 3] = [b"EVAL", script.as_bytes(), b"0"];
-    scene.server.connect()?.command(&words)?.or_error("EVAL").map(drop)
+    context.server.connect()?.command(&words)?.or_error("EVAL").map(drop)
 }

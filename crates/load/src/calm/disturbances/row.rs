@@ -2,11 +2,11 @@
 
 use nagi_client::Protocol;
 
+use super::super::context::StepContext;
 use super::super::scale::Scale;
-use super::super::scene::Scene;
 use super::super::server::Server;
 
-/// One thing that is done to a server while others are served.
+/// One thing that is done to a server while other clients are served.
 pub(crate) struct Disturbance {
     /// As `--only` has it.
     pub(crate) name: &'static str,
@@ -17,10 +17,10 @@ pub(crate) struct Disturbance {
     pub(crate) danger: Option<&'static str>,
     /// The reason why a server cannot do it.
     pub(crate) can: fn(&Server, &Scale) -> Result<(), String>,
-    /// What has to be there, before the probe looks.
-    pub(crate) prepare: fn(&mut Scene<'_>) -> Result<(), String>,
+    /// What has to be there before the probe begins.
+    pub(crate) prepare: fn(&mut StepContext<'_>) -> Result<(), String>,
     /// The disturbance itself.
-    pub(crate) act: fn(&mut Scene<'_>) -> Result<(), String>,
+    pub(crate) act: fn(&mut StepContext<'_>) -> Result<(), String>,
     /// Whether it is done again until the step's time is over.
     pub(crate) repeats: bool,
 }
@@ -29,7 +29,7 @@ pub(super) fn anything(_: &Server, _: &Scale) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn nothing(_: &mut Scene<'_>) -> Result<(), String> {
+pub(super) fn nothing(_: &mut StepContext<'_>) -> Result<(), String> {
     Ok(())
 }
 

@@ -2,9 +2,9 @@
 
 use nagi_client::Protocol;
 
+use super::super::context::{StepContext, stored};
 use super::super::probe::PREFIX;
 use super::super::scale::Scale;
-use super::super::scene::{Scene, stored};
 use super::super::server::Server;
 use super::row::{Disturbance, nothing};
 use crate::wire::{Answer, Wire};
@@ -22,7 +22,7 @@ const fn row<const INDEX: usize>(name: &'static str, what: &'static str) -> Dist
         danger: None,
         can: |server, scale| can_hold(server, size::<INDEX>(scale)),
         prepare: nothing,
-        act: |scene| load_and_read(scene, size::<INDEX>(scene.scale)),
+        act: |context| load_and_read(context, size::<INDEX>(context.scale)),
         repeats: true,
     }
 }
@@ -51,8 +51,8 @@ fn can_hold(server: &Server, bytes: u64) -> Result<(), String> {
     }
 }
 
-fn load_and_read(scene: &mut Scene<'_>, bytes: u64) -> Result<(), String> {
-    let mut wire = scene.server.connect()?;
+fn load_and_read(context: &mut StepContext<'_>, bytes: u64) -> Result<(), String> {
+    let mut wire = context.server.connect()?;
     let key = format!("{PREFIX}value");
     let head = match wire.protocol {
         Protocol::Resp => format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${bytes}\r\n", key.len()),

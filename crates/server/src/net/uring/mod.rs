@@ -35,7 +35,7 @@ use std::time::Duration;
 use yielding::Yielding;
 
 /// What is on its way to the kernel counts as unsent from this length on: less is sent before
-/// anybody asks.
+/// its number is read.
 const COUNTED_BYTES: usize = 64 * 1024;
 
 /// The driver that waits with io_uring.
@@ -50,11 +50,11 @@ pub(crate) struct Uring<K = NoShim> {
     pause: Pause,
     yielding: Yielding,
     connections: ConnectionTable<Connection>,
-    /// ConnectionTable to come back to in the next turn.
+    /// Connections to come back to in the next turn.
     again: Vec<Token>,
-    /// Whether something follows one of the sends that are queued. They end without a word, so
-    /// that a wait would not.
-    attentive: bool,
+    /// Whether something follows one of the sends that are queued. Their end is not reported, so
+    /// that a wait would not end with them.
+    must_not_block: bool,
     spare: SpareOutputs,
     /// For the memory of lists that grow with the connections.
     lists_overhead: Overhead,
@@ -145,7 +145,7 @@ impl Connection {
     }
 
     /// Forgets what is to be sent. What is queued stays so: the socket must outlive it, since the
-    /// kernel knows it by a number that would soon be another's.
+    /// kernel knows it by a descriptor that would soon be another connection's.
     fn drop_unsent(&mut self) {
         self.first = Output::default();
         self.charge.set(0);
@@ -160,8 +160,8 @@ impl Connection {
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn try_out() -> io::Result<()> {
-    ring::try_out()
+pub(crate) fn check_kernel() -> io::Result<()> {
+    ring::check_kernel()
 }
 
 impl Uring {
@@ -184,7 +184,7 @@ impl<K: KernelShim> Uring<K> {
             yielding: Yielding::default(),
             connections: ConnectionTable::default(),
             again: Vec::new(),
-            attentive: false,
+            must_not_block: false,
             spare: SpareOutputs::new(),
             lists_overhead: Overhead::default(),
         };
@@ -204,8 +204,8 @@ impl<K: KernelShim> Uring<K> {
 
     /// Waits, and handles the sends that are over. Other threads may run meanwhile if `may_yield`.
     fn wait(&mut self, timeout: Option<Duration>, may_yield: bool) -> io::Result<()> {
-        self.settle_all();
-        let busy = !self.has_nothing_to_do() || self.attentive;
+        self.finish_sends();
+        let busy = !self.has_nothing_to_do() || self.must_not_block;
         let timeout = if busy { Some(Duration::ZERO) } else { self.pause.shorten(timeout) };
         let may_yield = may_yield && timeout != Some(Duration::ZERO) && self.yielding.is_due();
         if may_yield {
@@ -221,9 +221,9 @@ impl<K: KernelShim> Uring<K> {
                 Some(timeout) => Wait::AtMost(timeout),
             })?;
         }
-        // What was interrupted before it was submitted is submitted the next time, when none of it
-        // may say a word.
-        self.attentive = !self.ring.is_submitted();
+        // What was interrupted before it was submitted is submitted the next time, and its end may
+        // not be reported.
+        self.must_not_block = !self.ring.is_submitted();
         if self.listening && self.pause.is_over() { self.listen() } else { Ok(()) }
     }
 
@@ -233,19 +233,19 @@ impl<K: KernelShim> Uring<K> {
 
     fn enter(&mut self, wait: Wait) -> io::Result<()> {
         self.ring.enter(wait)?;
-        self.settle_all();
+        self.finish_sends();
         Ok(())
     }
 
-    fn settle_all(&mut self) {
+    fn finish_sends(&mut self) {
         while let Some(sent) = self.ring.take_sent() {
-            self.settle(sent);
+            self.finish_send(sent);
         }
         self.spare.measure(self.ring.queued_bytes());
     }
 
-    /// Sees to what a send has left.
-    fn settle(&mut self, sent: Sent) {
+    /// Goes on with a connection after a send.
+    fn finish_send(&mut self, sent: Sent) {
         let Sent { token, mut output, asked, taken, .. } = sent;
         let Some(connection) = self.connections.get_mut(token) else { return };
         let taken = match taken {
@@ -307,7 +307,7 @@ impl<K: KernelShim> Uring<K> {
         // The ring counts its memory from now on.
         connection.charge.set(0);
         connection.sending = Sending::Queued(output.len());
-        self.attentive |= output.as_contiguous().is_none()
+        self.must_not_block |= output.as_contiguous().is_none()
             || output.len() >= COUNTED_BYTES
             || connection.end == End::Closing
             || connection.counted.get()
@@ -318,7 +318,7 @@ impl<K: KernelShim> Uring<K> {
         }
     }
 
-    /// Sees to it that a connection has its turn next time, without a word from the kernel.
+    /// Gives a connection a turn next time, without an event of the kernel.
     fn queue_turn(&mut self, token: Token) {
         if let Some(connection) =
             self.connections.get_mut(token).filter(|connection| !connection.queued)
@@ -344,12 +344,12 @@ impl<K: KernelShim> Uring<K> {
             }
             _ => {}
         }
-        self.see_to_receiving(token, sink);
+        self.update_receive(token, sink);
     }
 
     /// Receives what is wanted, and removes what is to be removed. A large argument is received
     /// once nothing else can be on its way.
-    fn see_to_receiving(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+    fn update_receive(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.end == End::Gone {
             return self.free_connection(token);
@@ -490,7 +490,7 @@ impl<K: KernelShim> Uring<K> {
             Err(error) => self.receive_failed(token, error, sink),
         }
         if !more {
-            self.see_to_receiving(token, sink);
+            self.update_receive(token, sink);
         }
     }
 
@@ -516,7 +516,7 @@ impl<K: KernelShim> Uring<K> {
                 self.receive_failed(token, error, sink);
             }
         }
-        self.see_to_receiving(token, sink);
+        self.update_receive(token, sink);
     }
 
     fn ended(&mut self, token: Token, sink: &mut impl Sink<Self>) {
@@ -530,18 +530,18 @@ impl<K: KernelShim> Uring<K> {
 
     fn receive_failed(&mut self, token: Token, error: Errno, sink: &mut impl Sink<Self>) {
         let Some(connection) = self.connections.get_mut(token) else { return };
-        let passing = [Errno::NOBUFS, Errno::CANCELED, Errno::AGAIN, Errno::INTR, Errno::NOMEM];
-        // What passes is tried again if bytes are wanted: buffers are there again.
-        if connection.end == End::Open && !passing.contains(&error) {
+        let transient = [Errno::NOBUFS, Errno::CANCELED, Errno::AGAIN, Errno::INTR, Errno::NOMEM];
+        // Transient errors are retried if bytes are wanted: buffers are there again.
+        if connection.end == End::Open && !transient.contains(&error) {
             connection.drop_unsent();
             self.free_connection(token);
             sink.lost(self, token, error);
         }
     }
 
-    /// Tells the sink of one event.
+    /// Reports one event to the sink.
     #[inline]
-    fn tell(&mut self, event: Event, sink: &mut impl Sink<Self>) {
+    fn report(&mut self, event: Event, sink: &mut impl Sink<Self>) {
         match event {
             Event::Received { token, bytes, buffer, more } => {
                 let taken =
@@ -597,7 +597,7 @@ impl<K: KernelShim> Uring<K> {
 
 /// Whether a listener is to be accepted from again at once.
 fn may_accept_again(socket: &Result<OwnedFd, Errno>) -> bool {
-    // What is out of descriptors pauses; what was shut down listens no more.
+    // Without descriptors accepting pauses; a listener that was shut down is not used again.
     !matches!(
         socket,
         Err(Errno::MFILE
@@ -613,11 +613,11 @@ fn may_accept_again(socket: &Result<OwnedFd, Errno>) -> bool {
 impl<K: KernelShim> Driver for Uring<K> {
     fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
         self.wait(timeout, sink.may_yield())?;
-        sink.awoke();
+        sink.wait_ended();
         let mut happened = 0;
         while let Some(event) = self.ring.events.pop_front() {
             happened += 1;
-            self.tell(event, sink);
+            self.report(event, sink);
         }
         for token in std::mem::take(&mut self.again) {
             happened += 1;
@@ -663,7 +663,7 @@ impl<K: KernelShim> Driver for Uring<K> {
         };
         connection.awaits_peer = true;
         if connection.sending != Sending::Nothing {
-            self.attentive = true;
+            self.must_not_block = true;
             return connection.unsent.push(output);
         }
         connection.first = std::mem::replace(output, self.spare.take());
@@ -689,7 +689,7 @@ impl<K: KernelShim> Driver for Uring<K> {
             .map_or(0, |connection| connection.unsent.kept_bytes(&connection.first))
     }
 
-    fn is_unreachable(&mut self, token: Token, patience: Duration) -> bool {
+    fn is_unreachable(&mut self, token: Token, silence: Duration) -> bool {
         let Some(connection) =
             self.connections.get_mut(token).filter(|connection| connection.awaits_peer)
         else {
@@ -698,7 +698,7 @@ impl<K: KernelShim> Driver for Uring<K> {
         let socket = connection.socket.as_fd();
         connection.awaits_peer =
             connection.sending != Sending::Nothing || !reachability::has_acknowledged_all(socket);
-        connection.awaits_peer && reachability::is_unreachable(socket, patience)
+        connection.awaits_peer && reachability::is_unreachable(socket, silence)
     }
 
     fn receive(&mut self, token: Token, wanted: Wanted) {
@@ -720,7 +720,7 @@ impl<K: KernelShim> Driver for Uring<K> {
             (End::Open, Sending::Nothing) => self.close_connection(token),
             (End::Open, _) => {
                 connection.end = End::Closing;
-                self.attentive = true;
+                self.must_not_block = true;
             }
             (End::Broken(_), _) => self.free_connection(token),
             (End::Closing | End::Gone, _) => {}
@@ -731,7 +731,7 @@ impl<K: KernelShim> Driver for Uring<K> {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.wanted = Wanted::Nothing;
         connection.drop_unsent();
-        self.attentive = true;
+        self.must_not_block = true;
         self.free_connection(token);
     }
 

@@ -4,8 +4,8 @@
 //!
 //! Sends ask for `MSG_DONTWAIT | MSG_WAITALL` and for no completion if all goes well: each of them
 //! is over when the submission returns, and has a completion only if it did not send everything.
-//! [`try_out`] tries that out, since it rests on what kernels do and not on what they
-//! promise.
+//! [`check_kernel`] tests that, since it relies on what kernels do and not on what they
+//! document.
 
 use crate::net::driver::Token;
 use crate::net::outgoing::taken_bytes;
@@ -90,7 +90,7 @@ impl Kind {
     }
 }
 
-/// What the kernel has to say.
+/// What the kernel has reported.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A client has connected to a listener, or cannot be accepted.
@@ -145,8 +145,8 @@ pub(super) enum Wait {
     AtMost(Duration),
 }
 
-/// What comes between a ring and the kernel: nothing, but in tests, which put something there that
-/// fails as kernels may (`shim.rs`).
+/// What comes between a ring and the kernel: nothing, but in tests a shim that fails as kernels may
+/// (`shim.rs`).
 pub(crate) trait KernelShim {
     /// How many bytes of a send the kernel is asked for, and what is said of it if it takes them
     /// all. It is asked for nothing where that is an error.
@@ -179,7 +179,7 @@ impl KernelShim for NoShim {
     }
 }
 
-/// A ring, which belongs to the thread that has made it.
+/// A ring, which belongs to the thread that has created it.
 pub(super) struct Ring<K> {
     /// Before what it refers to: it is dropped first.
     ring: IoUring,
@@ -219,7 +219,7 @@ struct LentReceive {
 }
 
 /// Tries whether sends end as this file relies on.
-pub(super) fn try_out() -> io::Result<()> {
+pub(super) fn check_kernel() -> io::Result<()> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

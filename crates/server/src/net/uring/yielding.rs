@@ -1,5 +1,5 @@
 //! Before a busy worker sleeps it yields its processor, most often to clients on the same machine:
-//! what they send meanwhile is served without falling asleep and being woken, which costs more than
+//! what they send meanwhile is served without sleeping and being woken, which costs more than
 //! a request. A worker that has yielded is not woken by requests, so it does so only while it is
 //! asked so much that it would not sleep for long, and not again for a while if another thread has
 //! kept the processor for long.
@@ -12,7 +12,7 @@ const WINDOW: Duration = Duration::from_millis(1);
 /// From how long on another thread has kept the processor for long, and how long a worker then
 /// keeps it.
 const LONG: Duration = Duration::from_millis(2);
-const RESERVE: Duration = Duration::from_millis(20);
+const YIELD_PAUSE: Duration = Duration::from_millis(20);
 
 /// Decides when a worker yields.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Yielding {
     events: usize,
     since: Instant,
     busy: bool,
-    /// When it may give way again.
+    /// When it may yield again.
     not_before: Instant,
 }
 
@@ -39,7 +39,7 @@ impl Yielding {
         self.events += events;
     }
 
-    /// Whether the worker gives way, if it has nothing to do but to wait.
+    /// Whether the worker yields, if it has nothing to do but to wait.
     pub(super) fn is_due(&mut self) -> bool {
         self.is_due_at(Instant::now())
     }
@@ -62,7 +62,7 @@ impl Yielding {
 
     fn resume_at(&mut self, now: Instant, began: Instant) {
         if now.saturating_duration_since(began) >= LONG {
-            self.not_before = now + RESERVE;
+            self.not_before = now + YIELD_PAUSE;
         }
     }
 }
@@ -100,6 +100,6 @@ mod tests {
         yielding.note(16);
         assert!(!yielding.is_due_at(now + LONG));
         yielding.note(1000);
-        assert!(yielding.is_due_at(now + LONG + RESERVE));
+        assert!(yielding.is_due_at(now + LONG + YIELD_PAUSE));
     }
 }

@@ -1,4 +1,4 @@
-//! What a disturbance is given to work with.
+//! What the functions of a disturbance work with.
 
 use nagi_client::{Protocol, encode_command};
 
@@ -16,7 +16,7 @@ const BATCH: u64 = 200;
 pub(crate) const SMALL_KEY_BYTES: u64 = 200;
 
 /// A step on one server.
-pub(crate) struct Scene<'a> {
+pub(crate) struct StepContext<'a> {
     pub(crate) server: &'a Server,
     pub(crate) scale: &'a Scale,
     pub(crate) settings: Settings<'a>,
@@ -24,9 +24,9 @@ pub(crate) struct Scene<'a> {
     pub(crate) due_unix_ms: u64,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> StepContext<'a> {
     pub(crate) fn new(server: &'a Server, scale: &'a Scale) -> Self {
-        Scene { server, scale, settings: Settings::new(server), due_unix_ms: 0 }
+        StepContext { server, scale, settings: Settings::new(server), due_unix_ms: 0 }
     }
 
     pub(crate) fn speaks(&self, protocol: Protocol) -> bool {
@@ -70,7 +70,7 @@ impl<'a> Scene<'a> {
     /// Waits until few keys are left, those of the probe, or for `seconds` at most.
     ///
     /// # Errors
-    /// The server is gone, or the user has asked for the end.
+    /// The server is gone, or the user has interrupted the run.
     pub(crate) fn wait_for_few_keys(&self, seconds: u64) -> Result<(), String> {
         let give_up_ns = now_ns() + seconds * SECOND;
         while self.server.keys()? > 1000 && now_ns() < give_up_ns {
