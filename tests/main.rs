@@ -49,6 +49,7 @@ mod memory;
 mod meta;
 mod migrate;
 mod monitor;
+mod moving_connections;
 mod network;
 mod notifications;
 mod one_keyspace;

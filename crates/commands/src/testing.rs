@@ -101,6 +101,10 @@ impl Server for FakeServer {
         &self.config
     }
 
+    fn active_workers(&self) -> usize {
+        self.process.workers
+    }
+
     fn statistics(&self) -> &Statistics {
         &self.statistics
     }

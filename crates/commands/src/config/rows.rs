@@ -60,6 +60,15 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "How many refusals ACL LOG remembers",
     },
     Setting {
+        name: "adaptive-workers",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "yes",
+        changeable: true,
+        place: Place::Number(|values| &values.adaptive_workers),
+        summary: "Whether fewer workers serve while they wait for processors that clients use",
+    },
+    Setting {
         name: "bind",
         aliases: &[],
         kind: Kind::Lines(&BIND),

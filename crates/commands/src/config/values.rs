@@ -66,6 +66,7 @@ pub struct Values {
     pub acl_pubsub_default: Number,
     pub aclfile: Text,
     pub acllog_max_len: Number,
+    pub adaptive_workers: Number,
     pub bind: Text,
     pub busy_reply: Number,
     pub busy_reply_threshold_ms: Number,

@@ -169,6 +169,9 @@ pub trait Server: Sync {
     /// The most clients that the process has descriptors for.
     fn most_clients(&self) -> u64;
 
+    /// How many workers, the first ones, take connections at present.
+    fn active_workers(&self) -> usize;
+
     /// What the workers have counted.
     fn statistics(&self) -> &Statistics;
 

@@ -258,6 +258,10 @@ bitflags::bitflags! {
         const BROKEN_REDIRECT = 1 << 11;
         /// Its request has been executed in part.
         const EXECUTING = 1 << 12;
+        /// It is to be closed to save memory.
+        const EVICTED = 1 << 13;
+        /// It is on its way to another worker.
+        const MOVING = 1 << 14;
     }
 }
 
@@ -299,10 +303,10 @@ pub struct ClientInfo {
     pub local_address: String,
     /// Its descriptor.
     pub descriptor: i32,
-    /// The worker that owns it.
-    pub worker: usize,
-    /// By which its worker finds it.
-    pub connection_token: u64,
+    /// The worker that owns it, which changes when the connection moves.
+    pub worker: AtomicUsize,
+    /// By which that worker finds it; of no use to any other thread.
+    pub connection_token: AtomicU64,
     /// [`Marks`], as bits.
     pub marks: AtomicU32,
     /// When it connected, in milliseconds since 1970.
@@ -349,6 +353,18 @@ impl ClientInfo {
     #[must_use]
     pub fn name(&self) -> String {
         self.names().name.clone()
+    }
+
+    /// The worker that owns it, or to which it is on its way.
+    #[must_use]
+    pub fn worker(&self) -> usize {
+        self.worker.load(Ordering::SeqCst)
+    }
+
+    /// By which its worker finds it.
+    #[must_use]
+    pub fn connection_token(&self) -> u64 {
+        self.connection_token.load(Ordering::Relaxed)
     }
 
     /// What it is beside an ordinary connection.

@@ -58,6 +58,8 @@ pub struct RequestHooks {
     calls: Arc<Calls>,
     /// Whether expired keys stay until they are accessed (DEBUG).
     expires_lazily: AtomicBool,
+    /// Whether connections move on whenever they have sent something (DEBUG).
+    relocates: AtomicBool,
     /// Clients that monitor requests.
     pub monitors: Monitors,
     /// Clients that watch memcached's verbs.
@@ -156,6 +158,17 @@ impl RequestHooks {
 
     pub(crate) fn expire_actively(&self, actively: bool) {
         self.expires_lazily.store(!actively, Relaxed);
+    }
+
+    pub(crate) fn relocate(&self, always: bool) {
+        self.relocates.store(always, Relaxed);
+    }
+
+    /// Whether a connection moves to the next worker whenever it has sent something.
+    #[must_use]
+    #[inline]
+    pub fn relocates(&self) -> bool {
+        self.relocates.load(Relaxed)
     }
 
     /// Whether a client's command is held up; if so, its waker will be called.

@@ -70,7 +70,7 @@ impl Monitors {
                 continue;
             }
             if queue.lines.is_empty() {
-                queued.workers.push(queue.client.worker);
+                queued.workers.push(queue.client.worker());
             }
             queue.lines.extend_from_slice(line.as_bytes());
             queue.charge.set(accounting::room_bytes::<u8>(queue.lines.capacity()));
@@ -86,10 +86,10 @@ impl Monitors {
         let mut queues = self.queues.lock();
         let waiting = queues
             .iter_mut()
-            .filter(|queue| queue.client.worker == worker && !queue.lines.is_empty());
+            .filter(|queue| queue.client.worker() == worker && !queue.lines.is_empty());
         let take = |queue: &mut Queue| {
             queue.charge.set(0);
-            (queue.client.connection_token, std::mem::take(&mut queue.lines))
+            (queue.client.connection_token(), std::mem::take(&mut queue.lines))
         };
         waiting.map(take).collect()
     }

@@ -88,6 +88,8 @@ tallies! {
     query_limit_disconnections,
     /// Connections closed for `maxmemory-clients`.
     evicted_clients,
+    /// Connections handed to another worker.
+    relocations,
     /// Bytes received.
     input_bytes,
     /// Bytes sent.

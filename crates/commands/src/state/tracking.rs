@@ -68,6 +68,9 @@ enum Invalidation {
     All,
 }
 
+/// What is to be sent to a client.
+type Push = (Arc<ClientInfo>, Output);
+
 /// All clients that track keys, and what they have read.
 #[derive(Debug)]
 pub struct Tracking {
@@ -85,8 +88,8 @@ pub struct Tracking {
     /// it.
     queued: Mutex<BTreeMap<usize, Vec<Invalidation>>>,
     is_pending: AtomicBool,
-    /// What each worker is to send, by its number: connections and pushes.
-    outboxes: Mutex<BTreeMap<usize, Vec<(u64, Output)>>>,
+    /// What each worker is to send, by its number: clients and pushes.
+    outboxes: Mutex<BTreeMap<usize, Vec<Push>>>,
 }
 
 impl Default for Tracking {
@@ -297,8 +300,9 @@ impl Tracking {
         let mut push = |id: u64, keys: Option<&[&[u8]]>| {
             let Some(tracker) = trackers.get(&id) else { return };
             if let Some((info, output)) = tracker.push(&client, keys) {
-                outboxes.entry(info.worker).or_default().push((info.connection_token, output));
-                workers.insert(info.worker);
+                let worker = info.worker();
+                outboxes.entry(worker).or_default().push((info, output));
+                workers.insert(worker);
             }
         };
         for invalidation in queued {
@@ -331,9 +335,14 @@ impl Tracking {
         workers.into_iter().for_each(&mut wake);
     }
 
-    /// What a worker is to send, by connections.
+    /// Leaves to a worker what it is to send to a client.
+    pub fn put_into_outbox(&self, worker: usize, client: Arc<ClientInfo>, output: Output) {
+        self.outboxes.lock().entry(worker).or_default().push((client, output));
+    }
+
+    /// What a worker is to send to which clients.
     #[must_use]
-    pub fn take_outbox(&self, worker: usize) -> Vec<(u64, Output)> {
+    pub fn take_outbox(&self, worker: usize) -> Vec<(Arc<ClientInfo>, Output)> {
         self.outboxes.lock().remove(&worker).unwrap_or_default()
     }
 }

@@ -143,7 +143,7 @@ impl Watchers {
             let fits = watcher.push(&line);
             *(if fits { &mut totals.sent } else { &mut totals.skipped }) += 1;
             if fits && is_first {
-                workers.push(watcher.client.worker);
+                workers.push(watcher.client.worker());
             }
         }
         drop(list);
@@ -161,13 +161,13 @@ impl Watchers {
     ) -> Vec<(u64, String)> {
         let mut list = self.list();
         let waiting = list.watchers.iter_mut().filter(|watcher| {
-            watcher.client.worker == worker
+            watcher.client.worker() == worker
                 && !watcher.lines.is_empty()
-                && has_taken(watcher.client.connection_token)
+                && has_taken(watcher.client.connection_token())
         });
         let take = |watcher: &mut Watcher| {
             watcher.charge.set(0);
-            (watcher.client.connection_token, std::mem::take(&mut watcher.lines))
+            (watcher.client.connection_token(), std::mem::take(&mut watcher.lines))
         };
         waiting.map(take).collect()
     }

@@ -73,7 +73,7 @@ pub(super) fn list(
                 2 => "RESP2",
                 _ => "RESP3",
             },
-            worker: client.worker,
+            worker: client.worker(),
             state: state(client),
             command: server.commands().label(client.last_command.load(Relaxed)).to_owned(),
             key: client.shown_key.text(),

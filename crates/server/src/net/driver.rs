@@ -71,6 +71,13 @@ pub(crate) trait Driver: Sized {
     /// Drops what is left to be sent, and closes at once. The sink is called for it no more.
     fn abort(&mut self, token: Token);
 
+    /// Gives a connection up, so that another driver may adopt its socket. Until that can be done
+    /// nothing more is asked of the kernel for it; what is on its way is delivered all the same.
+    fn release(&mut self, token: Token) -> Release;
+
+    /// Keeps a connection that was to be released.
+    fn retain(&mut self, token: Token);
+
     /// Accepts from these listeners only.
     fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()>;
 
@@ -79,6 +86,17 @@ pub(crate) trait Driver: Sized {
 
     /// How many connections there are, those included that only have something left to send.
     fn connections(&self) -> usize;
+}
+
+/// What becomes of a connection that is to be released.
+#[derive(Debug)]
+pub(crate) enum Release {
+    /// It is released, and its token names nothing any more.
+    Done(OwnedFd),
+    /// The kernel still works for it, or replies are unsent: to be asked again in the next turn.
+    Later,
+    /// It cannot be for now: it is about to end.
+    Refused,
 }
 
 /// What is to be received.

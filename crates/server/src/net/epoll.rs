@@ -8,7 +8,7 @@
 use crate::net::accept_pause::Pause;
 use crate::net::address::Peer;
 use crate::net::connection_table::ConnectionTable;
-use crate::net::driver::{Driver, Sink, Token, Wanted};
+use crate::net::driver::{Driver, Release, Sink, Token, Wanted};
 use crate::net::listener::Listeners;
 use crate::net::outgoing::{Outgoing, Sent, discard_unread, send};
 use crate::net::reachability;
@@ -370,7 +370,8 @@ impl<S: Sockets> Driver for Epoll<S> {
             watches_writable: false,
             queued: false,
             closing: false,
-            awaits_peer: false,
+            // One that moves may have been sent something.
+            awaits_peer: true,
             broken: None,
         }))
     }
@@ -441,6 +442,29 @@ impl<S: Sockets> Driver for Epoll<S> {
 
     fn abort(&mut self, token: Token) {
         drop(self.connections.remove(token));
+    }
+
+    fn release(&mut self, token: Token) -> Release {
+        let may_leave = |connection: &&Connection| {
+            connection.lent.is_none() && connection.broken.is_none() && !connection.closing
+        };
+        let Some(connection) = self.connections.get(token).filter(may_leave) else {
+            return Release::Refused;
+        };
+        if !connection.unsent.is_empty() {
+            return Release::Later;
+        }
+        if epoll::delete(&self.epoll, &connection.socket).is_err() {
+            return Release::Refused;
+        }
+        match self.connections.remove(token) {
+            Some(connection) => Release::Done(connection.socket),
+            None => Release::Refused,
+        }
+    }
+
+    fn retain(&mut self, _: Token) {
+        // A release is done at once, or not at all.
     }
 
     fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()> {

@@ -12,6 +12,7 @@ use crate::net::waker::Waker;
 use crate::state::mailbox::{ConnectionTask, NewConnection};
 use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
+use crate::worker::relocation::Handovers;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
@@ -378,7 +379,8 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
         let shim = faults.clone();
         let worker = scope.spawn(move || {
             let mut driver = new(shim, Vec::new().into(), served.waker(0).unwrap()).unwrap();
-            worker::run(0, &served, &mut driver, || ());
+            let handovers = Arc::new(Handovers::new(1));
+            worker::run(0, &served, &handovers, &mut driver, || ());
         });
         let clients: Vec<_> =
             NUMBERED_PROTOCOLS.into_iter().chain(NUMBERED_PROTOCOLS).enumerate().collect();

@@ -5,8 +5,8 @@
 //! a millisecond or more once it has it, however little it weighs, and threads that wake up
 //! meanwhile wait.
 
+use crate::state::thread_times::ThreadTimes;
 use std::cell::Cell;
-use std::fs;
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,14 +26,7 @@ pub(crate) struct SaverPriority {
     is_raised: Cell<bool>,
     looked: Cell<Instant>,
     /// What the kernel said then.
-    times: Cell<Times>,
-}
-
-/// How long a thread has had a processor, and has waited for one.
-#[derive(Clone, Copy, Default)]
-struct Times {
-    ran: Duration,
-    waited: Duration,
+    times: Cell<ThreadTimes>,
 }
 
 impl SaverPriority {
@@ -57,7 +50,7 @@ impl SaverPriority {
     pub(crate) fn lower(&self) {
         self.change(false);
         self.looked.set(Instant::now());
-        self.times.set(times().unwrap_or_default());
+        self.times.set(ThreadTimes::of_this_thread().unwrap_or_default());
     }
 
     /// To be called now and then while a save is under way: looks whether the thread gets enough.
@@ -65,12 +58,10 @@ impl SaverPriority {
         if self.is_raised.get() || self.looked.get().elapsed() < INTERVAL {
             return;
         }
-        let Some(now) = times() else { return };
-        let before = self.times.replace(now);
+        let Some(now) = ThreadTimes::of_this_thread() else { return };
+        let since = now.since(self.times.replace(now));
         self.looked.set(Instant::now());
-        let ran = now.ran.saturating_sub(before.ran);
-        let waited = now.waited.saturating_sub(before.waited);
-        if is_too_little(ran, waited) {
+        if is_too_little(since.ran, since.waited) {
             self.change(true);
         }
     }
@@ -106,37 +97,16 @@ fn is_too_little(ran: Duration, waited: Duration) -> bool {
     waited > ran * LEAST_WAIT_RATIO && waited > INTERVAL / 4
 }
 
-/// Those of this thread, where the kernel tells.
-fn times() -> Option<Times> {
-    parse(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
-}
-
-/// Nanoseconds on a processor, nanoseconds of waiting for one, and how often it got one.
-fn parse(text: &str) -> Option<Times> {
-    let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
-    let mut next = || Some(Duration::from_nanos(numbers.next()??));
-    Some(Times { ran: next()?, waited: next()? })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// That of this thread, by the 41st field that the kernel tells of it; the second is a name.
     fn policy() -> i32 {
         let text = fs::read_to_string("/proc/thread-self/stat").unwrap();
         let (_, fields) = text.rsplit_once(") ").unwrap();
         fields.split(' ').nth(41 - 3).unwrap().parse().unwrap()
-    }
-
-    #[test]
-    fn schedstat_is_parsed() {
-        let read = parse("1500000000 20000 17\n").unwrap();
-        assert_eq!(
-            (read.ran, read.waited),
-            (Duration::from_millis(1500), Duration::from_micros(20))
-        );
-        assert!(parse("").is_none() && parse("1 x 2").is_none());
     }
 
     #[test]

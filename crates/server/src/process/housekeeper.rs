@@ -1,5 +1,6 @@
 //! The housekeeper: a thread that reminds workers of what is due. It accesses no keys: workers do.
 
+use crate::process::governor::Governor;
 use crate::process::log;
 use crate::state::mailbox::Reminders;
 use crate::state::shared::{NEVER, Shared};
@@ -19,6 +20,7 @@ const SAVE_RETRY: Duration = Duration::from_secs(5);
 /// Runs a round ten times a second until the server stops.
 pub(crate) fn run(shared: &Shared) {
     let mut settings = Settings::of(shared);
+    let mut governor = Governor::new(shared);
     let mut round_at = Instant::now();
     while !shared.is_stopping() {
         let now_ms = shared.store.now_ms();
@@ -50,6 +52,7 @@ pub(crate) fn run(shared: &Shared) {
         // Clients that watched keys or subscribed to events may have left.
         notification::settle(shared, &shared.store);
         limit_client_memory(shared);
+        governor.round(shared);
         save_if_due(shared, now_ms);
         shared.remind_all(Reminders::HOUSEKEEPING);
     }

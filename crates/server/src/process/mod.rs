@@ -1,6 +1,7 @@
 //! The process: set-up, signals, the log, and the server as commands see it.
 
 pub mod daemon;
+mod governor;
 pub(crate) mod housekeeper;
 pub mod log;
 pub(crate) mod server;

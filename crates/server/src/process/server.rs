@@ -14,6 +14,7 @@ use crate::process::status::{Pages, StatusError};
 use crate::state::descriptors;
 use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
+use crate::worker::relocation::Handovers;
 use nagi_commands::memcached::{Users, UsersError, report_eviction};
 use nagi_commands::{
     HookFlags, Process, Server as _, begin_tracking_worker, command_table, rights, user_file,
@@ -153,15 +154,16 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
 impl Running {
     fn spawn_all(&mut self, pages: Pages) -> io::Result<()> {
         let (report, reports) = mpsc::channel();
+        let handovers = Arc::new(Handovers::new(self.shared.process().workers));
         for index in 0..self.shared.process().workers {
             let shared = Arc::clone(&self.shared);
-            let report = report.clone();
+            let (handovers, report) = (Arc::clone(&handovers), report.clone());
             self.spawn(format!("worker-{index}"), move || {
                 begin_tracking_worker(index);
                 // A driver is made by the thread that it works for: a ring belongs to its thread.
                 match shared.io {
-                    Io::Epoll => serve(index, &shared, Epoll::new, report),
-                    Io::Uring => serve(index, &shared, Uring::new, report),
+                    Io::Epoll => serve(index, &shared, &handovers, Epoll::new, report),
+                    Io::Uring => serve(index, &shared, &handovers, Uring::new, report),
                 }
             })?;
         }
@@ -326,6 +328,7 @@ impl Stopper {
 fn serve<D: Driver>(
     worker: usize,
     shared: &Arc<Shared>,
+    handovers: &Arc<Handovers>,
     new: fn(Listeners, &Waker) -> io::Result<D>,
     report: mpsc::Sender<io::Result<()>>,
 ) {
@@ -335,7 +338,7 @@ fn serve<D: Driver>(
     }
     let waker = shared.waker(worker).ok_or(io::ErrorKind::NotFound.into());
     match waker.and_then(|waker| new(shared.listeners.get(), waker)) {
-        Ok(mut driver) => worker::run(worker, shared, &mut driver, move || {
+        Ok(mut driver) => worker::run(worker, shared, handovers, &mut driver, move || {
             // The receiver waits for the reports of all workers.
             let _ = report.send(Ok(()));
         }),

@@ -93,6 +93,20 @@ impl Session {
         &self.client.info
     }
 
+    /// Whether it is between two requests, or has the beginning of one, and nothing of another
+    /// thread or of its worker refers to it.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.suspended.is_none()
+            && self.large.is_empty()
+            && self.held.len() == 0
+            && !self.client.closing
+    }
+
+    /// Has it called by another waker: it is another worker's.
+    pub(crate) fn move_to(&mut self, waker: Waker) {
+        self.client.waker = waker;
+    }
+
     /// Takes what has arrived, to be executed later.
     pub(crate) fn keep(&mut self, received: &[u8], timing: &Timing) {
         timing.arrive(&mut self.arrivals, !self.input.is_empty());

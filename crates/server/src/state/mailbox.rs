@@ -12,14 +12,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Something to do for one connection.
+/// Something to do once, most often for one connection.
 pub(crate) enum ConnectionTask {
     /// To serve it: another worker has accepted it.
     Serve(NewConnection),
     /// To go on with its session: what that waits for has come.
     Wake(Token),
-    /// To close it, so that clients take less memory.
-    Evict(Token),
+    /// To hand connections over to a worker: those that send about this share of the requests.
+    Relieve(usize, f64),
 }
 
 /// A connection that has been accepted.
@@ -40,7 +40,7 @@ bitflags! {
         const HOUSEKEEPING = 1;
         /// To empty database 0.
         const FLUSH = 1 << 1;
-        /// To close connections that are marked as killed.
+        /// To close connections that are marked as killed or evicted.
         const KILL = 1 << 2;
         /// To send monitors what they are shown.
         const MONITORS = 1 << 3;
@@ -54,6 +54,10 @@ bitflags! {
         const CONNECTION_TASKS = 1 << 7;
         /// To send subscribers what has been published.
         const MESSAGES = 1 << 8;
+        /// To hand connections over, since other workers than before are active.
+        const ACTIVE = 1 << 9;
+        /// To take over connections that other workers have handed over.
+        const MOVED = 1 << 10;
     }
 }
 
@@ -138,9 +142,9 @@ mod tests {
         );
         assert!(in_order && tasks.len() == 100);
         assert_eq!(wakes(&mailbox), 0);
-        mailbox.post(ConnectionTask::Evict(token(7)));
+        mailbox.post(ConnectionTask::Wake(token(7)));
         assert_eq!(wakes(&mailbox), 1);
-        assert!(matches!(mailbox.collect().1[..], [ConnectionTask::Evict(_)]));
+        assert!(matches!(mailbox.collect().1[..], [ConnectionTask::Wake(_)]));
     }
 
     #[test]

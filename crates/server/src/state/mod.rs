@@ -5,3 +5,4 @@ pub(crate) mod descriptors;
 pub(crate) mod mailbox;
 pub(crate) mod registry;
 pub(crate) mod shared;
+pub(crate) mod thread_times;

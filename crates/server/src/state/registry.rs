@@ -15,6 +15,8 @@ pub(crate) struct Registry {
     loads: Mutex<Box<[usize]>>,
     /// Their sum.
     connections: AtomicUsize,
+    /// How many workers, the first ones, take connections.
+    active: AtomicUsize,
 }
 
 impl Registry {
@@ -24,6 +26,7 @@ impl Registry {
             clients: Mutex::default(),
             loads: Mutex::new(vec![0; workers].into()),
             connections: AtomicUsize::new(0),
+            active: AtomicUsize::new(workers),
         }
     }
 
@@ -32,22 +35,57 @@ impl Registry {
         self.connections.load(Ordering::Relaxed)
     }
 
+    /// How many workers, the first ones, take connections.
+    pub(crate) fn active(&self) -> usize {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// Has only so many workers take connections, one at least.
+    pub(crate) fn activate(&self, workers: usize) {
+        let most = self.loads.lock().len();
+        self.active.store(workers.clamp(1, most.max(1)), Ordering::Relaxed);
+    }
+
     /// How many connections each worker has or has been assigned.
     pub(crate) fn loads(&self) -> Box<[usize]> {
         self.loads.lock().clone()
     }
 
-    /// Assigns a connection to the worker with the fewest: to `own`, which asks, if it is one of
-    /// them. `None` if there are `most` already.
+    /// Assigns a connection to the active worker with the fewest: to `own`, which asks, if it is
+    /// one of them. `None` if there are `most` already.
     pub(crate) fn assign(&self, own: usize, most: usize) -> Option<usize> {
         let mut loads = self.loads.lock();
         if self.connections() >= most {
             return None;
         }
-        let least = (0..loads.len()).min_by_key(|&worker| (loads.get(worker), worker != own))?;
+        let active = self.active().min(loads.len());
+        let least = (0..active).min_by_key(|&worker| (loads.get(worker), worker != own))?;
         *loads.get_mut(least)? += 1;
         self.connections.fetch_add(1, Ordering::Relaxed);
         Some(least)
+    }
+
+    /// Assigns a connection of worker `from` to `to`, or else to the active worker with the
+    /// fewest. Returns its number; `None` if there is no other worker.
+    pub(crate) fn reassign(&self, from: usize, to: Option<usize>) -> Option<usize> {
+        let mut loads = self.loads.lock();
+        let active = self.active().min(loads.len());
+        let least = || (0..active).filter(|it| *it != from).min_by_key(|it| loads.get(*it));
+        let to = to.or_else(least).filter(|to| *to != from)?;
+        *loads.get_mut(to)? += 1;
+        if let Some(load) = loads.get_mut(from) {
+            *load = load.saturating_sub(1);
+        }
+        Some(to)
+    }
+
+    /// How many connections an active worker has beyond its share.
+    pub(crate) fn surplus(&self, worker: usize) -> usize {
+        let loads = self.loads.lock();
+        let active = self.active().min(loads.len());
+        let sum: usize = loads.iter().sum();
+        let own = loads.get(worker).filter(|_| worker < active).copied().unwrap_or(0);
+        own.saturating_sub(sum.div_ceil(active.max(1)))
     }
 
     /// Takes an assignment or a connection of `worker` back.
@@ -96,5 +134,26 @@ mod tests {
         registry.release(0);
         assert_eq!(registry.assign(2, 31), Some(0));
         assert_eq!(registry.connections(), 31);
+    }
+
+    #[test]
+    fn only_active_workers_are_promised_connections() {
+        let registry = Registry::new(3);
+        registry.activate(0);
+        assert_eq!(registry.active(), 1, "there is always one");
+        registry.activate(2);
+        let assigned: Vec<_> = (0..4).filter_map(|_| registry.assign(2, 10)).collect();
+        assert_eq!(assigned, [0, 1, 0, 1]);
+        assert_eq!(registry.reassign(2, Some(0)), Some(0));
+        assert_eq!(registry.reassign(0, None), Some(1));
+        assert_eq!(registry.reassign(0, Some(0)), None, "it is there already");
+        assert_eq!(*registry.loads(), [2, 3, 0]);
+        assert_eq!([registry.surplus(0), registry.surplus(1), registry.surplus(2)], [0, 0, 0]);
+        assert_eq!(registry.connections(), 4);
+        registry.activate(1);
+        assert_eq!(registry.reassign(0, None), None, "there is no other");
+        registry.activate(9);
+        assert_eq!(registry.active(), 3);
+        assert_eq!([registry.surplus(0), registry.surplus(1), registry.surplus(2)], [0, 1, 0]);
     }
 }

@@ -1,6 +1,5 @@
 //! What all threads of a server share, and what commands ask of the process.
 
-use crate::net::driver::Token;
 use crate::net::io::Io;
 use crate::net::listener::Listener;
 use crate::net::listening::Listening;
@@ -17,7 +16,7 @@ use nagi_commands::{
     command_table,
 };
 use nagi_store::{Clock, Store};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -240,8 +239,17 @@ impl Shared {
 
     /// Asks a client's worker to close it, so that clients take less memory.
     pub(crate) fn evict(&self, client: &ClientInfo) {
+        self.close(client, Marks::EVICTED);
+    }
+
+    /// Has a client's worker close it for the reason that `mark` says.
+    fn close(&self, client: &ClientInfo, mark: Marks) {
+        client.mark(mark, true);
         self.registry.remove(client.id);
-        self.post(client.worker, ConnectionTask::Evict(Token::from_u64(client.connection_token)));
+        // A worker that takes the connection over later looks at the mark behind such a fence too:
+        // either it sees the mark, or its number is seen here.
+        fence(Ordering::SeqCst);
+        self.remind(client.worker(), Reminders::KILL);
     }
 }
 
@@ -262,9 +270,7 @@ impl Server for Shared {
 
     fn kill(&self, clients: &[Arc<ClientInfo>]) {
         for client in clients {
-            client.mark(Marks::KILLED, true);
-            self.registry.remove(client.id);
-            self.remind(client.worker, Reminders::KILL);
+            self.close(client, Marks::KILLED);
         }
     }
 
@@ -312,6 +318,10 @@ impl Server for Shared {
 
     fn config(&self) -> &Config {
         &self.config
+    }
+
+    fn active_workers(&self) -> usize {
+        self.registry.active()
     }
 
     fn statistics(&self) -> &Statistics {

@@ -4,10 +4,12 @@
 use super::{ConnectionSlot, Sessions, SlowReader};
 use crate::net::driver::{Driver, Token};
 use crate::net::listener;
+use crate::state::mailbox::Reminders;
 use nagi_commands::memcached::CloseReason;
 use nagi_commands::{Class, Marks, Server as _};
 use nagi_proto::Output;
 use rustix::io::Errno;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -23,20 +25,22 @@ const EXEMPT: Marks =
 
 impl Sessions {
     /// Closes a connection at once, with what its client has left unread.
-    fn abort(&mut self, driver: &mut impl Driver, token: Token) {
+    pub(super) fn abort(&mut self, driver: &mut impl Driver, token: Token) {
         self.remove(token, CloseReason::Error);
         driver.abort(token);
     }
 
-    /// Closes the connections that have been marked as killed.
+    /// Closes the connections that have been marked as killed or evicted.
     pub(super) fn close_killed(&mut self, driver: &mut impl Driver) {
-        let is_killed =
-            |slot: &&ConnectionSlot| slot.session.info().marks().contains(Marks::KILLED);
-        let slots = self.slots.iter().flatten();
-        let killed: Vec<Token> = slots.filter(is_killed).map(|slot| slot.token).collect();
-        for token in killed {
-            self.abort(driver, token);
-        }
+        let marked = |mark| {
+            let is_marked =
+                move |slot: &&ConnectionSlot| slot.session.info().marks().contains(mark);
+            let slots = self.slots.iter().flatten();
+            slots.filter(is_marked).map(|slot| slot.token).collect::<Vec<Token>>()
+        };
+        let (evicted, killed) = (marked(Marks::EVICTED), marked(Marks::KILLED));
+        evicted.into_iter().for_each(|token| self.evict(driver, token));
+        killed.into_iter().for_each(|token| self.abort(driver, token));
     }
 
     /// Says why a connection is lost, unless its peer has closed it.
@@ -102,9 +106,7 @@ impl Sessions {
     pub(super) fn send_messages(&mut self, driver: &mut impl Driver) -> bool {
         let began = Instant::now();
         let has_departed = self.shared.pubsub().forget_departed(self.worker);
-        for (connection_token, output) in self.shared.hooks.tracking.take_outbox(self.worker) {
-            self.send_unsolicited(driver, Token::from_u64(connection_token), output);
-        }
+        let is_moving = self.send_invalidations(driver);
         while let Some((connection_token, output)) = self.shared.pubsub().next_messages(self.worker)
         {
             self.send_unsolicited(driver, Token::from_u64(connection_token), output);
@@ -112,7 +114,30 @@ impl Sessions {
                 return true;
             }
         }
-        has_departed
+        has_departed || is_moving
+    }
+
+    /// Sends clients what has become of keys that they have read. What is for one that has moved
+    /// on is left to its worker. Whether there is some for clients that are on their way here.
+    fn send_invalidations(&mut self, driver: &mut impl Driver) -> bool {
+        let mut is_moving = false;
+        let tracking = &Arc::clone(&self.shared).hooks.tracking;
+        for (client, output) in tracking.take_outbox(self.worker) {
+            let token = Token::from_u64(client.connection_token());
+            let is_here =
+                self.slot_of(token).is_some_and(|slot| slot.session.info().id == client.id);
+            let worker = client.worker();
+            if is_here {
+                self.send_unsolicited(driver, token, output);
+            } else if worker != self.worker {
+                tracking.put_into_outbox(worker, client, output);
+                self.shared.remind(worker, Reminders::MESSAGES);
+            } else if client.marks().contains(Marks::MOVING) {
+                tracking.put_into_outbox(worker, client, output);
+                is_moving = true;
+            }
+        }
+        is_moving
     }
 
     /// Sends a client messages of other clients; behind the reply that is being written, if one is.

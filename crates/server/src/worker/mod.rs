@@ -1,8 +1,10 @@
 //! A worker: one thread, an event loop, and the sessions that it owns for as long as they live.
 
+mod arrivals;
 mod limits;
+pub(crate) mod relocation;
 
-use crate::net::address::{self, Peer};
+use crate::net::address::Peer;
 use crate::net::driver::{Driver, Sink, Token, Wanted};
 use crate::net::outgoing::OUTPUT_ROOM_BYTES;
 use crate::net::protocol::Protocol;
@@ -18,18 +20,16 @@ use crate::session::timing::{Metrics, Timing, Unsent};
 use crate::state::descriptors::RESERVED_CONNECTIONS;
 use crate::state::mailbox::{ConnectionTask, NewConnection, Reminders};
 use crate::state::shared::Shared;
-use nagi_commands::memcached::{CloseReason, report_connection, report_disconnection};
-use nagi_commands::{
-    ClientInfo, HookFlags, Marks, Server as _, Tally, When, notification, stop_monitoring,
-};
+use crate::worker::relocation::{AskedBefore, Handovers, Leaving};
+use nagi_commands::memcached::{CloseReason, report_disconnection};
+use nagi_commands::{HookFlags, Marks, Server as _, Tally, When, notification, stop_monitoring};
 use nagi_proto::Output;
 use nagi_store::accounting::{self, Charge, Overhead};
 use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope, WalkProgress, Walker};
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// How long a stopping worker goes on with what clients have sent, and then with replies as long as
@@ -43,10 +43,11 @@ const STOP_IDLE_TICKS: usize = 3;
 pub(crate) fn run(
     index: usize,
     shared: &Arc<Shared>,
+    handovers: &Arc<Handovers>,
     driver: &mut impl Driver,
     report: impl FnOnce(),
 ) {
-    let mut sessions = Sessions::new(index, Arc::clone(shared));
+    let mut sessions = Sessions::new(index, Arc::clone(shared), Arc::clone(handovers));
     accounting::note_startup();
     report();
     while !shared.is_stopping() {
@@ -124,6 +125,12 @@ struct Sessions {
     lists_overhead: Overhead,
     /// The slot with which to go on looking for unreachable peers.
     next_checked_slot: usize,
+    /// Connections between workers.
+    handovers: Arc<Handovers>,
+    /// Those that are to move to other workers.
+    leaving: Vec<Leaving>,
+    /// What connections had been asked when another worker was last to relieve this one.
+    asked_before: AskedBefore,
 }
 
 struct ConnectionSlot {
@@ -147,7 +154,7 @@ struct ConnectionSlot {
     /// Their memory, which is no data.
     unsent_charge: Charge,
     /// For what the session takes while the client asks for nothing.
-    _overhead: Overhead,
+    overhead: Overhead,
 }
 
 /// A connection whose client has left replies unread.
@@ -172,7 +179,7 @@ fn wanted(state: SessionState) -> Wanted {
 }
 
 impl Sessions {
-    fn new(worker: usize, shared: Arc<Shared>) -> Self {
+    fn new(worker: usize, shared: Arc<Shared>, handovers: Arc<Handovers>) -> Self {
         let output = Output::with_room(OUTPUT_ROOM_BYTES);
         Sessions {
             worker,
@@ -201,6 +208,9 @@ impl Sessions {
             slow_readers: Vec::new(),
             lists_overhead: Overhead::default(),
             next_checked_slot: 0,
+            handovers,
+            leaving: Vec::new(),
+            asked_before: AskedBefore::default(),
         }
     }
 
@@ -308,6 +318,9 @@ impl Sessions {
         if self.has_messages {
             self.has_messages = self.send_messages(driver);
         }
+        if !self.leaving.is_empty() {
+            self.hand_over_leaving(driver);
+        }
         self.measure_lists();
         if self.shared.client_memory.comes_due(|| self.shared.store.client_bytes()) {
             self.shared.check_timers();
@@ -355,82 +368,6 @@ impl Sessions {
         self.end_walk();
     }
 
-    /// Takes a connection that this worker has been assigned.
-    fn take_connection(&mut self, driver: &mut impl Driver, connection: NewConnection) {
-        let NewConnection { socket, protocol, is_reserved, gateway_user } = connection;
-        if !self.takes_connections {
-            return self.shared.registry.release(self.worker);
-        }
-        let peer = Peer::of(&socket);
-        if self.shared.is_unprotected(protocol) && !peer.is_local() {
-            self.tally.refused_connections.add(1);
-            refuse(&socket, protocol, Refusal::Unprotected);
-            return self.shared.registry.release(self.worker);
-        }
-        let now_ms = self.shared.store.now_ms();
-        let descriptor = socket.as_raw_fd();
-        let local_address = address::of_connection(&socket, gateway_user.is_some());
-        let token = match driver.adopt(socket, peer) {
-            Ok(token) => token,
-            Err(error) => {
-                tracing::warn!(%error, "a connection cannot be watched");
-                return self.shared.registry.release(self.worker);
-            }
-        };
-        let before = accounting::allocated_by_thread();
-        let info = Arc::new(ClientInfo {
-            id: self.shared.registry.next_id(),
-            address: peer.shown(&local_address),
-            local_address,
-            descriptor,
-            worker: self.worker,
-            connection_token: token.to_u64(),
-            connected_at_ms: now_ms,
-            active_at_ms: now_ms.into(),
-            resp: if protocol == Protocol::Resp { 2 } else { 0 }.into(),
-            ..ClientInfo::default()
-        });
-        self.tally.connections.add(1);
-        self.shared.registry.add(&info);
-        let caller = SessionWaker { shared: Arc::clone(&self.shared), worker: self.worker, token };
-        let waker = Waker::from(Arc::new(caller));
-        let mut session = Session::new(Arc::clone(&info), protocol, self.shared.config(), waker);
-        let idle_bytes = accounting::allocated_by_thread() - before;
-        let overhead = Overhead::new(usize::try_from(idle_bytes).unwrap_or(0));
-        report_connection(&*self.shared, &info);
-        if is_reserved {
-            session.administrate();
-        }
-        if let Some(user) = gateway_user {
-            session.serve_gateway(self.shared.config(), &user);
-        }
-        self.add_slot(ConnectionSlot {
-            token,
-            session,
-            state: SessionState::Bytes,
-            wanted: Wanted::Bytes,
-            fed_at: 0,
-            fed_bytes: 0,
-            ended: false,
-            is_slow_reader: false,
-            replied_bytes: 0,
-            unsent: Vec::new(),
-            unsent_charge: Charge::default(),
-            _overhead: overhead,
-        });
-    }
-
-    fn add_slot(&mut self, slot: ConnectionSlot) {
-        let index = slot.token.index as usize;
-        if self.slots.len() <= index {
-            self.slots.resize_with(index + 1, || None);
-            self.slots_overhead.set(self.slots.capacity() * size_of::<Option<ConnectionSlot>>());
-        }
-        if let Some(place) = self.slots.get_mut(index) {
-            *place = Some(slot);
-        }
-    }
-
     #[inline]
     fn slot_of(&mut self, token: Token) -> Option<&mut ConnectionSlot> {
         self.slots.get_mut(token.index as usize)?.as_mut().filter(|slot| slot.token == token)
@@ -441,18 +378,22 @@ impl Sessions {
         if let Some(place) = self.slots.get_mut(token.index as usize)
             && let Some(slot) = place.take_if(|slot| slot.token == token)
         {
-            let info = slot.session.info();
-            self.shared.registry.remove(info.id);
-            self.shared.registry.release(self.worker);
-            stop_monitoring(&*self.shared, info);
-            notification::stop_tracking(&*self.shared, &self.shared.store, info);
-            // What was published for it goes with it.
-            drop(self.shared.pubsub().leave(info));
-            self.has_messages |= info.marks().contains(Marks::PUBSUB);
-            report_disconnection(&*self.shared, &self.shared.store, info, why);
-            if slot.session.is_committed() {
-                self.orphans.push(slot.session);
-            }
+            self.forget(slot.session, why);
+        }
+    }
+
+    fn forget(&mut self, session: Session, why: CloseReason) {
+        let info = session.info();
+        self.shared.registry.remove(info.id);
+        self.shared.registry.release(self.worker);
+        stop_monitoring(&*self.shared, info);
+        notification::stop_tracking(&*self.shared, &self.shared.store, info);
+        // What was published for it goes with it.
+        drop(self.shared.pubsub().leave(info));
+        self.has_messages |= info.marks().contains(Marks::PUBSUB);
+        report_disconnection(&*self.shared, &self.shared.store, info, why);
+        if session.is_committed() {
+            self.orphans.push(session);
         }
     }
 
@@ -633,6 +574,12 @@ impl Sessions {
             self.flush();
         }
         self.walks |= reminders.contains(Reminders::WALK);
+        if reminders.contains(Reminders::MOVED) {
+            self.take_all_moved(driver);
+        }
+        if reminders.contains(Reminders::ACTIVE) {
+            self.follow_active();
+        }
         if reminders.contains(Reminders::HOUSEKEEPING) {
             self.run_housekeeping(driver);
         }
@@ -645,6 +592,7 @@ impl Sessions {
         self.close_idle(driver);
         self.check_unread(driver);
         self.close_unreachable(driver);
+        self.retire();
         self.expire_keys();
         self.shared.store.rest();
         self.ageing.run(&self.shared.store, self.shared.store.now_ms());
@@ -660,19 +608,6 @@ impl Sessions {
         } else {
             store.database(0, &self.counters, store.now_ms()).flush(Scope::Database(0));
         }
-    }
-}
-
-/// Wakes a session, from whatever thread has what the session waits for.
-struct SessionWaker {
-    shared: Arc<Shared>,
-    worker: usize,
-    token: Token,
-}
-
-impl Wake for SessionWaker {
-    fn wake(self: Arc<Self>) {
-        self.shared.post(self.worker, ConnectionTask::Wake(self.token));
     }
 }
 
@@ -714,6 +649,9 @@ impl<D: Driver> Sink<D> for Sessions {
         slot.session.info().received_bytes.add(bytes.len() as u64);
         if slot.state.is_for_bytes() && slot.fed_bytes <= SLICE_BYTES {
             self.feed(driver, token, bytes);
+            if self.shared.hooks.relocates() {
+                self.leave_for_next(token);
+            }
         } else {
             slot.session.keep(bytes, &self.timing);
             match slot.state {
@@ -780,7 +718,7 @@ impl<D: Driver> Sink<D> for Sessions {
         for task in tasks {
             match task {
                 ConnectionTask::Serve(connection) => self.take_connection(driver, connection),
-                ConnectionTask::Evict(token) => self.evict(driver, token),
+                ConnectionTask::Relieve(worker, share) => self.relieve(worker, share),
                 ConnectionTask::Wake(token) => {
                     let waits = SessionState::Pending;
                     if self.slot_of(token).is_some_and(|slot| {

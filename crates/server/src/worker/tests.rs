@@ -1,11 +1,13 @@
 //! Workers without sockets.
 
 use super::*;
+use crate::net::driver::Release;
 use crate::net::listener::Listeners;
 use crate::state::shared::ServerOptions;
 use nagi_store::types::string::SetOptions;
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::task::Waker;
 
 /// A driver whose events the test makes up.
 struct Script {
@@ -62,6 +64,12 @@ impl Driver for Script {
         self.closed = true;
     }
 
+    fn release(&mut self, _: Token) -> Release {
+        Release::Refused
+    }
+
+    fn retain(&mut self, _: Token) {}
+
     fn listen_to(&mut self, _: &Listeners) -> io::Result<()> {
         Ok(())
     }
@@ -83,7 +91,8 @@ fn connected() -> (Sessions, Script) {
 /// The same, of a client that speaks this protocol.
 fn connected_with(protocol: Protocol) -> (Sessions, Script) {
     let shared = Shared::new(ServerOptions::default(), Vec::new()).unwrap();
-    let mut sessions = Sessions::new(0, Arc::new(shared));
+    let handovers = Arc::new(Handovers::new(shared.process().workers));
+    let mut sessions = Sessions::new(0, Arc::new(shared), handovers);
     let (sent, sends) = (Vec::new(), Vec::new());
     let mut driver = Script { adopted: 0, sent, sends, unsent: 0, wanted: true, closed: false };
     connect(&mut sessions, &mut driver, protocol);

@@ -38,6 +38,7 @@ static OPERATIONS: &[&Operation] = &[
     &POPULATE,
     &PROTOCOL,
     &RELOAD,
+    &RELOCATE,
     &SET_ACTIVE_EXPIRE,
     &SLEEP,
 ];
@@ -99,6 +100,20 @@ fn set_active_expire<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Err
     cx.reply.ok();
     Ok(())
 }
+
+fn relocate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    cx.hooks.relocate(args.at(2) != b"0");
+    cx.reply.ok();
+    Ok(())
+}
+
+static RELOCATE: Operation = Operation {
+    name: "RELOCATE",
+    syntax: "<0 | 1>",
+    words: 3..=3,
+    summary: "Chooses whether each connection moves to the next worker whenever it sends something",
+    run: relocate,
+};
 
 static SET_ACTIVE_EXPIRE: Operation = Operation {
     name: "SET-ACTIVE-EXPIRE",

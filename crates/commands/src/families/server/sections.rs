@@ -91,6 +91,7 @@ fn server(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("tcp_port", config.port.get());
     fields.add("memcached_port", config.memcached_port.get());
     fields.add("workers", process.workers);
+    fields.add("workers_active", cx.server.active_workers());
     fields.add("server_time_usec", now.as_micros());
     fields.add("uptime_in_seconds", uptime_s);
     fields.add("uptime_in_days", uptime_s / 86_400);
@@ -337,6 +338,7 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("dump_payload_sanitizations", restored.map_or(0, |counted| counted.calls));
     fields.add("evicted_keys", store.evicted);
     fields.add("evicted_clients", totals.evicted_clients);
+    fields.add("relocated_connections", totals.relocations);
     fields.add("keyspace_hits", store.hits);
     fields.add("keyspace_misses", store.misses);
     let pubsub = cx.server.pubsub();

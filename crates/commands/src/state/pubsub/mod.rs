@@ -207,7 +207,7 @@ impl PubSub {
                 if table.add(client, kind, &name) {
                     let counts = names.entry(Arc::clone(&name)).or_default();
                     counts.charge.set(NAME_BYTES + name.len());
-                    counts.add(client.worker, 1);
+                    counts.add(client.worker(), 1);
                 }
                 worker.take(&mut table, client, &self.publishers)
             })
@@ -221,7 +221,7 @@ impl PubSub {
                 let mut table = worker.distribute(&self.publishers);
                 let messages = worker.take(&mut table, client, &self.publishers);
                 if table.remove(client, kind, name) {
-                    forget(names, name, client.worker);
+                    forget(names, name, client.worker());
                 }
                 messages
             })
@@ -230,7 +230,7 @@ impl PubSub {
 
     /// Changes a client's subscriptions, and counts the clients that have any.
     fn change(&self, client: &ClientInfo, change: impl FnOnce(&Worker) -> Output) -> Output {
-        let Some(worker) = self.workers.get(client.worker) else { return Output::default() };
+        let Some(worker) = self.workers.get(client.worker()) else { return Output::default() };
         let before = client.is_subscriber();
         let messages = change(worker);
         count(&self.clients, before.into(), client.is_subscriber().into());
@@ -239,7 +239,7 @@ impl PubSub {
 
     /// What a client subscribes to.
     pub(crate) fn names_of(&self, client: &ClientInfo, kind: Kind) -> Vec<Name> {
-        let worker = self.workers.get(client.worker);
+        let worker = self.workers.get(client.worker());
         worker.map_or_else(Vec::new, |worker| worker.table.lock().names_of(client, kind))
     }
 
@@ -256,7 +256,7 @@ impl PubSub {
             table.depart(client);
             messages
         });
-        self.forget_departed(client.worker);
+        self.forget_departed(client.worker());
         messages
     }
 
@@ -290,13 +290,13 @@ impl PubSub {
 
     /// The messages that wait for a client and have been encoded for it.
     pub fn encoded_messages_of(&self, client: &ClientInfo) -> Output {
-        let Some(worker) = self.workers.get(client.worker) else { return Output::default() };
+        let Some(worker) = self.workers.get(client.worker()) else { return Output::default() };
         worker.take(&mut worker.table.lock(), client, &self.publishers)
     }
 
     /// All messages that wait for a client.
     pub fn messages_of(&self, client: &ClientInfo) -> Output {
-        let Some(worker) = self.workers.get(client.worker) else { return Output::default() };
+        let Some(worker) = self.workers.get(client.worker()) else { return Output::default() };
         worker.take(&mut worker.distribute(&self.publishers), client, &self.publishers)
     }
 

@@ -186,7 +186,7 @@ impl Table {
         while let Some(slot) = self.due.pop_front() {
             let Some(subscriber) = self.subscriber(slot) else { continue };
             subscriber.is_due = false;
-            let connection_token = subscriber.client.connection_token;
+            let connection_token = subscriber.client.connection_token();
             let messages = self.take_at(slot);
             if !messages.is_empty() {
                 return Some((connection_token, messages));

@@ -6,7 +6,7 @@ use std::task::Wake;
 use std::thread;
 
 fn client(id: u64, worker: usize, resp: u32) -> Arc<ClientInfo> {
-    let (connection_token, resp) = (id * 10, resp.into());
+    let (worker, connection_token, resp) = (worker.into(), (id * 10).into(), resp.into());
     Arc::new(ClientInfo { id, worker, connection_token, resp, ..ClientInfo::default() })
 }
 

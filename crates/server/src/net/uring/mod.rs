@@ -14,7 +14,7 @@ mod yielding;
 use crate::net::accept_pause::Pause;
 use crate::net::address::Peer;
 use crate::net::connection_table::ConnectionTable;
-use crate::net::driver::{Driver, Sink, Token, Wanted};
+use crate::net::driver::{Driver, Release, Sink, Token, Wanted};
 use crate::net::listener::{Listener, Listeners};
 use crate::net::outgoing::{Outgoing, discard_unread, taken_bytes};
 use crate::net::protocol::Protocol;
@@ -96,6 +96,8 @@ struct Connection {
     awaits_peer: bool,
     /// Whether it is in `again`.
     queued: bool,
+    /// Whether it is to be released once the kernel no longer works for it.
+    leaving: bool,
     end: End,
 }
 
@@ -354,7 +356,7 @@ impl<K: KernelShim> Uring<K> {
         if connection.end == End::Gone {
             return self.free_connection(token);
         }
-        if connection.ended || matches!(connection.end, End::Broken(_)) {
+        if connection.ended || connection.leaving || matches!(connection.end, End::Broken(_)) {
             return;
         }
         let begun = match (connection.wanted, connection.receiving) {
@@ -400,7 +402,7 @@ impl<K: KernelShim> Uring<K> {
         connection.cancelled = false;
         if connection.end == End::Gone {
             self.free_connection(token);
-        } else if connection.wanted == Wanted::IntoBuffer
+        } else if (connection.wanted == Wanted::IntoBuffer || connection.leaving)
             && connection.receiving == Receiving::Bytes
         {
             self.stop_receiving(token);
@@ -649,8 +651,10 @@ impl<K: KernelShim> Driver for Uring<K> {
             lent: None,
             ended: false,
             counted: Cell::new(false),
-            awaits_peer: false,
+            // One that moves may have been sent something.
+            awaits_peer: true,
             queued: false,
+            leaving: false,
             end: End::Open,
         }))
     }
@@ -733,6 +737,40 @@ impl<K: KernelShim> Driver for Uring<K> {
         connection.drop_unsent();
         self.must_not_block = true;
         self.free_connection(token);
+    }
+
+    fn release(&mut self, token: Token) -> Release {
+        let may_leave = |connection: &&mut Connection| {
+            connection.end == End::Open
+                && connection.receiving != Receiving::IntoBuffer
+                && connection.lent.is_none()
+                && !connection.ended
+        };
+        let Some(connection) = self.connections.get_mut(token).filter(may_leave) else {
+            return Release::Refused;
+        };
+        connection.leaving = true;
+        let is_sending = connection.sending != Sending::Nothing || connection.counted.get();
+        if connection.receiving != Receiving::Nothing {
+            self.stop_receiving(token);
+            return Release::Later;
+        }
+        if is_sending {
+            return Release::Later;
+        }
+        match self.connections.remove(token) {
+            Some(connection) => Release::Done(connection.socket),
+            None => Release::Refused,
+        }
+    }
+
+    fn retain(&mut self, token: Token) {
+        if let Some(connection) = self.connections.get_mut(token)
+            && std::mem::take(&mut connection.leaving)
+            && connection.receiving == Receiving::Nothing
+        {
+            self.queue_turn(token);
+        }
     }
 
     fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()> {

@@ -1,0 +1,137 @@
+//! How many workers are active. On processors that are shared with clients, more workers than the
+//! load needs take turns with them, and each turn is a scheduler's slice that some request waits
+//! for. So a worker retires while workers wait for processors that they do not need, and all are
+//! back within a second once they are needed and processors have time.
+//!
+//! Whether fewer workers serve as much is tried: a retirement after which less arrives is undone,
+//! and not tried again for a while.
+
+mod policy;
+
+use crate::state::mailbox::{ConnectionTask, Reminders};
+use crate::state::shared::Shared;
+use crate::state::thread_times::ThreadTimes;
+use nagi_commands::Server as _;
+use policy::{Decision, Policy, Round};
+use rustix::thread::CpuSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// What there is to read, and what it said last.
+pub(crate) struct Governor {
+    policy: Policy,
+    began: Instant,
+    workers: Vec<ThreadTimes>,
+    arrived: u64,
+    idle: Duration,
+    /// The processors that the process may run on; none if the kernel does not say.
+    processors: Option<CpuSet>,
+}
+
+impl Governor {
+    /// Begins to count.
+    pub(crate) fn new(shared: &Shared) -> Self {
+        let workers = shared.process().workers;
+        Governor {
+            policy: Policy::new(workers),
+            began: Instant::now(),
+            workers: times(shared, workers).unwrap_or_default(),
+            arrived: arrived(shared, workers),
+            idle: Duration::ZERO,
+            processors: rustix::thread::sched_getaffinity(None).ok(),
+        }
+    }
+
+    /// Looks at the time since the last round, and has workers follow what is decided. Where the
+    /// kernel does not count the time of threads, all workers stay active.
+    pub(crate) fn round(&mut self, shared: &Shared) {
+        if self.workers.len() < 2 {
+            return;
+        }
+        let Some(round) = self.look(shared) else { return };
+        let decision = if shared.config().adaptive_workers.is_on() {
+            self.policy.decide(&round)
+        } else {
+            self.policy.activate_all()
+        };
+        match decision {
+            Some(Decision::Activate(active)) => {
+                tracing::debug!(active, "other workers are active");
+                shared.registry.activate(active);
+                shared.remind_all(Reminders::ACTIVE);
+            }
+            Some(Decision::Relieve { busiest, idlest, share }) => {
+                shared.post(busiest, ConnectionTask::Relieve(idlest, share));
+            }
+            None => {}
+        }
+    }
+
+    fn look(&mut self, shared: &Shared) -> Option<Round> {
+        let now = Instant::now();
+        let passed_s = now.duration_since(std::mem::replace(&mut self.began, now)).as_secs_f64();
+        let workers = times(shared, self.workers.len())?;
+        let before = std::mem::replace(&mut self.workers, workers);
+        let since = self.workers.iter().zip(before).map(|(now, before)| now.since(before));
+        let since: Vec<ThreadTimes> = since.collect();
+        let arrived = arrived(shared, self.workers.len());
+        let arrived_before = std::mem::replace(&mut self.arrived, arrived);
+        let idle = self.processors.as_ref().and_then(idle_time).unwrap_or_default();
+        let idle_before = std::mem::replace(&mut self.idle, idle);
+        let share = |time: Duration| time.as_secs_f64() / passed_s.max(f64::MIN_POSITIVE);
+        Some(Round {
+            ran: since.iter().take(self.policy.active()).map(|times| share(times.ran)).collect(),
+            waited: since.iter().map(|times| share(times.waited)).sum(),
+            arrived: arrived.saturating_sub(arrived_before),
+            idle: share(idle.saturating_sub(idle_before)),
+        })
+    }
+}
+
+/// The times of so many workers' threads; none if one is not known.
+fn times(shared: &Shared, workers: usize) -> Option<Vec<ThreadTimes>> {
+    let threads = shared.process().worker_threads.iter().take(workers);
+    threads.map(|thread| ThreadTimes::of(*thread.get()?)).collect()
+}
+
+/// Bytes that workers have received.
+fn arrived(shared: &Shared, workers: usize) -> u64 {
+    let statistics = shared.statistics();
+    (0..workers).map(|worker| statistics.worker(worker).input_bytes.get()).sum()
+}
+
+/// For how long processors have been idle, together: proc(5), `/proc/stat`.
+fn idle_time(processors: &CpuSet) -> Option<Duration> {
+    parse_idle(&fs::read_to_string("/proc/stat").ok()?, |number| processors.is_set(number))
+}
+
+/// The fourth and fifth field of each processor's line, idle and waiting for disks, in clock ticks.
+fn parse_idle(text: &str, is_ours: impl Fn(usize) -> bool) -> Option<Duration> {
+    let mut ticks = 0;
+    for line in text.lines() {
+        let Some(rest) = line.strip_prefix("cpu") else { break };
+        let mut fields = rest.split(' ');
+        let Some(Ok(number)) = fields.next().map(str::parse) else { continue };
+        if is_ours(number) {
+            let idle = fields.skip(3).take(2).map_while(|field| field.parse::<u64>().ok());
+            ticks += idle.sum::<u64>();
+        }
+    }
+    Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_time_is_that_of_the_processors_that_are_ours() {
+        let text = "cpu  9 9 9 900 90 0 0\ncpu0 1 1 1 100 10 0 0\ncpu1 1 1 1 200 20 0\ncpu10 1 1 1 \
+                    400 40\nintr 5\ncpu2 0 0 0 1 1\n";
+        let second = rustix::param::clock_ticks_per_second();
+        let ms = |ticks: u64| Duration::from_millis(ticks * 1000 / second);
+        assert_eq!(parse_idle(text, |number| number < 2), Some(ms(330)));
+        assert_eq!(parse_idle(text, |number| number == 10), Some(ms(440)));
+        assert_eq!(parse_idle("", |_| true), Some(Duration::ZERO));
+    }
+}

@@ -1,0 +1,155 @@
+//! Connections that come to a worker: new ones, and those that another worker has served until now.
+
+use super::{ConnectionSlot, Sessions};
+use crate::net::address::{self, Peer};
+use crate::net::driver::{Driver, Token, Wanted};
+use crate::net::protocol::Protocol;
+use crate::net::refusal::{Refusal, refuse};
+use crate::protocols::session_state::SessionState;
+use crate::session::conversation::Session;
+use crate::state::mailbox::{ConnectionTask, NewConnection};
+use crate::state::shared::Shared;
+use crate::worker::relocation::MovedConnection;
+use nagi_commands::memcached::{CloseReason, report_connection};
+use nagi_commands::{ClientInfo, Marks, Server as _};
+use nagi_store::accounting::{self, Charge, Overhead};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Wake, Waker};
+
+impl Sessions {
+    /// Takes a connection that this worker has been assigned.
+    pub(super) fn take_connection(&mut self, driver: &mut impl Driver, connection: NewConnection) {
+        let NewConnection { socket, protocol, is_reserved, gateway_user } = connection;
+        if !self.takes_connections {
+            return self.shared.registry.release(self.worker);
+        }
+        let peer = Peer::of(&socket);
+        if self.shared.is_unprotected(protocol) && !peer.is_local() {
+            self.tally.refused_connections.add(1);
+            refuse(&socket, protocol, Refusal::Unprotected);
+            return self.shared.registry.release(self.worker);
+        }
+        let now_ms = self.shared.store.now_ms();
+        let descriptor = socket.as_raw_fd();
+        let local_address = address::of_connection(&socket, gateway_user.is_some());
+        let token = match driver.adopt(socket, peer) {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be watched");
+                return self.shared.registry.release(self.worker);
+            }
+        };
+        let before = accounting::allocated_by_thread();
+        let info = Arc::new(ClientInfo {
+            id: self.shared.registry.next_id(),
+            address: peer.shown(&local_address),
+            local_address,
+            descriptor,
+            worker: self.worker.into(),
+            connection_token: token.to_u64().into(),
+            connected_at_ms: now_ms,
+            active_at_ms: now_ms.into(),
+            resp: if protocol == Protocol::Resp { 2 } else { 0 }.into(),
+            ..ClientInfo::default()
+        });
+        self.tally.connections.add(1);
+        self.shared.registry.add(&info);
+        let waker = self.waker_of(token);
+        let mut session = Session::new(Arc::clone(&info), protocol, self.shared.config(), waker);
+        let idle_bytes = accounting::allocated_by_thread() - before;
+        let overhead = Overhead::new(usize::try_from(idle_bytes).unwrap_or(0));
+        report_connection(&*self.shared, &info);
+        if is_reserved {
+            session.administrate();
+        }
+        if let Some(user) = gateway_user {
+            session.serve_gateway(self.shared.config(), &user);
+        }
+        self.add_slot(token, session, overhead);
+    }
+
+    /// Takes the connections that other workers have handed over.
+    pub(super) fn take_all_moved(&mut self, driver: &mut impl Driver) {
+        for connection in self.handovers.take(self.worker) {
+            self.take_moved(driver, connection);
+        }
+    }
+
+    /// Takes one, and goes on with its session.
+    fn take_moved(&mut self, driver: &mut impl Driver, connection: MovedConnection) {
+        let MovedConnection { socket, mut session, state, overhead } = connection;
+        session.info().mark(Marks::MOVING, false);
+        let token = match self.adopt_moved(driver, socket) {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::warn!(%error, "a connection that moves cannot be watched");
+                return self.forget(session, CloseReason::Error);
+            }
+        };
+        session.move_to(self.waker_of(token));
+        let info = session.info();
+        info.connection_token.store(token.to_u64(), Ordering::Relaxed);
+        let marks = info.marks();
+        self.add_slot(token, session, overhead);
+        self.tally.relocations.add(1);
+        // Its former worker may have been told too late: see `Shared::close`.
+        if marks.contains(Marks::EVICTED) {
+            self.evict(driver, token);
+        } else if marks.contains(Marks::KILLED) || !self.takes_connections {
+            self.abort(driver, token);
+        } else {
+            self.apply_state(driver, token, state);
+        }
+    }
+
+    fn adopt_moved(&self, driver: &mut impl Driver, socket: OwnedFd) -> std::io::Result<Token> {
+        let peer = Peer::of(&socket);
+        driver.adopt(socket, peer)
+    }
+
+    fn waker_of(&self, token: Token) -> Waker {
+        let shared = Arc::clone(&self.shared);
+        Waker::from(Arc::new(SessionWaker { shared, worker: self.worker, token }))
+    }
+
+    /// Keeps the session of a connection from which bytes are received.
+    fn add_slot(&mut self, token: Token, session: Session, overhead: Overhead) {
+        let slot = ConnectionSlot {
+            token,
+            session,
+            state: SessionState::Bytes,
+            wanted: Wanted::Bytes,
+            fed_at: 0,
+            fed_bytes: 0,
+            ended: false,
+            is_slow_reader: false,
+            replied_bytes: 0,
+            unsent: Vec::new(),
+            unsent_charge: Charge::default(),
+            overhead,
+        };
+        let index = token.index as usize;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, || None);
+            self.slots_overhead.set(self.slots.capacity() * size_of::<Option<ConnectionSlot>>());
+        }
+        if let Some(place) = self.slots.get_mut(index) {
+            *place = Some(slot);
+        }
+    }
+}
+
+/// Wakes a session, from whatever thread has what the session waits for.
+struct SessionWaker {
+    shared: Arc<Shared>,
+    worker: usize,
+    token: Token,
+}
+
+impl Wake for SessionWaker {
+    fn wake(self: Arc<Self>) {
+        self.shared.post(self.worker, ConnectionTask::Wake(self.token));
+    }
+}

@@ -1,0 +1,230 @@
+//! Connections that leave for another worker: all, when fewer workers than this are active, or
+//! some that are asked much, to relieve this worker.
+//!
+//! ```text
+//! leave -> (at rest, all sent) -> the driver releases the socket -> Handovers -> take_moved
+//!             no: stays                 later: asked again in the next tick
+//! ```
+//!
+//! A connection moves between two requests, with what it has of the next one, with its
+//! transaction and its settings. One that is blocked, has a reply to take, or is sent what other
+//! clients do stays where it is, since other threads have its worker's number in their tables;
+//! its worker serves it, active or not.
+
+use super::{ConnectionSlot, Sessions};
+use crate::net::driver::{Driver, Release, Token};
+use crate::protocols::session_state::SessionState;
+use crate::session::conversation::Session;
+use crate::state::mailbox::Reminders;
+use nagi_commands::{Marks, Server as _, When};
+use nagi_store::accounting::Overhead;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// Connections whose worker is known to tables of other threads.
+const STAYING: Marks = Marks::MONITOR.union(Marks::WATCHER).union(Marks::PUBSUB);
+/// For how long requests are counted, at least, before a worker chooses which connections are to
+/// leave, and how old that count may be.
+const COUNTED: Duration = Duration::from_millis(50);
+const OUTDATED: Duration = Duration::from_millis(500);
+
+/// Connections on their way, by the workers that are to serve them.
+pub(crate) struct Handovers(Box<[Mutex<Vec<MovedConnection>>]>);
+
+impl Handovers {
+    /// For so many workers.
+    pub(crate) fn new(workers: usize) -> Self {
+        Handovers((0..workers).map(|_| Mutex::default()).collect())
+    }
+
+    fn put(&self, worker: usize, connection: MovedConnection) {
+        if let Some(queue) = self.0.get(worker) {
+            queue.lock().push(connection);
+        }
+    }
+
+    /// All that are to be served by a worker from now on.
+    pub(super) fn take(&self, worker: usize) -> Vec<MovedConnection> {
+        self.0.get(worker).map_or_else(Vec::new, |queue| std::mem::take(&mut *queue.lock()))
+    }
+}
+
+/// A connection on its way: its session at rest, and the socket, of which the former worker's
+/// driver wants nothing more.
+pub(super) struct MovedConnection {
+    pub(super) socket: OwnedFd,
+    pub(super) session: Session,
+    /// What the session waits for: bytes, or its next slice.
+    pub(super) state: SessionState,
+    /// For what the session takes while the client asks for nothing.
+    pub(super) overhead: Overhead,
+}
+
+/// A connection that is to leave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    token: Token,
+    /// The worker that is to serve it; none for the one with the fewest connections.
+    to: Option<usize>,
+    /// In how many ticks it could not.
+    ticks: u32,
+}
+
+/// A connection that has replies to take for longer stays.
+const MOST_TICKS: u32 = 100;
+
+/// How many requests each connection had sent at a time.
+#[derive(Debug, Default)]
+pub(super) struct AskedBefore {
+    at: Option<Instant>,
+    requests: HashMap<u64, u64>,
+}
+
+impl Sessions {
+    /// Has a connection move to the next worker (DEBUG RELOCATE).
+    #[cold]
+    pub(super) fn leave_for_next(&mut self, token: Token) {
+        let next = (self.worker + 1) % self.shared.process().workers;
+        self.leaving.push(Leaving { token, to: Some(next), ticks: 0 });
+    }
+
+    /// Has all connections leave if this worker is not active.
+    pub(super) fn retire(&mut self) {
+        if self.worker >= self.shared.registry.active() && self.leaving.is_empty() {
+            let tokens = self.slots.iter().flatten().map(|slot| slot.token);
+            self.leaving.extend(tokens.map(|token| Leaving { token, to: None, ticks: 0 }));
+        }
+    }
+
+    /// Has connections leave for workers that have become active, or all if this one is not active
+    /// any more.
+    pub(super) fn follow_active(&mut self) {
+        self.retire();
+        let surplus = self.shared.registry.surplus(self.worker);
+        let tokens = self.slots.iter().flatten().map(|slot| slot.token).take(surplus);
+        self.leaving.extend(tokens.map(|token| Leaving { token, to: None, ticks: 0 }));
+    }
+
+    /// Has connections that have sent about `share` of the last requests leave for worker `to`.
+    /// The first time that this is asked for, requests begin to be counted.
+    pub(super) fn relieve(&mut self, to: usize, share: f64) {
+        let slots = || self.slots.iter().flatten();
+        let before = &self.asked_before;
+        let passed = before.at.map_or(Duration::MAX, |at| at.elapsed());
+        if passed > OUTDATED {
+            let asked = |slot: &ConnectionSlot| (slot.session.info().id, asked(slot));
+            let requests = slots().map(asked).collect();
+            self.asked_before = AskedBefore { at: Some(Instant::now()), requests };
+        } else if passed >= COUNTED {
+            let count = |slot: &ConnectionSlot| {
+                let then = before.requests.get(&slot.session.info().id).copied();
+                asked(slot) - then.unwrap_or_else(|| asked(slot)).min(asked(slot))
+            };
+            let counted: Vec<(u64, Token)> =
+                slots().map(|slot| (count(slot), slot.token)).collect();
+            let chosen = choose(counted, share);
+            self.leaving.extend(chosen.into_iter().map(|token| Leaving {
+                token,
+                to: Some(to),
+                ticks: 0,
+            }));
+            self.asked_before = AskedBefore::default();
+        }
+    }
+
+    /// Hands over the connections that are to leave and can.
+    pub(super) fn hand_over_leaving(&mut self, driver: &mut impl Driver) {
+        for leaving in std::mem::take(&mut self.leaving) {
+            let token = leaving.token;
+            let may_leave = self.slot_of(token).is_some_and(|slot| may_leave(slot))
+                && self.takes_connections
+                && !self.shared.is_stopping();
+            let release = if may_leave { driver.release(token) } else { Release::Refused };
+            match release {
+                Release::Done(socket) => self.hand_over(token, socket, leaving.to),
+                Release::Later if leaving.ticks < MOST_TICKS => {
+                    self.leaving.push(Leaving { ticks: leaving.ticks + 1, ..leaving });
+                }
+                Release::Later | Release::Refused => driver.retain(token),
+            }
+        }
+    }
+
+    /// Sends a connection, which the driver has released, to another worker, or to this one again
+    /// if there is no other that is active.
+    fn hand_over(&mut self, token: Token, socket: OwnedFd, to: Option<usize>) {
+        let place = self.slots.get_mut(token.index as usize);
+        let Some(slot) = place.and_then(|place| place.take_if(|slot| slot.token == token)) else {
+            return;
+        };
+        let to = self.shared.registry.reassign(self.worker, to).unwrap_or(self.worker);
+        let ConnectionSlot { session, state, overhead, .. } = slot;
+        let info = session.info();
+        // What is sent to it meanwhile waits for it there.
+        info.mark(Marks::MOVING, true);
+        info.worker.store(to, Ordering::SeqCst);
+        // See `Shared::close`.
+        fence(Ordering::SeqCst);
+        let moved = MovedConnection { socket, session, state, overhead };
+        self.handovers.put(to, moved);
+        self.shared.remind(to, Reminders::MOVED);
+    }
+}
+
+/// Whether nothing of a connection is bound to its worker.
+fn may_leave(slot: &ConnectionSlot) -> bool {
+    let waits_for_a_turn = SessionState::Pending(When::NextTick);
+    slot.session.is_at_rest()
+        && !slot.ended
+        && !slot.is_slow_reader
+        && slot.unsent.is_empty()
+        && !slot.session.info().marks().intersects(STAYING)
+        && [SessionState::Bytes, SessionState::NEXT_SLICE, waits_for_a_turn].contains(&slot.state)
+}
+
+/// How many requests a connection has sent so far.
+fn asked(slot: &ConnectionSlot) -> u64 {
+    slot.session.info().requests.get()
+}
+
+/// Connections that have sent about `share` of all requests together, and no more than that; with
+/// each how many those are. As few as possible, so the busiest first.
+fn choose(mut counted: Vec<(u64, Token)>, share: f64) -> Vec<Token> {
+    counted.sort_unstable_by_key(|(requests, _)| std::cmp::Reverse(*requests));
+    let sum: u64 = counted.iter().map(|(requests, _)| requests).sum();
+    let mut left = (sum as f64 * share) as u64;
+    let mut chosen = Vec::new();
+    for (requests, token) in counted {
+        if requests > 0 && requests <= left {
+            left -= requests;
+            chosen.push(token);
+        }
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(index: u32) -> Token {
+        Token { index, generation: 0 }
+    }
+
+    fn chosen(requests: &[u64], share: f64) -> Vec<u32> {
+        let counted = (0..).zip(requests).map(|(index, count)| (*count, token(index)));
+        choose(counted.collect(), share).iter().map(|token| token.index).collect()
+    }
+
+    #[test]
+    fn the_busiest_connections_leave_first_and_none_that_are_too_busy() {
+        assert_eq!(chosen(&[10, 10, 10, 10], 0.5), [0, 1]);
+        assert_eq!(chosen(&[100, 10, 10, 10], 0.2), [1, 2], "one alone is more than the share");
+        assert_eq!(chosen(&[1, 50, 0, 49], 0.5), [1]);
+        assert!(chosen(&[0, 0], 0.5).is_empty());
+        assert!(chosen(&[], 0.5).is_empty());
+    }
+}
