@@ -457,10 +457,8 @@ impl<S: Sockets> Driver for Epoll<S> {
         if epoll::delete(&self.epoll, &connection.socket).is_err() {
             return Release::Refused;
         }
-        match self.connections.remove(token) {
-            Some(connection) => Release::Done(connection.socket),
-            None => Release::Refused,
-        }
+        let released = self.connections.remove(token);
+        released.map_or(Release::Refused, |connection| Release::Done(connection.socket))
     }
 
     fn retain(&mut self, _: Token) {

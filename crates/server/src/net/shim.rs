@@ -12,7 +12,7 @@ use crate::net::waker::Waker;
 use crate::state::mailbox::{ConnectionTask, NewConnection};
 use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
-use crate::worker::relocation::Handovers;
+use crate::worker::handovers::Handovers;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};

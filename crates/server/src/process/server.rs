@@ -14,7 +14,7 @@ use crate::process::status::{Pages, StatusError};
 use crate::state::descriptors;
 use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
-use crate::worker::relocation::Handovers;
+use crate::worker::handovers::Handovers;
 use nagi_commands::memcached::{Users, UsersError, report_eviction};
 use nagi_commands::{
     HookFlags, Process, Server as _, begin_tracking_worker, command_table, rights, user_file,

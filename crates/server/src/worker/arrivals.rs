@@ -9,7 +9,7 @@ use crate::protocols::session_state::SessionState;
 use crate::session::conversation::Session;
 use crate::state::mailbox::{ConnectionTask, NewConnection};
 use crate::state::shared::Shared;
-use crate::worker::relocation::MovedConnection;
+use crate::worker::handovers::MovedConnection;
 use nagi_commands::memcached::{CloseReason, report_connection};
 use nagi_commands::{ClientInfo, Marks, Server as _};
 use nagi_store::accounting::{self, Charge, Overhead};

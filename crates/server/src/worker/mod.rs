@@ -1,8 +1,9 @@
 //! A worker: one thread, an event loop, and the sessions that it owns for as long as they live.
 
 mod arrivals;
+pub(crate) mod handovers;
 mod limits;
-pub(crate) mod relocation;
+mod relocation;
 
 use crate::net::address::Peer;
 use crate::net::driver::{Driver, Sink, Token, Wanted};
@@ -20,7 +21,7 @@ use crate::session::timing::{Metrics, Timing, Unsent};
 use crate::state::descriptors::RESERVED_CONNECTIONS;
 use crate::state::mailbox::{ConnectionTask, NewConnection, Reminders};
 use crate::state::shared::Shared;
-use crate::worker::relocation::{AskedBefore, Handovers, Leaving};
+use crate::worker::handovers::{AskedBefore, Handovers, Leaving};
 use nagi_commands::memcached::{CloseReason, report_disconnection};
 use nagi_commands::{HookFlags, Marks, Server as _, Tally, When, notification, stop_monitoring};
 use nagi_proto::Output;

@@ -14,12 +14,9 @@
 use super::{ConnectionSlot, Sessions};
 use crate::net::driver::{Driver, Release, Token};
 use crate::protocols::session_state::SessionState;
-use crate::session::conversation::Session;
 use crate::state::mailbox::Reminders;
+use crate::worker::handovers::{AskedBefore, Leaving, MovedConnection};
 use nagi_commands::{Marks, Server as _, When};
-use nagi_store::accounting::Overhead;
-use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -31,57 +28,8 @@ const STAYING: Marks = Marks::MONITOR.union(Marks::WATCHER).union(Marks::PUBSUB)
 const COUNTED: Duration = Duration::from_millis(50);
 const OUTDATED: Duration = Duration::from_millis(500);
 
-/// Connections on their way, by the workers that are to serve them.
-pub(crate) struct Handovers(Box<[Mutex<Vec<MovedConnection>>]>);
-
-impl Handovers {
-    /// For so many workers.
-    pub(crate) fn new(workers: usize) -> Self {
-        Handovers((0..workers).map(|_| Mutex::default()).collect())
-    }
-
-    fn put(&self, worker: usize, connection: MovedConnection) {
-        if let Some(queue) = self.0.get(worker) {
-            queue.lock().push(connection);
-        }
-    }
-
-    /// All that are to be served by a worker from now on.
-    pub(super) fn take(&self, worker: usize) -> Vec<MovedConnection> {
-        self.0.get(worker).map_or_else(Vec::new, |queue| std::mem::take(&mut *queue.lock()))
-    }
-}
-
-/// A connection on its way: its session at rest, and the socket, of which the former worker's
-/// driver wants nothing more.
-pub(super) struct MovedConnection {
-    pub(super) socket: OwnedFd,
-    pub(super) session: Session,
-    /// What the session waits for: bytes, or its next slice.
-    pub(super) state: SessionState,
-    /// For what the session takes while the client asks for nothing.
-    pub(super) overhead: Overhead,
-}
-
-/// A connection that is to leave.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leaving {
-    token: Token,
-    /// The worker that is to serve it; none for the one with the fewest connections.
-    to: Option<usize>,
-    /// In how many ticks it could not.
-    ticks: u32,
-}
-
 /// A connection that has replies to take for longer stays.
 const MOST_TICKS: u32 = 100;
-
-/// How many requests each connection had sent at a time.
-#[derive(Debug, Default)]
-pub(super) struct AskedBefore {
-    at: Option<Instant>,
-    requests: HashMap<u64, u64>,
-}
 
 impl Sessions {
     /// Has a connection move to the next worker (DEBUG RELOCATE).

@@ -751,23 +751,17 @@ impl<K: KernelShim> Driver for Uring<K> {
         };
         connection.leaving = true;
         let is_sending = connection.sending != Sending::Nothing || connection.counted.get();
-        if connection.receiving != Receiving::Nothing {
+        if is_sending || connection.receiving != Receiving::Nothing {
             self.stop_receiving(token);
             return Release::Later;
         }
-        if is_sending {
-            return Release::Later;
-        }
-        match self.connections.remove(token) {
-            Some(connection) => Release::Done(connection.socket),
-            None => Release::Refused,
-        }
+        let released = self.connections.remove(token);
+        released.map_or(Release::Refused, |connection| Release::Done(connection.socket))
     }
 
     fn retain(&mut self, token: Token) {
         if let Some(connection) = self.connections.get_mut(token)
             && std::mem::take(&mut connection.leaving)
-            && connection.receiving == Receiving::Nothing
         {
             self.queue_turn(token);
         }
