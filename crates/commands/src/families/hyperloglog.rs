@@ -15,9 +15,9 @@ use nagi_store::{CHUNK_BYTES, Event, Rope};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&PFADD, &PFCOUNT, &PFDEBUG, &PFMERGE, &PFSELFTEST];
 
-/// Elements that are noted at one go; more take several slices.
+/// Elements that are added at once; more take several slices.
 const BATCH: usize = 16;
-/// Most bytes of all sketches that are united while their latches are held.
+/// Most bytes of all sketches that are merged while their latches are held.
 const QUICK_BYTES: usize = 512;
 
 fn pfadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -49,22 +49,22 @@ pub(crate) static PFADD: Command = Command {
 /// A sketch that is being changed.
 struct Draft {
     sketch: Sketch,
-    /// Whether there was one to begin with.
+    /// Whether the key existed before.
     is_there: bool,
     changed: bool,
-    /// How much has been done.
+    /// How many elements have been added.
     done: usize,
 }
 
 impl Draft {
-    /// From the string to change; an empty sketch if there is none.
+    /// A copy of the string to change; an empty sketch if there is none.
     fn new(string: Option<&Rope>) -> Result<Self, Refusal> {
         let sketch = string.map_or_else(|| Ok(Sketch::default()), sketch_of)?;
         let is_there = string.is_some();
         Ok(Draft { sketch, is_there, changed: !is_there, done: 0 })
     }
 
-    /// What becomes of the key.
+    /// The change of the key.
     fn outcome(&self) -> Outcome {
         match self.changed {
             true => Outcome::Changed(Rope::from_bytes(self.sketch.bytes())),
@@ -73,7 +73,7 @@ impl Draft {
     }
 }
 
-/// The sketch that a string is. One that takes more than a chunk is none.
+/// Reads a string as a sketch. A string of more than a chunk is none.
 fn sketch_of(rope: &Rope) -> Result<Sketch, Refusal> {
     let sketch = Sketch::new(rope.chunk(0).map_or(&[], |chunk| chunk))?;
     if rope.len() == sketch.bytes().len() { Ok(sketch) } else { Err(Refusal::Corrupted) }
@@ -152,7 +152,7 @@ pub(crate) static PFCOUNT: Command = Command {
     run: pfcount,
 };
 
-/// Sketches being united.
+/// Sketches that are being merged.
 struct Union {
     strings: Vec<Option<Rope>>,
     next: usize,
@@ -166,7 +166,7 @@ impl Union {
         Union { strings, next: 0, registers: Registers::default(), dense: false }
     }
 
-    /// Goes on until `is_over` says that the slice is; whether all are united.
+    /// Continues until `is_over` reports the end of the slice; returns whether all are merged.
     fn go_on(&mut self, is_over: impl Fn() -> bool) -> Result<bool, Refusal> {
         while let Some(string) = self.strings.get(self.next) {
             if is_over() {
@@ -183,7 +183,7 @@ impl Union {
     }
 }
 
-/// Sketches being united with the first of them.
+/// Sketches that are being merged into the first of them.
 struct Merger {
     union: Union,
     draft: Draft,
@@ -196,7 +196,8 @@ impl Merger {
         Ok(Merger { union: Union::new(strings), draft, limit_bytes })
     }
 
-    /// Goes on until `is_over` says that the slice is; whether the sketch is what it is to be.
+    /// Continues until `is_over` reports the end of the slice; returns whether the sketch is
+    /// complete.
     fn go_on(&mut self, is_over: impl Fn() -> bool) -> Result<bool, Refusal> {
         let Merger { union, draft, limit_bytes } = self;
         if !union.go_on(&is_over)? {
@@ -319,7 +320,7 @@ pub(crate) static PFDEBUG: Command = Command {
 };
 
 fn pfselftest<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    /// Elements noted in all.
+    /// Number of elements added.
     const ELEMENTS: u64 = 300_000;
     /// More than three times the standard error of 16384 registers.
     const TOLERANCE: f64 = 0.03;
@@ -370,7 +371,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn sketches() {
+    fn sketches_are_counted_merged_and_converted() {
         converse(
             "PFADD k => :1|
              PFADD k => :0|
@@ -399,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sketch() {
+    fn strings_that_are_no_sketch_are_refused() {
         let wrong = "-WRONGTYPE Key is not a valid HyperLogLog string value.|";
         let corrupted = "-INVALIDOBJ Corrupted HLL object detected|";
         converse(&format!(
@@ -430,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_elements_that_they_take_slices() {
+    fn elements_added_in_slices_or_one_by_one_make_equal_sketches() {
         let mut bench = Bench::new();
         let elements: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
         let mut words = vec!["PFADD", "many"];

@@ -21,7 +21,7 @@ const NOT_A_TYPE: Error = Error::fixed(
      is.",
 );
 
-/// Operations done at one go; more take several slices.
+/// Operations that are executed at once; more take several slices.
 const BATCH: usize = 256;
 
 type Step = (Field, Change);
@@ -45,7 +45,7 @@ fn bitfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a request does with the key: with nothing but GET, it only reads.
+/// The access of a request to its key: with nothing but GET, it only reads.
 fn access(args: Args<'_>) -> Access {
     let mut at = 2;
     while let Some(word) = args.get(at) {
@@ -108,7 +108,7 @@ fn answer(reply: &mut Writer<'_>, number: Option<i64>) {
     }
 }
 
-/// What the arguments behind the key say.
+/// Reads the operations after the key.
 fn steps(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<Step>, Error> {
     let mut overflow = Overflow::default();
     let mut steps = Vec::new();
@@ -147,7 +147,7 @@ fn overflow(argument: &[u8]) -> Result<Overflow, Error> {
     }
 }
 
-/// A field: a type as in `u8` or `i16`, and the number of a bit or, behind `#`, of a field of this
+/// A field: a type as in `u8` or `i16`, and the number of a bit or, after `#`, of a field of this
 /// width.
 fn field(cx: &Context<'_>, encoding: &[u8], offset: &[u8]) -> Result<Field, Error> {
     let (signed, width) = match encoding.split_first() {
@@ -166,8 +166,8 @@ fn field(cx: &Context<'_>, encoding: &[u8], offset: &[u8]) -> Result<Field, Erro
     Ok(Field { signed, bits: width as u32, offset: bit_offset(cx, number)? })
 }
 
-/// Does so many operations that they take several slices: on a string that is claimed if it is to
-/// be changed, and else as it is now.
+/// Executes many operations in slices: on a string that is claimed if it is to be changed, and
+/// otherwise on a shared one.
 fn in_slices(cx: &mut Context<'_>, steps: Vec<Step>, changes: bool) -> Result<(), Error> {
     let mut work = Work { steps, draft: Rope::default(), is_there: false, answers: Vec::new() };
     if !changes {
@@ -191,11 +191,11 @@ fn in_slices(cx: &mut Context<'_>, steps: Vec<Step>, changes: bool) -> Result<()
     })
 }
 
-/// Operations under way on a copy of the string.
+/// Operations that are being executed on a copy of the string.
 struct Work {
     steps: Vec<Step>,
     draft: Rope,
-    /// Whether there was a string to begin with.
+    /// Whether the key existed before.
     is_there: bool,
     answers: Vec<Option<i64>>,
 }
@@ -208,7 +208,7 @@ impl Work {
         Ok(())
     }
 
-    /// Goes on until the slice is over; whether everything has been done and answered.
+    /// Continues until the slice is over; returns whether all operations are executed and answered.
     fn go_on(&mut self, cx: &mut Context<'_>, slice: Slice) -> bool {
         let Work { steps, draft, answers, .. } = self;
         while let Some(batch) = steps.get(answers.len()..).filter(|rest| !rest.is_empty()) {
@@ -229,7 +229,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn fields() {
+    fn bitfield_reads_sets_and_increments_fields() {
         converse(
             "BITFIELD k => *0|
              BITFIELD k GET u8 0 => *1|:0|
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field() {
+    fn invalid_fields_are_refused() {
         let no_type = "-ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is \
                        not supported but i64 is.|";
         let no_offset = "-ERR bit offset is not an integer or out of range|";
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_that_they_take_slices() {
+    fn many_operations_are_executed_in_slices() {
         let mut bench = Bench::new();
         let mut words = vec!["BITFIELD", "k"];
         for _ in 0..3000 {

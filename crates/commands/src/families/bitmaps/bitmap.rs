@@ -89,14 +89,14 @@ fn to_bits(range: Option<Range<usize>>, in_bits: bool) -> Range<usize> {
     if in_bits { range } else { range.start * 8..range.end * 8 }
 }
 
-/// What was worked out of a string while its latch was held.
+/// The result of reading a string while its latch is held.
 enum AtOnce<R> {
     Result(R),
-    /// Nothing: it is long.
+    /// The string is long and read later.
     Long(Rope),
 }
 
-/// Works something out of the string under a key, an empty one if there is none.
+/// Applies `work` to the string under a key, an empty one if there is none.
 fn at_once<R>(
     entry: Option<EntryView<'_>>,
     work: impl FnOnce(&[u8]) -> R,
@@ -160,7 +160,7 @@ pub(crate) static BITCOUNT: Command = Command {
     run: bitcount,
 };
 
-/// A walk over the chunks of a long string in which some bits lie, slice by slice.
+/// A walk over the chunks of a long string that contain a range of bits, slice by slice.
 struct ChunkWalk {
     rope: Rope,
     bits: Range<usize>,
@@ -171,8 +171,8 @@ impl ChunkWalk {
         ChunkWalk { rope, bits }
     }
 
-    /// Goes on for one slice. `look` gets a chunk, the bits in question within it, and the number
-    /// of the chunk's first bit; what it breaks off with is returned as it is.
+    /// Continues for one slice. `look` gets a chunk, the bits of the range within it, and the
+    /// number of the chunk's first bit; if it breaks off, its value is returned.
     fn slice<B>(
         &mut self,
         mut look: impl FnMut(&Chunk, Range<usize>, usize) -> Result<(), B>,
@@ -210,7 +210,7 @@ fn bitpos<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let len = if in_bits { len * 8 } else { len };
         to_bits(resolve_loosely(start, end.unwrap_or(-1), len), in_bits)
     };
-    // Behind a string whose end was not given, zeros go on.
+    // After the end of a string zeros follow, unless an end was given.
     let not_found = move |range: &Range<usize>| {
         let is_behind = !bit && end.is_none() && !range.is_empty();
         if is_behind { range.end as i64 } else { -1 }
@@ -272,7 +272,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn single_bits() {
+    fn bits_are_set_and_read() {
         converse(
             "GETBIT k 100 => :0|
              SETBIT k 7 1 => :0|
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_and_finding() {
+    fn bitcount_and_bitpos_reply_as_in_redis() {
         converse(
             "SET k foobar => +OK|
              BITCOUNT k => :26|
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn long_bitmaps() {
+    fn long_bitmaps_are_counted_and_searched() {
         let mut bench = Bench::new();
         bench.expect("SETBIT k 4294967295 1", ":0|");
         bench.expect("STRLEN k", ":536870912|");

@@ -10,7 +10,7 @@ use nagi_store::{CHUNK_BYTES, Event, Rope};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BITOP];
 
-/// Most bytes of all sources that are worked on while their latches are held.
+/// Most bytes of all sources that are processed while their latches are held.
 const QUICK_BYTES: usize = 16 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,14 +89,14 @@ pub(crate) static BITOP: Command = Command {
     run: bitop,
 };
 
-/// An operation under way: chunk by chunk, source by source.
+/// An operation that is being executed: chunk by chunk, source by source.
 struct Combination {
     operation: Operation,
     sources: Vec<Option<Rope>>,
     /// Length of the result in bytes.
     len: usize,
     result: Rope,
-    /// The chunk that is being worked out, from as many sources as have been seen to.
+    /// The current chunk of the result, from the sources that have been processed.
     chunk: Vec<u8>,
     seen: usize,
 }
@@ -107,7 +107,8 @@ impl Combination {
         Combination { operation, sources, len, result: Rope::default(), chunk: Vec::new(), seen: 0 }
     }
 
-    /// Goes on until `is_over` says that the slice is; whether the result is there.
+    /// Continues until `is_over` reports the end of the slice; returns whether the result is
+    /// complete.
     fn go_on(&mut self, is_over: impl Fn() -> bool) -> bool {
         while self.result.len() < self.len {
             if is_over() {
@@ -118,7 +119,7 @@ impl Combination {
         true
     }
 
-    /// What becomes of the destination.
+    /// The change of the destination.
     fn outcome(&mut self) -> Outcome {
         if self.len == 0 {
             Outcome::Nothing
@@ -127,7 +128,7 @@ impl Combination {
         }
     }
 
-    /// Sees to a chunk of one source.
+    /// Processes a chunk of one source.
     fn step(&mut self) {
         let index = self.result.len() / CHUNK_BYTES;
         let source = self.sources.get(self.seen).and_then(Option::as_ref);
@@ -156,7 +157,7 @@ impl Combination {
         match self.operation {
             Operation::And => {
                 pairs.for_each(|(byte, other)| *byte &= other);
-                // What is missing is zero.
+                // Missing bytes are zero.
                 self.chunk.iter_mut().skip(piece.len()).for_each(|byte| *byte = 0);
             }
             Operation::Or => pairs.for_each(|(byte, other)| *byte |= other),
@@ -171,7 +172,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn operations() {
+    fn bitop_combines_strings() {
         converse(
             "SET a abcd EX 100 => +OK|
              SET b Ab => +OK|
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn long_strings() {
+    fn long_strings_are_combined_in_slices() {
         let mut bench = Bench::new();
         for (bit, key) in [(4_000_000, "a"), (1, "a"), (3_999_999, "b"), (1, "b"), (90, "short")] {
             bench.expect(&format!("SETBIT {key} {bit} 1"), ":0|");

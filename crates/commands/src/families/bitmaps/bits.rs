@@ -7,32 +7,32 @@ pub(crate) fn count(bytes: &[u8], bits: Range<usize>) -> u64 {
     let (first, last) = (bits.start / 8, bits.end.div_ceil(8));
     let bytes = bytes.get(first..last).unwrap_or_default();
     let before = bytes.first().map_or(0, |byte| u16::from(*byte) >> (8 - bits.start % 8));
-    let behind = bytes.last().map_or(0, |byte| byte & ((1_u16 << (last * 8 - bits.end)) - 1) as u8);
+    let after = bytes.last().map_or(0, |byte| byte & ((1_u16 << (last * 8 - bits.end)) - 1) as u8);
     let (words, rest) = bytes.as_chunks();
     let in_words = words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones()));
     let in_rest = rest.iter().map(|byte| u64::from(byte.count_ones()));
     let all = in_words.sum::<u64>() + in_rest.sum::<u64>();
-    all - u64::from(before.count_ones()) - u64::from(behind.count_ones())
+    all - u64::from(before.count_ones()) - u64::from(after.count_ones())
 }
 
 /// The first bit of a range that is set, or that is not. The range lies within the bytes.
 pub(crate) fn find(bytes: &[u8], bits: Range<usize>, set: bool) -> Option<usize> {
-    /// Bytes that are passed over at once.
+    /// Bytes that are compared at once.
     const STRIDE: usize = 64;
-    let boring = if set { 0 } else { 0xff };
-    let is_boring = |stride: &[u8]| stride.iter().fold(0, |all, byte| all | (byte ^ boring)) == 0;
+    let skipped = if set { 0 } else { 0xff };
+    let is_skipped = |stride: &[u8]| stride.iter().fold(0, |all, byte| all | (byte ^ skipped)) == 0;
     let (first, last) = (bits.start / 8, bits.end.div_ceil(8));
     let bytes = bytes.get(first..last)?;
     // The first byte may have such a bit before the range.
-    let head = bytes.first().map(|byte| (byte ^ boring) & 0xff >> (bits.start % 8))?;
+    let head = bytes.first().map(|byte| (byte ^ skipped) & 0xff >> (bits.start % 8))?;
     let place = if head != 0 {
         first * 8 + head.leading_zeros() as usize
     } else {
         let rest = bytes.get(1..)?;
-        let strides = rest.chunks(STRIDE).take_while(|stride| is_boring(stride)).count();
+        let strides = rest.chunks(STRIDE).take_while(|stride| is_skipped(stride)).count();
         let at = strides * STRIDE;
-        let within = rest.get(at..)?.iter().position(|byte| *byte != boring)?;
-        let byte = rest.get(at + within)? ^ boring;
+        let within = rest.get(at..)?.iter().position(|byte| *byte != skipped)?;
+        let byte = rest.get(at + within)? ^ skipped;
         (first + 1 + at + within) * 8 + byte.leading_zeros() as usize
     };
     (place < bits.end).then_some(place)
@@ -49,7 +49,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_bit_by_bit(
+        fn counting_and_finding_equal_a_loop_over_bits(
             bytes in proptest::collection::vec(
                 prop_oneof![4 => Just(0_u8), 4 => Just(255), 1 => any::<u8>()], 1..200,
             ),

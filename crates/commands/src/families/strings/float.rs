@@ -13,7 +13,7 @@ pub(crate) static ALL: &[&Command] = &[&INCRBYFLOAT];
 const NOT_A_FLOAT: Error = Error::fixed("ERR value is not a valid float");
 const NOT_FINITE: Error = Error::fixed("ERR increment would produce NaN or Infinity");
 
-/// Most bytes of a number that is added to while its latch is held.
+/// Longest number that is incremented while its latch is held, in bytes.
 const QUICK_BYTES: usize = 40;
 
 fn incrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -50,7 +50,7 @@ fn incrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     })
 }
 
-/// Whether a number has no exponent and few digits, so that adding to it takes no time.
+/// Whether a number has no exponent and few digits, so that adding to it is quick.
 fn is_plain(text: &[u8]) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_digit() || b"+-.".contains(byte);
     text.len() <= QUICK_BYTES && text.iter().all(is_part)
@@ -91,7 +91,7 @@ mod tests {
     use crate::testing::converse;
 
     #[test]
-    fn numbers_with_decimals() {
+    fn incrbyfloat_adds_and_refuses_what_is_no_finite_number() {
         converse(
             "INCRBYFLOAT n 1 => $1|1|
              INCRBYFLOAT n 0.25 => $4|1.25|

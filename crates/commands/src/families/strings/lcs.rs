@@ -1,5 +1,5 @@
 //! LCS: the longest common subsequence of two strings. It takes as many steps as the product of
-//! their lengths, so it is worked out in slices.
+//! their lengths, so it is computed in slices.
 
 use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::suspension::Slice;
@@ -28,7 +28,7 @@ struct Options {
 }
 
 fn lcs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    /// What Redis takes for each pair of bytes, which its limit is about.
+    /// Bytes that Redis allocates for each pair of bytes, to which its limit applies.
     const CELL_BYTES: usize = 4;
     let keys = [cx.key(args.at(1)), cx.key(args.at(2))];
     let strings = cx.db.strings(&keys).map_err(|_| NOT_STRINGS)?;
@@ -114,7 +114,7 @@ fn write_matches(reply: &mut Writer<'_>, search: &Search, options: Options) {
     reply.integer(i64::from(search.len));
 }
 
-/// Bytes that are the same in both strings, one behind the other.
+/// A run of equal bytes in both strings.
 #[derive(Clone, Copy, Debug)]
 struct Match {
     /// Where it begins in the first string, and in the second.
@@ -123,20 +123,20 @@ struct Match {
     len: usize,
 }
 
-/// The search: first the table of lengths, row by row, then the way back through it. A row stands
+/// The search: first the table of lengths, row by row, then the path back through it. A row stands
 /// for a byte of the longer string, so that no row is long.
 struct Search {
     longer: Rope,
     shorter: Vec<u8>,
     /// Whether the longer one is the second.
     swapped: bool,
-    /// The lengths of the row before, by how much of the shorter string counts.
+    /// The lengths in the previous row, by prefixes of the shorter string.
     row: Vec<u32>,
     rows: usize,
     /// A bit for each pair of bytes that differ: whether leaving out that of the first string
     /// keeps more than leaving out that of the second. Empty where only the length is asked for.
     ways: Vec<u64>,
-    /// The way back: how much of either string is still to be gone through.
+    /// The path back: how much of either string is left.
     back: Option<(usize, usize)>,
     /// The length of what was found.
     len: u32,
@@ -171,7 +171,7 @@ impl Search {
     }
 
     fn slice(&mut self) -> JobProgress {
-        /// Steps of the way back between two looks at the clock.
+        /// Steps of the path back between two readings of the clock.
         const STRIDE: usize = 1024;
         let slice = Slice::begin();
         while self.rows < self.longer.len() {
@@ -213,7 +213,7 @@ impl Search {
         self.rows += 1;
     }
 
-    /// Goes one step back; whether there was one to go.
+    /// Goes one step back; returns whether there was one to go.
     fn step_back(&mut self) -> bool {
         let ends = (self.longer.len(), self.shorter.len());
         let (long, short) = *self.back.get_or_insert(ends);
@@ -249,7 +249,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn subsequences() {
+    fn lcs_returns_subsequence_length_and_matches() {
         converse(
             "MSET a ohmytext b mynewtext => +OK|
              LCS a b => $6|mytext|
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn long_strings_take_slices() {
+    fn long_strings_are_compared_in_slices() {
         let mut bench = Bench::new();
         let (one, other) = ("abcdefghij".repeat(400), "jihgfedcba".repeat(400));
         bench.call(&["MSET", "a", &one, "b", &other]);

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 /// Most bytes of text that are read as a number, as in Redis.
 const MOST_BYTES: usize = 5 * 1024 - 1;
-/// Digits that are looked at; of those behind, whether they are all zero.
+/// Digits that are read; of those after, only whether they are all zero.
 const MOST_DIGITS: usize = 1000;
 /// Powers of ten beyond which a number is infinite, or zero.
 const DECIMAL_EXPONENTS: std::ops::RangeInclusive<i64> = -4952..=4933;
@@ -80,22 +80,22 @@ impl LongDouble {
         Some(if self.negative { -magnitude } else { magnitude })
     }
 
-    /// The sum, unless it is infinite or, for two infinities, nothing.
+    /// The sum; `None` if it is infinite, or the undefined sum of two infinities.
     pub(crate) fn checked_add(self, other: Self) -> Option<Self> {
-        let (mine, others) = (self.exponent?, other.exponent?);
-        let exponent = mine.min(others);
+        let (own, addend) = (self.exponent?, other.exponent?);
+        let exponent = own.min(addend);
         let align = |number: Self, its: i64| {
             let mut magnitude = Natural::from(number.mantissa);
             magnitude.shift_left(its - exponent);
             magnitude
         };
-        let (mine, others) = (align(self, mine), align(other, others));
+        let (own, addend) = (align(self, own), align(other, addend));
         let (negative, magnitude) = if self.negative == other.negative {
-            (self.negative, mine.plus(&others))
-        } else if mine.compare(&others) == Ordering::Less {
-            (other.negative, others.minus(&mine))
+            (self.negative, own.plus(&addend))
+        } else if own.compare(&addend) == Ordering::Less {
+            (other.negative, addend.minus(&own))
         } else {
-            (self.negative, mine.minus(&others))
+            (self.negative, own.minus(&addend))
         };
         let sum = LongDouble { negative, ..LongDouble::round(magnitude, exponent, false) };
         sum.exponent.map(|_| sum)
@@ -189,7 +189,7 @@ fn parse_hexadecimal(text: &[u8]) -> Option<LongDouble> {
     (is_zero || number.mantissa != 0).then_some(number)
 }
 
-/// Takes a number apart: its digits without the point, and the exponent of the last one, each
+/// Splits a number: its digits without the point, and the exponent of the last one, each
 /// decimal counting for `step`.
 fn split(
     text: &[u8],
@@ -213,7 +213,7 @@ fn split(
     Some(([whole, decimals].concat(), exponent - decimals.len() as i64 * step))
 }
 
-/// An exponent; one that is beyond everything is taken for a large one.
+/// An exponent; one beyond all limits is read as a large one.
 fn parse_exponent(text: &[u8]) -> Option<i64> {
     const LARGE: i64 = 1 << 40;
     let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
@@ -311,8 +311,8 @@ impl Natural {
         let (longer, shorter) =
             if self.0.len() < other.0.len() { (other, self) } else { (self, other) };
         let mut carry = 0;
-        let others = shorter.0.iter().copied().chain(std::iter::repeat(0));
-        let words = longer.0.iter().zip(others).map(|(one, other)| {
+        let addend = shorter.0.iter().copied().chain(std::iter::repeat(0));
+        let words = longer.0.iter().zip(addend).map(|(one, other)| {
             carry += u64::from(*one) + u64::from(other);
             let word = carry as u32;
             carry >>= 32;
@@ -326,8 +326,8 @@ impl Natural {
     /// The difference to a number that is not larger.
     fn minus(&self, other: &Self) -> Self {
         let mut borrow = false;
-        let others = other.0.iter().copied().chain(std::iter::repeat(0));
-        let words = self.0.iter().zip(others).map(|(one, other)| {
+        let addend = other.0.iter().copied().chain(std::iter::repeat(0));
+        let words = self.0.iter().zip(addend).map(|(one, other)| {
             let (word, first) = one.overflowing_sub(other);
             let (word, second) = word.overflowing_sub(u32::from(borrow));
             borrow = first || second;
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_number() {
+    fn numbers_are_read_and_formatted_as_in_redis() {
         for (text, number) in [
             ("0", "0"),
             ("-0", "0"),
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn sums() {
+    fn sums_are_rounded_as_in_redis() {
         assert_eq!(sum("3", "1.1").as_deref(), Some("4.1"));
         assert_eq!(sum("1.5", "-1.5").as_deref(), Some("0"));
         assert_eq!(sum("17179869184", "1.5").as_deref(), Some("17179869185.5"));
@@ -454,7 +454,7 @@ mod tests {
     proptest! {
         /// What a double holds exactly, a longer mantissa holds as well.
         #[test]
-        fn short_sums_are_those_of_doubles(one in -1_000_000_i32..1_000_000, other: i32) {
+        fn short_sums_equal_those_of_doubles(one in -1_000_000_i32..1_000_000, other: i32) {
             let [one, other] = [one, other].map(|number| f64::from(number) / 1024.0);
             let expected = format!("{:.17}", one + other);
             let expected = expected.trim_end_matches('0').trim_end_matches('.');

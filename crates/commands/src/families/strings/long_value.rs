@@ -1,5 +1,5 @@
 //! A long value written into a string: chunk by chunk into a copy, while the key is claimed, so
-//! that nobody's latch or worker is held for as long as it takes.
+//! that no latch is held and no worker is blocked meanwhile.
 
 use crate::runtime::multi_key::{self, Claimed};
 use crate::{Context, Error, Keys};
@@ -7,11 +7,11 @@ use nagi_store::types::Refusal;
 use nagi_store::types::derived::Outcome;
 use nagi_store::{Event, Rope};
 
-/// Writes `value` into the string under the first argument from `offset` on, or behind its end,
-/// and answers how long it is then. The string is made or grown with zeros where it is too short.
+/// Writes `value` into the string under the first argument at `offset`, or after its end, and
+/// replies with the new length. The string is created or extended with zeros where it is too short.
 ///
 /// # Errors
-/// It would pass the greatest length.
+/// The length would exceed the greatest one.
 pub(crate) fn write(
     cx: &mut Context<'_>,
     keys: &'static Keys,
@@ -42,9 +42,9 @@ pub(crate) fn write(
 /// A string that is being written to.
 struct Draft {
     string: Rope,
-    /// Whether there was one to begin with.
+    /// Whether the key existed before.
     is_there: bool,
-    /// Where what comes next belongs.
+    /// Offset of the next chunk.
     at: usize,
     /// How many chunks have been written.
     written: usize,

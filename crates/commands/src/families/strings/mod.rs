@@ -1,4 +1,4 @@
-//! Strings: GET, SET and what works on parts of one.
+//! Strings: GET, SET and commands on parts of a string.
 
 pub(crate) mod float;
 pub(crate) mod lcs;

@@ -50,10 +50,10 @@ pub(crate) static SUBSTR: Command = Command {
     run: getrange,
 };
 
-/// Longest part of a long string that is copied, rather than the string kept for it.
+/// Longest part of a long string that is copied; a longer one is shared.
 const COPIED_BYTES: usize = 16 * 1024;
 
-/// Writes a part of what stands under a key, which is empty if nothing does.
+/// Writes a part of the string under a key, which is empty if there is none.
 fn part(
     reply: &mut Writer<'_>,
     entry: Option<EntryView<'_>>,
@@ -78,8 +78,8 @@ fn part(
     Ok(())
 }
 
-/// The range that two inclusive positions mean in something of `len` elements; `None` if it is
-/// empty. Negative positions count from the end; what lies outside is cut off.
+/// The range between two inclusive positions in a string of `len` elements; `None` if it is empty.
+/// Negative positions count from the end; the range is cut off at the ends.
 pub(crate) fn resolve(start: i64, end: i64, len: usize) -> Option<Range<usize>> {
     let is_reversed = start < 0 && end < 0 && start > end;
     if is_reversed { None } else { resolve_loosely(start, end, len) }
@@ -131,7 +131,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn positions() {
+    fn positions_resolve_to_ranges_within_the_string() {
         for (start, end, len, range) in [
             (0, -1, 5, Some(0..5)),
             (1, 3, 5, Some(1..4)),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_strings() {
+    fn parts_are_read_and_overwritten() {
         converse(
             "GETRANGE k 0 -1 => $0||
              SETRANGE k 0 '' => :0|
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_long_strings() {
+    fn parts_of_long_strings_are_read_across_chunks() {
         let mut bench = Bench::new();
         let long: String = (0..40_000).map(|number| format!("{number:05}")).collect();
         assert_eq!(bench.call(&["SET", "k", &long]), "+OK|");

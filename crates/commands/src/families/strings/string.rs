@@ -79,7 +79,7 @@ fn getex<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let Context { db, reply, .. } = cx;
     let expiry = match time.map(|(unit, value)| unit.expiry(value, db.now_ms(), "getex")) {
         Some(Ok(expiry)) => expiry,
-        // Redis looks at the time only once it has found the key.
+        // Redis checks the time only once it has found the key.
         Some(Err(error)) => match db.get(key, |entry| entry.map(|entry| entry.string().is_ok())) {
             Some(true) => return Err(error),
             Some(false) => return Err(Error::WRONG_TYPE),
@@ -196,14 +196,14 @@ fn string(reply: &mut Writer<'_>, value: Option<StringValue<'_>>) {
     }
 }
 
-/// Writes what stands under a key, if it is a string or nothing.
+/// Writes the string under a key, or null if there is none; refuses other types.
 #[inline]
 fn string_of(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>) -> Result<(), WrongType> {
     string(reply, entry.map(|entry| entry.string()).transpose()?);
     Ok(())
 }
 
-/// Writes what stands under a key; null if that is no string.
+/// Writes the string under a key; null if there is none or the value has another type.
 fn string_or_null(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>) {
     string(reply, entry.and_then(|entry| entry.string().ok()));
 }
@@ -224,7 +224,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What stands behind the value: how to set it, and whether to return what stood there before.
+/// The options after the value: how to set it, and whether to return the old value.
 fn set_options(args: Args<'_>, now_ms: u64) -> Result<(SetOptions, bool), Error> {
     let mut rest = RemainingArguments::from(args, 3);
     let mut options = SetOptions::default();
@@ -254,7 +254,7 @@ fn set_options(args: Args<'_>, now_ms: u64) -> Result<(SetOptions, bool), Error>
     Ok((options, returns_old))
 }
 
-/// What a request does with the key: only with GET does it read what was there.
+/// The access of a request to its key: only with GET does it read the old value.
 fn set_access(args: Args<'_>) -> Access {
     if args.from(3).any(|word| is(word, "GET")) {
         return Access::RW.union(Access::ACCESS).union(Access::UPDATE);
@@ -346,7 +346,7 @@ pub(crate) static PSETEX: Command = Command {
     run: psetex,
 };
 
-/// Stores a string for as long as the second argument says.
+/// Stores a string with the time to live in the second argument.
 fn set_for<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -416,20 +416,20 @@ pub(crate) static MSETNX: Command = Command {
     run: msetnx,
 };
 
-/// Keys with the values behind them.
+/// Keys, each followed by its value.
 fn pairs<'a>(cx: &Context<'a>, args: Args<'a>) -> Vec<(Key<'a>, StringInput<'a>)> {
     let keys = args.from(1).step_by(2);
     let values = (2..args.len()).step_by(2).map(|index| value(args, index));
     keys.zip(values).map(|(key, value)| (cx.key(key), value)).collect()
 }
 
-/// Sets the key at `position` to the value behind it.
+/// Sets the key at `position` to the value after it.
 fn set_pair(cx: &mut Context<'_>, position: usize, (): &mut ()) {
     let key = cx.key(cx.args.at(position));
     cx.db.set(key, value(cx.args, position + 1), SetOptions::default());
 }
 
-/// MSETNX with very many keys: looks at all of them first, and then sets all or none.
+/// MSETNX with very many keys: checks all of them first, and then sets all or none.
 fn set_all_if_absent(cx: &mut Context<'_>) -> Result<(), Error> {
     let (mut look, mut exists) = (multi_key::Walk::new(&MSETNX.keys), false);
     let mut set = look.clone();
@@ -570,7 +570,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn values_in_and_out() {
+    fn strings_are_stored_read_appended_and_removed() {
         converse(
             "GET k => $-1|
              SET k v => +OK|
@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn long_strings_and_their_limit() {
+    fn append_is_refused_beyond_the_greatest_length() {
         let mut bench = Bench::new();
         let long = "x".repeat(100_000);
         assert_eq!(bench.call(&["SET", "k", &long]), "+OK|");
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_set() {
+    fn set_obeys_nx_xx_and_get() {
         converse(
             "SET k v XX => $-1|
              SET k v NX => +OK|
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry_of_set() {
+    fn set_obeys_its_expiry_options() {
         converse(
             "SET k v EX 10 => +OK|
              TTL k => :10|
@@ -694,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn getex() {
+    fn getex_changes_the_expiry() {
         converse(
             "SET k v => +OK|
              GETEX k => $1|v|
@@ -716,7 +716,7 @@ mod tests {
     }
 
     #[test]
-    fn counting() {
+    fn counters_are_incremented_within_64_bits() {
         converse(
             "INCR n => :1|
              INCRBY n 10 => :11|
