@@ -1,4 +1,4 @@
-//! Keys, whatever stands under them: removal, existence, type and expiry.
+//! Keys of any type: removal, existence, type and expiry.
 
 use crate::runtime::arguments::{RemainingArguments, Time, is};
 use crate::runtime::multi_key;
@@ -210,7 +210,7 @@ pub(crate) static PEXPIREAT: Command = Command {
     run: pexpireat,
 };
 
-/// Sets a key's expiry, where the options behind the time allow it.
+/// Sets a key's expiry, where the options after the time allow it.
 fn set_expiry<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -350,7 +350,7 @@ pub(crate) static PEXPIRETIME: Command = Command {
     run: pexpiretime,
 };
 
-/// Replies with a key's expiry in a unit of the caller's.
+/// Replies with a key's expiry in the caller's unit.
 fn expiry<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -373,7 +373,7 @@ mod tests {
     use crate::testing::converse;
 
     #[test]
-    fn removal_existence_and_type() {
+    fn keys_are_removed_and_their_type_returned() {
         converse(
             "MSET a 1 b 2 c 3 d 4 => +OK|
              EXISTS a b a none => :3|
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn times_to_live() {
+    fn expiry_is_set_returned_and_removed() {
         converse(
             "TTL k => :-2|
              PTTL k => :-2|
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn which_expiry_is_replaced() {
+    fn expire_obeys_its_conditions() {
         converse(
             "SET k v => +OK|
              EXPIRE k 10 XX => :0|

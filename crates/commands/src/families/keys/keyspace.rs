@@ -1,4 +1,4 @@
-//! Databases as a whole: walks over their keys, their size, and emptying them.
+//! Databases as a whole: scans of their keys, their size, and emptying them.
 
 use crate::error::quotable;
 use crate::glob::Pattern;
@@ -96,25 +96,25 @@ pub(crate) static KEYS: Command = Command {
     run: keys,
 };
 
-/// Entries between two looks at the clock.
+/// Entries between two readings of the clock.
 const STRIDE: usize = 64;
 
 /// A walk over the keys of a database, slice by slice.
 struct Walk {
     place: key::Walk,
-    /// How many entries are still to be looked at, and more where no cursor can say how far it is.
+    /// How many entries are still to be read; more are read where the position has no cursor.
     left: usize,
     filter: Filter,
     found: Found,
 }
 
 impl Walk {
-    /// Whether enough entries were looked at, and a cursor can say where to go on.
+    /// Whether enough entries were read, and the position has a cursor.
     fn is_done(&self) -> bool {
         self.left == 0 && self.place.cursor().is_some()
     }
 
-    /// Goes on for one slice and calls `finish` if that was the last.
+    /// Continues for one slice and calls `finish` if that was the last.
     fn slice(
         &mut self,
         cx: &mut Context<'_>,
@@ -124,7 +124,7 @@ impl Walk {
         while !self.is_done() {
             let stride = self.left.clamp(1, STRIDE);
             let Walk { place, filter, found, .. } = self;
-            // Matched when no latch is held any more.
+            // Matched once no latch is held.
             let mut long = Vec::new();
             cx.db.walk(place, stride, |entry| match entry.long_key() {
                 _ if !filter.has_kind(&entry) => {}
@@ -148,7 +148,7 @@ impl Walk {
     }
 }
 
-/// Which entries a walk is after.
+/// The entries that a walk returns.
 #[derive(Default)]
 struct Filter {
     pattern: Option<Box<[u8]>>,
@@ -166,8 +166,7 @@ impl Filter {
     }
 }
 
-/// Keys in the form in which they are sent, in chunks so that many of them are never copied at
-/// once.
+/// Keys as they are encoded in the reply, in chunks so that many of them are never copied at once.
 #[derive(Default)]
 struct Found {
     count: usize,
@@ -178,7 +177,7 @@ struct Found {
 /// A part of a reply.
 enum Part {
     Encoded(Chunk),
-    /// A key that is sent from where it is kept.
+    /// A long key, which is sent without being copied.
     Long(Chunk),
 }
 
@@ -257,7 +256,7 @@ pub(crate) static FLUSHDB: Command = Command {
 
 fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     flush(cx, args, Scope::All)?;
-    // What was there before is not to come back: a save that is under way is given up.
+    // Removed data must not return: a save that is under way is cancelled.
     if cx.server.config().save.get().is_empty() {
         cx.server.saves().cancel();
         cx.reply.ok();
@@ -271,7 +270,7 @@ fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         if outcome.is_none() {
             return Ok(JobProgress::WOKEN);
         }
-        // Where that fails the log says so; the keys are gone all the same.
+        // A failure is in the log; the keys are removed in any case.
         cx.reply.ok();
         Ok(JobProgress::Done)
     }))
@@ -311,7 +310,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn walks() {
+    fn scan_and_keys_filter_keys() {
         converse(
             "SCAN 0 => *2|$1|0|*0|
              KEYS * => *0|
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_in_many_calls_or_slices_shows_every_key() {
+    fn scan_and_keys_return_every_key() {
         let mut bench = Bench::new();
         let names: BTreeSet<_> = (0..20_000).map(|number| format!("key:{number}")).collect();
         for name in &names {
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn emptying() {
+    fn flushdb_and_flushall_empty_databases() {
         converse(
             "SET a 1 => +OK|
              SELECT 1 => +OK|

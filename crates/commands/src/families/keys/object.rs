@@ -1,4 +1,4 @@
-//! OBJECT: how values are kept and when they were last used.
+//! OBJECT: the encoding of values and when they were last used.
 
 use crate::runtime::help;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
@@ -19,7 +19,7 @@ const NO_IDLE_TIME: Error = Error::fixed(
      switching between policies at runtime LRU and LFU data will take some time to adjust.",
 );
 
-/// What Redis says of the small integers that it shares between keys.
+/// Reference count that Redis reports for the small integers that it shares between keys.
 const SHARED: i64 = 2_147_483_647;
 const SHARED_INTEGERS: std::ops::Range<i64> = 0..10_000;
 
@@ -130,7 +130,7 @@ fn refcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         Some(string.and_then(|string| string.with_bytes(parse_i64)))
     });
     let config = cx.server.config();
-    // With such a policy every value needs its own clock.
+    // With such a policy every value needs its own counter.
     let shares = config.maxmemory.get() == 0 || !policy(cx).looks_at_uses();
     match value {
         None => cx.reply.null(),
@@ -188,7 +188,7 @@ mod tests {
     use crate::testing::converse;
 
     #[test]
-    fn encodings() {
+    fn object_encoding_is_that_of_redis() {
         let long = "x".repeat(45);
         converse(&format!(
             "OBJECT ENCODING k => $-1|
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_and_references() {
+    fn idle_time_frequency_and_references_are_returned() {
         converse(
             "OBJECT IDLETIME k => $-1|
              OBJECT FREQ k => $-1|

@@ -1,4 +1,4 @@
-//! Keys under other names and in other databases, and one picked at random.
+//! Keys renamed, copied and moved to other databases, and a random key.
 
 use crate::runtime::arguments::{RemainingArguments, database, integer, is};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};

@@ -1,4 +1,4 @@
-//! Values as opaque bytes, out of one server and into another.
+//! Values serialized by DUMP and restored by RESTORE.
 
 use crate::runtime::arguments::{self, RemainingArguments, integer, is};
 use crate::runtime::multi_key::{self, Claimed};
@@ -86,7 +86,7 @@ fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Ok(false);
         }
     };
-    // Nobody had claimed the key when this slice began. What takes longer looks again.
+    // The key was not claimed when this slice began; a longer request claims it.
     if go_on(cx, Slice::begin())? {
         return Ok(());
     }
@@ -129,7 +129,7 @@ fn refusal(refusal: Refusal) -> Error {
     })
 }
 
-/// What stands behind RESTORE's payload.
+/// The options after RESTORE's payload.
 #[derive(Default)]
 struct Options {
     replace: bool,

@@ -1,23 +1,23 @@
-//! Sorting in steps: a merge sort that can pause after every few comparisons, so that a million
-//! elements hold no worker up.
+//! Sorting in steps: a merge sort that can pause after every few comparisons, so that sorting a
+//! million elements does not block a worker.
 
 use std::cmp::Ordering;
 
 /// Elements that are sorted at once, to be merged from there on.
 const RUN: usize = 32;
-/// Elements that are merged between two looks at the clock.
+/// Elements that are merged between two readings of the clock.
 const STRIDE: usize = 64;
 
-/// Places of elements on their way into order. What is equal stays in the order that it had.
+/// Indexes of elements that are being sorted. The sort is stable.
 #[derive(Debug)]
 pub(super) struct MergeSort {
     elements: usize,
     places: Vec<usize>,
     /// What has been merged of them; as many as `places` at the end of a pass.
     merged: Vec<usize>,
-    /// How many places the runs have that are sorted; none before the first are.
+    /// The length of the sorted runs; 0 before the first are sorted.
     width: usize,
-    /// How far the two runs have been merged that are the next.
+    /// How far the next two runs have been merged.
     left: usize,
     right: usize,
 }
@@ -29,7 +29,7 @@ impl MergeSort {
         MergeSort { elements, places, merged, width: 0, left: 0, right: 0 }
     }
 
-    /// Goes on until `is_over` says that the slice is; whether all are in order.
+    /// Continues until `is_over` reports the end of the slice; returns whether all are in order.
     pub(super) fn go_on(
         &mut self,
         compare: impl Fn(usize, usize) -> Ordering,
@@ -109,7 +109,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn any_number_of_elements_is_sorted_and_equal_ones_stay_in_order() {
+    fn any_number_of_elements_is_sorted_stably() {
         for len in [0, 1, 2, 31, 32, 33, 64, 65, 100, 1000, 4097] {
             let keys: Vec<usize> = (0..len).map(|at| at * 7919 % 101).collect();
             let mut sort = MergeSort::new(len);

@@ -1,8 +1,8 @@
 //! SORT and SORT_RO: the elements of a list, a set or a sorted set in another order.
 //!
-//! The value is taken as it is at one moment, and with STORE it is claimed together with the
-//! destination. The keys of BY and GET follow from the elements and cannot be claimed: each is
-//! looked up when its turn comes, for what stands there then.
+//! The value is read as of one moment, and with STORE it is claimed together with the destination.
+//! The keys of BY and GET depend on the elements and cannot be claimed: each is looked up when it
+//! is needed.
 
 mod merge;
 mod pattern;
@@ -25,7 +25,7 @@ pub(crate) static ALL: &[&Command] = &[&SORT, &SORT_RO];
 
 const KINDS: &[Kind] = &[Kind::List, Kind::Set, Kind::SortedSet];
 
-/// Replies with what is sorted.
+/// Replies with the sorted elements.
 fn show(cx: &mut Context<'_>, request: Request) -> Result<(), Error> {
     let source = cx.db.share_as(cx.key(cx.args.at(1)), KINDS)?;
     let (mut sorting, mut shown) = (Sorting::new(request, source), None);
@@ -51,7 +51,7 @@ fn show(cx: &mut Context<'_>, request: Request) -> Result<(), Error> {
     }))
 }
 
-/// Stores what is sorted as a list, and replies how many elements that has.
+/// Stores the sorted elements as a list, and replies with its length.
 fn store(cx: &mut Context<'_>, request: Request, to: usize) -> Result<(), Error> {
     let (mut sorting, mut stored) = (None, None);
     multi_key::claimed(cx, Claimed::all(&SORT.keys), move |cx, slice| {
@@ -74,7 +74,7 @@ fn store(cx: &mut Context<'_>, request: Request, to: usize) -> Result<(), Error>
 }
 
 const SOURCE: KeyGroup = KeyGroup::at(1, Access::RO.union(Access::ACCESS));
-/// The keys of BY and GET, which follow from the elements.
+/// The keys of BY and GET, which depend on the elements.
 const PATTERNS: KeyGroup = KeyGroup::by_grammar(|_| 0..0, Access::RO.union(Access::ACCESS));
 const DESTINATION: KeyGroup = KeyGroup::by_grammar(destination, Access::OW.union(Access::UPDATE));
 
@@ -83,8 +83,8 @@ const CATEGORIES: Category =
 const COMPLEXITY: &str = "O(N*log(N) + M), N being the elements, M those that are returned; O(M) \
                           where nothing is sorted";
 
-/// Reads a request. Keys that follow from elements cannot be checked one by one, so that a
-/// user that names some has to be permitted to read all.
+/// Reads a request. Keys that depend on elements cannot be checked one by one, so that a user that
+/// names some needs permission to read all keys.
 fn permitted(cx: &mut Context<'_>, args: Args<'_>, may_store: bool) -> Result<Request, Error> {
     let request = Request::parse(args, may_store)?;
     let lookups = [

@@ -1,4 +1,4 @@
-//! What stands under keys that follow from the elements: the patterns of BY and GET.
+//! The values of keys that are derived from elements: the patterns of BY and GET.
 
 use crate::Context;
 use nagi_proto::resp::Writer;
@@ -6,79 +6,84 @@ use nagi_store::{Rope, StringValue, Text, Value};
 use std::cmp::Ordering;
 use std::ops::Deref;
 
-/// A string that is kept for as long as something is sorted.
+/// A string that is owned while its elements are sorted.
 #[derive(Clone, Debug)]
-pub(super) enum Kept {
+pub(super) enum OwnedString {
     Bytes(Box<[u8]>),
-    /// One that is long, shared.
+    /// A long string, shared.
     Rope(Rope),
 }
 
-impl Kept {
+impl OwnedString {
     pub(super) fn of(string: StringValue<'_>) -> Self {
         match string {
-            StringValue::Rope(rope) => Kept::Rope(rope.clone()),
-            string => Kept::Bytes(string.with_bytes(|bytes| bytes.into())),
+            StringValue::Rope(rope) => OwnedString::Rope(rope.clone()),
+            string => OwnedString::Bytes(string.with_bytes(|bytes| bytes.into())),
         }
     }
 
     pub(super) fn value(&self) -> StringValue<'_> {
         match self {
-            Kept::Bytes(bytes) => StringValue::Bytes(bytes),
-            Kept::Rope(rope) => StringValue::Rope(rope),
+            OwnedString::Bytes(bytes) => StringValue::Bytes(bytes),
+            OwnedString::Rope(rope) => StringValue::Rope(rope),
         }
     }
 
-    /// It as an element of a collection.
+    /// The string as an element of a collection.
     pub(super) fn text(&self) -> Text<'_> {
         match self {
-            Kept::Bytes(bytes) => Text::to_store(bytes),
-            Kept::Rope(rope) => Text::in_chunks(rope.clone()),
+            OwnedString::Bytes(bytes) => Text::to_store(bytes),
+            OwnedString::Rope(rope) => Text::in_chunks(rope.clone()),
         }
     }
 
-    /// Bytes that it takes of memory, beside itself.
+    /// Allocated bytes.
     pub(super) fn own_bytes(&self) -> usize {
         match self {
-            Kept::Bytes(bytes) => bytes.len(),
-            Kept::Rope(_) => 0,
+            OwnedString::Bytes(bytes) => bytes.len(),
+            OwnedString::Rope(_) => 0,
         }
     }
 
     pub(super) fn write(&self, reply: &mut Writer<'_>) {
         match self {
-            Kept::Bytes(bytes) => reply.bulk(bytes),
-            Kept::Rope(rope) => reply.bulk_chunks(rope.share(), 0..rope.len()),
+            OwnedString::Bytes(bytes) => reply.bulk(bytes),
+            OwnedString::Rope(rope) => reply.bulk_chunks(rope.share(), 0..rope.len()),
         }
     }
 
-    /// In the order of bytes.
-    pub(super) fn compare(&self, other: &Kept) -> Ordering {
-        fn pieces(kept: &Kept) -> Vec<&[u8]> {
-            match kept {
-                Kept::Bytes(bytes) => vec![&bytes[..]],
-                Kept::Rope(rope) => rope.chunks().map(Deref::deref).collect(),
+    /// In lexicographic order of bytes.
+    pub(super) fn compare(&self, other: &OwnedString) -> Ordering {
+        fn pieces(string: &OwnedString) -> Vec<&[u8]> {
+            match string {
+                OwnedString::Bytes(bytes) => vec![&bytes[..]],
+                OwnedString::Rope(rope) => rope.chunks().map(Deref::deref).collect(),
             }
         }
         match (self, other) {
-            (Kept::Bytes(bytes), Kept::Bytes(others)) => bytes.cmp(others),
+            (OwnedString::Bytes(bytes), OwnedString::Bytes(other)) => bytes.cmp(other),
             _ => pieces(self).into_iter().flatten().cmp(pieces(other).into_iter().flatten()),
         }
     }
 }
 
-/// Where the asterisk of a pattern is, if it has one: Redis' patterns end at a zero byte.
+/// The position of the asterisk in a pattern, if it has one: Redis' patterns end at a zero byte.
 fn asterisk(pattern: &[u8]) -> Option<usize> {
     pattern.iter().take_while(|byte| **byte != 0).position(|byte| *byte == b'*')
 }
 
-/// Whether keys that follow from a pattern differ.
+/// Whether the keys of a pattern depend on the element.
 pub(super) fn has_asterisk(pattern: &[u8]) -> bool {
     asterisk(pattern).is_some()
 }
 
-/// What a pattern means for an element: itself, or a string, or a field of a hash behind `->`.
-pub(super) fn look_up(cx: &Context<'_>, pattern: &[u8], element: &Kept) -> Option<Kept> {
+/// The value of a pattern for an element: the element, or a string, or a field of a hash after
+/// `->`.
+pub(super) fn look_up(
+    cx: &Context<'_>,
+    pattern: &[u8],
+    element: &OwnedString,
+) -> Option<OwnedString> {
     if pattern == b"#" {
         return Some(element.clone());
     }
@@ -92,9 +97,9 @@ pub(super) fn look_up(cx: &Context<'_>, pattern: &[u8], element: &Kept) -> Optio
     };
     let key = element.value().with_bytes(|element| [before, element, behind].concat());
     cx.db.get(cx.db.key(&key), |entry| match (entry?.value(), field) {
-        (Value::String(string), None) => Some(Kept::of(string)),
+        (Value::String(string), None) => Some(OwnedString::of(string)),
         (Value::Hash(hash), Some(field)) => {
-            hash.get(&Text::new(field), cx.db.now_ms()).map(|found| Kept::of(found.value))
+            hash.get(&Text::new(field), cx.db.now_ms()).map(|found| OwnedString::of(found.value))
         }
         _ => None,
     })

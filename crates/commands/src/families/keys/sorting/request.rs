@@ -1,4 +1,4 @@
-//! What SORT was asked for.
+//! The arguments of SORT.
 
 use crate::Error;
 use crate::families::keys::sorting::pattern::has_asterisk;
@@ -11,15 +11,15 @@ use std::ops::Range;
 pub(super) struct Request {
     pub(super) descends: bool,
     pub(super) is_alphabetic: bool,
-    /// How many elements are left out at the start, and how many there are to be; all if that is
+    /// How many elements are skipped at the start, and how many are returned; all if that is
     /// negative.
     limit: Option<(i64, i64)>,
     /// The pattern by which elements are sorted.
     pub(super) by: Option<usize>,
-    /// Whether they stay in the order that they have.
+    /// Whether they keep the order that they have.
     pub(super) is_unsorted: bool,
     pub(super) get: Vec<usize>,
-    /// Where it is stored.
+    /// Position of the destination.
     pub(super) destination: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Which of so many elements in order are wanted.
+    /// The part of this number of ordered elements that is returned.
     pub(super) fn range(&self, elements: u64) -> Range<u64> {
         let Some((start, count)) = self.limit else { return 0..elements };
         let start = u64::try_from(start).unwrap_or(0).min(elements);

@@ -1,9 +1,9 @@
-//! Sorting, slice by slice: elements are collected, weighed and put in order, and then shown or
+//! Sorting, slice by slice: elements are collected, weighed and ordered, and then returned or
 //! stored.
 
 use crate::families::elements::ELEMENTS_PER_HOLD;
 use crate::families::keys::sorting::merge::MergeSort;
-use crate::families::keys::sorting::pattern::{Kept, look_up};
+use crate::families::keys::sorting::pattern::{OwnedString, look_up};
 use crate::families::keys::sorting::request::Request;
 use crate::runtime::numbers::double;
 use crate::runtime::suspension::Slice;
@@ -14,25 +14,25 @@ use nagi_store::{Kind, SharedValue, StringValue, Text, Value, free_elsewhere};
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
 
-/// Elements between two looks at the clock, where each may be looked up.
+/// Elements between two readings of the clock, each of which may need lookups.
 const STRIDE: usize = 16;
 
 const NO_NUMBER: Error = Error::fixed("ERR One or more scores can't be converted into double");
 
-/// What an element is sorted by.
+/// The key by which an element is sorted.
 #[derive(Debug)]
 enum Weight {
-    /// Itself.
+    /// The element itself.
     Own,
     /// A number.
     Score(f64),
-    /// A string, which there may not be.
-    Text(Option<Kept>),
+    /// A string, `None` if there is none.
+    Text(Option<OwnedString>),
 }
 
 #[derive(Debug)]
 struct Element {
-    kept: Kept,
+    string: OwnedString,
     weight: Weight,
 }
 
@@ -46,10 +46,10 @@ pub(super) struct Sorting {
     /// Which elements of the source are collected, and how many have been.
     wanted: Range<u64>,
     collected: u64,
-    /// How many have been weighed.
+    /// How many elements have weights.
     weighed: usize,
     order: Option<MergeSort>,
-    /// Which of those in order are wanted.
+    /// Which of the ordered elements are returned.
     result: Range<usize>,
 }
 
@@ -90,10 +90,10 @@ impl Sorting {
         }
     }
 
-    /// Goes on until the slice is over; whether all is in order.
+    /// Continues until the slice is over; returns whether all elements are in order.
     ///
     /// # Errors
-    /// A weight is no number.
+    /// A weight is not a number.
     pub(super) fn go_on(&mut self, cx: &Context<'_>, slice: Slice) -> Result<bool, Error> {
         while self.collected < self.wanted.end - self.wanted.start {
             self.collect();
@@ -128,7 +128,7 @@ impl Sorting {
         let rank = wanted.start + self.collected;
         self.collected += left;
         let mut keep = |string: StringValue<'_>| {
-            elements.push(Element { kept: Kept::of(string), weight: Weight::Own });
+            elements.push(Element { string: OwnedString::of(string), weight: Weight::Own });
             left -= 1;
             if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
@@ -144,22 +144,22 @@ impl Sorting {
             Value::String(_) | Value::Hash(_) | Value::Stream(_) => None,
         };
         let new = elements.iter().skip(before);
-        self.own_bytes += new.map(|it| it.kept.own_bytes() + size_of::<Element>()).sum::<usize>();
+        self.own_bytes += new.map(|it| it.string.own_bytes() + size_of::<Element>()).sum::<usize>();
         self.charge.set(self.own_bytes);
     }
 
-    /// Finds out by what some elements are sorted.
+    /// Determines the weights of some elements.
     fn weigh(&mut self, cx: &Context<'_>) -> Result<(), Error> {
         for element in self.elements.iter_mut().skip(self.weighed).take(STRIDE) {
             self.weighed += 1;
-            let by = self.request.by.map(|at| look_up(cx, cx.args.at(at), &element.kept));
+            let by = self.request.by.map(|at| look_up(cx, cx.args.at(at), &element.string));
             element.weight = match (by, self.request.is_alphabetic) {
                 (None, true) => Weight::Own,
                 (Some(found), true) => {
-                    self.own_bytes += found.as_ref().map_or(0, Kept::own_bytes);
+                    self.own_bytes += found.as_ref().map_or(0, OwnedString::own_bytes);
                     Weight::Text(found)
                 }
-                (None, false) => Weight::Score(score(&element.kept)?),
+                (None, false) => Weight::Score(score(&element.string)?),
                 (Some(None), false) => Weight::Score(0.0),
                 (Some(Some(found)), false) => Weight::Score(score(&found)?),
             };
@@ -168,18 +168,18 @@ impl Sorting {
         Ok(())
     }
 
-    /// How many strings the result has.
+    /// The number of strings in the result.
     pub(super) fn len(&self) -> usize {
         self.result.len() * self.request.get.len().max(1)
     }
 
-    /// Shows some strings of the result, from the one with so many before it on, until `show`
-    /// breaks off; how many. Where nothing stands under a key, there is none.
+    /// Passes some strings of the result to `show`, from an index on, until `show` breaks off;
+    /// returns their number. `None` stands for a missing value.
     pub(super) fn show(
         &self,
         cx: &mut Context<'_>,
         from: usize,
-        mut show: impl FnMut(&mut Context<'_>, Option<&Kept>),
+        mut show: impl FnMut(&mut Context<'_>, Option<&OwnedString>),
     ) -> usize {
         let per_element = self.request.get.len().max(1);
         let end = self.len().min(from + STRIDE);
@@ -189,9 +189,9 @@ impl Sorting {
             let element = self.elements.get(place.copied().unwrap_or(rank));
             let Some(element) = element else { continue };
             match self.request.get.get(at % per_element) {
-                None => show(cx, Some(&element.kept)),
+                None => show(cx, Some(&element.string)),
                 Some(pattern) => {
-                    let found = look_up(cx, cx.args.at(*pattern), &element.kept);
+                    let found = look_up(cx, cx.args.at(*pattern), &element.string);
                     show(cx, found.as_ref());
                 }
             }
@@ -200,8 +200,8 @@ impl Sorting {
     }
 }
 
-/// The number that a string is, as C's `strtod` reads it: up to a zero byte, and nothing is 0.
-fn score(kept: &Kept) -> Result<f64, Error> {
+/// Reads a string as a number like C's `strtod`: up to a zero byte, and an empty one is 0.
+fn score(kept: &OwnedString) -> Result<f64, Error> {
     let number = kept.value().with_bytes(|bytes| {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         let text = bytes.get(..end)?;
@@ -216,11 +216,11 @@ fn compare(first: &Element, second: &Element) -> Ordering {
     match (&first.weight, &second.weight) {
         (Weight::Score(one), Weight::Score(other)) => {
             let ordering = one.partial_cmp(other).unwrap_or(Ordering::Equal);
-            ordering.then_with(|| first.kept.compare(&second.kept))
+            ordering.then_with(|| first.string.compare(&second.string))
         }
         (Weight::Text(Some(one)), Weight::Text(Some(other))) => one.compare(other),
         (Weight::Text(one), Weight::Text(other)) => one.is_some().cmp(&other.is_some()),
-        _ => first.kept.compare(&second.kept),
+        _ => first.string.compare(&second.string),
     }
 }
 
@@ -236,7 +236,7 @@ impl Stored {
         Stored { list: new.begin(Kind::List), len: 0 }
     }
 
-    /// Adds what there is until the slice is over; the list, once it is complete.
+    /// Adds elements until the slice is over; returns the list once it is complete.
     pub(super) fn go_on(
         &mut self,
         cx: &mut Context<'_>,
@@ -246,8 +246,8 @@ impl Stored {
         while self.len < sorting.len() {
             let list = self.list.as_mut()?;
             self.len += sorting.show(cx, self.len, |_, kept| {
-                let text = kept.map_or_else(|| Text::new(b""), Kept::text);
-                // It is a list.
+                let text = kept.map_or_else(|| Text::new(b""), OwnedString::text);
+                // The value is a list.
                 let _ = list.add(NewElement::Item(&text));
             });
             if slice.is_over() && self.len < sorting.len() {
