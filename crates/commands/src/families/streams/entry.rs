@@ -1,4 +1,4 @@
-//! Entries on their way into streams and out of them.
+//! Entries added to streams and removed from them.
 
 use super::{ParsedId, limits, parse_id, strict_id, write_id};
 use crate::runtime::arguments::{RemainingArguments, integer, is, length};
@@ -24,13 +24,13 @@ const BOTH: Error =
 
 /// Most bytes of an entry.
 const MOST_BYTES: usize = 1 << 30;
-/// Most entries that are deleted under one hold of a latch; requests with more claim their key.
+/// Most entries that are deleted per hold of a latch; requests with more claim their key.
 const ENTRIES_PER_HOLD: usize = 64;
 
-/// What stands before the fields of XADD, or all of XTRIM's options.
+/// The arguments of XADD before the fields, or XTRIM's options.
 struct Options {
     id: Option<NewId>,
-    /// Where the id stands.
+    /// Position of the id.
     id_at: usize,
     only_existing: bool,
     trim: Option<Trim>,
@@ -115,7 +115,7 @@ fn not_negative(argument: &[u8], option: &str) -> Result<u64, Error> {
         .map_err(|_| Error::new(format!("ERR The {option} argument must be >= 0.")))
 }
 
-/// What MAXLEN or MINID leave.
+/// The limit that MAXLEN or MINID sets.
 fn kept(option: &[u8], argument: &[u8]) -> Result<Keep, Error> {
     Ok(if is(option, "MAXLEN") {
         Keep::Last(not_negative(argument, "MAXLEN")?)
@@ -232,7 +232,7 @@ pub(crate) static XDEL: Command = Command {
 
 fn xtrim<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let options = Options::parse(args, false, limits(cx))?;
-    // Without one it was refused.
+    // A request without one was refused.
     let trim = options.trim.ok_or(Error::SYNTAX)?;
     let removed = cx.db.trim_stream(cx.key(args.at(1)), &trim)?;
     cx.reply.integer(removed as i64);

@@ -1,4 +1,4 @@
-//! What is known of streams, their groups and consumers.
+//! The state of streams, their groups and consumers.
 
 use super::shown::write_some;
 use super::{no_group_of_key, write_entry, write_id};
@@ -18,7 +18,7 @@ pub(crate) static ALL: &[&Command] = &[&XINFO];
 const SUBCOMMANDS: &[&Command] = &[&CONSUMERS, &GROUPS, &HELP, &STREAM];
 
 const NO_KEY: Error = Error::fixed("ERR no such key");
-/// What is shown of each list if the request does not say how much.
+/// Entries of each list that are returned if the request gives no count.
 const DEFAULT_COUNT: u64 = 10;
 
 fn xinfo<'a>(_: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
@@ -54,8 +54,8 @@ fn id(reply: &mut Writer<'_>, field: &str, id: StreamId) {
     write_id(reply, id);
 }
 
-/// A number that may not be known.
-fn perhaps(reply: &mut Writer<'_>, field: &str, number: Option<i64>) {
+/// A number that may be unknown, in which case it is null.
+fn number_or_null(reply: &mut Writer<'_>, field: &str, number: Option<i64>) {
     name(reply, field);
     match number {
         Some(number) => reply.integer(number),
@@ -63,11 +63,11 @@ fn perhaps(reply: &mut Writer<'_>, field: &str, number: Option<i64>) {
     }
 }
 
-/// What both forms begin with.
+/// The fields with which both forms begin.
 fn write_head(reply: &mut Writer<'_>, stream: &Stream) {
     number(reply, "length", stream.len());
     number(reply, "radix-tree-keys", stream.nodes());
-    // All that is above the nodes counts as one.
+    // All inner nodes count as one.
     number(reply, "radix-tree-nodes", stream.nodes() + 1);
     id(reply, "last-generated-id", stream.last_id());
     id(reply, "max-deleted-entry-id", stream.max_deleted_id());
@@ -113,16 +113,16 @@ fn stream<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// All of a stream on its way into a reply.
+/// The full description of a stream, part by part.
 struct Full {
     stream: Stream,
-    /// Of each list.
+    /// Most entries of each list.
     most: u64,
     at: At,
 }
 
-/// What comes next: entries, a group by its number, what is pending for it, a consumer of it, what
-/// is pending for that.
+/// The next part: entries, a group by its number, its pending entries, a consumer of it, the
+/// pending entries of that.
 enum At {
     Entries(Selection),
     Group(u64),
@@ -140,7 +140,7 @@ impl Full {
         self.group(group)?.walk_consumers(number, ControlFlow::Break)
     }
 
-    /// Writes the next part; whether it was the last.
+    /// Writes the next part; returns whether it was the last.
     fn write_some(&mut self, reply: &mut Writer<'_>) -> bool {
         let next = match &mut self.at {
             At::Entries(entries) => {
@@ -200,8 +200,8 @@ fn write_group(reply: &mut Writer<'_>, group: GroupView<'_>, pending: u64) {
     name(reply, "name");
     reply.bulk(group.name());
     id(reply, "last-delivered-id", group.last_id());
-    perhaps(reply, "entries-read", group.entries_read().map(u64::cast_signed));
-    perhaps(reply, "lag", group.lag());
+    number_or_null(reply, "entries-read", group.entries_read().map(u64::cast_signed));
+    number_or_null(reply, "lag", group.lag());
     number(reply, "pel-count", group.pending_count());
     name(reply, "pending");
     reply.array(pending as usize);
@@ -212,13 +212,13 @@ fn write_consumer(reply: &mut Writer<'_>, consumer: ConsumerView<'_>, pending: u
     name(reply, "name");
     reply.bulk(consumer.name());
     number(reply, "seen-time", consumer.seen_ms());
-    perhaps(reply, "active-time", Some(consumer.active_ms().map_or(-1, u64::cast_signed)));
+    number_or_null(reply, "active-time", Some(consumer.active_ms().map_or(-1, u64::cast_signed)));
     number(reply, "pel-count", consumer.pending_count());
     name(reply, "pending");
     reply.array(pending as usize);
 }
 
-/// Writes the next of so many pending entries; where to go on and how many are left then.
+/// Writes some of `left` pending entries; returns where to continue and how many are left.
 fn write_pending<'a>(
     reply: &mut Writer<'_>,
     left: u64,
@@ -277,8 +277,8 @@ fn groups<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             number(reply, "consumers", group.consumer_count());
             number(reply, "pending", group.pending_count());
             id(reply, "last-delivered-id", group.last_id());
-            perhaps(reply, "entries-read", group.entries_read().map(u64::cast_signed));
-            perhaps(reply, "lag", group.lag());
+            number_or_null(reply, "entries-read", group.entries_read().map(u64::cast_signed));
+            number_or_null(reply, "lag", group.lag());
             written += 1;
             if written == end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -318,7 +318,7 @@ fn consumers<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             number(reply, "idle", now_ms.saturating_sub(consumer.seen_ms()));
             let inactive_ms = |active_ms: u64| now_ms.saturating_sub(active_ms).cast_signed();
             let inactive_ms = consumer.active_ms().map_or(-1, inactive_ms);
-            perhaps(reply, "inactive", Some(inactive_ms));
+            number_or_null(reply, "inactive", Some(inactive_ms));
             written += 1;
             if written == end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

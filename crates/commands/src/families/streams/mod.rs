@@ -19,7 +19,7 @@ const INVALID_ID: Error =
 const INVALID_START: Error = Error::fixed("ERR invalid start ID for the interval");
 const INVALID_END: Error = Error::fixed("ERR invalid end ID for the interval");
 
-/// Longer ones are no ids.
+/// Longest id in bytes.
 const MOST_ID_BYTES: usize = 127;
 
 /// Reads an unsigned number as C's `strtoull` does, all of it.
@@ -41,11 +41,11 @@ fn unsigned(text: &[u8]) -> Option<u64> {
     Some(if is_negative { number.wrapping_neg() } else { number })
 }
 
-/// An id as an argument has it.
+/// An id in an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParsedId {
     Whole(StreamId),
-    /// With the second number left to the server.
+    /// The second number is left to the server.
     Ms(u64),
 }
 
@@ -53,7 +53,7 @@ fn parse_id(argument: &[u8], missing: u64) -> Result<ParsedId, Error> {
     if argument.len() > MOST_ID_BYTES {
         return Err(INVALID_ID);
     }
-    // Redis takes it for a string of C.
+    // Redis reads it as a C string.
     let text = argument.split(|byte| *byte == 0).next().unwrap_or_default();
     let mut parts = text.splitn(2, |byte| *byte == b'-');
     let ms = parts.next().and_then(unsigned).ok_or(INVALID_ID)?;
@@ -64,7 +64,7 @@ fn parse_id(argument: &[u8], missing: u64) -> Result<ParsedId, Error> {
     })
 }
 
-/// An id that is spelled out; the second number where it is left out is `missing`.
+/// An id without wildcards; a missing second number is read as `missing`.
 fn strict_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
     match parse_id(argument, missing)? {
         ParsedId::Whole(id) => Ok(id),
@@ -72,7 +72,7 @@ fn strict_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
     }
 }
 
-/// The same, or `-` for the least and `+` for the greatest.
+/// The same, or `-` for the least and `+` for the greatest id.
 fn any_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
     match argument {
         b"-" => Ok(StreamId::MIN),
@@ -81,7 +81,7 @@ fn any_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
     }
 }
 
-/// The first id of an interval, which is not part of it behind a `(`.
+/// The first id of an interval, which is excluded by a `(`.
 fn start_of_interval(argument: &[u8]) -> Result<StreamId, Error> {
     match argument {
         [b'(', rest @ ..] if !rest.is_empty() => strict_id(rest, 0)?.next().ok_or(INVALID_START),
@@ -89,7 +89,7 @@ fn start_of_interval(argument: &[u8]) -> Result<StreamId, Error> {
     }
 }
 
-/// The last id of an interval, which is not part of it behind a `(`.
+/// The last id of an interval, which is excluded by a `(`.
 fn end_of_interval(argument: &[u8]) -> Result<StreamId, Error> {
     match argument {
         [b'(', rest @ ..] if !rest.is_empty() => {
@@ -115,12 +115,12 @@ fn write_entry(reply: &mut Writer<'_>, entry: &StreamEntry<'_>) {
     }
 }
 
-/// Up to where nodes of streams grow, as the settings say.
+/// The limits of a stream's nodes in the settings.
 fn limits(cx: &Context<'_>) -> StreamLimits {
     cx.server.config().stream_limits()
 }
 
-/// That there is no such group, as most commands say it.
+/// The error of a missing group, as most commands word it.
 fn no_group(reason: NoGroup, key: &[u8], group: &[u8], behind: &str) -> Error {
     if reason == NoGroup::WrongType {
         return Error::WRONG_TYPE;
@@ -129,7 +129,7 @@ fn no_group(reason: NoGroup, key: &[u8], group: &[u8], behind: &str) -> Error {
     Error::quoting("", &text, &format!("'{behind}"))
 }
 
-/// The same where the key is there.
+/// The same where the key exists.
 fn no_group_of_key(reason: NoGroup, key: &[u8], group: &[u8]) -> Error {
     if reason == NoGroup::WrongType {
         return Error::WRONG_TYPE;

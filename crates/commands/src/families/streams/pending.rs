@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&XACK, &XAUTOCLAIM, &XCLAIM, &XPENDING];
 
-/// Most ids of a request that are looked at under one hold of a latch.
+/// Most ids of a request that are looked up per hold of a latch.
 const IDS_PER_HOLD: usize = 64;
 
 fn missing(reason: NoGroup, args: Args<'_>) -> Error {
@@ -71,13 +71,13 @@ pub(crate) static XACK: Command = Command {
     run: xack,
 };
 
-/// Which pending entries are shown one by one.
+/// The filter of pending entries that are returned one by one.
 struct Detail {
     from: StreamId,
     to: StreamId,
     count: u64,
     min_idle_ms: u64,
-    /// Whose, by the argument's place.
+    /// Position of the consumer among the arguments.
     consumer_at: Option<usize>,
 }
 
@@ -122,7 +122,7 @@ fn xpending<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.start(search(stream, name, consumer, detail))
 }
 
-/// Whose pending entries there are, and how many.
+/// The consumers with pending entries, and how many each has.
 type Counts = Vec<(Box<[u8]>, u64)>;
 
 fn consumers_with_pending(group: GroupView<'_>) -> Counts {
@@ -161,7 +161,7 @@ fn summary(cx: &mut Context<'_>, stream: Stream, consumers: Counts) -> Result<()
     }))
 }
 
-/// A pending entry as it is shown.
+/// A pending entry in the reply.
 struct Found {
     id: StreamId,
     consumer: Box<[u8]>,
@@ -169,7 +169,7 @@ struct Found {
     deliveries: u64,
 }
 
-/// Looks for pending entries slice by slice, then shows them.
+/// Searches for pending entries slice by slice, then replies with them.
 fn search(stream: Stream, group: Vec<u8>, consumer: Option<Vec<u8>>, detail: Detail) -> Job {
     const LOOKED_AT: usize = 128;
     let Detail { mut from, to, count, min_idle_ms, .. } = detail;
@@ -328,7 +328,7 @@ fn claim_rules(
         let wrong = || Error::new(format!("ERR Invalid {option} option argument for XCLAIM"));
         nagi_store::parse_i64(rest.value()?).ok_or_else(wrong)
     };
-    // What is no time, or in the future, is taken for now.
+    // A time that is invalid or in the future is read as now.
     let time = |ms: Option<i64>| {
         let ms = ms.and_then(|ms| u64::try_from(ms).ok());
         Some(ms.filter(|ms| *ms <= now_ms).unwrap_or(now_ms))
@@ -375,7 +375,7 @@ pub(crate) static XCLAIM: Command = Command {
 /// A search through pending entries to claim them.
 struct Search {
     from: StreamId,
-    /// How many may still be found, and how many looked at.
+    /// How many entries may still be found, and how many read.
     left: u64,
     attempts: u64,
     rules: ClaimRules,
@@ -384,7 +384,7 @@ struct Search {
 }
 
 impl Search {
-    /// Goes on; the reply once it is over.
+    /// Continues the search; returns the reply once it is over.
     fn go_on(&mut self, cx: &mut Context<'_>, slice: Option<Slice>) -> Result<Option<Job>, Error> {
         let args = cx.args;
         let key = cx.key(args.at(1));
@@ -432,7 +432,7 @@ impl Search {
 }
 
 fn xautoclaim<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    /// How many pending entries are looked at for each that may be found.
+    /// Pending entries that are read for each that may be found.
     const ATTEMPTS: u64 = 10;
     /// Redis' greatest count: a long over the larger of an id's bytes and the attempts.
     const MOST: i64 = i64::MAX / 16;

@@ -32,7 +32,8 @@ pub(crate) static XLEN: Command = Command {
     run: xlen,
 };
 
-/// Shows entries of an interval, whose ends are these arguments, in one order or the other.
+/// Replies with the entries of an interval, whose bounds are these arguments, in one order or the
+/// other.
 fn show<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -46,7 +47,7 @@ fn show<'a>(
             return Err(Error::SYNTAX);
         }
         count = match integer(rest.value()?)? {
-            // Redis takes what is below its own mark for none for a count of zero.
+            // Redis reads a count below its own mark for "none" as zero.
             ..0 => Some(0),
             count => Some(count.cast_unsigned()),
         };

@@ -1,4 +1,4 @@
-//! Entries that streams get, read as they come: by each client for itself, or shared out within a
+//! Reading entries as they are added: by each client for itself, or shared among the consumers of a
 //! group.
 
 use super::shown::write_some;
@@ -21,15 +21,15 @@ const NOT_A_TIMEOUT: Error = Error::fixed("ERR timeout is not an integer or out 
 const NEGATIVE_TIMEOUT: Error = Error::fixed("ERR timeout is negative");
 const TIMEOUT_TOO_LONG: Error = Error::fixed("ERR timeout is out of range");
 
-/// What XREAD and XREADGROUP have in common.
+/// The options that XREAD and XREADGROUP have in common.
 struct Request<'a> {
-    /// How long it waits, in milliseconds, 0 without end; not at all without.
+    /// How long to block in milliseconds, 0 without end; `None` not to block.
     block_ms: Option<u64>,
     /// Entries of each stream at most.
     count: Option<u64>,
     group: Option<GroupMember<'a>>,
     no_ack: bool,
-    /// Where the keys begin, behind which stand as many ids.
+    /// Position of the first key; the keys are followed by as many ids.
     keys_at: usize,
     keys: usize,
 }
@@ -87,7 +87,7 @@ impl<'a> Request<'a> {
         keys.zip(args.from(self.keys_at + self.keys))
     }
 
-    /// Until when it waits, in milliseconds since 1970.
+    /// The end of blocking, in milliseconds since 1970.
     fn until_ms(&self, cx: &Context<'_>) -> Result<Option<u64>, Error> {
         let Some(block_ms @ 1..) = self.block_ms else { return Ok(None) };
         let at_ms = cx.db.now_ms().checked_add(block_ms);
@@ -117,19 +117,19 @@ fn only_in_group(option: &str) -> Error {
     ))
 }
 
-/// Behind which entry reading goes on.
+/// The position in a stream after which reading continues.
 #[derive(Clone, Copy, Debug)]
-enum Behind {
+enum After {
     Id(StreamId),
-    /// The one before the last entry.
+    /// The entry before the last one.
     LastButOne,
 }
 
-/// Entries of several streams behind given ones.
+/// Entries of several streams after given positions.
 #[derive(Debug)]
 struct Reading {
     keys: Box<[Name]>,
-    behind: Vec<Behind>,
+    after: Vec<After>,
     count: Option<u64>,
 }
 
@@ -142,13 +142,13 @@ impl Reading {
         let keys: Vec<_> = self.keys.iter().map(|name| db.key(name)).collect();
         let streams = db.streams(&keys);
         let mut read = Streams::new();
-        for ((name, behind), stream) in self.keys.iter().zip(&self.behind).zip(streams) {
+        for ((name, after), stream) in self.keys.iter().zip(&self.after).zip(streams) {
             let Some(stream) = stream?.filter(|_| may_take(name)) else { continue };
-            let behind = match behind {
-                Behind::Id(id) => *id,
-                Behind::LastButOne => stream.last_entry_id().previous().unwrap_or_default(),
+            let after = match after {
+                After::Id(id) => *id,
+                After::LastButOne => stream.last_entry_id().previous().unwrap_or_default(),
             };
-            let Some(from) = behind.next() else { continue };
+            let Some(from) = after.next() else { continue };
             let entries = Selection::interval(stream, (from, StreamId::MAX), self.count, false);
             if entries.left() > 0 {
                 read.push((Name::clone(name), entries));
@@ -180,12 +180,12 @@ impl Wanted for Reading {
     }
 }
 
-/// What a consumer reads of a stream.
+/// The entries that a consumer reads from a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
-    /// What no consumer of the group has read yet.
+    /// Those that no consumer of the group has read yet.
     New,
-    /// What is pending for it behind an id.
+    /// Those that are pending for it after an id.
     Pending(StreamId),
 }
 
@@ -200,7 +200,7 @@ struct GroupReading {
     no_ack: bool,
 }
 
-/// There is no such group, in the words of this command.
+/// The error of a missing group, in the words of this command.
 #[cold]
 fn missing(name: &[u8], group: &[u8]) -> Error {
     no_group(NoGroup::Group, name, group, " in XREADGROUP with GROUP option")
@@ -211,7 +211,7 @@ impl GroupReading {
         GroupMember { group: &self.group, consumer: &self.consumer }
     }
 
-    /// Whether all groups are there.
+    /// Checks that all groups exist.
     fn check(&self, db: Database<'_>) -> Result<(), Taken> {
         for name in &self.keys {
             let is_there = db.read_stream(db.key(name), |stream| {
@@ -226,7 +226,7 @@ impl GroupReading {
         Ok(())
     }
 
-    /// Reads one of the streams; nothing if there is nothing new.
+    /// Reads one of the streams; `None` if there is nothing new.
     fn read(
         &self,
         db: Database<'_>,
@@ -253,8 +253,8 @@ impl GroupReading {
                 let stream = db.stream(key)?.ok_or(NoGroup::Key)?;
                 Ok(Some(Selection::interval(stream, ends, None, false)))
             }
-            Which::Pending(behind) => {
-                let (mut ids, mut from) = (Vec::new(), behind.next());
+            Which::Pending(after) => {
+                let (mut ids, mut from) = (Vec::new(), after.next());
                 while let Some(id) = from.filter(|_| left > 0) {
                     let more = db.deliver_again(key, member, id, left)?;
                     left -= more.len() as u64;
@@ -310,7 +310,7 @@ impl Wanted for GroupReading {
     }
 }
 
-/// Replies with the entries that a client was given.
+/// Replies with the entries that a blocked client was served.
 fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
     let streams = match taken {
         Taken::WrongType => return Err(Error::WRONG_TYPE),
@@ -319,7 +319,7 @@ fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
             return Err(missing(&name, group));
         }
         Taken::Streams(streams) => streams,
-        // It waits for streams.
+        // A client that is blocked on streams is not served values of other types.
         Taken::Element(..) | Taken::Elements(..) | Taken::Moved(_) | Taken::Members(..) => {
             cx.reply.null_array();
             return Ok(None);
@@ -346,7 +346,7 @@ fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
     })))
 }
 
-/// Reads, or waits if that is asked for and there is nothing.
+/// Reads, or blocks if that is requested and there is nothing to read.
 fn read(
     cx: &mut Context<'_>,
     command: &'static Command,
@@ -365,23 +365,23 @@ fn read(
 
 fn xread<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let request = Request::parse(args, false)?;
-    let mut behind = Vec::new();
+    let mut after = Vec::new();
     for (key, id) in request.ids(args) {
         let last = cx.db.read_stream(cx.key(key), |stream| stream.map(|it| it.last_id()))?;
-        behind.push(match id {
-            b"$" => Behind::Id(last.unwrap_or_default()),
-            b"+" => Behind::LastButOne,
+        after.push(match id {
+            b"$" => After::Id(last.unwrap_or_default()),
+            b"+" => After::LastButOne,
             b">" => {
                 return Err(Error::fixed(
                     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP \
                      <group> <consumer> option.",
                 ));
             }
-            id => Behind::Id(strict_id(id, 0)?),
+            id => After::Id(strict_id(id, 0)?),
         });
     }
     let keys = request.names(args);
-    let wanted = Box::new(Reading { keys: keys.clone(), behind, count: request.count });
+    let wanted = Box::new(Reading { keys: keys.clone(), after, count: request.count });
     read(cx, &XREAD, &request, wanted, keys)
 }
 
@@ -395,13 +395,13 @@ pub(crate) static XREAD: Command = Command {
     group: Group::Stream,
     since: "5.0.0",
     notes: Notes::of("O(N log M), N being the streams and M their entries, and those returned"),
-    summary: "Returns the entries of streams behind given ids; waits for one if there is none and \
+    summary: "Returns the entries of streams after given ids; waits for one if there is none and \
               BLOCK says so",
     subcommands: &[],
     run: xread,
 };
 
-/// What a consumer reads by an id.
+/// Reads the id from which a consumer reads.
 fn which(id: &[u8]) -> Result<Which, Error> {
     let meaningless = |id: char, without: &str| {
         Error::new(format!(
@@ -424,7 +424,7 @@ fn which(id: &[u8]) -> Result<Which, Error> {
 
 fn xreadgroup<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let request = Request::parse(args, true)?;
-    // Without a group it was refused.
+    // A request without a group was refused.
     let GroupMember { group, consumer } = request.group.ok_or(Error::SYNTAX)?;
     let keys = request.names(args);
     let mut wanted = GroupReading {

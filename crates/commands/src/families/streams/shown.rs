@@ -1,12 +1,12 @@
-//! Entries on their way into a reply, some at a time.
+//! Entries that are written into a reply, some at a time.
 
 use super::{write_entry, write_id};
 use crate::families::elements::ELEMENTS_PER_HOLD;
 use nagi_proto::resp::Writer;
 use nagi_store::Selection;
 
-/// Writes the next of some entries; whether these were the last. An entry that is there no more has
-/// a null in place of its fields.
+/// Writes some of the entries; returns whether these were the last. An entry that was deleted
+/// meanwhile has a null in place of its fields.
 pub(super) fn write_some(reply: &mut Writer<'_>, entries: &mut Selection) -> bool {
     entries.show(ELEMENTS_PER_HOLD, |id, entry| match entry {
         Some(entry) => write_entry(reply, &entry),
