@@ -5,24 +5,24 @@ use super::geohash::{Cell, Position, Rectangle, STEPS, around, meters_between, m
 /// Half the length of the equator on a map of Mercator, in meters.
 const MERCATOR_MAX_M: f64 = 20_037_726.37;
 
-/// What lies around a center, in some unit.
+/// The shape of an area around its center, in some unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Circle { radius: f64 },
     Box { width: f64, height: f64 },
 }
 
-/// Where positions are looked for.
+/// The area of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Area {
     pub(super) center: Position,
     pub(super) shape: Shape,
-    /// Meters that the unit of the shape has.
+    /// Meters per unit of the shape.
     pub(super) unit_m: f64,
 }
 
 impl Area {
-    /// How far from the center a position is in meters, if it lies within.
+    /// Distance of a position from the center in meters, if it lies within.
     pub(super) fn meters_to(&self, position: Position) -> Option<f64> {
         match self.shape {
             Shape::Circle { radius } => {
@@ -44,7 +44,7 @@ impl Area {
         around(self.center, self.unit_m * width, self.unit_m * height)
     }
 
-    /// How far it reaches from its center, in meters.
+    /// Greatest distance of the area from its center, in meters.
     fn reach_m(&self) -> f64 {
         let reach = match self.shape {
             Shape::Circle { radius } => radius,
@@ -79,8 +79,8 @@ impl Area {
         let near = beside.into_iter().filter(|(column, row)| is_near(*column, *row));
         let mut cells = vec![cell];
         for (number, (column, row)) in near.enumerate() {
-            let other = cell.beside(column, row);
-            // Around the earth two can be the same.
+            let other = cell.neighbor(column, row);
+            // Around the earth two of them can be the same.
             if number == 0 || cells.last() != Some(&other) {
                 cells.push(other);
             }
@@ -89,7 +89,7 @@ impl Area {
     }
 }
 
-/// How often the earth is halved for cells that are about as large as an area.
+/// How often the earth is halved for cells of about the size of an area.
 fn steps(reach_m: f64, latitude: f64) -> u8 {
     if reach_m == 0.0 {
         return STEPS;
@@ -99,7 +99,7 @@ fn steps(reach_m: f64, latitude: f64) -> u8 {
         reach_m *= 2.0;
         steps += 1;
     }
-    // So that the area lies within nine of them, mostly; degrees are shorter near the poles.
+    // So that the area mostly lies within nine of them; degrees are shorter near the poles.
     steps -= 2;
     if latitude.abs() > 66.0 {
         steps -= 1;
@@ -112,7 +112,7 @@ fn steps(reach_m: f64, latitude: f64) -> u8 {
 
 /// Whether the cells around one reach as far as the bounds.
 fn reaches(cell: Cell, bounds: Rectangle) -> bool {
-    let beside = |columns, rows| cell.beside(columns, rows).rectangle();
+    let beside = |columns, rows| cell.neighbor(columns, rows).rectangle();
     let is_short = beside(0, 1).latitudes.max < bounds.latitudes.max
         || beside(0, -1).latitudes.min > bounds.latitudes.min
         || beside(1, 0).longitudes.max < bounds.longitudes.max

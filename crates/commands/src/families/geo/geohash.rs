@@ -1,5 +1,5 @@
-//! Geohashes as Redis has them: the earth halved again and again, by longitude and by latitude in
-//! turn, which gives each place a number of 52 bits that is the score of what lies there.
+//! Geohashes as Redis has them: longitude and latitude are halved in turn, which gives each
+//! position a number of 52 bits that is the score of the members there.
 //!
 //! Every operation on numbers is done in Redis' order, since the last bit of each counts.
 
@@ -16,7 +16,7 @@ pub(super) struct Position {
     pub(super) latitude: f64,
 }
 
-/// From where to where a coordinate goes, in degrees.
+/// Bounds of a coordinate, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Extent {
     pub(super) min: f64,
@@ -37,13 +37,13 @@ impl Extent {
         self.max - self.min
     }
 
-    /// In which of the parts, of which there are two to the power of `steps`, a coordinate lies.
+    /// The index of the part in which a coordinate lies, of two to the power of `steps` parts.
     fn part_of(self, coordinate: f64, steps: u8) -> u32 {
         let share = (coordinate - self.min) / self.len();
         (share * (1_u64 << steps) as f64) as u32
     }
 
-    /// From where to where a part goes.
+    /// The bounds of a part.
     fn part(self, part: u32, steps: u8) -> Extent {
         let parts = (1_u64 << steps) as f64;
         let border = |part: u32| self.min + (f64::from(part) / parts) * self.len();
@@ -113,11 +113,11 @@ impl Cell {
         }
     }
 
-    /// The cell so many columns to the east and rows to the north, around the earth.
-    pub(super) fn beside(self, columns: i32, rows: i32) -> Self {
+    /// The cell this number of columns to the east and rows to the north, around the earth.
+    pub(super) fn neighbor(self, columns: i32, rows: i32) -> Self {
         let mask = u32::MAX >> (u32::BITS - u32::from(self.steps));
         let moved = |place: u32, by: i32| match by {
-            // At the very edge it may lie beyond the last one, where it stays.
+            // At the northern and southern edge it may lie beyond the last row, where it stays.
             0 => spread(place),
             by => spread(place.wrapping_add_signed(by) & mask),
         };
@@ -125,7 +125,7 @@ impl Cell {
         Cell { bits: moved(gather(self.bits), rows) | longitude << 1, ..self }
     }
 
-    /// The scores of what lies in the cell: from the first one to before the second one.
+    /// The scores of positions in the cell: from the first one to before the second one.
     pub(super) fn scores(self) -> (f64, f64) {
         let score = |bits: u64| (bits << (2 * (STEPS - self.steps))) as f64;
         (score(self.bits), score(self.bits.wrapping_add(1)))
@@ -137,7 +137,7 @@ pub(super) fn score_of(position: Position) -> f64 {
     Cell::of(position, STEPS).bits as f64
 }
 
-/// The position in the middle of what a score stands for, which may be any number.
+/// The position in the middle of the cell that a score stands for, which may be any number.
 pub(super) fn position_of(score: f64) -> Position {
     let Rectangle { longitudes, latitudes } =
         Cell { bits: converted(score), steps: STEPS }.rectangle();
@@ -163,16 +163,16 @@ fn converted(number: f64) -> u64 {
     }
 }
 
-/// A position as the eleven letters that others understand, who halve all latitudes.
-pub(super) fn letters_of(position: Position) -> String {
+/// A position as a standard geohash of eleven characters, which halves all latitudes.
+pub(super) fn standard_geohash(position: Position) -> String {
     const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
     let bits = Cell::within(position, STEPS, Extent::ALL_LATITUDES).bits;
-    let letter = |index: u32| {
-        // There are no bits for the last one.
+    let character = |index: u32| {
+        // There are no bits for the last character.
         let value = if index == 10 { 0 } else { bits >> (52 - 5 * (index + 1)) & 0x1f };
         ALPHABET.get(value as usize).copied().map_or('0', char::from)
     };
-    (0..11).map(letter).collect()
+    (0..11).map(character).collect()
 }
 
 fn radians(degrees: f64) -> f64 {
@@ -183,12 +183,12 @@ fn degrees(radians: f64) -> f64 {
     radians / RADIANS_PER_DEGREE
 }
 
-/// The way between two latitudes in meters.
+/// The distance between two latitudes in meters.
 fn meters_between_latitudes(first: f64, second: f64) -> f64 {
     EARTH_RADIUS_M * (radians(second) - radians(first)).abs()
 }
 
-/// The way between two positions on the great circle in meters, by the haversine formula.
+/// The distance between two positions on the great circle in meters, by the haversine formula.
 pub(super) fn meters_between(first: Position, second: Position) -> f64 {
     let v = ((radians(second.longitude) - radians(first.longitude)) / 2.0).sin();
     if v == 0.0 {
@@ -200,7 +200,7 @@ pub(super) fn meters_between(first: Position, second: Position) -> f64 {
     2.0 * EARTH_RADIUS_M * a.sqrt().asin()
 }
 
-/// The way to a position in meters, if that lies within a rectangle of this width and height in
+/// The distance to a position in meters, if it lies within a rectangle of this width and height in
 /// meters around the center.
 pub(super) fn meters_within(
     (width_m, height_m): (f64, f64),
@@ -237,7 +237,7 @@ mod tests {
     const CATANIA: Position = Position { longitude: 15.087_269, latitude: 37.502_669 };
 
     #[test]
-    fn scores_are_those_of_redis() {
+    fn scores_equal_those_of_redis() {
         // What redis-server 8.0 answers to GEOADD, GEOPOS, GEOHASH and GEODIST.
         let scores = [PALERMO, CATANIA].map(score_of);
         assert_eq!(scores, [3_479_099_956_230_698.0, 3_479_447_370_796_909.0]);
@@ -246,7 +246,7 @@ mod tests {
             places[0],
             Position { longitude: 13.361_389_338_970_184, latitude: 38.115_556_395_496_3 }
         );
-        assert_eq!(places.map(letters_of), ["sqc8b49rny0", "sqdtr74hyu0"]);
+        assert_eq!(places.map(standard_geohash), ["sqc8b49rny0", "sqdtr74hyu0"]);
         assert_eq!(format!("{:.4}", meters_between(places[0], places[1])), "166274.1516");
     }
 
@@ -259,19 +259,19 @@ mod tests {
     }
 
     #[test]
-    fn cells_lie_side_by_side_around_the_earth() {
+    fn neighbors_of_cells_wrap_around_the_earth() {
         let cell = Cell::of(PALERMO, 5);
         let Rectangle { longitudes, latitudes } = cell.rectangle();
-        let east = cell.beside(1, 0).rectangle();
+        let east = cell.neighbor(1, 0).rectangle();
         assert_eq!((east.longitudes.min, east.latitudes), (longitudes.max, latitudes));
-        assert_eq!(cell.beside(0, -1).rectangle().latitudes.max, latitudes.min);
-        assert_eq!(cell.beside(32, 32), cell);
+        assert_eq!(cell.neighbor(0, -1).rectangle().latitudes.max, latitudes.min);
+        assert_eq!(cell.neighbor(32, 32), cell);
         let (min, max) = cell.scores();
         assert!((min..max).contains(&score_of(PALERMO)));
     }
 
     #[test]
-    fn any_number_is_a_place() {
+    fn any_score_has_a_valid_position() {
         for score in [-1.0, 1e30, -1e30, f64::INFINITY, f64::NEG_INFINITY, 0.5, 1e19] {
             let Position { longitude, latitude } = position_of(score);
             assert!(Extent::LONGITUDES.contains(longitude) && Extent::LATITUDES.contains(latitude));

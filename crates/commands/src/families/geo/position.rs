@@ -1,6 +1,6 @@
 //! Positions: added, read, and measured.
 
-use super::geohash::{Extent, Position, letters_of, meters_between, position_of, score_of};
+use super::geohash::{Extent, Position, meters_between, position_of, score_of, standard_geohash};
 use super::search::{write_distance, write_position};
 use crate::families::sorted_sets::member::limits;
 use crate::runtime::arguments::is;
@@ -16,7 +16,7 @@ use nagi_store::{Event, Kind, SortedSetRef, Text};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&GEOADD, &GEODIST, &GEOHASH, &GEOPOS];
 
-/// Most members that are named under one hold of a latch.
+/// Most members of a request per hold of a latch.
 const MEMBERS_PER_HOLD: usize = 64;
 
 /// Reads a longitude and a latitude, which have to be on Mercator's map.
@@ -91,7 +91,7 @@ fn geoadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         reply(&mut cx.reply, placed);
         return Ok(());
     }
-    // All positions are looked at before any member is.
+    // All positions are checked before any member is added.
     let (mut checked, mut at) = (options.positions_at, options.positions_at);
     let mut sum = Placed::default();
     multi_key::claimed(cx, Claimed::all(&GEOADD.keys), move |cx, slice| {
@@ -137,7 +137,7 @@ pub(crate) static GEOADD: Command = Command {
     run: geoadd,
 };
 
-/// Shows something of each member that a request names.
+/// Replies for each member that a request names.
 fn show_each<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -197,7 +197,7 @@ pub(crate) static GEOPOS: Command = Command {
 
 fn geohash<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     show_each(cx, args, |reply, score| match score {
-        Some(score) => reply.bulk(letters_of(position_of(score)).as_bytes()),
+        Some(score) => reply.bulk(standard_geohash(position_of(score)).as_bytes()),
         None => reply.null(),
     })
 }

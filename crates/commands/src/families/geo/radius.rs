@@ -1,4 +1,4 @@
-//! Members within an area: GEOSEARCH, and GEORADIUS as it was before.
+//! Members within an area: GEOSEARCH, and its predecessors GEORADIUS and GEORADIUSBYMEMBER.
 
 use super::area::{Area, Shape};
 use super::geohash::{Position, position_of};
@@ -27,19 +27,19 @@ pub(crate) static ALL: &[&Command] = &[
 
 const KINDS: &[Kind] = &[Kind::SortedSet];
 
-/// How a command says where to search, and what it may do with what is found.
+/// How a command gives the area of a search, and what it may do with the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// A circle around a position (GEORADIUS).
     Around { may_store: bool },
     /// A circle around a member (GEORADIUSBYMEMBER).
     AroundMember { may_store: bool },
-    /// Options say it (GEOSEARCH, GEOSEARCHSTORE).
+    /// Options (GEOSEARCH, GEOSEARCHSTORE).
     Options { stores: bool },
 }
 
 impl Form {
-    /// Where the key of the positions stands.
+    /// Position of the key of the sorted set.
     fn source_at(self) -> usize {
         if self == (Form::Options { stores: true }) { 2 } else { 1 }
     }
@@ -53,23 +53,23 @@ impl Form {
     }
 }
 
-/// Where what is found is stored.
+/// Where the result is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Destination {
-    /// Of the key, among the arguments.
+    /// Position of the key among the arguments.
     position: usize,
     with_distances: bool,
 }
 
-/// A request for what lies within an area.
+/// A request for the members within an area.
 #[derive(Debug)]
 struct Request<'a> {
     args: Args<'a>,
     form: Form,
-    /// Where members are looked for; a request may be wrong even if there is nothing.
+    /// The center of the area; a request may be wrong even if the sorted set is empty.
     set: Option<SortedSetRef<'a>>,
     center: Option<Position>,
-    /// Whether options said where the center is, and of what kind.
+    /// Whether options gave the center, and of what kind.
     from: Option<From>,
     shape: Option<(Shape, f64)>,
     details: Details,
@@ -118,7 +118,7 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Reads where to search if that stands at a place of its own, and where the options begin.
+    /// Reads the center if it stands at a fixed position, and where the options begin.
     fn parse_place(&mut self) -> Result<usize, Error> {
         let args = self.args;
         match self.form {
@@ -142,7 +142,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The position of a member; none where there are no members at all.
+    /// The position of a member; `None` if there is no sorted set.
     fn position_of(&self, member: &[u8]) -> Result<Option<Position>, Error> {
         let Some(set) = self.set else { return Ok(None) };
         let score = set.score(&Text::new(member));
@@ -150,7 +150,7 @@ impl<'a> Request<'a> {
         Ok(Some(position_of(score)))
     }
 
-    /// Reads an option without a value; whether it is one.
+    /// Reads an option without a value; returns whether it is one.
     fn parse_flag(&mut self, option: &[u8]) -> bool {
         match option {
             it if is(it, "WITHDIST") => self.details.distance = true,
@@ -167,7 +167,7 @@ impl<'a> Request<'a> {
         true
     }
 
-    /// Reads COUNT, STORE or STOREDIST with its value; whether it is one of them.
+    /// Reads COUNT, STORE or STOREDIST with its value; returns whether it is one of them.
     fn parse_value(
         &mut self,
         option: &[u8],
@@ -191,7 +191,7 @@ impl<'a> Request<'a> {
         Ok(true)
     }
 
-    /// Reads an option that says where to search, with its values; whether it is one.
+    /// Reads an option that gives the area, with its values; returns whether it is one.
     fn parse_area(
         &mut self,
         option: &[u8],
@@ -286,7 +286,7 @@ fn begin(
     Ok(StoredSearch::new(Search::new(value, query), with_distances, cx.db.store()))
 }
 
-/// Shows what lies within the area of a request, or stores it where the request says so.
+/// Replies with the members within the area of a request, or stores them where the request says so.
 fn search(
     cx: &mut Context<'_>,
     form: Form,

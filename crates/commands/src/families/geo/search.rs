@@ -10,7 +10,7 @@ use nagi_store::{Member, ScoreBound, SharedValue, SortedSetRef, Store, Text};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
-/// In which order what is found is shown.
+/// The order in which found members are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// As it was found.
@@ -19,35 +19,35 @@ pub(super) enum Order {
     FarthestFirst,
 }
 
-/// What is looked for.
+/// What a search looks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Query {
-    /// Where; nowhere finds nothing.
+    /// The area; without one nothing is found.
     pub(super) area: Option<Area>,
     pub(super) order: Order,
     /// Most members that are found.
     pub(super) most: Option<u64>,
-    /// Whether it is over with so many, even if others would come before them.
+    /// Whether the search ends at that number, even if nearer members would follow.
     pub(super) any: bool,
 }
 
 /// A member that was found.
 #[derive(Clone, Copy, Debug)]
 struct Point {
-    /// Members that come before it in the sorted set.
+    /// Rank of the member in the sorted set.
     rank: u64,
-    /// From the center.
+    /// Distance from the center.
     meters: f64,
 }
 
-/// A search under way.
+/// A search that is being executed.
 #[derive(Debug)]
 pub(super) struct Search {
     value: Option<SharedValue>,
     query: Query,
-    /// Ranks that are still to be looked at.
+    /// Ranks that are still to be searched.
     ranges: Vec<Range<u64>>,
-    /// In order, with a number of their own where they are equally far.
+    /// In order, with a number to distinguish members at the same distance.
     found: BTreeMap<(u64, u64), Point>,
     seen: u64,
 }
@@ -63,7 +63,8 @@ impl Search {
         Search { value, query, ranges, found: BTreeMap::new(), seen: 0 }
     }
 
-    /// Goes on until `is_over` says that the slice is; whether all is found.
+    /// Continues until `is_over` reports the end of the slice; returns whether all members are
+    /// found.
     pub(super) fn go_on(&mut self, is_over: impl Fn() -> bool) -> bool {
         while !self.ranges.is_empty() {
             if is_over() {
@@ -113,8 +114,8 @@ impl Search {
         self.found.len()
     }
 
-    /// Takes the first that were found, at most so many, and shows them with how far they are from
-    /// the center, in the area's unit.
+    /// Takes at most so many of the members, in order, and passes them to `show` with their
+    /// distances from the center in the area's unit.
     pub(super) fn take_some(&mut self, most: u64, mut show: impl FnMut(&Member<'_>, f64)) {
         let set = self.value.as_ref().and_then(|value| value.read().sorted_set().ok());
         let unit_m = self.query.area.map_or(1.0, |area| area.unit_m);
@@ -127,7 +128,7 @@ impl Search {
 }
 
 impl Order {
-    /// What what is found is ordered by.
+    /// The key by which found members are ordered.
     fn key(self, meters: f64) -> u64 {
         // Numbers that are not below zero compare as their bits do.
         match self {
@@ -144,7 +145,7 @@ fn ranks(set: SortedSetRef<'_>, cell: Cell) -> Range<u64> {
     set.with_scores(bound(min, false), bound(max, true))
 }
 
-/// What is shown of each member beside its name.
+/// What is returned of each member beside its name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Details {
     pub(super) distance: bool,
