@@ -1,4 +1,4 @@
-//! Connections: greeting, login, choice of a database, farewell.
+//! Connections: PING, login, choice of a database, and the end.
 
 use crate::families::connections::client;
 use crate::families::pubsub::subscription::leave;
@@ -16,7 +16,7 @@ use nagi_store::StringInput;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&AUTH, &ECHO, &HELLO, &PING, &QUIT, &RESET, &SELECT];
 
-/// What may be sent in any state of the connection or of the server.
+/// Flags of commands that are accepted in any state of the connection or of the server.
 const ALWAYS: Flags = Flags::NOSCRIPT
     .union(Flags::LOADING)
     .union(Flags::STALE)
@@ -24,7 +24,7 @@ const ALWAYS: Flags = Flags::NOSCRIPT
     .union(Flags::NO_AUTH)
     .union(Flags::ALLOW_BUSY);
 
-/// A client that hears nothing but messages is answered with something that looks like one.
+/// A client in subscribed mode of RESP2 gets a reply in the form of a message.
 fn ping<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if args.len() <= 2 && cx.client.receives_messages_only() {
         cx.reply.array(2);
@@ -152,7 +152,7 @@ pub(crate) static RESET: Command = Command {
     run: reset,
 };
 
-/// Logs a client in, or notes that it could not.
+/// Logs a client in, or records the failure.
 fn log_in(
     cx: &mut Context<'_>,
     args: Args<'_>,
@@ -240,8 +240,8 @@ const NOT_LOGGED_IN: Error = Error::fixed(
      RESP protocol version at the same time",
 );
 
-/// Tells a client what it has connected to. It is called redis because clients that look at the
-/// name want to know whose commands it understands.
+/// Describes the server. It is called redis because clients read the name to learn which commands
+/// it understands.
 fn describe(cx: &mut Context<'_>) {
     let Context { reply, client, .. } = cx;
     reply.map(7);
@@ -261,7 +261,7 @@ fn describe(cx: &mut Context<'_>) {
     reply.array(0);
 }
 
-/// The username and the password behind each AUTH.
+/// The username and the password after each AUTH.
 fn login_in_hello(args: Args<'_>) -> Vec<usize> {
     let (mut at, mut secrets) = (1, Vec::new());
     while let Some(word) = args.get(at) {
@@ -296,7 +296,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn greetings() {
+    fn ping_echo_select_and_auth_reply_as_in_redis() {
         converse(
             "PING => +PONG|
              ping a => $1|a|
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn versions() {
+    fn hello_switches_versions_and_checks_its_options() {
         let two = "*14|$6|server|$5|redis|$7|version|$5|7.2.4|$5|proto|:2|$2|id|:1|$4|mode|$10|\
                    standalone|$4|role|$6|master|$7|modules|*0|";
         let three = two.replace("*14", "%7").replace("proto|:2", "proto|:3");

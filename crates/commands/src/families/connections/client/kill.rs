@@ -1,4 +1,4 @@
-//! Closing connections from elsewhere, and ending what they wait for.
+//! Closing connections of other clients, and unblocking them.
 
 use super::common::{ADMIN, unknown_use};
 use super::list;
@@ -7,7 +7,7 @@ use crate::state::users::Users;
 use crate::{Category, Class, ClientInfo, Command, Context, Error, Group, Keys, Notes};
 use nagi_proto::Args;
 
-/// Which connections are meant; a filter that is not given accepts any.
+/// The filters of CLIENT KILL; one that is not given accepts any connection.
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<u64>,
@@ -29,8 +29,8 @@ impl<'a> Filter<'a> {
             && self.user.is_none_or(|user| client.user().as_bytes() == user)
     }
 
-    /// Reads the options, of which each may be given again, the last one counting. Returns whether
-    /// the client that asks is to be spared, too.
+    /// Reads the options, each of which may be repeated, the last one counting. Returns whether the
+    /// requesting client is to be spared, too.
     fn parse(users: &Users, options: &mut RemainingArguments<'a>) -> Result<(Self, bool), Error> {
         let (mut filter, mut skip_me) = (Filter::default(), true);
         while let Some(option) = options.next() {
@@ -71,7 +71,7 @@ fn kill<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut clients = cx.server.clients();
     clients.retain(|client| filter.accepts(client) && !(skip_me && client.id == own_id));
     let count = clients.len();
-    // It is given its reply first.
+    // The client gets its reply first.
     cx.client.closing |= clients.iter().any(|client| client.id == own_id);
     clients.retain(|client| client.id != own_id);
     cx.server.kill(&clients);
@@ -139,7 +139,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_arguments_are_refused() {
         converse(
             "CLIENT KILL => -ERR wrong number of arguments for 'client\u{7c}kill' command|
              CLIENT KILL 1.2.3.4:5 => -ERR No such client|
@@ -161,8 +161,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_meant_is_killed() {
-        for (request, reply, others) in [
+    fn only_matching_clients_are_killed() {
+        for (request, reply, killed) in [
             ("CLIENT KILL ID 2", ":1|", true),
             ("CLIENT KILL ID 2 TYPE normal USER default", ":1|", true),
             ("CLIENT KILL 127.0.0.1:50002", "+OK|", true),
@@ -172,7 +172,7 @@ mod tests {
         ] {
             let mut bench = Bench::new();
             bench.expect(request, reply);
-            assert_eq!(bench.memcached.info.marks().contains(Marks::KILLED), others, "{request}");
+            assert_eq!(bench.memcached.info.marks().contains(Marks::KILLED), killed, "{request}");
             assert!(!bench.client.closing, "{request}");
         }
         let mut bench = Bench::new();

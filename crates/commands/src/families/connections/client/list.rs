@@ -1,4 +1,4 @@
-//! What is known of connections, a line for each.
+//! The state of connections, a line for each.
 
 use super::common::{ADMIN, PLAIN};
 use crate::runtime::arguments::{RemainingArguments, integer, is};
@@ -53,7 +53,7 @@ fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }))
 }
 
-/// The clients that the arguments of CLIENT LIST mean.
+/// The clients that the arguments of CLIENT LIST select.
 fn chosen(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<Arc<ClientInfo>>, Error> {
     let all = || {
         let mut clients = cx.server.clients();

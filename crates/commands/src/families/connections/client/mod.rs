@@ -1,4 +1,4 @@
-//! CLIENT: what is known of connections, and what can be done to them.
+//! CLIENT: the state of connections, and commands that change it.
 
 mod common;
 mod kill;
@@ -127,7 +127,7 @@ pub(crate) fn name(word: &[u8]) -> Result<String, Error> {
     ))
 }
 
-/// A word that CLIENT LIST can show, its fields being parted by spaces.
+/// A word that CLIENT LIST can show, whose fields are separated by spaces.
 fn printable(word: &[u8]) -> Option<String> {
     word.iter().all(u8::is_ascii_graphic).then(|| String::from_utf8_lossy(word).into_owned())
 }
@@ -270,7 +270,7 @@ mod tests {
     use crate::testing::{Bench, converse};
 
     #[test]
-    fn names() {
+    fn names_and_library_attributes_are_checked_and_returned() {
         converse(
             "CLIENT ID => :1|
              CLIENT GETNAME => $-1|
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn lists() {
+    fn client_list_and_info_show_connections() {
         let mut bench = Bench::new();
         bench.expect_memcached("get a", "END|");
         bench.expect("SELECT 3", "+OK|");
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn marks() {
+    fn no_evict_and_no_touch_set_flags() {
         let mut bench = Bench::new();
         bench.expect("CLIENT NO-EVICT on", "+OK|");
         bench.expect("CLIENT NO-TOUCH ON", "+OK|");
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn help() {
+    fn help_lists_the_subcommands() {
         let mut bench = Bench::new();
         let help = bench.call(&["CLIENT", "HELP"]);
         assert!(help.starts_with("*37|+CLIENT <subcommand> [<arg> [value]"), "{help}");

@@ -1,4 +1,4 @@
-//! Holding commands up for a while, so that nothing changes: for a failover, or a look.
+//! Pausing commands for a while, so that nothing changes: for a failover, or an inspection.
 
 use super::common::{ADMIN, unknown_use};
 use crate::runtime::arguments::{integer, is};
@@ -70,7 +70,7 @@ mod tests {
     use crate::testing::{Bench, START_MS, converse};
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_arguments_are_refused() {
         converse(
             "CLIENT PAUSE => -ERR wrong number of arguments for 'client\u{7c}pause' command|
              CLIENT PAUSE x => -ERR timeout is not an integer or out of range|
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_never_becomes_shorter_or_laxer() {
+    fn a_pause_never_becomes_shorter_or_weaker() {
         let mut bench = Bench::new();
         bench.expect("CLIENT PAUSE 1000 WRITE", "+OK|");
         bench.expect("CLIENT PAUSE 100", "+OK|");

@@ -1,4 +1,4 @@
-//! CLIENT TRACKING: a client that keeps copies of what it has read is told when they are old.
+//! CLIENT TRACKING: a client that caches what it has read is notified when that changes.
 
 use super::common::PLAIN;
 use crate::runtime::arguments::{RemainingArguments, integer, is};
@@ -9,15 +9,15 @@ use crate::{Category, Command, Context, Error, Group, Keys, Marks, Notes};
 use nagi_proto::Args;
 use std::sync::Arc;
 
-/// What is asked for.
-struct Asked {
+/// The arguments of CLIENT TRACKING.
+struct TrackingRequest {
     is_on: bool,
     options: TrackingOptions,
     /// In the order in which they are given.
     prefixes: Vec<Box<[u8]>>,
 }
 
-fn parse(cx: &Context<'_>, args: Args<'_>) -> Result<Asked, Error> {
+fn parse(cx: &Context<'_>, args: Args<'_>) -> Result<TrackingRequest, Error> {
     let (mut options, mut prefixes) = (TrackingOptions::default(), Vec::new());
     let mut rest = RemainingArguments::from(args, 3);
     while let Some(option) = rest.next() {
@@ -51,7 +51,7 @@ fn parse(cx: &Context<'_>, args: Args<'_>) -> Result<Asked, Error> {
         word if is(word, "OFF") => false,
         _ => return Err(Error::SYNTAX),
     };
-    Ok(Asked { is_on, options, prefixes })
+    Ok(TrackingRequest { is_on, options, prefixes })
 }
 
 fn overlap(prefix: &[u8], known: &[u8], which: &str) -> Error {
@@ -62,9 +62,9 @@ fn overlap(prefix: &[u8], known: &[u8], which: &str) -> Error {
     ))
 }
 
-/// Checks that options go together, and with those of before.
-fn check(before: Option<&TrackingOptions>, asked: &Asked) -> Result<(), Error> {
-    let (options, prefixes) = (&asked.options, &asked.prefixes);
+/// Checks that options are compatible, also with those that are already set.
+fn check(before: Option<&TrackingOptions>, request: &TrackingRequest) -> Result<(), Error> {
+    let (options, prefixes) = (&request.options, &request.prefixes);
     let fail = |text| Err(Error::fixed(text));
     if !options.is_broadcast && !prefixes.is_empty() {
         return fail("ERR PREFIX option requires BCAST mode to be enabled");
@@ -94,7 +94,7 @@ fn check(before: Option<&TrackingOptions>, asked: &Asked) -> Result<(), Error> {
     check_prefixes(before, prefixes)
 }
 
-/// Checks that none is the beginning of another one, or of one from before.
+/// Checks that no prefix overlaps another one, or one that is already set.
 fn check_prefixes(before: Option<&TrackingOptions>, prefixes: &[Box<[u8]>]) -> Result<(), Error> {
     for (number, prefix) in prefixes.iter().enumerate() {
         let overlaps = |known: &[u8]| known.starts_with(prefix) || prefix.starts_with(known);
@@ -110,15 +110,15 @@ fn check_prefixes(before: Option<&TrackingOptions>, prefixes: &[Box<[u8]>]) -> R
 }
 
 fn tracking<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let asked = parse(cx, args)?;
-    if !asked.is_on {
+    let request = parse(cx, args)?;
+    if !request.is_on {
         stop(cx);
         cx.reply.ok();
         return Ok(());
     }
     let before = cx.client.tracking.as_ref().map(|tracking| Arc::clone(&tracking.options));
-    check(before.as_deref(), &asked)?;
-    let Asked { mut options, prefixes, .. } = asked;
+    check(before.as_deref(), &request)?;
+    let TrackingRequest { mut options, prefixes, .. } = request;
     if options.is_broadcast && prefixes.is_empty() {
         options.prefixes.insert(Box::default());
     }
@@ -135,7 +135,7 @@ fn tracking<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Has the client track nothing more.
+/// Ends tracking for the client.
 pub(crate) fn stop(cx: &mut Context<'_>) {
     if cx.client.tracking.take().is_some() {
         cx.client.restrictions.remove(Restrictions::TRACKS);
@@ -206,7 +206,7 @@ fn getredir<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The client that is told in the place of this one; 0 for none, -1 if this one does not track.
+/// The client that is notified instead of this one; 0 for none, -1 if this one does not track.
 fn redirect(cx: &Context<'_>) -> i64 {
     cx.client.tracking.as_ref().map_or(-1, |tracking| {
         i64::try_from(tracking.options.redirect.unwrap_or(0)).unwrap_or(i64::MAX)
