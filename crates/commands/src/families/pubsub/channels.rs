@@ -1,4 +1,4 @@
-//! PUBSUB: which channels there are, and how many subscribe to them.
+//! PUBSUB: the channels that have subscribers, and their numbers.
 
 use crate::glob::Pattern;
 use crate::runtime::help;
@@ -31,7 +31,7 @@ pub(crate) static PUBSUB: Command = Command {
     run: pubsub,
 };
 
-/// Lists the channels that fit the pattern, part by part of all.
+/// Lists the channels that match the pattern, one part of the table at a time.
 fn list(cx: &mut Context<'_>, kind: Kind, subcommand: &str) -> Result<(), Error> {
     if cx.args.len() > 3 {
         return Err(Error::unknown_form("PUBSUB", subcommand.as_bytes()));
@@ -53,7 +53,7 @@ fn list(cx: &mut Context<'_>, kind: Kind, subcommand: &str) -> Result<(), Error>
     }))
 }
 
-/// Tells how many subscribe to each channel of the request.
+/// Replies with the number of subscribers of each channel of the request.
 fn number(cx: &mut Context<'_>, kind: Kind) {
     let args = cx.args;
     cx.reply.array(2 * (args.len() - 2));

@@ -16,8 +16,8 @@ const FLAGS: Flags = Flags::PUBSUB
     .union(Flags::FAST)
     .union(Flags::PAUSED_AS_WRITE);
 
-/// Publishes, unless workers are behind with what was published before: then it waits for them.
-fn to(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
+/// Publishes, or waits while workers still have too many unsent messages.
+fn publish_to(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
     if !cx.server.pubsub().holds_up(&cx.client.waker) {
         publish_now(cx, kind);
         return Ok(());
@@ -39,13 +39,13 @@ fn publish_now(cx: &mut Context<'_>, kind: Kind) {
     wake(cx.server, published);
 }
 
-/// Has the workers send what has been published.
+/// Wakes the workers that have messages to send.
 pub(crate) fn wake(server: &dyn Server, published: Published) {
     published.workers.into_iter().for_each(|worker| server.show_messages(worker));
 }
 
 fn publish<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    to(cx, Kind::Channel)
+    publish_to(cx, Kind::Channel)
 }
 
 static PUBLISH: Command = Command {
@@ -65,7 +65,7 @@ static PUBLISH: Command = Command {
 };
 
 fn spublish<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    to(cx, Kind::Shard)
+    publish_to(cx, Kind::Shard)
 }
 
 static SPUBLISH: Command = Command {

@@ -9,7 +9,7 @@ use nagi_store::parse_i64;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&EVAL, &EVALSHA, &EVALSHA_RO, &EVAL_RO, &FCALL, &FCALL_RO];
 
-/// How all of them behave.
+/// Flags of all of them.
 const SCRIPT: Flags = Flags::NOSCRIPT
     .union(Flags::STALE)
     .union(Flags::RUNS_SCRIPTS)
@@ -20,7 +20,7 @@ const READS: Keys = Keys::only(KeyGroup::counted(2, Access::RO.union(Access::ACC
 const WRITES: Keys =
     Keys::only(KeyGroup::counted(2, Access::RW.union(Access::ACCESS).union(Access::UPDATE)));
 
-/// Checks how many keys a request says that it has.
+/// Checks the number of keys that a request declares.
 fn check_number_of_keys(args: Args<'_>) -> Result<(), Error> {
     let count = parse_i64(args.at(2)).ok_or(Error::NOT_AN_INTEGER)?;
     match usize::try_from(count) {
@@ -34,7 +34,7 @@ fn check_number_of_keys(args: Args<'_>) -> Result<(), Error> {
 
 const NO_SCRIPT: Error = Error::fixed("NOSCRIPT No matching script. Please use EVAL.");
 
-/// Refuses what cannot be the digest of a script before anything else is looked at.
+/// Refuses an argument that cannot be the digest of a script before anything else is checked.
 fn check_digest(args: Args<'_>) -> Result<(), Error> {
     const DIGITS: usize = 40;
     if args.at(1).len() == DIGITS { Ok(()) } else { Err(NO_SCRIPT) }
@@ -122,7 +122,7 @@ static EVALSHA_RO: Command = Command {
     run: evalsha_ro,
 };
 
-/// Checks that there is a function, and how many keys a request says that it has.
+/// Checks that the function exists, and the number of keys that a request declares.
 fn check_function(cx: &Context<'_>, args: Args<'_>) -> Result<(), Error> {
     if cx.server.scripts().library_of(args.at(1)).is_none() {
         return Err(Error::fixed("ERR Function not found"));

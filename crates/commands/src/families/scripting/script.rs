@@ -1,4 +1,4 @@
-//! SCRIPT: which scripts are known, and ending the one that runs.
+//! SCRIPT: loading and listing scripts, and killing the one that runs.
 
 use crate::families::scripting::submission::submit;
 use crate::runtime::arguments::is;
@@ -90,7 +90,7 @@ fn kill<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     reply_to_kill(cx, killed)
 }
 
-/// Tells what became of the script or function that was to be ended.
+/// Replies with the outcome of killing a script or function.
 pub(super) fn reply_to_kill(cx: &mut Context<'_>, killed: Killed) -> Result<(), Error> {
     match killed {
         Killed::Ended => cx.reply.ok(),

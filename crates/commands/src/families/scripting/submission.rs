@@ -1,13 +1,13 @@
-//! Handing a request to the script thread, and waiting for what it leaves.
+//! Submitting a request to the script thread, and waiting for its outcome.
 
 use crate::runtime::context::{Command, Context};
 use crate::state::scripts::{NewTask, Outcome, Pending, TaskKind};
 use crate::{Error, JobProgress};
 
-/// Has the script thread do what a request asks for.
+/// Submits a request to the script thread.
 ///
 /// # Errors
-/// A script has been slow for so long that none is to wait for it.
+/// A script has been slow for so long that no request may wait for it.
 pub(crate) fn submit(
     cx: &mut Context<'_>,
     command: &'static Command,

@@ -1,7 +1,7 @@
-//! A transaction that is being executed. It claims the keys of all of its requests, and those that
-//! its client watches, so that no other client sees anything between two requests; with a request
-//! on whole databases it claims everything. Its requests run as they would on their own, slice by
-//! slice where they take long.
+//! The execution of a transaction. It claims the keys of all of its requests, and those that its
+//! client watches, so that no other client sees a state between two requests; with a request on
+//! whole databases it claims everything. Its requests run as they would on their own, in slices
+//! where they take long.
 //!
 //! ```text
 //! Gathering -> Claiming -> Looking -> Running -> Serving -> Releasing
@@ -9,7 +9,7 @@
 //!                             +-- a watched key was changed: nothing runs
 //! ```
 //!
-//! Clients that wait for its keys are served at its end, and not by a request within.
+//! Clients that are blocked on its keys are served at its end, and not by a request within.
 
 use crate::registry::command::Flags;
 use crate::runtime::resume::go_on;
@@ -27,47 +27,47 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Keys between two looks at the clock.
+/// Keys between two readings of the clock.
 const STRIDE: usize = 32;
 
-/// A transaction on its way.
+/// A transaction that is being executed.
 pub(super) struct Execution {
     transaction: Box<Transaction>,
     watches: Watches,
     stage: Stage,
     /// Whether it may have changed something.
     is_committed: bool,
-    /// What the request under way has taken so far.
+    /// Time and reply bytes of the current request so far.
     spent: Option<Spent>,
 }
 
-/// What a request has taken.
+/// Time and reply bytes of a request.
 struct Spent {
     began: Instant,
-    /// Of the time since then, that in which it was executed.
+    /// The part of the time since then in which it was executed.
     executed: Duration,
     reply_bytes: usize,
 }
 
-/// How far it has come.
+/// The stage of an execution.
 enum Stage {
-    /// The thread that runs scripts is waited for, since some of its requests are scripts.
+    /// Waits for the thread that runs scripts, since some of the requests are scripts.
     Leasing(Lease),
     /// The keys are being hashed.
     Gathering(Claiming, Cursor, Awaited),
-    /// They are being claimed.
+    /// The keys are being claimed.
     Claiming(Claiming, Awaited),
-    /// Those that clients have begun to wait for are looked for.
+    /// Looks for keys on which clients have blocked meanwhile.
     Looking(Claim, Cursor, Awaited, Awaited),
-    /// Requests run, of which so many have; the last of these may not be over.
+    /// Requests run, of which so many have; the last of these may be unfinished.
     Running(Claim, usize, Option<Suspension>, Awaited),
-    /// Clients that wait for the keys are served.
+    /// Clients that are blocked on the keys are served.
     Serving(Claim, Service),
-    /// All have replied, and the keys are given back.
+    /// All have replied, and the keys are being released.
     Releasing(Claim),
 }
 
-/// How many requests' keys have been looked at, and how many keys of the next one.
+/// The number of requests whose keys have been read, and of keys of the next one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
     request: usize,
@@ -95,7 +95,7 @@ impl Execution {
         Execution { transaction, watches, stage, is_committed: false, spent: None }
     }
 
-    /// Goes on for a slice.
+    /// Continues for a slice.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) -> JobProgress {
         let slice = Slice::begin();
         loop {
@@ -114,7 +114,7 @@ impl Execution {
         }
     }
 
-    /// Goes on with one thing; when there is more to do if that is not now.
+    /// Takes one step; returns when to continue unless that is now.
     fn step(&mut self, cx: &mut Context<'_>, slice: Slice) -> Option<When> {
         match &mut self.stage {
             Stage::Leasing(_) => return self.lease(cx),
@@ -176,7 +176,7 @@ impl Execution {
         None
     }
 
-    /// Runs the next request, or goes on with one; with none left, it begins to serve clients.
+    /// Runs the next request, or continues one; with none left, begins to serve clients.
     fn run_next(&mut self, cx: &mut Context<'_>) -> Option<When> {
         let Stage::Running(claim, done, suspension, awaited) = &mut self.stage else { return None };
         let requests = self.transaction.requests();
@@ -203,7 +203,7 @@ impl Execution {
             log_if_slow(cx, request, spent);
             self.spent = None;
         }
-        // A client that does not read must not keep others from the keys.
+        // A client that does not read its reply must not keep keys claimed.
         suspension.as_ref().map(|suspension| match suspension.when {
             When::RoomForReplies | When::NextTick => When::NextTick,
             When::Woken | When::Served => When::Woken,
@@ -234,8 +234,8 @@ impl Execution {
     }
 }
 
-/// Looks at the keys of requests, claims them if they are to be, and notes those that clients wait
-/// for if they are going to be changed; whether all have been looked at.
+/// Reads the keys of requests, claims them if `claiming` is given, and records those that clients
+/// are blocked on if a request may change them; returns whether all have been read.
 fn gather(
     cx: &Context<'_>,
     transaction: &Transaction,
@@ -264,7 +264,7 @@ fn gather(
         for (position, group) in positions.skip(cursor.key) {
             if let Some(name) = args.get(position) {
                 if let Some(claiming) = &mut claiming {
-                    // What a script reads first it may change later.
+                    // A key that a script first reads may be changed by it later.
                     let is_leased = cx.client.leased.is_some();
                     let intent = if is_leased { Intent::Write } else { group.intent() };
                     claiming.add(cx.db.key(name), intent);
@@ -283,7 +283,7 @@ fn gather(
     true
 }
 
-/// Adds the keys that scripts may have changed to those for which clients may wait.
+/// Adds the keys that scripts may have changed to those for which clients may be blocked.
 fn add_written(cx: &Context<'_>, awaited: &mut Awaited) {
     let written = cx.client.leased.iter().flat_map(|leased| &leased.written);
     written.for_each(|name| awaited.add(&cx.hooks.blocked, name));
@@ -323,7 +323,7 @@ fn log_if_slow(cx: &Context<'_>, request: &Queued, spent: &Spent) {
     cx.server.statistics().command_logs.add(&Arc::new(request), is_slow, config.log_limits());
 }
 
-/// Runs a request, or goes on with one that is not over. Returns what is left of it.
+/// Runs a request, or continues one that is unfinished. Returns what is left of it.
 fn run(
     cx: &mut Context<'_>,
     request: &Queued,

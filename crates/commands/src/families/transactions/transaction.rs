@@ -1,4 +1,4 @@
-//! Beginning a transaction, giving it up, executing it, and the keys on which that depends.
+//! Beginning, discarding and executing a transaction, and the keys that it watches.
 
 use crate::families::transactions::exec::Execution;
 use crate::runtime::suspension::Slice;
@@ -9,10 +9,10 @@ use nagi_proto::Args;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&DISCARD, &EXEC, &MULTI, &UNWATCH, &WATCH];
 
-/// Keys that are watched between two looks at the clock.
+/// Keys that are watched between two readings of the clock.
 const STRIDE: usize = 64;
 
-/// How all of them behave that run at once.
+/// Flags of commands that run at once inside of MULTI.
 const AT_ONCE: Flags =
     Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::NOT_QUEUED);
 
@@ -70,7 +70,7 @@ pub(crate) static DISCARD: Command = Command {
 fn exec<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let (transaction, watches) = cx.client.end_transaction();
     let Some(transaction) = transaction else {
-        // Without MULTI, keys go on being watched.
+        // Without MULTI, keys are still watched.
         cx.client.watches = watches;
         cx.client.note_transaction();
         return Err(Error::fixed("ERR EXEC without MULTI"));
@@ -120,7 +120,7 @@ fn watch<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     }))
 }
 
-/// Watches a key. The store tells changes from before the key is looked at on, so that none is
+/// Watches a key. The store reports changes from before the key is looked up, so that none is
 /// missed between the two.
 fn watch_key(cx: &mut Context<'_>, key: &[u8]) {
     let (shared, database) = (&cx.hooks.watched_keys, cx.client.database);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_aborts() {
+    fn a_refused_request_aborts_the_transaction() {
         converse(
             "MULTI => +OK|
              SET a => -ERR wrong number of arguments for 'set' command|
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_keyspace_and_other_databases_take_part() {
+    fn requests_on_all_keys_and_other_databases_are_executed() {
         converse(
             "SET a 1 => +OK|
              MULTI => +OK|
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watched_key_that_is_changed_stops_it() {
+    fn a_change_of_a_watched_key_aborts_exec() {
         let mut bench = Bench::new();
         for (change, is_executed) in [
             ("SET watched 2", false),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watched_key_that_expires_stops_it() {
+    fn expiry_of_a_watched_key_aborts_exec() {
         let mut bench = Bench::new();
         bench.expect("SET k v PX 100", "+OK|");
         bench.expect("WATCH k", "+OK|");
