@@ -3,7 +3,7 @@
 use super::Context;
 use nagi_store::types::string::Expiry;
 
-/// When something is to happen.
+/// The time at which something is to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     /// Not at all.
@@ -12,7 +12,7 @@ pub(super) enum When {
     At(u64),
 }
 
-/// Whether versions have numbers that clients are told.
+/// Whether versions have numbers that clients can read.
 pub(super) fn gives_versions(cx: &Context<'_>) -> bool {
     cx.server.config().memcached_cas.is_on()
 }
@@ -40,7 +40,7 @@ pub(super) fn when(word: &[u8], now_ms: u64) -> Option<When> {
 }
 
 /// Reads the seconds of a storage command: 64 bits, of which memcached keeps the low 32. So a time
-/// behind January 2038 means the past, and 2^32 means never.
+/// after January 2038 means the past, and 2^32 means never.
 fn stored_seconds(word: &[u8]) -> Option<i32> {
     let seconds = match word.strip_prefix(b"-") {
         Some(digits) => 0_i64.checked_sub_unsigned(nagi_store::parse_u64(digits)?),
@@ -49,8 +49,8 @@ fn stored_seconds(word: &[u8]) -> Option<i32> {
     seconds.map(|seconds| seconds as i32)
 }
 
-/// What a number of seconds means as a time; one below 0 means the past, and one beyond the latest
-/// time that Redis' commands know means that.
+/// A number of seconds as a time; one below 0 means the past, and one beyond the latest time of
+/// Redis' commands means that.
 pub(super) fn timestamp(seconds: i64, now_ms: u64) -> When {
     const THIRTY_DAYS_S: u64 = 60 * 60 * 24 * 30;
     const LATEST_MS: u64 = i64::MAX as u64;

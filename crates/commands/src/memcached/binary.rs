@@ -1,4 +1,4 @@
-//! The binary protocol's opcodes: a literal row each, and what they share under them.
+//! The binary protocol's opcodes: a literal row for each, and their handlers.
 
 use super::arguments::{When, gives_versions, timestamp};
 use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats, watch};
@@ -24,7 +24,7 @@ pub struct Opcode {
     extras: &'static [usize],
     key: Part,
     value: Part,
-    /// Which reply is left out.
+    /// In which case the reply is left out.
     quiet: Quiet,
     run: fn(&mut Context<'_>, &Call<'_, '_>) -> Result<(), Failure>,
 }
@@ -37,24 +37,24 @@ enum Part {
     Any,
 }
 
-/// Which reply is left out.
+/// In which case the reply is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quiet {
     Never,
-    /// That it was carried out.
+    /// If the request was carried out.
     Success,
-    /// That there is nothing under the key.
+    /// If there is nothing under the key.
     Miss,
 }
 
-/// A request on its way through its handler.
+/// A request that is being executed.
 struct Call<'f, 'a> {
     frame: &'f Frame<'a>,
     quiet: Quiet,
     key: Key<'a>,
 }
 
-/// A reply's status other than success, and the words for it.
+/// A reply's status other than success, and its text.
 struct Failure(u16, &'static str);
 
 const NOT_FOUND: Failure = Failure(0x01, "Not found");
@@ -135,10 +135,10 @@ opcodes! {
     0x24 "gatkq" EXPIRY_EXTRAS Some None Miss |cx, call| get(cx, call, WITH_KEY),
 }
 
-/// A flush may say when.
+/// A flush may have a delay.
 const FLUSH_EXTRAS: &[usize] = &[0, 4];
 
-/// A request as people are shown it: its name, key and value, as far as it has them.
+/// A request as MONITOR shows it: its name, key and value, as far as it has them.
 fn words_of<'a>(row: &'static Opcode, frame: &Frame<'a>) -> impl Iterator<Item = &'a [u8]> {
     let words = [row.name.as_bytes(), frame.key, frame.value];
     words.into_iter().filter(|word| !word.is_empty())
@@ -149,7 +149,7 @@ fn is_login(row: &Opcode) -> bool {
     matches!(row.code, 0x20..=0x22)
 }
 
-/// What the slow log keeps of a request's arguments.
+/// The arguments of a request in the slow log.
 #[must_use]
 pub fn kept_arguments(frame: &Frame<'_>) -> Vec<Vec<u8>> {
     let Some(row) = OPCODES.iter().find(|row| row.code == frame.opcode) else {
@@ -174,7 +174,7 @@ pub fn execute<'a>(cx: &mut Context<'a>, frame: &Frame<'a>) {
     execute_row(cx, row, frame);
 }
 
-/// The same where monitors see it.
+/// The same with monitors.
 #[cold]
 fn execute_shown<'a>(cx: &mut Context<'a>, row: &'static Opcode, frame: &Frame<'a>) {
     let hooks = cx.hooks;
@@ -201,7 +201,7 @@ fn execute_row<'a>(cx: &mut Context<'a>, row: Option<&Opcode>, frame: &Frame<'a>
 }
 
 /// Whether a request for `key` must wait before it runs, since the key is claimed; the client's
-/// waker is called when it is worth another try.
+/// waker is called when it can be tried again.
 #[must_use]
 pub fn meets_claim(cx: &Context<'_>, key: &[u8]) -> Option<Wait> {
     if key.is_empty() || !cx.db.looks_for_claims() {
@@ -211,7 +211,7 @@ pub fn meets_claim(cx: &Context<'_>, key: &[u8]) -> Option<Wait> {
 }
 
 /// Whether a request must wait for the save under way, or for the end of a pause, before it runs;
-/// the client's waker is called when it is worth another try.
+/// the client's waker is called when it can be tried again.
 #[must_use]
 pub fn must_wait(cx: &mut Context<'_>, frame: &Frame<'_>) -> bool {
     let reasons = cx.hooks.reasons();
@@ -232,7 +232,7 @@ pub fn must_wait(cx: &mut Context<'_>, frame: &Frame<'_>) -> bool {
 static READ_KEY: Keys = Keys::one(Access::RO.union(Access::ACCESS));
 static WRITTEN_KEY: Keys = Keys::one(Access::RW.union(Access::UPDATE));
 
-/// What an opcode does with keys.
+/// The access of an opcode to keys.
 fn keys(opcode: u8) -> &'static Keys {
     match opcode {
         0x00 | 0x09 | 0x0c | 0x0d => &READ_KEY,
@@ -260,7 +260,7 @@ fn right(opcode: u8) -> &'static str {
     }
 }
 
-/// Answers a request that cannot be: its lengths contradict each other, or are too great.
+/// Replies to a malformed request: its lengths contradict each other, or are too great.
 pub fn refuse_contradiction(cx: &mut Context<'_>, frame: &Frame<'_>, too_long: bool) {
     refuse(cx, frame, if too_long { &INVALID } else { &UNKNOWN }, b"");
     cx.client.closing = true;
@@ -293,7 +293,7 @@ fn run<'a>(cx: &mut Context<'a>, row: &Opcode, frame: &Frame<'a>) -> Result<(), 
     }
     let key = cx.key(frame.key);
     if frame.oversized {
-        // What the client wanted to replace is no longer what it wants to be there.
+        // The client wanted to replace the old value, which is outdated.
         cx.db.delete(key);
         return Err(TOO_LARGE);
     }
@@ -313,7 +313,7 @@ impl Call<'_, '_> {
         Head { opcode: self.frame.opcode, status: 0, opaque: self.frame.opaque, cas }
     }
 
-    /// Says that it was carried out, unless nobody wants to know.
+    /// Replies with success, unless the opcode is quiet about it.
     fn done(&self, cx: &mut Context<'_>, cas: Option<u64>, value: &[u8]) {
         if self.quiet != Quiet::Success {
             binary::write(cx.reply.output(), self.head(cas.unwrap_or(0)), b"", b"", value);
@@ -382,7 +382,7 @@ fn touch(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
 fn store(cx: &mut Context<'_>, call: &Call<'_, '_>, mode: Mode) -> Result<(), Failure> {
     let adds = matches!(mode, Mode::Append | Mode::Prepend);
     let expected = call.expected();
-    // A version that is expected decides alone.
+    // If a version is expected, it is the only condition.
     let mode = if expected.is_some() && !adds { Mode::Set } else { mode };
     let write = Write {
         mode,
@@ -436,7 +436,7 @@ fn count(
     call: &Call<'_, '_>,
     direction: fn(u64) -> Step,
 ) -> Result<(), Failure> {
-    /// An expiry that says that nothing is to be put there.
+    /// The expiry for which a missing counter is not created.
     const NO_INITIAL: u32 = u32::MAX;
     let initial = u64::from_be_bytes(call.number(8));
     let wanted = u32::from_be_bytes(call.number(16)) != NO_INITIAL;
@@ -506,7 +506,7 @@ fn stat(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The ways to log in; none are known where nobody has to.
+/// The login mechanisms; none are known where no login is required.
 fn mechanisms(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     if !admission::is_memcached_login_required(cx.server.config()) {
         return Err(UNKNOWN);
@@ -515,7 +515,7 @@ fn mechanisms(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Begins a login anew, whatever became of one before; where nobody has to log in it is refused.
+/// Begins a login, whatever the state of an earlier one; refused where no login is required.
 fn begin_login(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     /// Longest name of a mechanism that memcached reads.
     const MECHANISM_BYTES: usize = 32;
@@ -549,7 +549,7 @@ fn log_in(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses what would continue a login: PLAIN is over with its first message.
+/// Refuses to continue a login: PLAIN needs only one message.
 fn continue_login(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     begin_login(cx, call)?;
     cx.tally.verbs.failed_logins.add(1);

@@ -1,4 +1,4 @@
-//! The cache as a whole, and what is known of it.
+//! The cache as a whole, and its statistics.
 
 use super::arguments::{When, number, when};
 use super::{Context, Error, VERSION, Verb, dump, stats};
@@ -22,7 +22,7 @@ pub(super) fn flush(cx: &Context<'_>, delay: When) {
     match delay {
         When::At(at_ms) if at_ms > cx.db.now_ms() => cx.server.flush_at(at_ms),
         When::Never | When::At(_) => {
-            // One that is still to come is replaced by this one.
+            // A later flush replaces one that is still scheduled.
             cx.server.flush_at(u64::MAX);
             cx.db.flush(Scope::Database(cx.db.index()));
         }
@@ -104,14 +104,14 @@ fn stats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts everything that is counted again from zero.
+/// Resets all counters to zero.
 pub(super) fn reset(cx: &Context<'_>) {
     cx.db.store().reset_counters();
     cx.server.statistics().reset();
 }
 
-/// Statistics by the beginnings of keys, of which none are kept: the answers are those of a
-/// memcached that has none to show.
+/// Statistics by prefixes of keys, of which none are kept: the replies are those of a memcached
+/// without any.
 fn detail(cx: &mut Context<'_>, sub: Option<&[u8]>) -> Result<(), Error> {
     match sub {
         Some(b"on" | b"off") => cx.reply.line("OK"),

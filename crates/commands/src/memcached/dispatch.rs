@@ -1,4 +1,4 @@
-//! From a request's words to its verb and back.
+//! From the words of a request to its verb, and to the reply.
 
 use super::verb::{Context, Error, KEY_BYTES, Memcached, Verb, must_log_in};
 use super::{binary, control, dump, meta, operator, retrieval, storage, watch};
@@ -17,7 +17,7 @@ use nagi_proto::memcached::Writer;
 use nagi_store::Wait;
 use std::sync::atomic::Ordering;
 
-/// Every verb, those that are asked for most at the front.
+/// Every verb, the most frequent ones at the front.
 pub static VERBS: &[&Verb] = &[
     &retrieval::GET,
     &storage::SET,
@@ -68,7 +68,7 @@ impl CommandSet for Memcached {
 /// Finds the row that a request is for, and checks its words and keys.
 ///
 /// # Errors
-/// The reply to a request that that names no verb, has too few words or too long a key.
+/// The reply to a request without a known verb, with too few words or with too long a key.
 #[inline]
 pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
     let name = args.get(0).ok_or(Error::UNKNOWN)?;
@@ -91,8 +91,8 @@ fn unknown(name: &[u8], args: Args<'_>) -> Error {
     if from_a_browser { Error::FROM_A_BROWSER } else { Error::UNKNOWN }
 }
 
-/// Whether a verb must wait before it runs, since one of its keys is claimed; the client's waker
-/// is called when it is worth another try.
+/// Whether a verb must wait before it runs, since one of its keys is claimed; the client's waker is
+/// called when it can be tried again.
 #[inline]
 fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
     if !cx.db.looks_for_claims() {
@@ -149,7 +149,7 @@ fn has_right(verb: &Verb, cx: &mut Context<'_>, args: Args<'_>) -> bool {
     }
 }
 
-/// Runs what nothing keeps from running, and shows it to monitors.
+/// Runs a request that is permitted, and shows it to monitors.
 #[cold]
 fn run_shown<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     let hooks = cx.hooks;
@@ -170,8 +170,8 @@ fn run_now<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     }
 }
 
-/// Takes what a client says that has not logged in: a `set` of any key, whose data block is a
-/// user and a password (memcached's doc/protocol.txt, "Authentication").
+/// Accepts the login of a client: a `set` of any key, whose data block is a user and a password
+/// (memcached's doc/protocol.txt, "Authentication").
 #[cold]
 fn log_in<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     if !std::ptr::eq(verb, &raw const storage::SET) {

@@ -1,5 +1,5 @@
-//! `lru_crawler` and `stats cachedump`: every key of database 0 with what is known of it, and the
-//! switches of a thread that there is not here.
+//! `lru_crawler` and `stats cachedump`: every key of database 0 with its metadata, and the switches
+//! of a thread that does not exist here.
 
 use super::arguments::number;
 use super::verb::{KEY_BYTES, Verb};
@@ -12,12 +12,12 @@ use nagi_proto::memcached::base64;
 use nagi_store::EntryView;
 use std::io::Write;
 
-/// Entries between two looks at the clock.
+/// Entries between two readings of the clock.
 const STRIDE: usize = 64;
-/// What one slice may write before others have their turn.
+/// Reply bytes of one slice.
 const SLICE_REPLY_BYTES: usize = 256 << 10;
 
-/// Writes one entry; `now_ms` is the time, then come the milliseconds for which it was not used.
+/// Writes one entry; `now_ms` is the time, followed by the milliseconds for which it was not used.
 type Line = fn(&mut Vec<u8>, &EntryView<'_>, u64, u64);
 
 fn lru_crawler<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -58,7 +58,7 @@ fn accept(cx: &mut Context<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Accepts the classes that there are: all, or 1.
+/// Accepts the classes that exist: all, or 1.
 fn check_classes(classes: &[u8]) -> Result<(), Error> {
     let known = |class: &[u8]| matches!(class, b"all" | b"hash" | b"1");
     if classes.split(|byte| *byte == b',').all(known) {
@@ -69,7 +69,7 @@ fn check_classes(classes: &[u8]) -> Result<(), Error> {
 
 /// `stats cachedump`: a line for each entry, or for as many as are asked for. All are of class 1.
 pub(super) fn cachedump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    /// Classes that there can be.
+    /// Number of classes in memcached.
     const CLASSES: u64 = 64;
     let (Some(class), Some(limit)) = (args.get(2), args.get(3)) else {
         return Err(Error("CLIENT_ERROR bad command line"));
@@ -96,8 +96,8 @@ pub(super) fn cachedump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), 
     show_entries(cx, each, "END")
 }
 
-/// Writes an entry if its key is one of the text protocol, since nothing spells the others here;
-/// whether it is.
+/// Writes an entry if its key is valid in the text protocol, which cannot encode other keys here;
+/// returns whether it is.
 fn item(out: &mut Vec<u8>, entry: &EntryView<'_>) -> bool {
     let key = entry.key();
     let is_plain = |byte: &u8| *byte > b' ' && *byte != 0x7f;
@@ -124,10 +124,9 @@ fn dump(cx: &mut Context<'_>, classes: &[u8], line: Line, end: &'static str) -> 
     show_entries(cx, each, end)
 }
 
-/// Shows every entry to `each`, which writes what it likes and says whether it wants more, with the
-/// time and the milliseconds for which the entry was not used; but none whose key is a long one of
-/// a Redis client's: of more than 2 KiB, where memcached's own have 250 bytes at most. Then comes
-/// the line `end`.
+/// Passes every entry to `each` with the time and the milliseconds for which it was not used, until
+/// `each` returns that it wants no more; leaves out keys of more than 2 KiB, which only Redis
+/// clients can set, since memcached's own have 250 bytes at most. Then writes the line `end`.
 fn show_entries(
     cx: &mut Context<'_>,
     mut each: impl FnMut(&mut Vec<u8>, &EntryView<'_>, u64, u64) -> bool + Send + 'static,

@@ -1,4 +1,4 @@
-//! The cases of `docs/keyspace.md`, a test each.
+//! The cases of `docs/keyspace.md`, a test for each.
 
 use super::verb::KEY_BYTES;
 use crate::testing::{Bench, converse};

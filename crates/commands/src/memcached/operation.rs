@@ -1,5 +1,5 @@
-//! What verbs of every protocol have in common once their arguments are read: the one call of
-//! the store, and what is counted of it.
+//! Operations that verbs of every protocol share once their arguments are read: the one call of the
+//! store, and its statistics.
 
 use super::watch::{self, Offer};
 use super::{Context, Error, statistics};
@@ -58,7 +58,7 @@ pub(super) fn store(
     Ok(written)
 }
 
-/// Moves a counter.
+/// Increments or decrements a counter.
 pub(super) fn count(cx: &mut Context<'_>, key: Key<'_>, count: &Count) -> Result<Counted, Error> {
     if count.initial.is_some() {
         make_room(cx)?;

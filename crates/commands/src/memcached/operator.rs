@@ -1,5 +1,5 @@
-//! Verbs for whoever runs the server. Those that turn a screw which is not here are read as
-//! memcached reads them, and change nothing.
+//! Verbs for operators of the server. Those for settings that do not exist here are parsed as in
+//! memcached, and change nothing.
 
 use super::arguments::number;
 use super::{Context, Error, Verb};

@@ -1,4 +1,4 @@
-//! Values out of the store, and when they expire.
+//! Reading values, and changing their expiry.
 
 use super::arguments::{expiry, gives_versions};
 use super::{Context, Error, Verb, statistics, watch};
@@ -7,7 +7,7 @@ use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
 use nagi_store::{EntryView, Key, StringValue};
 
-/// Ends the answer to a request for values.
+/// Ends the reply to a request for values.
 fn end(cx: &mut Context<'_>) {
     cx.reply.line("END");
 }
@@ -66,7 +66,7 @@ pub(super) static GETS: Verb = Verb {
     run: gets,
 };
 
-/// The keys of `gat` and `gats` stand behind the time.
+/// The keys of `gat` and `gats` follow the time.
 const BEHIND_EXPTIME: Keys =
     Keys::only(KeyGroup::range(2, -1, 1, Access::RW.union(Access::ACCESS)));
 

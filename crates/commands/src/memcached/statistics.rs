@@ -1,8 +1,8 @@
-//! Counting what verbs do with keys.
+//! Statistics of verbs.
 
 use crate::Tally;
 
-/// Counts a key that was asked for, and whether its expiry was to change.
+/// Counts a lookup of a key, and whether its expiry was to change.
 pub(super) fn count_get(tally: &Tally, found: bool, touched: bool) {
     let verbs = &tally.verbs;
     verbs.get_keys.add(1);

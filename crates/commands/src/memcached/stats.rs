@@ -1,6 +1,6 @@
-//! What `stats` shows, by the names that memcached 1.6.45 gives it. Exporters read nearly all of
-//! them, so each is there; what has no counterpart here is shown as it is in a memcached that has
-//! never used it.
+//! The fields of `stats`, by the names of memcached 1.6.45. Exporters read nearly all of them, so
+//! none is left out; a field without a counterpart here has the value of a memcached that has not
+//! used the feature.
 
 use super::{Context, VERSION};
 use crate::config::MemcachedProtocol;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 /// A name and its value.
 pub(super) type Field = (String, String);
 
-/// The fields of a group, the general ones without a name; `None` for a group that there is not.
+/// The fields of a group, the general ones without a name; `None` for an unknown group.
 pub(super) fn fields(cx: &Context<'_>, group: Option<&[u8]>) -> Option<Vec<Field>> {
     Some(match group {
         None => general(cx),
@@ -30,8 +30,8 @@ fn field(name: impl ToString, value: impl ToString) -> Field {
     (name.to_string(), value.to_string())
 }
 
-/// Fields that stand still: there is no such thing here.
-const STILL: &[(&str, &str)] = &[
+/// Fields with constant values: the feature does not exist here.
+const CONSTANT: &[(&str, &str)] = &[
     ("response_obj_oom", "0"),
     ("response_obj_count", "0"),
     ("response_obj_bytes", "0"),
@@ -78,12 +78,12 @@ const STILL: &[(&str, &str)] = &[
     ("lru_bumps_dropped", "0"),
 ];
 
-/// Bytes that items take, of which there may be none.
+/// Memory of a number of items, which may be zero.
 fn item_bytes(cx: &Context<'_>) -> u64 {
     if cx.db.size() == 0 { 0 } else { cx.db.store().data_bytes() }
 }
 
-/// Connections, bytes and what had expired are those of all protocols, items those of database 0.
+/// Connections, bytes and expired items are those of all protocols, items those of database 0.
 fn general(cx: &Context<'_>) -> Vec<Field> {
     let totals = cx.server.statistics().totals();
     let store = cx.db.store().totals();
@@ -129,7 +129,7 @@ fn general(cx: &Context<'_>) -> Vec<Field> {
     if cx.server.config().timeout_s.get() > 0 {
         fields.push(field("idle_kicks", totals.idle_disconnections));
     }
-    fields.extend(STILL.iter().map(|(name, value)| field(name, value)));
+    fields.extend(CONSTANT.iter().map(|(name, value)| field(name, value)));
     fields
 }
 
@@ -200,7 +200,7 @@ fn settings(cx: &Context<'_>) -> Vec<Field> {
     fields
 }
 
-/// One class holds everything: memory is not divided among sizes for good here.
+/// One class contains everything: memory is not divided among sizes for good here.
 fn items(cx: &Context<'_>) -> Vec<Field> {
     let store = cx.db.store().totals();
     let items = cx.db.size();
@@ -275,7 +275,7 @@ fn slabs(cx: &Context<'_>) -> Vec<Field> {
     fields
 }
 
-/// Clients of every protocol, by the number of their descriptor.
+/// Clients of every protocol, by the numbers of their descriptors.
 fn connections(cx: &Context<'_>) -> Vec<Field> {
     let now_ms = cx.db.now_ms();
     let clients = cx.server.clients();
@@ -296,7 +296,7 @@ fn connections(cx: &Context<'_>) -> Vec<Field> {
     each.collect()
 }
 
-/// An end of a connection as memcached spells it, given as Redis does: a path has port 0 there.
+/// An address as memcached writes it; Redis gives a path port 0.
 fn endpoint(address: &str) -> String {
     match address.parse::<SocketAddr>() {
         Ok(SocketAddr::V4(_)) => format!("tcp:{address}"),
@@ -305,7 +305,7 @@ fn endpoint(address: &str) -> String {
     }
 }
 
-/// What a connection is at, by memcached's names.
+/// The state of a connection, by memcached's names.
 fn state(client: &ClientInfo, is_asking: bool) -> &'static str {
     if client.marks().contains(Marks::WATCHER) {
         "conn_watch"

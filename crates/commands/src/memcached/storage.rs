@@ -1,4 +1,4 @@
-//! Values into the store, counters, and removal.
+//! Storing values, counters, and removal.
 
 use super::arguments::{flags, number, stored_expiry};
 use super::watch::{self, Offer};
@@ -13,7 +13,7 @@ use nagi_store::types::versioned::{Count, Counted, Mode, Write, Written};
 fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let stored = store(cx, args, Condition::Always);
     if stored == Err(Error::OUT_OF_MEMORY) {
-        // What the client wanted to replace is no longer what it wants to be there.
+        // The client wanted to replace the old value, which is outdated.
         cx.db.delete(cx.key(args.at(1)));
     }
     stored
@@ -113,7 +113,7 @@ pub(super) static PREPEND: Verb = Verb {
 fn extend<'a>(cx: &mut Context<'a>, args: Args<'a>, mode: Mode) -> Result<(), Error> {
     let write = write(cx, args, mode, None)?;
     let written = operation::store(cx, cx.key(args.at(1)), write)?;
-    // What would become too long is not stored either, and memcached says no more than that.
+    // A value that would become too long is not stored either, with the same reply in memcached.
     let stored = matches!(written, Written::Done { .. });
     cx.reply.line(if stored { "STORED" } else { "NOT_STORED" });
     Ok(())
@@ -192,7 +192,7 @@ pub(super) static DECR: Verb = Verb {
     run: decr,
 };
 
-/// Moves a counter.
+/// Increments or decrements a counter.
 fn step<'a>(cx: &mut Context<'a>, args: Args<'a>, direction: fn(u64) -> Step) -> Result<(), Error> {
     let amount = nagi_store::parse_u64(args.at(2))
         .ok_or(Error("CLIENT_ERROR invalid numeric delta argument"))?;
@@ -205,7 +205,8 @@ fn step<'a>(cx: &mut Context<'a>, args: Args<'a>, direction: fn(u64) -> Step) ->
 }
 
 fn delete<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    // A time of 0 was an argument once; memcached 1.6.18 says what it is that others do wrong.
+    // A time of 0 was an argument in old versions; memcached 1.6.18 refuses any other with this
+    // text.
     match (args.len(), args.get(2)) {
         (2, _) | (3, Some(b"0")) => {}
         (3 | 4, _) => {

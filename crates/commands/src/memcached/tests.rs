@@ -1,4 +1,4 @@
-//! Conversations as memcached 1.6.45 has them.
+//! Conversations with the replies of memcached 1.6.45.
 
 use super::VERBS;
 use super::verb::KEY_BYTES;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 const BAD_LINE: &str = "CLIENT_ERROR bad command line format|";
 
 #[test]
-fn rows() {
+fn rows_of_verbs_are_distinct_and_complete() {
     let names: BTreeSet<_> = VERBS.iter().map(|verb| verb.name).collect();
     assert_eq!(names.len(), VERBS.len(), "names are unique");
     for verb in VERBS {
@@ -19,7 +19,7 @@ fn rows() {
 }
 
 #[test]
-fn values_in_and_out() {
+fn values_are_stored_and_returned() {
     converse(
         "M:get a => END|
          M:set a 5 0 1|x => STORED|
@@ -63,7 +63,7 @@ fn a_value_does_not_grow_beyond_the_limit() {
 }
 
 #[test]
-fn long_keys() {
+fn keys_of_more_than_250_bytes_are_refused() {
     let mut bench = Bench::new();
     let key = "k".repeat(KEY_BYTES);
     bench.expect_memcached(&format!("set {key} 0 0 1|x"), "STORED|");
@@ -84,7 +84,7 @@ fn long_keys() {
 }
 
 #[test]
-fn versions_of_values() {
+fn cas_stores_only_the_expected_version() {
     converse(
         "M:set a 0 0 1|x => STORED|
          M:gets a b => VALUE a 0 1 2|x|END|
@@ -112,7 +112,7 @@ fn versions_of_values() {
 }
 
 #[test]
-fn times() {
+fn expiry_times_are_relative_or_absolute() {
     converse(
         "M:set a 0 10 1|x => STORED|
          @9999
@@ -154,7 +154,7 @@ fn times() {
 }
 
 #[test]
-fn counting() {
+fn counters_wrap_around_and_stop_at_zero() {
     converse(
         "M:incr a 1 => NOT_FOUND|
          M:decr a 1 => NOT_FOUND|
@@ -204,7 +204,7 @@ fn noreply_silences_errors_as_well() {
 }
 
 #[test]
-fn the_cache_as_a_whole() {
+fn flush_all_and_version_reply_as_in_memcached() {
     let mut bench = Bench::new();
     bench.expect("SELECT 1", "+OK|");
     bench.expect("SET other 1", "+OK|");
@@ -233,7 +233,7 @@ fn the_cache_as_a_whole() {
 }
 
 #[test]
-fn statistics() {
+fn stats_count_hits_and_misses() {
     let mut bench = Bench::new();
     for request in [
         "set a 0 0 1|1",
@@ -281,7 +281,7 @@ fn statistics() {
 }
 
 #[test]
-fn operators_verbs() {
+fn operators_verbs_reply_as_in_memcached() {
     let mut bench = Bench::new();
     for (request, reply) in [
         ("cache_memlimit 64", "OK|"),
@@ -334,7 +334,7 @@ fn every_key_is_dumped_once() {
 
 /// The fields that memcached_exporter 0.15 reads.
 #[test]
-fn statistics_that_exporters_read() {
+fn stats_has_the_fields_that_exporters_read() {
     let mut bench = Bench::new();
     bench.expect_memcached("set a 0 0 1|x", "STORED|");
     for (request, names) in [

@@ -1,4 +1,4 @@
-//! What every verb is made of: its row, its context and its errors.
+//! The parts of every verb: its row, its context and its errors.
 
 use crate::registry::keys::Keys;
 use crate::runtime::admission;
@@ -15,12 +15,12 @@ pub enum Memcached {}
 /// Everything that a verb's handler may use, for the length of one request.
 pub type Context<'a> = crate::Context<'a, Memcached>;
 
-/// Work of a verb that goes on over many ticks.
+/// Work of a verb that takes several slices.
 pub type Job = crate::Job<Memcached>;
 
 impl Context<'_> {
-    /// Runs `each` for every key and then `last`, in slices if they are many: a client is promised
-    /// nothing about several keys at one moment.
+    /// Runs `each` for every key and then `last`, in slices if there are many keys: a client is
+    /// guaranteed nothing about several keys at one moment.
     pub(super) fn each_key(
         &mut self,
         keys: &'static Keys,
@@ -31,7 +31,7 @@ impl Context<'_> {
         let mut go_on = move |cx: &mut Context<'_>| {
             let (before, mut slice) = (cx.reply.waiting(), None);
             let is_over = |cx: &Context<'_>| {
-                // Few keys cost no look at the clock.
+                // For few keys the clock is not read.
                 let slice = slice.get_or_insert_with(Slice::begin);
                 cx.reply.waiting() - before > SLICE_REPLY_BYTES || slice.is_over()
             };
@@ -52,7 +52,7 @@ impl Context<'_> {
     }
 }
 
-/// What one slice of a request for many keys may reply before others have their turn.
+/// Reply bytes of one slice of a request for many keys.
 pub(super) const SLICE_REPLY_BYTES: usize = 256 << 10;
 
 /// A verb's row.
@@ -77,7 +77,7 @@ pub struct Verb {
 /// Runs a verb. The number of words and the length of the keys have been checked.
 pub type Handler = for<'a> fn(&mut Context<'a>, Args<'a>) -> Result<(), Error>;
 
-/// The line that answers a request which cannot be carried out.
+/// The error line of a request that cannot be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error(pub &'static str);
 
@@ -87,8 +87,8 @@ impl Error {
     pub(super) const NOT_LOGGED_IN: Error = Error("CLIENT_ERROR unauthenticated");
     pub(super) const BAD_LOGIN: Error = Error("CLIENT_ERROR bad authentication token format");
     pub(super) const WRONG_LOGIN: Error = Error("CLIENT_ERROR authentication failure");
-    /// What a browser sends whose page talks to a local port behind its user's back: no reply
-    /// is worth giving.
+    /// A request of a browser whose page connects to a local port without its user's knowledge; it
+    /// gets no reply.
     pub(super) const FROM_A_BROWSER: Error = Error("");
     pub(super) const NO_RIGHT: Error = Error("CLIENT_ERROR permission denied");
     pub(super) const OUT_OF_MEMORY: Error = Error("SERVER_ERROR out of memory storing object");
@@ -98,11 +98,11 @@ impl Error {
 /// Longest key in bytes.
 pub(super) const KEY_BYTES: usize = 250;
 
-/// What `version` answers: the memcached that verbs behave like, which is what clients read off
-/// it, and nagi's own version behind it.
+/// The reply to `version`: the version of memcached that verbs behave like, which clients read,
+/// followed by nagi's own version.
 pub(super) const VERSION: &str = concat!("1.6.45-nagi/", env!("CARGO_PKG_VERSION"));
 
-/// Whether the client has to give a password before anything else.
+/// Whether the client must log in first.
 #[inline]
 pub(super) fn must_log_in(cx: &Context<'_>) -> bool {
     !cx.client.restrictions.is_empty() && admission::must_log_in(cx.client, cx.server.config())

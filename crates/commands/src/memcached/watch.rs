@@ -1,7 +1,7 @@
-//! `watch`: a line for each thing of some kinds that happens, as memcached 1.6.45 writes it.
+//! `watch`: a line for each event of some kinds, as memcached 1.6.45 writes it.
 //!
-//! What clients of memcached do is told of; what Redis' clients do is MONITOR's. Evictions and
-//! connections are everybody's.
+//! Requests of memcached clients are reported; those of Redis clients are shown by MONITOR.
+//! Evictions and connections of all clients are reported.
 
 use super::{Context, Error, Verb};
 use crate::state::watchers::Streams;
@@ -31,7 +31,7 @@ fn watch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     cx.client.info.mark(Marks::WATCHER, true);
     cx.reply.line("OK");
-    // Requests behind it are not heard: the session finds the mark when it goes on.
+    // Requests after it are not executed: the session checks the mark before the next one.
     cx.suspension = Some(Suspension::job(Box::new(|_| Ok(JobProgress::Done))));
     Ok(())
 }
@@ -46,19 +46,19 @@ pub(super) static WATCH: Verb = Verb {
     run: watch,
 };
 
-/// Has the store tell of evictions if somebody watches them.
+/// Has the store report evictions if a client watches them.
 fn listen(store: &Store, streams: Streams) {
     store.set_evictions_observed(streams.contains(Streams::EVICTIONS));
 }
 
-/// Writes a line for all who watch `stream`, and has it sent.
+/// Writes a line for all watchers of `stream`, and has it sent.
 #[cold]
-fn tell(server: &dyn Server, stream: Streams, event: fmt::Arguments<'_>) {
+fn report(server: &dyn Server, stream: Streams, event: fmt::Arguments<'_>) {
     let workers = server.hooks().watchers.push(stream, event);
     workers.into_iter().for_each(|worker| server.show_watchers(worker));
 }
 
-/// Stands for memcached's classes of sizes, of which there are none here.
+/// Stands for memcached's size classes, which do not exist here.
 const CLASS: u32 = 1;
 
 /// A key as a line shows it: RFC 3986, section 2.3, says what need not be escaped.
@@ -75,17 +75,17 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// What a lookup has found, if somebody wants to know: the length of the value, if there is one.
+/// The result of a lookup, if a client watches: the length of the value, if there is one.
 pub(super) type Seen = Option<Option<usize>>;
 
-/// To be called with what a lookup shows, under the latch.
+/// To be called with the result of a lookup, under the latch.
 #[inline]
 pub(super) fn seen(hooks: &crate::RequestHooks, entry: Option<&EntryView<'_>>) -> Seen {
     let is_watched = hooks.watchers.watches(Streams::FETCHERS);
     is_watched.then(|| entry.map(|entry| entry.value_bytes()))
 }
 
-/// Tells of a lookup.
+/// Reports a lookup.
 #[inline]
 pub(super) fn fetched(cx: &Context<'_>, key: Key<'_>, seen: Seen) {
     if let Some(found) = seen {
@@ -100,7 +100,7 @@ fn report_fetch(cx: &Context<'_>, key: Key<'_>, found: Option<usize>) {
         None => ("not_found", 0, 0),
     };
     let (key, descriptor) = (Escaped(key.bytes()), cx.client.info.descriptor);
-    tell(
+    report(
         cx.server,
         Streams::FETCHERS,
         format_args!(
@@ -109,8 +109,8 @@ fn report_fetch(cx: &Context<'_>, key: Key<'_>, found: Option<usize>) {
     );
 }
 
-/// Tells that a key is about to be looked up by something that does more with it, which memcached
-/// counts as a fetch as well.
+/// Reports that a key is about to be looked up by a verb that changes it, which memcached counts as
+/// a fetch as well.
 #[inline]
 pub(super) fn looks_up(cx: &Context<'_>, key: Key<'_>) {
     if cx.hooks.watchers.watches(Streams::FETCHERS) {
@@ -119,10 +119,10 @@ pub(super) fn looks_up(cx: &Context<'_>, key: Key<'_>) {
     }
 }
 
-/// A value that is to be stored.
+/// A value that is to be stored, if a client watches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
-    /// By the name of the verb that stores so.
+    /// The name of the verb that stores in this mode.
     command: &'static str,
     expiry: Expiry,
     class: u32,
@@ -130,7 +130,7 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// What `write` offers.
+    /// The value that `write` stores.
     pub(super) fn of(write: &Write<'_>) -> Self {
         let command = match (write.mode, write.expected) {
             (Mode::Append, _) => "append",
@@ -145,7 +145,7 @@ impl Offer {
         Offer { command, expiry, class: CLASS, bytes: write.value.len() }
     }
 
-    /// The same of a plain value.
+    /// The same for a plain value.
     pub(super) fn plain(options: SetOptions, bytes: usize) -> Self {
         let command = match options.condition {
             Condition::Always => "set",
@@ -155,19 +155,19 @@ impl Offer {
         Offer { command, expiry: options.expiry, class: CLASS, bytes }
     }
 
-    /// What a counter begins with.
+    /// The initial value of a counter.
     pub(super) fn initial(number: u64, expiry: Expiry) -> Self {
         Offer { command: "add", expiry, class: CLASS, bytes: number.to_string().len() }
     }
 }
 
-/// What is offered, if anybody watches what becomes of it.
+/// The value that is to be stored, if a client watches mutations.
 #[inline]
 pub(super) fn offered(cx: &Context<'_>, offer: impl FnOnce() -> Offer) -> Option<Offer> {
     cx.hooks.watchers.watches(Streams::MUTATIONS).then(offer)
 }
 
-/// Tells that it was stored as it was offered, or not at all.
+/// Reports that it was stored unchanged, or not stored.
 #[inline]
 pub(super) fn stored(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Option<Offer>) {
     if let Some(offer) = offer {
@@ -175,7 +175,7 @@ pub(super) fn stored(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Option
     }
 }
 
-/// Tells what became of it.
+/// Reports the outcome.
 #[inline]
 pub(super) fn written(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Option<Offer>) {
     if let Some(offer) = offer {
@@ -186,7 +186,7 @@ pub(super) fn written(cx: &Context<'_>, key: Key<'_>, written: Written, offer: O
 #[cold]
 fn report_write(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Offer) {
     let (status, offer) = match written {
-        // What was added to has a length and an expiry of its own.
+        // An appended value has a length and an expiry of its own.
         Written::Done { bytes, .. } => {
             let expire_at_ms = cx.db.inspect(key, |entry| entry?.0.expire_at_ms());
             let expiry = expire_at_ms.map_or(Expiry::Never, Expiry::AtMs);
@@ -201,7 +201,7 @@ fn report_write(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Offer) 
     report_store(cx, key, status, offer);
 }
 
-/// Tells of a value that was refused before anybody looked for its key.
+/// Reports a value that was refused before its key was looked up.
 #[inline]
 pub(super) fn refused(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Option<Offer>) {
     stored(cx, key, status, offer.map(|offer| Offer { class: 0, bytes: 0, ..offer }));
@@ -215,7 +215,7 @@ fn report_store(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Offer) {
     };
     let Offer { command, class, bytes, .. } = offer;
     let (key, descriptor) = (Escaped(key.bytes()), cx.client.info.descriptor);
-    tell(
+    report(
         cx.server,
         Streams::MUTATIONS,
         format_args!(
@@ -225,7 +225,7 @@ fn report_store(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Offer) {
     );
 }
 
-/// How long the value is that is about to be deleted, if anybody watches that.
+/// The length of the value that is about to be deleted, if a client watches deletions.
 #[inline]
 pub(super) fn to_be_deleted(cx: &Context<'_>, key: Key<'_>) -> Option<usize> {
     if !cx.hooks.watchers.watches(Streams::DELETIONS) {
@@ -234,7 +234,7 @@ pub(super) fn to_be_deleted(cx: &Context<'_>, key: Key<'_>) -> Option<usize> {
     cx.db.inspect(key, |entry| entry.map(|(entry, _)| entry.value_bytes()))
 }
 
-/// Tells that it was deleted.
+/// Reports a deletion.
 #[inline]
 pub(super) fn deleted(cx: &Context<'_>, key: Key<'_>, command: &str, bytes: Option<usize>) {
     if let Some(bytes) = bytes {
@@ -246,14 +246,14 @@ pub(super) fn deleted(cx: &Context<'_>, key: Key<'_>, command: &str, bytes: Opti
 fn report_deletion(cx: &Context<'_>, key: Key<'_>, command: &str, bytes: usize) {
     let key = Escaped(key.bytes());
     let event = format_args!("type=deleted key={key} cmd={command} clsid={CLASS} size={bytes}");
-    tell(cx.server, Streams::DELETIONS, event);
+    report(cx.server, Streams::DELETIONS, event);
 }
 
-/// Tells of an entry that eviction has removed.
+/// Reports an entry that eviction has removed.
 #[cold]
 pub fn report_eviction(server: &dyn Server, evicted: &Evicted, now_ms: u64) {
     let ttl_s = evicted.expire_at_ms.map(|at_ms| at_ms.saturating_sub(now_ms) / 1000);
-    tell(
+    report(
         server,
         Streams::EVICTIONS,
         format_args!(
@@ -267,14 +267,14 @@ pub fn report_eviction(server: &dyn Server, evicted: &Evicted, now_ms: u64) {
     );
 }
 
-/// Why a connection has come to its end, by memcached's names.
+/// The reason for closing a connection, by memcached's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The client has left, or has been answered in full.
+    /// The client has closed it, or has its last reply.
     Normal,
-    /// The network has lost it, or it was let go.
+    /// A network error, or closed by the server.
     Error,
-    /// It was silent for longer than `timeout`.
+    /// It was idle for longer than `timeout`.
     Idle,
     /// The server stops.
     Shutdown,
@@ -291,17 +291,17 @@ impl CloseReason {
     }
 }
 
-/// Tells of a connection that has come, of whatever protocol.
+/// Reports a new connection, of any protocol.
 #[inline]
 pub fn report_connection(server: &dyn Server, client: &ClientInfo) {
     if server.hooks().watchers.watches(Streams::CONNECTIONS) {
         let (peer, descriptor) = (Peer(client), client.descriptor);
         let event = format_args!("type=conn_new {peer} cfd={descriptor}");
-        tell(server, Streams::CONNECTIONS, event);
+        report(server, Streams::CONNECTIONS, event);
     }
 }
 
-/// Has a client that leaves watch nothing any more, and tells others that it has left.
+/// Ends all watching of a client, and reports to watchers of connections that it was closed.
 pub fn report_disconnection(
     server: &dyn Server,
     store: &Store,
@@ -315,11 +315,11 @@ pub fn report_disconnection(
     if server.hooks().watchers.watches(Streams::CONNECTIONS) {
         let (peer, descriptor, why) = (Peer(client), client.descriptor, why.name());
         let event = format_args!("type=conn_close {peer} reason={why} cfd={descriptor}");
-        tell(server, Streams::CONNECTIONS, event);
+        report(server, Streams::CONNECTIONS, event);
     }
 }
 
-/// Where a client comes from.
+/// The address of a client.
 struct Peer<'c>(&'c ClientInfo);
 
 impl fmt::Display for Peer<'_> {

@@ -1,5 +1,5 @@
-//! The flags behind a meta command's key: letters, some with a token directly behind them. Which
-//! are read, and in which order their faults are found, is as in memcached 1.6.45.
+//! The flags after a meta command's key: letters, some with a token directly after them. Accepted
+//! flags and the order in which errors are found are those of memcached 1.6.45.
 
 use crate::memcached::arguments::{When, expiry, gives_versions, when};
 use crate::memcached::{Context, Error};
@@ -14,18 +14,18 @@ const MOST: usize = 18;
 /// Longest opaque in bytes.
 const OPAQUE_BYTES: usize = 31;
 
-/// What the flags of one request say.
+/// The flags of one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flags<'a> {
-    /// All of them, in the order in which the reply repeats some.
+    /// All of them, in the order in which some are repeated in the reply.
     words: Args<'a>,
     /// The key is spelled in base64 (`b`).
     pub(super) base64: bool,
-    /// No answer to what is to be expected (`q`).
+    /// No reply in the expected case (`q`).
     pub(super) quiet: bool,
-    /// The value is wanted (`v`).
+    /// The value is returned (`v`).
     pub(super) value: bool,
-    /// The version's number is wanted (`c`).
+    /// The version's number is returned (`c`).
     pub(super) versioned: bool,
     /// `C`.
     pub(super) expected: Option<u64>,
@@ -35,19 +35,19 @@ pub(super) struct Flags<'a> {
     pub(super) client_flags: u32,
     /// `T`.
     pub(super) expiry: Option<Expiry>,
-    /// Whether `t` stands before `T`, and means the time before it is changed.
+    /// Whether `t` stands before `T`, and means the expiry before it is changed.
     pub(super) time_first: bool,
-    /// `N`, or else a `T` behind it: when `mg` and `ma` let expire what they make.
+    /// `N`, or else a `T` after it: the expiry of items that `mg` and `ma` create.
     pub(super) vivified: Option<Expiry>,
-    /// What `N` and `T` have said by the time that `t` is come to.
+    /// The expiry of a created item as set by the `N` and `T` before `t`.
     vivified_shown: Option<Expiry>,
     /// `N`.
     pub(super) vivify: Option<Expiry>,
     /// `R`, in milliseconds.
     pub(super) refresh_ms: Option<i64>,
-    /// Whether `T` stands before `R`, which then looks at the time that it sets.
+    /// Whether `T` stands before `R`, which then compares the new expiry.
     pub(super) expiry_before_refresh: bool,
-    /// Looking at the entry is not to count as a use of it (`u`).
+    /// The lookup does not count as a use of the entry (`u`).
     pub(super) untouched: bool,
     /// `I`.
     pub(super) invalidate: bool,
@@ -57,11 +57,11 @@ pub(super) struct Flags<'a> {
     pub(super) delta: u64,
     /// `J`.
     pub(super) initial: u64,
-    /// What stands behind `M`.
+    /// The token of `M`.
     pub(super) mode: Option<&'a [u8]>,
 }
 
-/// A flag whose token cannot be read.
+/// A flag whose token is invalid.
 const BAD_TOKEN: Error = Error("CLIENT_ERROR bad token in command line format");
 
 impl<'a> Flags<'a> {
@@ -106,7 +106,7 @@ impl<'a> Flags<'a> {
                 flags.vivified_shown = flags.vivified.or(flags.expiry);
             }
         }
-        // Whatever else is wrong is said before this.
+        // Other errors come before this one.
         if bad_client_flags { Err(Error::BAD_LINE) } else { Ok(flags) }
     }
 
@@ -155,7 +155,7 @@ impl<'a> Flags<'a> {
         Ok(())
     }
 
-    /// The key's bytes: `word`, or what it spells, which `room` has space for.
+    /// The key's bytes: `word`, or its decoded form, which `room` has space for.
     pub(super) fn key<'k>(&self, word: &'k [u8], room: &'k mut Vec<u8>) -> Result<&'k [u8], Error> {
         if !self.base64 {
             return Ok(word);
@@ -166,8 +166,8 @@ impl<'a> Flags<'a> {
         Ok(room)
     }
 
-    /// When `t` says that an entry expires which was made for this request: what stands before
-    /// it has been done to the entry, what stands behind it has not.
+    /// The expiry that `t` shows for an entry that was created for this request: flags before it
+    /// have been applied to the entry, those after it have not.
     pub(super) fn vivified_expire_at_ms(&self) -> Option<u64> {
         match self.vivified_shown {
             Some(Expiry::AtMs(at_ms)) => Some(at_ms),
@@ -183,7 +183,7 @@ impl<'a> Flags<'a> {
     }
 }
 
-/// Finds flags that nobody knows, that are given twice, or that are too many.
+/// Finds flags that are unknown, repeated, or too many.
 fn check_letters(words: Args<'_>, all_words: usize) -> Result<(), Error> {
     // Two words, the command and the key, come before the flags; a length counts as one of them.
     if all_words > MOST + 2 {

@@ -90,12 +90,12 @@ fn ms<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         expected: flags.expected,
         allow_older: flags.invalidate,
         vivify: flags.vivify,
-        // A number of 0 stands for none here, and nowhere else.
+        // A number of 0 stands for no expected version here, and nowhere else.
         version: flags.version.filter(|version| *version != 0),
         versioned: flags.versioned,
         limit_bytes: cx.server.config().memcached_item_limit.bytes(),
     };
-    // What is stored has its own length, what is refused that of what was sent.
+    // A reply after a store has the new length, a refusal that of the request's value.
     let (code, cas, bytes) = match operation::store(cx, key, write)? {
         Written::Done { .. } if flags.quiet => return Ok(()),
         Written::Done { cas, bytes } => ("HD", cas, bytes),
@@ -115,7 +115,7 @@ fn ms<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// How `ms` stores.
+/// The mode of `ms`.
 fn mode(flags: &Flags<'_>) -> Result<Mode, Error> {
     match flags.mode.map(<[u8]>::first) {
         None | Some(Some(b'S')) => Ok(Mode::Set),
@@ -144,8 +144,8 @@ pub(super) fn spelled_key<'r>(args: Args<'_>, room: &'r mut Vec<u8>) -> Option<&
     (spelled && base64::decode(args.at(1), room)).then_some(room)
 }
 
-/// What a `ms` or `set` that was refused for the length of its value was about, given its line:
-/// memcached removes the key, since what the client wanted to replace is not wanted any more.
+/// The key of an `ms` or `set` that was refused for the length of its value, from its line:
+/// memcached removes the key, since the old value is outdated.
 pub fn forget_refused<'a>(cx: &mut Context<'a>, args: Args<'a>) {
     cx.tally.verbs.too_large.add(1);
     let mut room = Vec::new();

@@ -23,7 +23,7 @@ impl<'r> Reply<'r> {
         reply
     }
 
-    /// The whole answer to a `mg` that found something.
+    /// The whole reply to a `mg` with a hit.
     pub(super) fn fetched(
         writer: &mut Writer<'_>,
         flags: &Flags<'_>,
@@ -32,7 +32,7 @@ impl<'r> Reply<'r> {
         now_ms: u64,
     ) {
         let (entry, value) = (&found.entry, found.value);
-        // Who has this version already is not sent its value again.
+        // A client that has this version is not sent the value again.
         let is_known = flags.expected.is_some() && flags.expected == entry.cas();
         let is_sent = flags.value && !is_known;
         let mut reply = match is_sent {
@@ -73,7 +73,7 @@ impl<'r> Reply<'r> {
         }
     }
 
-    /// The whole answer to a `me` that found something.
+    /// The whole reply to a `me` with a hit.
     pub(super) fn described(
         writer: &mut Writer<'_>,
         key: &[u8],
@@ -99,7 +99,7 @@ impl<'r> Reply<'r> {
         self.0.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// The seconds that are left, -1 for no end.
+    /// The remaining seconds, -1 for no expiry.
     pub(super) fn time_left(&mut self, expire_at_ms: Option<u64>, now_ms: u64) {
         match expire_at_ms {
             None => self.0.extend_from_slice(b" t-1"),
@@ -107,7 +107,7 @@ impl<'r> Reply<'r> {
         }
     }
 
-    /// What a reply repeats of its request, if `letter` is such a flag: opaque and key.
+    /// Repeats a flag of the request, if `letter` is such a flag: opaque and key.
     pub(super) fn echo_one(&mut self, flags: &Flags<'_>, key: &[u8], letter: u8, token: &[u8]) {
         match letter {
             b'O' => {
@@ -125,7 +125,7 @@ impl<'r> Reply<'r> {
         }
     }
 
-    /// All that a reply repeats of its request.
+    /// All flags that a reply repeats of its request.
     pub(super) fn echo(mut self, flags: &Flags<'_>, key: &[u8]) -> Self {
         for (letter, token) in flags.each() {
             self.echo_one(flags, key, letter, token);

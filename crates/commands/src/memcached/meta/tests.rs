@@ -1,5 +1,5 @@
-//! The meta commands; what is expected here was asked of memcached 1.6.45, by
-//! `tests/memcached_meta.rs` wherever it can be.
+//! The meta commands; the expected replies are those of memcached 1.6.45, checked by
+//! `tests/memcached_meta.rs` where possible.
 
 use crate::testing::{Bench, converse};
 
@@ -47,7 +47,7 @@ fn quiet_requests_answer_what_is_not_expected() {
 }
 
 #[test]
-fn modes() {
+fn modes_of_ms_store_add_append_and_replace() {
     converse(
         "M:ms a 2 MR c|hi => NS c0|
          M:ms a 2 MA|hi => NS|
@@ -66,7 +66,7 @@ fn modes() {
 }
 
 #[test]
-fn versions() {
+fn versions_are_compared_and_set() {
     converse(
         "M:ms a 2 E1000 c|hi => HD c1000|
          M:ms a 2 C999 c|xx => EX c0|
@@ -88,7 +88,7 @@ fn versions() {
 }
 
 #[test]
-fn counting() {
+fn ma_counts_up_and_down() {
     converse(
         "M:ma n => NF|
          M:ma n N0 v t c => VA 1 t-1 c2|0|
@@ -117,7 +117,7 @@ fn counting() {
 }
 
 #[test]
-fn a_lease_on_what_is_not_there() {
+fn a_miss_with_vivify_is_won_by_one_client() {
     converse(
         "M:mg a N30 t c v => VA 0 t30 c2 W||
          M:mg a N30 t v => VA 0 t30 Z||
@@ -136,7 +136,7 @@ fn a_lease_on_what_is_not_there() {
 }
 
 #[test]
-fn a_lease_on_what_expires_soon() {
+fn an_item_that_expires_soon_is_won_by_one_client() {
     converse(
         "M:ms a 2 T100|hi => HD|
          M:mg a R30 => HD|
@@ -156,7 +156,7 @@ fn a_lease_on_what_expires_soon() {
 }
 
 #[test]
-fn what_is_stale_is_won_once() {
+fn a_stale_item_is_won_by_one_client() {
     converse(
         "M:ms a 2 T100|hi => HD|
          M:md a I T30 => HD|
@@ -188,7 +188,7 @@ fn what_is_stale_is_won_once() {
 }
 
 #[test]
-fn redis_commands_make_stale_values_new() {
+fn redis_commands_clear_stale_marks() {
     converse(
         "M:ms a 2|10 => HD|
          M:md a I => HD|
@@ -204,7 +204,7 @@ fn redis_commands_make_stale_values_new() {
 }
 
 #[test]
-fn whether_it_was_read_before() {
+fn flags_say_whether_an_item_was_read_before() {
     for (read, seen) in [
         ("get a", 1),
         ("gets a", 1),
@@ -227,7 +227,7 @@ fn whether_it_was_read_before() {
 }
 
 #[test]
-fn keys_in_base64() {
+fn keys_in_base64_are_decoded() {
     converse(
         "M:ms Yg== 2 b k|hi => HD kYg== b|
          M:mg b v k => VA 2 kb|hi|
@@ -244,7 +244,7 @@ fn keys_in_base64() {
 }
 
 #[test]
-fn faults_of_flags() {
+fn invalid_flags_are_refused() {
     let long = "x".repeat(32);
     let many = "v ".repeat(19);
     for (request, error) in [
