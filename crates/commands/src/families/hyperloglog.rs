@@ -41,7 +41,7 @@ pub(crate) static PFADD: Command = Command {
     group: Group::HyperLogLog,
     since: "2.8.9",
     notes: Notes::of("O(1) for each element"),
-    summary: "Notes elements in a sketch, and returns whether its estimate may have changed",
+    summary: "Adds elements to a sketch, and returns whether its estimate may have changed",
     subcommands: &[],
     run: pfadd,
 };
@@ -147,7 +147,7 @@ pub(crate) static PFCOUNT: Command = Command {
     group: Group::HyperLogLog,
     since: "2.8.9",
     notes: Notes::of("O(1) for one key that has not changed; O(N) for N keys"),
-    summary: "Returns the estimate of how many different elements sketches have seen together",
+    summary: "Returns the estimate of how many different elements sketches have together",
     subcommands: &[],
     run: pfcount,
 };
@@ -262,7 +262,7 @@ pub(crate) static PFMERGE: Command = Command {
     group: Group::HyperLogLog,
     since: "2.8.9",
     notes: Notes::of("O(N), N being the keys"),
-    summary: "Unites sketches with one that is made if it is not there",
+    summary: "Merges sketches with one that is created if it does not exist",
     subcommands: &[],
     run: pfmerge,
 };

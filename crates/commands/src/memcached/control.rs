@@ -128,6 +128,6 @@ pub(super) static STATS: Verb = Verb {
              off | dump) | reset]",
     words: 1,
     keys: Keys::NONE,
-    summary: "Returns what has been counted, or starts it again from zero",
+    summary: "Returns the statistics, or resets them",
     run: stats,
 };

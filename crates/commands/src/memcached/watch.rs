@@ -42,7 +42,7 @@ pub(super) static WATCH: Verb = Verb {
     syntax: "[fetchers | mutations | evictions | connevents | deletions]*",
     words: 1,
     keys: Keys::NONE,
-    summary: "Shows the connection what happens from now on, a line each; it is heard no more",
+    summary: "Shows the connection events from now on, a line each; its requests are ignored",
     run: watch,
 };
 

@@ -68,7 +68,7 @@ pub(crate) static GETBIT: Command = Command {
     group: Group::Bitmap,
     since: "2.2.0",
     notes: Notes::of("O(1)"),
-    summary: "Returns a bit of a string, which is 0 behind its end",
+    summary: "Returns a bit of a string, which is 0 after its end",
     subcommands: &[],
     run: getbit,
 };

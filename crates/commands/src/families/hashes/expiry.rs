@@ -382,7 +382,7 @@ pub(crate) static HPERSIST: Command = Command {
     group: Group::Hash,
     since: "7.4.0",
     notes: Notes::of("O(N), N being the fields"),
-    summary: "Lets fields of a hash expire no more",
+    summary: "Removes the expiry of fields of a hash",
     subcommands: &[],
     run: hpersist,
 };

@@ -107,7 +107,7 @@ pub(crate) static HSET: Command = Command {
     group: Group::Hash,
     since: "2.0.0",
     notes: Notes::of("O(N), N being the fields").history(&[("4.0.0", "several fields")]),
-    summary: "Sets fields of a hash, which is made if there is none",
+    summary: "Sets fields of a hash, which is created if there is none",
     subcommands: &[],
     run: hset,
 };

@@ -262,7 +262,7 @@ pub(crate) static PERSIST: Command = Command {
     group: Group::Generic,
     since: "2.2.0",
     notes: Notes::of("O(1)"),
-    summary: "Takes a key's expiry away",
+    summary: "Removes a key's expiry",
     subcommands: &[],
     run: persist,
 };

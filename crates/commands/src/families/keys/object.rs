@@ -33,7 +33,7 @@ pub(crate) static OBJECT: Command = Command {
     group: Group::Generic,
     since: "2.2.3",
     notes: Notes::of("Depends on the subcommand"),
-    summary: "Commands about how values are kept",
+    summary: "Commands about the encoding and the use of values",
     subcommands: SUBCOMMANDS,
     run: |_, _| Err(Error::wrong_arity("object")),
 };
@@ -61,7 +61,7 @@ static ENCODING: Command = Command {
     group: Group::Generic,
     since: "2.2.3",
     notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
-    summary: "Returns the name of the way in which Redis would keep a value",
+    summary: "Returns the encoding that Redis would use for a value",
     subcommands: &[],
     run: encoding,
 };

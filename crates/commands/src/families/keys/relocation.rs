@@ -33,7 +33,7 @@ pub(crate) static RENAME: Command = Command {
     group: Group::Generic,
     since: "1.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Puts a key's value under another key, in place of what stood there",
+    summary: "Renames a key, replacing the other one if it exists",
     subcommands: &[],
     run: rename,
 };
@@ -60,7 +60,7 @@ pub(crate) static RENAMENX: Command = Command {
     group: Group::Generic,
     since: "1.0.0",
     notes: Notes::of("O(1)").history(&[("3.2.0", "Both names may be the same")]),
-    summary: "Puts a key's value under another key, unless something stands there",
+    summary: "Renames a key, unless the other one exists",
     subcommands: &[],
     run: renamenx,
 };
@@ -123,7 +123,7 @@ pub(crate) static MOVE: Command = Command {
     group: Group::Generic,
     since: "1.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Moves a key to another database, unless something stands there",
+    summary: "Moves a key to another database, unless it exists there",
     subcommands: &[],
     run: move_key,
 };
@@ -207,7 +207,7 @@ pub(crate) static TOUCH: Command = Command {
     since: "3.2.1",
     notes: Notes::of("O(N), N being the keys")
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"]),
-    summary: "Notes a use of keys for eviction, and returns how many of them exist",
+    summary: "Counts a use of keys for eviction, and returns how many of them exist",
     subcommands: &[],
     run: touch,
 };

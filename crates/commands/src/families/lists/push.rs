@@ -101,7 +101,7 @@ pub(crate) static LPUSH: Command = Command {
     group: Group::List,
     since: "1.0.0",
     notes: Notes::of("O(N), N being the elements").history(&[("2.4.0", "several elements")]),
-    summary: "Puts elements before those of a list, which is made if there is none",
+    summary: "Pushes elements before those of a list, which is created if there is none",
     subcommands: &[],
     run: lpush,
 };
@@ -120,7 +120,7 @@ pub(crate) static RPUSH: Command = Command {
     group: Group::List,
     since: "1.0.0",
     notes: Notes::of("O(N), N being the elements").history(&[("2.4.0", "several elements")]),
-    summary: "Puts elements behind those of a list, which is made if there is none",
+    summary: "Pushes elements after those of a list, which is created if there is none",
     subcommands: &[],
     run: rpush,
 };
@@ -139,7 +139,7 @@ pub(crate) static LPUSHX: Command = Command {
     group: Group::List,
     since: "2.2.0",
     notes: Notes::of("O(N), N being the elements").history(&[("4.0.0", "several elements")]),
-    summary: "Puts elements before those of a list that is there",
+    summary: "Pushes elements before those of a list that exists",
     subcommands: &[],
     run: lpushx,
 };
@@ -158,7 +158,7 @@ pub(crate) static RPUSHX: Command = Command {
     group: Group::List,
     since: "2.2.0",
     notes: Notes::of("O(N), N being the elements").history(&[("4.0.0", "several elements")]),
-    summary: "Puts elements behind those of a list that is there",
+    summary: "Pushes elements after those of a list that exists",
     subcommands: &[],
     run: rpushx,
 };
@@ -184,7 +184,7 @@ pub(crate) static LSET: Command = Command {
     group: Group::List,
     since: "1.0.0",
     notes: Notes::of("O(log N), N being the elements of the list"),
-    summary: "Puts an element in the place of the one of an index",
+    summary: "Replaces the element at an index",
     subcommands: &[],
     run: lset,
 };

@@ -352,7 +352,7 @@ pub(crate) static LINSERT: Command = Command {
     group: Group::List,
     since: "2.2.0",
     notes: Notes::of("O(N), N being the elements up to the pivot"),
-    summary: "Puts an element before or behind the first one that equals the pivot",
+    summary: "Inserts an element before or after the first one that equals the pivot",
     subcommands: &[],
     run: linsert,
 };

@@ -78,7 +78,7 @@ static CHANNELS: Command = Command {
     group: Group::PubSub,
     since: "2.8.0",
     notes: Notes::of("O(N), N being the channels"),
-    summary: "Returns the channels that have subscribers and fit the pattern",
+    summary: "Returns the channels that have subscribers and match the pattern",
     subcommands: &[],
     run: channels,
 };
@@ -138,7 +138,7 @@ static SHARDCHANNELS: Command = Command {
     group: Group::PubSub,
     since: "7.0.0",
     notes: Notes::of("O(N), N being the channels"),
-    summary: "Returns the channels of shards that have subscribers and fit the pattern",
+    summary: "Returns the channels of shards that have subscribers and match the pattern",
     subcommands: &[],
     run: shardchannels,
 };

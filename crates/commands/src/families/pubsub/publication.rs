@@ -59,7 +59,7 @@ static PUBLISH: Command = Command {
     since: "2.0.0",
     notes: Notes::of("O(N+M), N being the workers with subscribers of the channel, M all patterns")
         .channels(Channels::First),
-    summary: "Publishes a message, and returns how many are sent it",
+    summary: "Publishes a message, and returns how many clients receive it",
     subcommands: &[],
     run: publish,
 };
@@ -79,7 +79,7 @@ static SPUBLISH: Command = Command {
     since: "7.0.0",
     notes: Notes::of("O(N), N being the workers with subscribers of the channel")
         .channels(Channels::First),
-    summary: "Publishes a message to a channel of a shard, and returns how many are sent it",
+    summary: "Publishes a message to a channel of a shard, and returns how many clients receive it",
     subcommands: &[],
     run: spublish,
 };

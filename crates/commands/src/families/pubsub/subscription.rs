@@ -112,7 +112,7 @@ static SUBSCRIBE: Command = Command {
     group: Group::PubSub,
     since: "2.0.0",
     notes: Notes::of("O(N), N being the channels").channels(Channels::All),
-    summary: "Listens to what is published to channels",
+    summary: "Subscribes to channels",
     subcommands: &[],
     run: subscribe,
 };
@@ -131,7 +131,7 @@ static UNSUBSCRIBE: Command = Command {
     group: Group::PubSub,
     since: "2.0.0",
     notes: Notes::of("O(N), N being the channels"),
-    summary: "Listens to channels no more, by default to none",
+    summary: "Unsubscribes from channels, by default from all",
     subcommands: &[],
     run: unsubscribe,
 };
@@ -150,7 +150,7 @@ static PSUBSCRIBE: Command = Command {
     group: Group::PubSub,
     since: "2.0.0",
     notes: Notes::of("O(N), N being the patterns").channels(Channels::Patterns),
-    summary: "Listens to what is published to channels whose names fit patterns",
+    summary: "Subscribes to the channels whose names match patterns",
     subcommands: &[],
     run: psubscribe,
 };
@@ -169,7 +169,7 @@ static PUNSUBSCRIBE: Command = Command {
     group: Group::PubSub,
     since: "2.0.0",
     notes: Notes::of("O(N), N being the patterns"),
-    summary: "Listens to channels no more by these patterns, by default by none",
+    summary: "Unsubscribes from patterns, by default from all",
     subcommands: &[],
     run: punsubscribe,
 };
@@ -188,7 +188,7 @@ static SSUBSCRIBE: Command = Command {
     group: Group::PubSub,
     since: "7.0.0",
     notes: Notes::of("O(N), N being the channels").channels(Channels::All),
-    summary: "Listens to what is published to channels of a shard",
+    summary: "Subscribes to channels of a shard",
     subcommands: &[],
     run: ssubscribe,
 };
@@ -207,7 +207,7 @@ static SUNSUBSCRIBE: Command = Command {
     group: Group::PubSub,
     since: "7.0.0",
     notes: Notes::of("O(N), N being the channels"),
-    summary: "Listens to channels of a shard no more, by default to none",
+    summary: "Unsubscribes from channels of a shard, by default from all",
     subcommands: &[],
     run: sunsubscribe,
 };

@@ -291,7 +291,7 @@ static STATS: Command = Command {
         "request_policy:all_shards",
         "response_policy:special",
     ]),
-    summary: "Tells which function runs, and how many there are",
+    summary: "Returns which function runs, and how many exist",
     subcommands: &[],
     run: stats,
 };

@@ -51,7 +51,7 @@ static EXISTS: Command = Command {
     since: "2.6.0",
     notes: Notes::of("O(N), N being the scripts of the request")
         .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"]),
-    summary: "Tells which scripts are known",
+    summary: "Returns which scripts are known",
     subcommands: &[],
     run: exists,
 };
@@ -80,7 +80,7 @@ static FLUSH: Command = Command {
     since: "2.6.0",
     notes: Notes::of("O(N), N being the scripts that are known")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
-    summary: "Forgets all scripts",
+    summary: "Removes all scripts",
     subcommands: &[],
     run: flush,
 };

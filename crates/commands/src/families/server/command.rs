@@ -113,7 +113,7 @@ static DOCS: Command = Command {
     since: "7.0.0",
     notes: Notes::of("O(N), N being the commands asked for")
         .tips(&["nondeterministic_output_order"]),
-    summary: "Returns what documentation says about commands",
+    summary: "Returns the documentation of commands",
     subcommands: &[],
     run: docs,
 };

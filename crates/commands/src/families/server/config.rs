@@ -236,7 +236,7 @@ static RESETSTAT: Command = Command {
     group: Group::Server,
     since: "2.0.0",
     notes: Notes::of("O(1)").tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
-    summary: "Starts the statistics of INFO again from zero",
+    summary: "Resets the statistics of INFO",
     subcommands: &[],
     run: resetstat,
 };

@@ -45,7 +45,7 @@ pub(crate) static INFO: Command = Command {
         "request_policy:all_shards",
         "response_policy:special",
     ]),
-    summary: "Returns what is known of the server, section by section",
+    summary: "Returns the state and statistics of the server, section by section",
     subcommands: &[],
     run: info,
 };
@@ -87,7 +87,11 @@ mod tests {
             assert!(default.contains(line), "{line} in {default}");
         }
         assert!(!default.contains("# Commandstats"));
-        assert_eq!(default.matches("||#").count(), 10, "a blank line parts sections: {default}");
+        assert_eq!(
+            default.matches("||#").count(),
+            10,
+            "a blank line separates sections: {default}"
+        );
         for request in [&["INFO", "everything"][..], &["INFO", "default", "commandstats"]] {
             let all = bench.call(request);
             assert!(

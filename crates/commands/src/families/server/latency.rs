@@ -116,7 +116,7 @@ static RESET: Command = Command {
     group: Group::Server,
     since: "2.8.13",
     notes: Notes::of("O(1)").tips(&["request_policy:all_nodes", "response_policy:agg_sum"]),
-    summary: "Forgets the events of some kinds, or of all",
+    summary: "Removes the events of some kinds, or of all",
     subcommands: &[],
     run: reset,
 };
@@ -259,7 +259,7 @@ static DOCTOR: Command = Command {
         "request_policy:all_nodes",
         "response_policy:special",
     ]),
-    summary: "Says in words what took long",
+    summary: "Describes in words what took long",
     subcommands: &[],
     run: doctor,
 };

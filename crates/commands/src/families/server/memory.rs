@@ -223,7 +223,7 @@ static STATS: Command = Command {
     group: Group::Server,
     since: "4.0.0",
     notes: Notes::of("O(1)").tips(REPORT_TIPS),
-    summary: "Returns where the memory is",
+    summary: "Returns how the memory is used",
     subcommands: &[],
     run: stats,
 };

@@ -49,7 +49,7 @@ static BGSAVE: Command = Command {
     group: Group::Server,
     since: "1.0.0",
     notes: Notes::of("O(1)").history(&[("3.2.2", "SCHEDULE")]),
-    summary: "Writes what there is at this moment to disk while everything goes on",
+    summary: "Saves the data of this moment to disk in the background",
     subcommands: &[],
     run: bgsave,
 };
@@ -78,7 +78,7 @@ static SAVE: Command = Command {
     group: Group::Server,
     since: "1.0.0",
     notes: Notes::of("O(N) where N is the number of keys"),
-    summary: "Does the same and answers when it is done; only this client waits",
+    summary: "Saves the data to disk and replies when that is done; only this client waits",
     subcommands: &[],
     run: save,
 };

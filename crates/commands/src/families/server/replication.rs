@@ -25,7 +25,7 @@ pub(crate) static ROLE: Command = Command {
     group: Group::Server,
     since: "2.8.12",
     notes: Notes::of("O(1)"),
-    summary: "Tells that the server is a primary without replicas",
+    summary: "Returns the role of the server: a primary without replicas",
     subcommands: &[],
     run: role,
 };

@@ -63,7 +63,7 @@ pub(crate) static SADD: Command = Command {
     group: Group::Set,
     since: "1.0.0",
     notes: Notes::of("O(N), N being the members").history(&[("2.4.0", "several members")]),
-    summary: "Adds members to a set, which is made if there is none",
+    summary: "Adds members to a set, which is created if there is none",
     subcommands: &[],
     run: sadd,
 };

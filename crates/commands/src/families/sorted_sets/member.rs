@@ -170,7 +170,7 @@ pub(crate) static ZADD: Command = Command {
     notes: Notes::of("O(M log(N)), M being the members given, N those of the sorted set").history(
         &[("2.4.0", "several members"), ("3.0.2", "XX, NX, CH and INCR"), ("6.2.0", "GT and LT")],
     ),
-    summary: "Gives members of a sorted set, which is made if there is none, their scores",
+    summary: "Gives members of a sorted set, which is created if there is none, their scores",
     subcommands: &[],
     run: zadd,
 };
@@ -362,7 +362,7 @@ pub(crate) static ZREVRANK: Command = Command {
     since: "2.0.0",
     notes: Notes::of("O(log(N)), N being the members of the sorted set")
         .history(&[("7.2.0", "WITHSCORE")]),
-    summary: "Returns how many members of a sorted set come behind one",
+    summary: "Returns how many members of a sorted set come after one",
     subcommands: &[],
     run: zrevrank,
 };

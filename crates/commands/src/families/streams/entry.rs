@@ -179,7 +179,7 @@ pub(crate) static XADD: Command = Command {
             ("7.0.0", "Ids of which only the time is given"),
         ])
         .tips(&["nondeterministic_output"]),
-    summary: "Adds an entry to a stream, which is made if there is none, and returns its id",
+    summary: "Adds an entry to a stream, which is created if there is none, and returns its id",
     subcommands: &[],
     run: xadd,
 };

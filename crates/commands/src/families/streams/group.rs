@@ -97,7 +97,7 @@ static CREATE: Command = Command {
     group: Group::Stream,
     since: "5.0.0",
     notes: Notes::of("O(log N), N being the groups").history(&[("7.0.0", "ENTRIESREAD")]),
-    summary: "Makes a group that reads a stream from behind an id on",
+    summary: "Creates a group that reads a stream after an id",
     subcommands: &[],
     run: create,
 };
@@ -133,7 +133,7 @@ static SETID: Command = Command {
     group: Group::Stream,
     since: "5.0.0",
     notes: Notes::of("O(log N), N being the groups").history(&[("7.0.0", "ENTRIESREAD")]),
-    summary: "Sets behind which id a group goes on to read",
+    summary: "Sets the id after which a group continues to read",
     subcommands: &[],
     run: set_id,
 };
@@ -178,7 +178,7 @@ static CREATECONSUMER: Command = Command {
     group: Group::Stream,
     since: "6.2.0",
     notes: Notes::of("O(log N), N being the consumers"),
-    summary: "Makes a consumer of a group, and returns whether there was none",
+    summary: "Creates a consumer of a group, and returns whether there was none",
     subcommands: &[],
     run: create_consumer,
 };

@@ -35,7 +35,7 @@ pub(crate) static XINFO: Command = Command {
     group: Group::Stream,
     since: "5.0.0",
     notes: Notes::of("Depends on the subcommand"),
-    summary: "Commands about what is known of streams",
+    summary: "Commands about the state of streams",
     subcommands: SUBCOMMANDS,
     run: xinfo,
 };
@@ -259,7 +259,7 @@ static STREAM: Command = Command {
             ("7.0.0", "What was deleted and added, the first id, what groups have read"),
             ("7.2.0", "active-time, and another meaning of seen-time"),
         ]),
-    summary: "Returns what is known of a stream, and with FULL its entries and groups",
+    summary: "Returns the state of a stream, and with FULL its entries and groups",
     subcommands: &[],
     run: stream,
 };
@@ -296,7 +296,7 @@ static GROUPS: Command = Command {
     group: Group::Stream,
     since: "5.0.0",
     notes: Notes::of("O(N), N being the groups").history(&[("7.0.0", "entries-read and lag")]),
-    summary: "Returns what is known of the groups of a stream",
+    summary: "Returns the state of the groups of a stream",
     subcommands: &[],
     run: groups,
 };
@@ -338,7 +338,7 @@ static CONSUMERS: Command = Command {
     notes: Notes::of("O(N), N being the consumers")
         .history(&[("7.2.0", "inactive, and another meaning of idle")])
         .tips(&["nondeterministic_output"]),
-    summary: "Returns what is known of the consumers of a group",
+    summary: "Returns the state of the consumers of a group",
     subcommands: &[],
     run: consumers,
 };

@@ -367,7 +367,7 @@ pub(crate) static XCLAIM: Command = Command {
     since: "5.0.0",
     notes: Notes::of("O(N log M), N being the ids and M what is pending for the group")
         .tips(&["nondeterministic_output"]),
-    summary: "Gives pending entries to a consumer, and returns those that it was given",
+    summary: "Assigns pending entries to a consumer, and returns those",
     subcommands: &[],
     run: xclaim,
 };

@@ -281,7 +281,7 @@ pub(crate) static SET: Command = Command {
         ("6.2.0", "GET, EXAT and PXAT"),
         ("7.0.0", "NX together with GET"),
     ]),
-    summary: "Stores a string under a key, whatever stood there, with conditions and an expiry",
+    summary: "Stores a string under a key of any type, with conditions and an expiry",
     subcommands: &[],
     run: set,
 };

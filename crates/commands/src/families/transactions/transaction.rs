@@ -62,7 +62,7 @@ pub(crate) static DISCARD: Command = Command {
     group: Group::Transactions,
     since: "2.0.0",
     notes: Notes::of("O(N), N being the requests queued"),
-    summary: "Gives a transaction up, and watches no key any more",
+    summary: "Discards a transaction, and watches no key any more",
     subcommands: &[],
     run: discard,
 };
@@ -146,7 +146,7 @@ pub(crate) static WATCH: Command = Command {
     group: Group::Transactions,
     since: "2.2.0",
     notes: Notes::of("O(1) for each key"),
-    summary: "Has the next EXEC do nothing if one of these keys is changed before",
+    summary: "Makes the next EXEC do nothing if one of these keys is changed before",
     subcommands: &[],
     run: watch,
 };

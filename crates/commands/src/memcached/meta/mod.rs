@@ -28,7 +28,7 @@ pub(super) static MN: Verb = Verb {
     syntax: "",
     words: 1,
     keys: Keys::NONE,
-    summary: "Answers MN, which tells that all quiet requests before it have been dealt with",
+    summary: "Replies MN, which marks the end of the replies to quiet requests",
     run: mn,
 };
 

@@ -128,7 +128,7 @@ pub(super) static UNBLOCK: Command = Command {
     group: Group::Connection,
     since: "5.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Ends the wait of a client for keys, as if its time were up or with an error",
+    summary: "Unblocks a client, as if its timeout were over or with an error",
     subcommands: &[],
     run: unblock,
 };

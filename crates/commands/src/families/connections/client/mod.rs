@@ -160,7 +160,7 @@ static SETINFO: Command = Command {
     group: Group::Connection,
     since: "7.2.0",
     notes: Notes::of("O(1)").tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
-    summary: "Notes which client library the connection uses",
+    summary: "Sets the client library of the connection",
     subcommands: &[],
     run: setinfo,
 };

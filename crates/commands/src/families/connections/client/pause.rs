@@ -38,7 +38,7 @@ pub(super) static PAUSE: Command = Command {
     group: Group::Connection,
     since: "3.0.0",
     notes: Notes::of("O(1)").history(&[("6.2.0", "WRITE")]),
-    summary: "Holds all commands up for some milliseconds, or those that write",
+    summary: "Pauses all commands for some milliseconds, or those that write",
     subcommands: &[],
     run: pause,
 };

@@ -154,7 +154,7 @@ pub(super) static TRACKING: Command = Command {
     group: Group::Connection,
     since: "6.0.0",
     notes: Notes::of("O(N), N being the prefixes"),
-    summary: "Has the connection be told when keys change that it has read, or no more",
+    summary: "Starts or ends notifications when keys change that the connection has read",
     subcommands: &[],
     run: tracking,
 };
@@ -196,7 +196,7 @@ pub(super) static CACHING: Command = Command {
     group: Group::Connection,
     since: "6.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Says whether what the next request reads is tracked",
+    summary: "Sets whether the keys that the next request reads are tracked",
     subcommands: &[],
     run: caching,
 };
@@ -223,7 +223,7 @@ pub(super) static GETREDIR: Command = Command {
     group: Group::Connection,
     since: "6.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Returns the connection that is told in place of this one of keys that change",
+    summary: "Returns the connection that is notified of changes in place of this one",
     subcommands: &[],
     run: getredir,
 };

@@ -78,7 +78,7 @@ pub(super) static DRYRUN: Command = Command {
     group: Group::Server,
     since: "7.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Tells whether a user may run a command, without running it",
+    summary: "Returns whether a user may run a command, without running it",
     subcommands: &[],
     run: dryrun,
 };
