@@ -3,7 +3,7 @@
 //! Each job in `tests/programs` runs on a server of its own, checks for itself that nothing was
 //! lost or doubled, and ends with exit code 0 and a line that says what it did.
 
-mod node;
+mod language;
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -16,6 +16,7 @@ use harness::Server;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{process, setup, workspace};
+use language::Language;
 
 /// How long a job may take before it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -23,13 +24,42 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Lines of a failed job's output that are shown; the rest is in its log.
 const SHOWN_LINES: usize = 40;
 
-/// A job in `tests/programs/node`.
+/// A job in the folder of its language in `tests/programs`.
 struct Program {
     name: &'static str,
-    script: &'static str,
+    language: Language,
+    /// The file that is run.
+    job: &'static str,
+    speaks: Protocol,
 }
 
-const PROGRAMS: [Program; 1] = [Program { name: "ioredis", script: "ioredis.js" }];
+/// What a program speaks to the server.
+#[derive(PartialEq)]
+enum Protocol {
+    Resp,
+    /// redis-server has no gateway to compare with.
+    Http,
+}
+
+impl Program {
+    const fn new(name: &'static str, language: Language, job: &'static str) -> Self {
+        Self { name, language, job, speaks: Protocol::Resp }
+    }
+
+    const fn by_http(self) -> Self {
+        Self { speaks: Protocol::Http, ..self }
+    }
+}
+
+const PROGRAMS: [Program; 7] = [
+    Program::new("ioredis", Language::Node, "ioredis.js"),
+    Program::new("bullmq", Language::Node, "bullmq.js"),
+    Program::new("redis", Language::Node, "redis.js"),
+    Program::new("upstash", Language::Node, "upstash.js").by_http(),
+    Program::new("celery", Language::Python, "celery_job.py"),
+    Program::new("rq", Language::Python, "rq_job.py"),
+    Program::new("dramatiq", Language::Python, "dramatiq_job.py"),
+];
 
 /// What `--only` takes.
 fn names() -> [&'static str; PROGRAMS.len()] {
@@ -64,14 +94,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let is_wanted = |program: &&Program| {
         arguments.only.is_empty() || arguments.only.iter().any(|name| name == program.name)
     };
-    let readiness = make_ready();
+    let mut installed = Vec::new();
     let mut outcomes = Vec::new();
     for program in PROGRAMS.iter().filter(is_wanted) {
+        let readiness = make_ready(program.language, &mut installed);
         let start = Instant::now();
-        let outcome = match &readiness {
+        let outcome = match readiness {
             Ok(None) => run_program(program, &nagi, arguments.redis)
                 .unwrap_or_else(|error| Outcome::Failed(format!("{error:#}"))),
-            Ok(Some(missing)) => Outcome::Skipped(missing.clone()),
+            Ok(Some(missing)) => Outcome::Skipped(missing),
             Err(error) => Outcome::Failed(format!("{error:#}")),
         };
         print_outcome(program.name, &outcome, start.elapsed());
@@ -80,20 +111,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     conclude(&outcomes)
 }
 
-/// Installs what the programs need; says what the machine lacks if it cannot.
-fn make_ready() -> Result<Option<String>> {
-    match node::missing() {
-        Some(missing) => Ok(Some(missing)),
-        None => node::install().map(|()| None),
+/// Installs what the programs of a language need, once; says what the machine lacks if it cannot.
+fn make_ready(language: Language, installed: &mut Vec<Language>) -> Result<Option<String>> {
+    if installed.contains(&language) {
+        return Ok(None);
     }
+    let missing = language.make_ready()?;
+    if missing.is_none() {
+        installed.push(language);
+    }
+    Ok(missing)
 }
 
 fn run_program(program: &Program, nagi: &Path, on_redis: bool) -> Result<Outcome> {
+    if on_redis && program.speaks == Protocol::Http {
+        return Ok(Outcome::Skipped("redis-server has no HTTP".to_owned()));
+    }
     let mut server = if on_redis { Server::redis() } else { start_nagi(nagi)? };
     let log = log_path(program)?;
-    let mut job = node::job(program.script);
+    let mut job = program.language.job(program.job);
     let resp = server.resp();
     job.env("NAGI_HOST", resp.ip().to_string()).env("NAGI_PORT", resp.port().to_string());
+    if program.speaks == Protocol::Http {
+        job.env("NAGI_HTTP", format!("http://{}", server.http()));
+    }
     let status = wait(&mut job, &log)?;
     let printed = fs::read_to_string(&log).unwrap_or_default();
     if !server.is_running() {
@@ -110,7 +151,7 @@ fn run_program(program: &Program, nagi: &Path, on_redis: bool) -> Result<Outcome
 
 fn start_nagi(binary: &Path) -> Result<Server> {
     let mut command = Command::new(binary);
-    command.arg("serve");
+    command.args(["serve", "--http-port", "any"]);
     Server::start_nagi(command).map_err(|problem| anyhow!(problem))
 }
 

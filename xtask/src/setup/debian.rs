@@ -108,7 +108,7 @@ pub(super) fn write_wrapper(setup_folder: &Path, name: &str, target: &Path) -> R
 }
 
 /// Every folder of the unpacked tree that holds shared libraries.
-fn library_path(setup_folder: &Path) -> String {
+pub(super) fn library_path(setup_folder: &Path) -> String {
     let tree = tree(setup_folder);
     let folders =
         ["usr/lib", "lib"].into_iter().filter_map(|part| fs::read_dir(tree.join(part)).ok());

@@ -5,7 +5,7 @@
 
 pub(crate) mod cargo_deny;
 mod debian;
-mod python;
+pub(crate) mod python;
 
 use std::fs;
 

@@ -1,0 +1,63 @@
+"""What the jobs share: where the server is, waiting for a condition, and processes of workers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+HOST = os.environ["NAGI_HOST"]
+PORT = int(os.environ["NAGI_PORT"])
+
+PATIENCE_SECONDS = 120
+
+
+def url(database=0):
+    """The server's address as libraries take it."""
+    return f"redis://{HOST}:{PORT}/{database}"
+
+
+def until(what, condition):
+    """Looks until `condition` gives something true, and returns that."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited in vain for {what}")
+        time.sleep(0.01)
+
+
+def raises(kind, text, action):
+    """Expects an error of this kind that says `text`."""
+    try:
+        action()
+    except kind as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError(f"no {kind.__name__} came")
+
+
+def finish(summary):
+    """Ends the job with its last line: at the interpreter's own end, libraries add theirs."""
+    print(summary, flush=True)
+    os._exit(0)
+
+
+class Process:
+    """A program of Python with arguments, in a process group that ends with the job."""
+
+    def __init__(self, *arguments, **environment):
+        environment = {**os.environ, **{name: str(value) for name, value in environment.items()}}
+        self.child = subprocess.Popen([sys.executable, *arguments], env=environment)
+
+    def kill(self):
+        """Ends the process at once, as a fault or a lack of memory would."""
+        self.child.send_signal(signal.SIGKILL)
+        self.child.wait()
+
+    def stop(self, number=signal.SIGTERM):
+        """Asks it to end, and returns its exit code."""
+        self.child.send_signal(number)
+        return self.child.wait(PATIENCE_SECONDS)
