@@ -9,12 +9,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::java;
 use crate::setup::python::Environment;
 use crate::{process, workspace};
 
 /// A language that programs are written in, by what installs and runs them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
+    Java,
     Node,
     Python,
 }
@@ -23,15 +25,17 @@ impl Language {
     /// Its folder in `tests/programs` and in `.clients`.
     const fn folder_name(self) -> &'static str {
         match self {
+            Self::Java => "java",
             Self::Node => "node",
             Self::Python => "python",
         }
     }
 
-    /// Copies its programs, and installs their packages if these have changed; says what the machine
-    /// lacks if it cannot.
+    /// Installs what its programs need if that has changed; says what the machine lacks if it
+    /// cannot.
     pub(super) fn make_ready(self) -> Result<Option<String>> {
         let needed: &[&str] = match self {
+            Self::Java => &["java", "javac", "mvn"],
             Self::Node => &["node", "npm"],
             // Setup has brought it.
             Self::Python => &[],
@@ -41,13 +45,14 @@ impl Language {
         if !missing.is_empty() {
             return Ok(Some(format!("PATH has no {}", missing.join(" and no "))));
         }
-        let folder = self.folder();
-        copy_files(&workspace::root().join("tests/programs").join(self.folder_name()), &folder)?;
         match self {
-            Self::Node => when_changed(&folder, "package-lock.json", || install_node(&folder))?,
-            Self::Python => when_changed(&folder, "requirements.txt", || {
-                environment(&folder).install(&folder.join("requirements.txt"))
-            })?,
+            Self::Java => java::install()?,
+            Self::Node => {
+                when_changed(&self.copy_sources()?, "package-lock.json", install_node)?;
+            }
+            Self::Python => {
+                when_changed(&self.copy_sources()?, "requirements.txt", install_python)?;
+            }
         }
         Ok(None)
     }
@@ -56,11 +61,19 @@ impl Language {
     pub(super) fn job(self, job: &str) -> Command {
         let folder = self.folder();
         let mut command = match self {
+            Self::Java => return java::job(job),
             Self::Node => Command::new("node"),
             Self::Python => environment(&folder).python(),
         };
         command.arg(job).current_dir(folder);
         command
+    }
+
+    /// Copies its programs to where their packages are.
+    fn copy_sources(self) -> Result<PathBuf> {
+        let folder = self.folder();
+        copy_files(&workspace::root().join("tests/programs").join(self.folder_name()), &folder)?;
+        Ok(folder)
     }
 
     fn folder(self) -> PathBuf {
@@ -79,14 +92,18 @@ fn install_node(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+fn install_python(folder: &Path) -> Result<()> {
+    environment(folder).install(&folder.join("requirements.txt"))
+}
+
 /// Installs unless the last installation was of the same list.
-fn when_changed(folder: &Path, list: &str, install: impl FnOnce() -> Result<()>) -> Result<()> {
+fn when_changed(folder: &Path, list: &str, install: fn(&Path) -> Result<()>) -> Result<()> {
     let (wanted, stamp) = (fs::read(folder.join(list))?, folder.join("installed"));
     if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(());
     }
     println!("clients: installs what {} lists", folder.join(list).display());
-    install()?;
+    install(folder)?;
     fs::write(stamp, wanted).context("cannot note what is installed")
 }
 

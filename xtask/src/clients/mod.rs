@@ -3,6 +3,7 @@
 //! Each job in `tests/programs` runs on a server of its own, checks for itself that nothing was
 //! lost or doubled, and ends with exit code 0 and a line that says what it did.
 
+mod java;
 mod language;
 
 use std::fs::{self, File};
@@ -28,7 +29,7 @@ const SHOWN_LINES: usize = 40;
 struct Program {
     name: &'static str,
     language: Language,
-    /// The file that is run.
+    /// The file or the class that is run.
     job: &'static str,
     speaks: Protocol,
 }
@@ -51,7 +52,7 @@ impl Program {
     }
 }
 
-const PROGRAMS: [Program; 7] = [
+const PROGRAMS: [Program; 11] = [
     Program::new("ioredis", Language::Node, "ioredis.js"),
     Program::new("bullmq", Language::Node, "bullmq.js"),
     Program::new("redis", Language::Node, "redis.js"),
@@ -59,6 +60,10 @@ const PROGRAMS: [Program; 7] = [
     Program::new("celery", Language::Python, "celery_job.py"),
     Program::new("rq", Language::Python, "rq_job.py"),
     Program::new("dramatiq", Language::Python, "dramatiq_job.py"),
+    Program::new("lettuce", Language::Java, "LettuceJob"),
+    Program::new("jedis", Language::Java, "JedisJob"),
+    Program::new("spring", Language::Java, "SpringJob"),
+    Program::new("redisson", Language::Java, "RedissonJob"),
 ];
 
 /// What `--only` takes.
