@@ -7,30 +7,8 @@ const PRONOUNS: [&str; 3] = ["nobody", "somebody", "everybody"];
 /// Words that no name of a function has, and that begin no sentence of a comment.
 const SUBJECTS: [&str; 3] = ["who", "whom", "whoever"];
 
-/// Crates that still have some: being renamed.
-const BEING_RENAMED: [&str; 1] = ["crates/commands/"];
-
 pub(super) fn are_not_the_subject(repository: &Repository) -> Vec<String> {
-    let checked = repository.rust().filter(|file| being_renamed(file).is_none());
-    checked.flat_map(faults).collect()
-}
-
-/// The list gets shorter with every crate that is renamed.
-pub(super) fn have_gone_where_no_crate_is_listed(repository: &Repository) -> Vec<String> {
-    let has_some = |folder: &str| {
-        let mut files = repository.rust().filter(|file| file.path.starts_with(folder));
-        files.any(|file| !faults(file).is_empty())
-    };
-    let has_files = |folder: &str| repository.has(folder);
-    BEING_RENAMED
-        .into_iter()
-        .filter(|folder| has_files(folder) && !has_some(folder))
-        .map(|folder| format!("{folder} has none any more: take it off the list"))
-        .collect()
-}
-
-fn being_renamed(file: &File) -> Option<&'static str> {
-    BEING_RENAMED.into_iter().find(|folder| file.path.starts_with(folder))
+    repository.rust().flat_map(faults).collect()
 }
 
 fn faults(file: &File) -> Vec<String> {
@@ -96,15 +74,5 @@ mod tests {
             let text = format!("    pub(crate) const fn {name}() {{}}\n");
             assert_eq!(faults_of("a.rs", &text), [format!("a.rs:1: {name}")]);
         }
-    }
-
-    #[test]
-    fn a_crate_that_is_renamed_must_not_stay_on_the_list() {
-        let [listed, ..] = BEING_RENAMED;
-        let path = format!("{listed}src/lib.rs");
-        assert_eq!(faults_of(&path, "fn who() {}\n"), Vec::<String>::new());
-        let stale = |text| have_gone_where_no_crate_is_listed(&Repository::of(&[(&path, text)]));
-        assert_eq!(stale("fn who() {}\n"), Vec::<String>::new());
-        assert_eq!(stale("fn client() {}\n").len(), 1);
     }
 }
