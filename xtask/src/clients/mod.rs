@@ -52,7 +52,7 @@ impl Program {
     }
 }
 
-const PROGRAMS: [Program; 11] = [
+const PROGRAMS: [Program; 10] = [
     Program::new("ioredis", Language::Node, "ioredis.js"),
     Program::new("bullmq", Language::Node, "bullmq.js"),
     Program::new("redis", Language::Node, "redis.js"),
@@ -63,7 +63,6 @@ const PROGRAMS: [Program; 11] = [
     Program::new("lettuce", Language::Java, "LettuceJob"),
     Program::new("jedis", Language::Java, "JedisJob"),
     Program::new("spring", Language::Java, "SpringJob"),
-    Program::new("redisson", Language::Java, "RedissonJob"),
 ];
 
 /// What `--only` takes.
