@@ -4,7 +4,7 @@ import os
 import time
 
 from celery import Celery
-from common import url
+from common import until, url
 from redis import Redis
 
 app = Celery("tasks", broker=url(0), backend=url(1))
@@ -58,8 +58,7 @@ def now():
 def held(key):
     """Notes its process, and goes on once `key:free` is set."""
     notes.rpush(key, os.getpid())
-    while not notes.exists(f"{key}:free"):
-        time.sleep(0.01)
+    until("its release", lambda: notes.exists(f"{key}:free"))
     return os.getpid()
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 HOST = os.environ["NAGI_HOST"]
@@ -26,7 +27,7 @@ def until(what, condition):
             return found
         if time.monotonic() > end:
             raise TimeoutError(f"waited in vain for {what}")
-        time.sleep(0.01)
+        threading.Event().wait(0.01)
 
 
 def raises(kind, text, action):

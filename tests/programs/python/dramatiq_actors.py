@@ -4,7 +4,7 @@ import os
 import time
 
 import dramatiq
-from common import url
+from common import until, url
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.middleware import GroupCallbacks
 from dramatiq.rate_limits import backends as rate_limits
@@ -53,6 +53,5 @@ def finish_group(key):
 def held(key):
     """Notes its process, and goes on once `key:free` is set."""
     notes.rpush(key, os.getpid())
-    while not notes.exists(f"{key}:free"):
-        time.sleep(0.01)
+    until("its release", lambda: notes.exists(f"{key}:free"))
     return os.getpid()
