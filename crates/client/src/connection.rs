@@ -137,8 +137,7 @@ impl Connection {
             let Some((len, outcome)) = next.map_err(|_| Error::malformed(rest))? else { break };
             at += len;
             if let Some(outcome) = outcome {
-                self.in_flight =
-                    self.in_flight.checked_sub(1).ok_or_else(|| unsolicited(outcome))?;
+                self.in_flight = self.in_flight.checked_sub(1).ok_or_else(|| unsolicited(outcome))?;
                 on_reply(outcome);
             }
         }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use nagi_load::bench::{self, BenchOptions, Error, Report};
+use nagi_load::bench::{self, Error, BenchOptions, Report};
+use nagi_load::interrupt::Interrupt;
 use nagi_load::responder::Responder;
 
 #[derive(Parser)]
@@ -25,7 +26,11 @@ fn options(arguments: &str) -> BenchOptions {
 }
 
 fn measure(address: SocketAddr, arguments: &str) -> Report {
-    bench::measure(&options(&format!("--port {} {arguments}", address.port()))).unwrap()
+    bench::measure(
+        &options(&format!("--port {} {arguments}", address.port())),
+        &Interrupt::default(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -62,6 +67,30 @@ fn a_run_takes_the_time_that_was_asked_for() {
     ] {
         let report = measure(responder.address(), arguments);
         assert!((0.5..1.0).contains(&report.seconds), "{arguments}: {}", report.seconds);
+    }
+}
+
+#[test]
+fn a_run_that_the_user_ends_still_reports() {
+    let responder = Responder::start(0, 1).unwrap();
+    for arguments in ["--requests 1000000000", "--rate 1000 --seconds 1000", "--fill --keys 1g"] {
+        let arguments = arguments.replace("1g", "1000000000");
+        let interrupt = Interrupt::default();
+        let port = responder.address().port();
+        let options = options(&format!("--port {port} {arguments}"));
+        let (run, user) = (interrupt.clone(), interrupt);
+        let report = std::thread::scope(|scope| {
+            let before = responder.requests();
+            let run = scope.spawn(move || bench::measure(&options, &run).unwrap());
+            while responder.requests() == before {
+                std::thread::yield_now();
+            }
+            user.set();
+            run.join().unwrap()
+        });
+        assert!(report.interrupted && report.seconds < 100.0, "{report}");
+        assert!(report.to_string().contains("Interrupted"), "{report}");
+        assert_eq!(report.errors, 0, "{report}");
     }
 }
 
@@ -179,7 +208,7 @@ fn a_save_that_is_refused_is_an_error_and_ends_the_run() {
     let limited = measure(address, "--seconds 0.4 --bgsave-after-seconds 0.1");
     assert!(limited.seconds >= 0.4, "it lasts as long as was asked for: {limited}");
     let options = options("--protocol memcached --bgsave-after-seconds 1");
-    assert!(matches!(bench::measure(&options), Err(Error::Options(_))));
+    assert!(matches!(bench::measure(&options, &Interrupt::default()), Err(Error::Options(_))));
 }
 
 #[test]
@@ -256,7 +285,9 @@ fn each_unanswered_request_of_a_lost_connection_is_an_error() {
 #[test]
 fn refused_connections_are_named() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = bench::measure(&options(&format!("--port {}", closed.port()))).unwrap_err();
+    let error =
+        bench::measure(&options(&format!("--port {}", closed.port())), &Interrupt::default())
+            .unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, Error::Unreachable(_)), "{text}");
     assert!(text.contains(&closed.to_string()) && text.contains("refused"), "{text}");
@@ -302,7 +333,7 @@ fn unix_sockets_are_measured_too() {
     let path = folder.join("socket");
     scripted::serve_unix(&path, |_| b"+OK\r\n".to_vec());
     let arguments = format!("--unix {} --requests 1000 --pipeline 4", path.display());
-    let report = bench::measure(&options(&arguments)).unwrap();
+    let report = bench::measure(&options(&arguments), &Interrupt::default()).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!((report.requests, report.errors), (1000, 0));
     assert_eq!(report.address, path.display().to_string());

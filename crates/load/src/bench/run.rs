@@ -11,11 +11,12 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 
+use super::save::{Marks, Windows};
+use super::worker::{TIMER, Worker};
 use crate::clock::{SECOND, now_ns, thread_cpu_ns};
+use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::pace::{Pacer, Share, Timetable};
-use crate::save::{Marks, Windows};
 use crate::tally::{Errors, Tally};
-use crate::worker::{TIMER, Worker};
 
 /// Events taken at once.
 const EVENTS: usize = 256;
@@ -38,13 +39,8 @@ pub(crate) struct Plan {
     pub(crate) reply_timeout_ns: u64,
     /// The save that latencies are told apart by.
     pub(crate) marks: Option<Arc<Marks>>,
-}
-
-impl Plan {
-    /// When the run ends, as far as that is known yet.
-    fn end_ns(&self) -> u64 {
-        self.marks.as_ref().map_or(self.end_ns, |marks| self.end_ns.min(marks.stop_ns()))
-    }
+    /// Ctrl-C, which ends the run as its time would.
+    pub(crate) interrupt: Interrupt,
 }
 
 /// Which requests a phase is made of.
@@ -81,11 +77,15 @@ pub(crate) struct Run<'a> {
     tally: Tally,
     /// Latencies told apart by the save, if there is to be one.
     windows: Option<Windows>,
+    /// When the run ends, as far as that is known yet.
+    end_ns: u64,
     /// Connections that are open.
-    open_connections: usize,
+    open_sessions: usize,
     /// Requests due and not answered, over all open connections.
     unanswered_requests: u64,
     next_tick_ns: u64,
+    /// When to look next whether the user has asked for the end.
+    next_look_ns: u64,
     /// When the last reply came; at the end, that if it is later.
     reached_ns: u64,
     /// The thread's processor time at the last tick.
@@ -101,8 +101,8 @@ impl<'a> Run<'a> {
         plan: &'a Plan,
         reports: &'a Sender<Interval>,
     ) -> io::Result<Self> {
-        for state in &mut worker.connections {
-            (state.due, state.sent, state.answered) = (0, 0, 0);
+        for session in &mut worker.sessions {
+            (session.due, session.sent, session.answered) = (0, 0, 0);
         }
         let fill = match plan.work {
             Work::Fill { keys } => share_of_keys(keys, worker.share),
@@ -112,7 +112,8 @@ impl<'a> Run<'a> {
         Ok(Run {
             pacer: plan.timetable.map(|timetable| Pacer::new(timetable, worker.share)),
             next_tick_ns: next_tick_ns(start_ns, plan.measure_ns),
-            open_connections: worker.open_connections(),
+            next_look_ns: start_ns,
+            open_sessions: worker.open_connections(),
             worker,
             plan,
             reports,
@@ -122,6 +123,7 @@ impl<'a> Run<'a> {
                 Some(_) => Some(Windows::new().map_err(io::Error::other)?),
                 None => None,
             },
+            end_ns: plan.end_ns,
             unanswered_requests: 0,
             reached_ns: start_ns,
             cpu_ns: thread_cpu_ns(),
@@ -136,7 +138,7 @@ impl<'a> Run<'a> {
     pub(crate) fn drive(mut self) -> io::Result<()> {
         let mut now = now_ns();
         if self.pacer.is_none() {
-            for index in 0..self.worker.connections.len() {
+            for index in 0..self.worker.sessions.len() {
                 self.send(index, now);
                 now = now_ns();
             }
@@ -144,9 +146,9 @@ impl<'a> Run<'a> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         while !self.is_finished(now) {
             let due_ns = self.next_due_ns();
-            let end_ns =
-                Some(self.plan.end_ns()).filter(|&end_ns| now < end_ns).unwrap_or(u64::MAX);
-            self.worker.timer.arm(self.next_tick_ns.min(due_ns.unwrap_or(end_ns)))?;
+            let end_ns = Some(self.end_ns).filter(|&end_ns| now < end_ns).unwrap_or(u64::MAX);
+            let wake_ns = self.next_tick_ns.min(self.next_look_ns);
+            self.worker.timer.arm(wake_ns.min(due_ns.unwrap_or(end_ns)))?;
             events.clear();
             match epoll::wait(&self.worker.epoll, spare_capacity(&mut events), None) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -158,24 +160,38 @@ impl<'a> Run<'a> {
                 }
             }
             now = now_ns();
+            self.look_for_the_end(now);
             self.tick(now)?;
             self.take_due(now);
         }
         self.give_up(now);
-        if self.open_connections > 0 && now >= self.plan.end_ns() {
-            self.reached_ns = self.reached_ns.max(self.plan.end_ns());
+        if self.open_sessions > 0 && now >= self.end_ns {
+            self.reached_ns = self.reached_ns.max(self.end_ns);
         }
         self.report(self.next_tick_ns, true)
+    }
+
+    /// A save or the user may end the run before its time.
+    fn look_for_the_end(&mut self, now: u64) {
+        if let Some(marks) = &self.plan.marks {
+            self.end_ns = self.end_ns.min(marks.stop_ns());
+        }
+        if now >= self.next_look_ns {
+            self.next_look_ns = now + POLL_INTERVAL.as_nanos() as u64;
+            if self.end_ns > now && self.plan.interrupt.is_set() {
+                self.end_ns = now;
+            }
+        }
     }
 
     /// When the next paced request is due; `None` after the last one.
     fn next_due_ns(&self) -> Option<u64> {
         let due_ns = self.pacer.as_ref()?.next_due_ns()?;
-        (due_ns < self.plan.end_ns() || self.plan.marks.is_none()).then_some(due_ns)
+        (due_ns < self.end_ns).then_some(due_ns)
     }
 
     fn is_finished(&self, now: u64) -> bool {
-        let end_ns = self.plan.end_ns();
+        let end_ns = self.end_ns;
         let timed = end_ns != u64::MAX;
         let idle_since_ns = if timed { end_ns } else { self.reached_ns };
         let given_up = now.saturating_sub(idle_since_ns) > self.plan.reply_timeout_ns;
@@ -183,14 +199,14 @@ impl<'a> Run<'a> {
             Some(_) => self.next_due_ns().is_some() || (timed && now < end_ns),
             None => false,
         };
-        self.open_connections == 0 || (!more_to_come && (self.unanswered_requests == 0 || given_up))
+        self.open_sessions == 0 || (!more_to_come && (self.unanswered_requests == 0 || given_up))
     }
 
     /// Takes what arrived on connection `index` and sends what may follow.
     fn serve(&mut self, index: usize, flags: EventFlags) -> io::Result<()> {
         let worker = &mut *self.worker;
-        let Some(state) = worker.connections.get_mut(index) else { return Ok(()) };
-        let Some(connection) = &mut state.connection else { return Ok(()) };
+        let Some(session) = worker.sessions.get_mut(index) else { return Ok(()) };
+        let Some(connection) = &mut session.connection else { return Ok(()) };
         let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         let mut arrival = Arrival::default();
         let mut result =
@@ -214,11 +230,11 @@ impl<'a> Run<'a> {
         self.tick(now)?;
         self.reached_ns = now;
         self.unanswered_requests = self.unanswered_requests.saturating_sub(arrival.replies);
-        let Some(state) = self.worker.connections.get_mut(index) else { return Ok(()) };
-        let ordinals = state.answered..state.answered + arrival.replies;
-        state.answered = ordinals.end;
+        let Some(session) = self.worker.sessions.get_mut(index) else { return Ok(()) };
+        let ordinals = session.answered..session.answered + arrival.replies;
+        session.answered = ordinals.end;
         let begun_ns = match &self.plan.timetable {
-            None => state.sent_ns,
+            None => session.sent_ns,
             Some(timetable) => {
                 timetable.intended_ns(self.worker.share.number(index as u64), ordinals.start)
             }
@@ -236,10 +252,10 @@ impl<'a> Run<'a> {
 
     /// Records that the requests `ordinals` of connection `index` ended at `now`.
     fn record_latencies(&mut self, index: usize, ordinals: Range<u64>, now: u64) {
-        let Some(state) = self.worker.connections.get(index) else { return };
+        let Some(session) = self.worker.sessions.get(index) else { return };
         match &self.plan.timetable {
             None => {
-                let sent_ns = state.sent_ns;
+                let sent_ns = session.sent_ns;
                 self.record_latency(sent_ns, now, ordinals.end - ordinals.start);
             }
             Some(timetable) => {
@@ -278,10 +294,10 @@ impl<'a> Run<'a> {
             Work::Mix { gets, sets } => worker.encode(count, gets, sets),
         }
         self.tally.sent_bytes += worker.batch.len() as u64;
-        let Some(state) = worker.connections.get_mut(index) else { return };
-        let Some(connection) = &mut state.connection else { return };
-        state.sent_ns = now;
-        state.sent += count;
+        let Some(session) = worker.sessions.get_mut(index) else { return };
+        let Some(connection) = &mut session.connection else { return };
+        session.sent_ns = now;
+        session.sent += count;
         let sent = connection.send(&worker.batch, count as usize);
         if let Err(error) = sent.and_then(|()| worker.await_room(index)) {
             self.close_failed(index, &error);
@@ -290,12 +306,12 @@ impl<'a> Run<'a> {
 
     /// How many requests connection `index` is to send now.
     fn claim(&mut self, index: usize, now: u64) -> u64 {
-        let Some(state) = self.worker.connections.get_mut(index) else { return 0 };
+        let Some(session) = self.worker.sessions.get_mut(index) else { return 0 };
         let depth = self.plan.depth as u64;
         if self.pacer.is_some() {
-            return (state.due - state.sent).min(depth - (state.sent - state.answered));
+            return (session.due - session.sent).min(depth - (session.sent - session.answered));
         }
-        if state.sent > state.answered || state.connection.is_none() || now >= self.plan.end_ns() {
+        if session.sent > session.answered || session.connection.is_none() || now >= self.end_ns {
             return 0;
         }
         let count = match (&self.plan.work, &self.plan.budget) {
@@ -303,7 +319,7 @@ impl<'a> Run<'a> {
             (_, Some(budget)) if now >= self.plan.measure_ns => draw(budget, depth),
             _ => depth,
         };
-        state.due += count;
+        session.due += count;
         self.unanswered_requests += count;
         count
     }
@@ -311,19 +327,18 @@ impl<'a> Run<'a> {
     /// Sends the paced requests that have come due.
     fn take_due(&mut self, now: u64) {
         let Some(pacer) = &mut self.pacer else { return };
-        // None is begun after the end, which a save may have set since.
-        let last_ns = if self.plan.marks.is_some() { self.plan.end_ns() } else { u64::MAX };
-        while let Some((index, due_ns)) = pacer.take_due(now.min(last_ns - 1)) {
-            let Some(state) = self.worker.connections.get_mut(index) else { continue };
-            if state.connection.is_none() {
+        // None is begun after the end, which a save or the user may have set since.
+        while let Some((index, due_ns)) = pacer.take_due(now.min(self.end_ns - 1)) {
+            let Some(session) = self.worker.sessions.get_mut(index) else { continue };
+            if session.connection.is_none() {
                 continue;
             }
             let could_send =
-                state.due == state.sent && state.sent - state.answered < self.plan.depth as u64;
+                session.due == session.sent && session.sent - session.answered < self.plan.depth as u64;
             if could_send && due_ns >= self.plan.measure_ns {
                 self.tally.delays.saturating_record(now - due_ns);
             }
-            state.due += 1;
+            session.due += 1;
             self.unanswered_requests += 1;
             self.ready.push(index);
         }
@@ -336,21 +351,21 @@ impl<'a> Run<'a> {
 
     /// Drops connection `index`; each of its requests without a reply counts as failed.
     fn close_failed(&mut self, index: usize, error: &Error) {
-        let Some(state) = self.worker.connections.get_mut(index) else { return };
-        let unanswered = state.due - state.answered;
-        state.connection = None;
-        state.answered = state.due;
-        state.sent = state.due;
+        let Some(session) = self.worker.sessions.get_mut(index) else { return };
+        let unanswered = session.due - session.answered;
+        session.connection = None;
+        session.answered = session.due;
+        session.sent = session.due;
         self.unanswered_requests -= unanswered;
-        self.open_connections -= 1;
+        self.open_sessions -= 1;
         self.tally.errors.count(&error.to_string(), unanswered.max(1));
     }
 
     /// Counts the requests that no reply came to, with the time that they have waited so far.
     fn give_up(&mut self, now: u64) {
-        for index in 0..self.worker.connections.len() {
-            let Some(state) = self.worker.connections.get(index) else { continue };
-            let ordinals = state.answered..state.due;
+        for index in 0..self.worker.sessions.len() {
+            let Some(session) = self.worker.sessions.get(index) else { continue };
+            let ordinals = session.answered..session.due;
             if !ordinals.is_empty() {
                 self.tally.errors.count("no reply", ordinals.end - ordinals.start);
                 self.record_latencies(index, ordinals, now);

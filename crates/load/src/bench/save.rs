@@ -166,7 +166,7 @@ impl Watch<'_> {
         })
     }
 
-    /// A line on standard error; a failure to write it does not end the run.
+    /// A line on standard error; that it cannot be written is no reason to stop.
     fn print_progress(&self, line: &str) {
         if self.shown {
             let _ = writeln!(std::io::stderr(), "{line}");

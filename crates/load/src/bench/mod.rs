@@ -1,5 +1,14 @@
 //! `nagi bench`: fills, warms up, measures, reports.
 
+mod keys;
+mod options;
+mod report;
+mod requests;
+mod run;
+mod save;
+mod timeline;
+mod worker;
+
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -11,21 +20,22 @@ use std::thread;
 use fastrand::Rng;
 use nagi_client::Address;
 
-pub use crate::keys::Distribution;
-pub use crate::options::{BenchOptions, Protocol, Ratio};
+pub use keys::Distribution;
+pub use options::{BenchOptions, Protocol, Ratio};
 
 use crate::clock::{SECOND, now_ns};
-use crate::keys::Keys;
+use crate::interrupt::Interrupt;
 use crate::pace::{Share, Timetable};
-pub use crate::report::{Latency, Report, Window};
-use crate::requests::{Requests, Shape};
-use crate::run::{Plan, Run, Work};
-pub use crate::save::Save;
-use crate::save::Watch;
 use crate::tally::Errors;
-pub use crate::timeline::Second;
-use crate::timeline::{Phase, Timeline};
-use crate::worker::Worker;
+use keys::Keys;
+pub use report::{Latency, Report, Window};
+use requests::{Requests, Shape};
+use run::{Plan, Run, Work};
+pub use save::Save;
+use save::Watch;
+pub use timeline::Second;
+use timeline::{Phase, Timeline};
+use worker::Worker;
 
 /// Time measured for if nothing else is said.
 const DEFAULT_SECONDS: f64 = 10.0;
@@ -40,7 +50,7 @@ const HEAD_START_NS: u64 = 2_000_000;
 /// Why there is no report, or why it is not reliable.
 #[derive(Debug)]
 pub enum Error {
-    /// Options that contradict each other.
+    /// BenchOptions that contradict each other.
     Options(String),
     /// Not one connection could be made.
     Unreachable(String),
@@ -75,7 +85,8 @@ impl From<io::Error> for Error {
 /// The server cannot be reached, or requests failed and `ignore_errors` is not set; in the latter
 /// case the report has been written.
 pub fn run(options: &BenchOptions) -> Result<(), Error> {
-    let report = measure(options)?;
+    let interrupt = Interrupt::on_signals().map_err(Error::Options)?;
+    let report = measure(options, &interrupt)?;
     write_report(options, &report)?;
     match report.errors {
         0 => Ok(()),
@@ -84,12 +95,12 @@ pub fn run(options: &BenchOptions) -> Result<(), Error> {
     }
 }
 
-/// Runs the benchmark.
+/// Runs the benchmark until its end or that which the user asks for.
 ///
 /// # Errors
 /// The server cannot be reached or the options contradict each other; failed requests are part of
 /// the report.
-pub fn measure(options: &BenchOptions) -> Result<Report, Error> {
+pub fn measure(options: &BenchOptions, interrupt: &Interrupt) -> Result<Report, Error> {
     let options = resolve(options.clone())?;
     let seed = options.seed.unwrap_or_default();
     let requests = Requests::new(&Shape {
@@ -109,10 +120,13 @@ pub fn measure(options: &BenchOptions) -> Result<Report, Error> {
     if options.fill {
         let start_ns = now_ns();
         timeline.begin(Phase::Fill { keys: options.keys }, start_ns, u64::MAX);
-        let plan = fill_plan(&options, start_ns, longest);
+        let plan = fill_plan(&options, start_ns, longest, interrupt);
         carry_out(&plan, &mut workers, &mut timeline)?;
     }
-    let plan = measure_plan(&options);
+    let plan = measure_plan(&options, interrupt);
+    if options.rate.is_none() {
+        timeline.print_line("  closed loop: a connection sends when its last replies are in");
+    }
     timeline.begin(Phase::Measure, plan.measure_ns, plan.end_ns);
     let save = carry_out_during_save(&options, &address, &plan, &mut workers, &mut timeline)?;
     errors.add(timeline.errors());
@@ -148,7 +162,7 @@ fn carry_out_during_save(
     })
 }
 
-/// Sets what the options leave open.
+/// Puts what the options leave open.
 pub(crate) fn resolve(mut options: BenchOptions) -> Result<BenchOptions, Error> {
     options.threads = options.threads.min(options.connections);
     options.seed.get_or_insert_with(|| Rng::with_seed(now_ns()).u64(..1 << 32));
@@ -227,15 +241,14 @@ fn carry_out(plan: &Plan, workers: &mut [Worker], timeline: &mut Timeline) -> io
     thread::scope(|scope| {
         let threads = workers.len();
         // The sender goes with the load's thread: that is what ends the timeline.
-        let load = scope.spawn(move || {
-            on_each_worker(workers, |worker| Run::new(worker, plan, &sender)?.drive())
-        });
+        let load = scope
+            .spawn(move || on_each_worker(workers, |worker| Run::new(worker, plan, &sender)?.drive()));
         timeline.follow(&receiver, threads);
         load.join().unwrap_or_else(|_| Err(io::Error::other("a load thread panicked")))
     })
 }
 
-fn fill_plan(options: &BenchOptions, start_ns: u64, longest: usize) -> Plan {
+fn fill_plan(options: &BenchOptions, start_ns: u64, longest: usize, interrupt: &Interrupt) -> Plan {
     Plan {
         work: Work::Fill { keys: options.keys },
         depth: (FILL_BYTES / longest.max(1)).clamp(1, FILL_DEPTH),
@@ -245,10 +258,11 @@ fn fill_plan(options: &BenchOptions, start_ns: u64, longest: usize) -> Plan {
         timetable: None,
         reply_timeout_ns: nanoseconds(options.reply_timeout_seconds),
         marks: None,
+        interrupt: interrupt.clone(),
     }
 }
 
-pub(crate) fn measure_plan(options: &BenchOptions) -> Plan {
+pub(crate) fn measure_plan(options: &BenchOptions, interrupt: &Interrupt) -> Plan {
     let start_ns = now_ns() + if options.rate.is_some() { HEAD_START_NS } else { 0 };
     let measure_ns = start_ns + nanoseconds(options.warmup_seconds);
     let mut end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_ns + nanoseconds(seconds));
@@ -273,6 +287,7 @@ pub(crate) fn measure_plan(options: &BenchOptions) -> Plan {
         timetable,
         reply_timeout_ns: nanoseconds(options.reply_timeout_seconds),
         marks: options.bgsave_after_seconds.map(|_| Arc::default()),
+        interrupt: interrupt.clone(),
     }
 }
 

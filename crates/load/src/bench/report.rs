@@ -7,13 +7,13 @@ use std::io;
 use nagi_client::Address;
 use serde::Serialize;
 
+use super::options::{BenchOptions, Protocol};
+use super::run::Plan;
+use super::save::{Save, WINDOWS};
+use super::timeline::{Second, Timeline};
 use crate::clock::SECOND;
-use crate::options::{BenchOptions, Protocol};
-use crate::run::Plan;
-use crate::save::{Save, WINDOWS};
 use crate::tally::{Errors, Latencies};
 use crate::text::{bytes_per_second, grouped, microseconds};
-use crate::timeline::{Second, Timeline};
 
 /// Columns of the longest bar.
 const BAR_COLUMNS: f64 = 40.0;
@@ -32,6 +32,12 @@ pub struct Report {
     pub threads: u32,
     /// Requests in flight on each connection.
     pub pipeline: u32,
+    /// `closed`: a connection sends when its last replies are in, so that a stall shows in few
+    /// requests; or `open`: requests are due whatever the server does.
+    #[serde(rename = "loop")]
+    pub loop_kind: &'static str,
+    /// Whether the user has ended the run before its time.
+    pub interrupted: bool,
     /// Requests per second asked for; none in a closed loop.
     pub rate: Option<f64>,
     /// The seed of every random number.
@@ -69,7 +75,7 @@ pub struct Report {
     pub windows: Vec<Window>,
     /// Each second.
     pub timeline: Vec<Second>,
-    /// All options.
+    /// Everything that was asked for.
     pub options: BenchOptions,
 }
 
@@ -144,6 +150,8 @@ impl Report {
             connections: options.connections,
             threads: options.threads,
             pipeline: options.pipeline,
+            loop_kind: if options.rate.is_some() { "open" } else { "closed" },
+            interrupted: plan.interrupt.is_set(),
             rate: options.rate,
             seed: options.seed.unwrap_or_default(),
             requests: total.requests,
@@ -182,7 +190,7 @@ impl Report {
         let options = &self.options;
         let protocol = if self.protocol == Protocol::Resp { "RESP" } else { "memcached text" };
         let pace = match self.rate {
-            Some(rate) => format!("paced at {}/s", grouped(rate as u64)),
+            Some(rate) => format!("open loop, paced at {}/s", grouped(rate as u64)),
             None => "closed loop".to_owned(),
         };
         writeln!(out, "\n{} over {protocol}, {pace}", self.address)?;
@@ -320,6 +328,9 @@ impl fmt::Display for Report {
             self.write_latencies(out)?;
         }
         self.write_windows(out)?;
+        if self.interrupted {
+            writeln!(out, "\n  Interrupted: these are the figures up to then.")?;
+        }
         if self.client_busy > 0.95 && self.rate.is_none() {
             writeln!(
                 out,
@@ -390,9 +401,10 @@ mod tests {
 
     use super::*;
     use crate::bench;
-    use crate::run::Interval;
+    use crate::bench::run::Interval;
+    use crate::bench::timeline::Phase;
+    use crate::interrupt::Interrupt;
     use crate::tally::Tally;
-    use crate::timeline::Phase;
 
     #[derive(Parser)]
     struct Arguments {
@@ -404,7 +416,7 @@ mod tests {
     fn report(arguments: &[&str]) -> Report {
         let options = Arguments::try_parse_from([&["bench"], arguments].concat()).unwrap().options;
         let options = bench::resolve(options).unwrap();
-        let plan = bench::measure_plan(&options);
+        let plan = bench::measure_plan(&options, &Interrupt::default());
         let mut timeline = Timeline::new(false).unwrap();
         timeline.begin(Phase::Measure, 7 * SECOND, 17 * SECOND / 2);
         let (sender, receiver) = mpsc::channel();

@@ -7,9 +7,9 @@ use std::sync::mpsc::Receiver;
 use hdrhistogram::CreationError;
 use serde::Serialize;
 
+use super::run::Interval;
+use super::save::Windows;
 use crate::clock::SECOND;
-use crate::run::Interval;
-use crate::save::Windows;
 use crate::tally::{Errors, Tally};
 use crate::text::{grouped, microseconds};
 
@@ -98,6 +98,13 @@ impl Timeline {
         }
     }
 
+    /// A line for people, if anything is shown.
+    pub(crate) fn print_line(&self, line: &str) {
+        if self.shown {
+            print_line(line);
+        }
+    }
+
     pub(crate) fn total(&self) -> &Tally {
         &self.total
     }
@@ -175,10 +182,7 @@ impl Timeline {
                 self.filled += tally.requests;
                 if self.shown {
                     let percent = self.filled * 100 / keys.max(1);
-                    print_line(&format!(
-                        "  filling  {:>10} keys  {percent:>3} %",
-                        grouped(self.filled)
-                    ));
+                    print_line(&format!("  filling  {:>10} keys  {percent:>3} %", grouped(self.filled)));
                 }
             }
             Phase::Measure if end_ns <= self.start_ns => {
@@ -222,7 +226,7 @@ impl Timeline {
     }
 }
 
-/// A line on standard error; a failure to write it does not end the run.
+/// A line on standard error; that it cannot be written is no reason to stop.
 fn print_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::keys::Distribution;
+use super::keys::Distribution;
 
 /// Measures a Redis or memcached server under load.
 ///

@@ -8,10 +8,10 @@ use nagi_client::{Address, Connection, Error, Protocol};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 
+use super::keys::Keys;
+use super::requests::Requests;
 use crate::clock::Timer;
-use crate::keys::Keys;
 use crate::pace::Share;
-use crate::requests::Requests;
 use crate::tally::Errors;
 
 /// Bytes received at once.
@@ -29,7 +29,7 @@ pub(crate) struct Worker {
     pub(crate) epoll: OwnedFd,
     pub(crate) timer: Timer,
     pub(crate) share: Share,
-    pub(crate) connections: Vec<ConnectionState>,
+    pub(crate) sessions: Vec<Session>,
     pub(crate) requests: Arc<Requests>,
     pub(crate) keys: Keys,
     pub(crate) random: Rng,
@@ -41,7 +41,7 @@ pub(crate) struct Worker {
 
 /// A connection and how far its requests have come.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionState {
+pub(crate) struct Session {
     pub(crate) connection: Option<Connection>,
     /// Whether the event loop is told of writability.
     pub(crate) awaits_room: bool,
@@ -70,7 +70,7 @@ impl Worker {
             epoll,
             timer,
             share,
-            connections: Vec::new(),
+            sessions: Vec::new(),
             requests,
             keys,
             random,
@@ -83,22 +83,22 @@ impl Worker {
     /// Opens the connections; those that fail are counted.
     pub(crate) fn connect(&mut self, address: &Address, protocol: Protocol) -> io::Result<()> {
         for index in 0..self.share.len {
-            let mut state = ConnectionState::default();
+            let mut session = Session::default();
             match Connection::open(address, protocol) {
                 Ok(connection) => {
                     epoll::add(&self.epoll, &connection, EventData::new_u64(index), READABLE)?;
-                    state.connection = Some(connection);
+                    session.connection = Some(connection);
                 }
                 Err(error) => self.failures.count(&error.to_string(), 1),
             }
-            self.connections.push(state);
+            self.sessions.push(session);
         }
         Ok(())
     }
 
     /// Connections that are open.
     pub(crate) fn open_connections(&self) -> usize {
-        self.connections.iter().filter(|state| state.connection.is_some()).count()
+        self.sessions.iter().filter(|session| session.connection.is_some()).count()
     }
 
     /// Connections that could not be made, by reason.
@@ -122,7 +122,7 @@ impl Worker {
 
     /// Sends what is left of connection `index`'s requests, as far as there is room.
     pub(crate) fn flush(&mut self, index: usize) -> Result<(), Error> {
-        match self.connections.get_mut(index).and_then(|state| state.connection.as_mut()) {
+        match self.sessions.get_mut(index).and_then(|session| session.connection.as_mut()) {
             Some(connection) => connection.flush()?,
             None => return Ok(()),
         }
@@ -131,13 +131,13 @@ impl Worker {
 
     /// Asks to be told when connection `index` can be written to, or no longer, as it needs.
     pub(crate) fn await_room(&mut self, index: usize) -> Result<(), Error> {
-        let Some(state) = self.connections.get_mut(index) else { return Ok(()) };
-        let Some(connection) = &state.connection else { return Ok(()) };
-        if connection.has_unsent() == state.awaits_room {
+        let Some(session) = self.sessions.get_mut(index) else { return Ok(()) };
+        let Some(connection) = &session.connection else { return Ok(()) };
+        if connection.has_unsent() == session.awaits_room {
             return Ok(());
         }
-        state.awaits_room = connection.has_unsent();
-        let flags = if state.awaits_room { READABLE | EventFlags::OUT } else { READABLE };
+        session.awaits_room = connection.has_unsent();
+        let flags = if session.awaits_room { READABLE | EventFlags::OUT } else { READABLE };
         epoll::modify(&self.epoll, connection, EventData::new_u64(index as u64), flags)
             .map_err(|errno| Error::Io(errno.into()))
     }
