@@ -10,7 +10,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::outcome::Parser;
-use crate::{Address, Error, Outcome, Protocol};
+use crate::{Address, Error, Framing, Outcome, Protocol};
 
 /// What a buffer may hold in memory, in bytes, while it has no use for it.
 const IDLE_BYTES: usize = 256 * 1024;
@@ -35,11 +35,18 @@ impl Connection {
     /// # Errors
     /// No server listens there, or the socket cannot be made non-blocking.
     pub fn open(address: &Address, protocol: Protocol) -> Result<Self, Error> {
-        let socket = address.connect()?;
+        Connection::over(address.connect()?, protocol.into())
+    }
+
+    /// The same over a socket, which may still be about to connect: what is sent waits for that.
+    ///
+    /// # Errors
+    /// The socket cannot be made non-blocking.
+    pub fn over(socket: OwnedFd, framing: Framing) -> Result<Self, Error> {
         rustix::io::ioctl_fionbio(&socket, true).map_err(Error::from)?;
         Ok(Connection {
             socket,
-            parser: Parser::new(protocol),
+            parser: Parser::new(framing),
             partial: Vec::new(),
             unsent: Vec::new(),
             flushed: 0,
@@ -89,8 +96,21 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives once and hands each reply that is complete to `on_reply`. `scratch` is what all
-    /// connections of a thread receive into, so that only those with an incomplete reply hold
+    /// Receives once and hands what each complete reply amounts to to `on_reply`; otherwise as
+    /// [`Connection::receive_replies`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receive(
+        &mut self,
+        scratch: &mut [u8],
+        mut on_reply: impl FnMut(Outcome<'_>),
+    ) -> Result<usize, Error> {
+        self.receive_replies(scratch, |outcome, _| on_reply(outcome))
+    }
+
+    /// Receives once and hands each reply that is complete to `on_reply`, with what it amounts to
+    /// and its bytes. `scratch` is what all connections of a thread receive into, so that only those with an incomplete reply hold
     /// memory.
     ///
     /// Returns how many bytes came; fewer than `scratch` holds mean that the socket is drained.
@@ -98,10 +118,10 @@ impl Connection {
     /// # Errors
     /// The connection is closed or broken, or what came is no reply to anything; replies before
     /// that have been handed over.
-    pub fn receive(
+    pub fn receive_replies(
         &mut self,
         scratch: &mut [u8],
-        on_reply: impl FnMut(Outcome<'_>),
+        on_reply: impl FnMut(Outcome<'_>, &[u8]),
     ) -> Result<usize, Error> {
         if self.partial.is_empty() {
             let bytes =
@@ -129,16 +149,17 @@ impl Connection {
     fn take_replies(
         &mut self,
         input: &[u8],
-        mut on_reply: impl FnMut(Outcome<'_>),
+        mut on_reply: impl FnMut(Outcome<'_>, &[u8]),
     ) -> Result<usize, Error> {
         let mut at = 0;
         while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
             let next = self.parser.next(rest);
             let Some((len, outcome)) = next.map_err(|_| Error::malformed(rest))? else { break };
+            let reply = rest.get(..len).unwrap_or_default();
             at += len;
             if let Some(outcome) = outcome {
                 self.in_flight = self.in_flight.checked_sub(1).ok_or_else(|| unsolicited(outcome))?;
-                on_reply(outcome);
+                on_reply(outcome, reply);
             }
         }
         Ok(at)

@@ -2,6 +2,8 @@
 
 use nagi_proto::{MalformedReply, memcached, resp};
 
+use crate::http;
+
 /// Which protocol a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -9,6 +11,31 @@ pub enum Protocol {
     Resp,
     /// memcached's classic text protocol.
     Memcached,
+}
+
+/// How what comes on a connection falls into replies.
+///
+/// ```
+/// use nagi_client::{Framing, Protocol};
+/// assert_eq!(Framing::from(Protocol::Resp), Framing::Resp);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// RESP2 or RESP3.
+    Resp,
+    /// memcached's classic text protocol.
+    Memcached,
+    /// Responses of HTTP/1.1, such as those of nagi's gateway.
+    Http,
+}
+
+impl From<Protocol> for Framing {
+    fn from(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Resp => Framing::Resp,
+            Protocol::Memcached => Framing::Memcached,
+        }
+    }
 }
 
 /// What a reply amounts to.
@@ -24,18 +51,20 @@ pub enum Outcome<'a> {
     Error(&'a [u8]),
 }
 
-/// Finds the replies of either protocol.
+/// Finds the replies in any framing.
 #[derive(Debug)]
 pub(crate) enum Parser {
     Resp(resp::ReplyParser),
     Memcached(memcached::ReplyParser),
+    Http(http::ResponseParser),
 }
 
 impl Parser {
-    pub(crate) fn new(protocol: Protocol) -> Self {
-        match protocol {
-            Protocol::Resp => Parser::Resp(resp::ReplyParser::default()),
-            Protocol::Memcached => Parser::Memcached(memcached::ReplyParser::default()),
+    pub(crate) fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::Resp => Parser::Resp(resp::ReplyParser::default()),
+            Framing::Memcached => Parser::Memcached(memcached::ReplyParser::default()),
+            Framing::Http => Parser::Http(http::ResponseParser::default()),
         }
     }
 
@@ -49,12 +78,14 @@ impl Parser {
         let len = match self {
             Parser::Resp(parser) => parser.next(input)?,
             Parser::Memcached(parser) => parser.next(input)?,
+            Parser::Http(parser) => parser.next(input)?,
         };
         let Some(len) = len else { return Ok(None) };
         let reply = input.get(..len).unwrap_or_default();
         let outcome = match self {
             Parser::Resp(_) => resp_outcome(reply),
             Parser::Memcached(_) => Some(memcached_outcome(reply)),
+            Parser::Http(_) => Some(http_outcome(reply)),
         };
         Ok(Some((len, outcome)))
     }
@@ -87,13 +118,23 @@ fn memcached_outcome(reply: &[u8]) -> Outcome<'_> {
     }
 }
 
+/// JSON says how a command went; a body of any other type is a value.
+fn http_outcome(response: &[u8]) -> Outcome<'_> {
+    match http::status(response) {
+        404 => Outcome::Miss,
+        200..300 if http::is_json(response) => Outcome::Done,
+        200..300 => Outcome::Hit,
+        _ => Outcome::Error(http::status_line(response)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// What the first reply in `input` amounts to.
     fn outcome(protocol: Protocol, input: &str) -> Option<Outcome<'_>> {
-        let (len, outcome) = Parser::new(protocol).next(input.as_bytes()).unwrap().unwrap();
+        let (len, outcome) = Parser::new(protocol.into()).next(input.as_bytes()).unwrap().unwrap();
         assert_eq!(len, input.len());
         outcome
     }
@@ -118,7 +159,22 @@ mod tests {
     }
 
     #[test]
-    fn memcached_replies_have_their_lengths_and_outcomes() {
+    fn http_outcomes() {
+        for (head, expected) in [
+            ("200 OK\r\ncontent-type: text/plain", Outcome::Hit),
+            ("200 OK\r\nContent-Type: application/json; charset=utf-8", Outcome::Done),
+            ("404 Not Found", Outcome::Miss),
+            ("401 Unauthorized", Outcome::Error(b"HTTP/1.1 401 Unauthorized")),
+        ] {
+            let response = format!("HTTP/1.1 {head}\r\ncontent-length: 0\r\n\r\n");
+            let (len, outcome) =
+                Parser::new(Framing::Http).next(response.as_bytes()).unwrap().unwrap();
+            assert_eq!((len, outcome), (response.len(), Some(expected)), "{head}");
+        }
+    }
+
+    #[test]
+    fn memcached_outcomes() {
         for (reply, expected) in [
             ("STORED\r\n", Outcome::Done),
             ("NOT_STORED\r\n", Outcome::Done),

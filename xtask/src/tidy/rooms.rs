@@ -147,7 +147,8 @@ const SERVER: &[Room] = &[
 
 const CLIENT: &[Room] = &[
     ("error", &[]),
-    ("outcome", &[]),
+    ("http", &[]),
+    ("outcome", &["http"]),
     ("ring", &[]),
     ("address", &["error"]),
     ("client", &["address", "error"]),
