@@ -14,7 +14,9 @@ pub fn info(wire: &mut Wire) -> Result<Fields, String> {
     Ok(parse_info(&wire.run("INFO all")?.text()))
 }
 
-fn parse_info(text: &str) -> Fields {
+/// The fields of what INFO answers.
+#[must_use]
+pub fn parse_info(text: &str) -> Fields {
     let fields = text.lines().filter(|line| !line.starts_with('#'));
     let fields = fields.filter_map(|line| line.split_once(':'));
     fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
@@ -32,7 +34,9 @@ pub fn stats(wire: &mut Wire, request: &str) -> Result<Fields, String> {
     }
 }
 
-fn parse_stats(lines: &[String]) -> Fields {
+/// The fields of what memcached's `stats` answers, by its lines.
+#[must_use]
+pub fn parse_stats(lines: &[String]) -> Fields {
     let fields = lines.iter().filter_map(|line| line.strip_prefix("STAT ")?.split_once(' '));
     fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
 }

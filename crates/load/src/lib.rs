@@ -10,6 +10,7 @@ pub mod calm;
 pub mod clock;
 pub mod figures;
 pub mod interrupt;
+mod machine;
 mod pace;
 pub mod responder;
 pub mod storm;

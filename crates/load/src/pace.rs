@@ -1,29 +1,88 @@
 //! When paced requests are due.
 //!
-//! Request n of the whole run is due n gaps after the start, and belongs to connection n modulo
-//! their number, whatever the server does: a stall makes requests late, never fewer. No clock is
-//! read here.
+//! Uniform: request n of the whole run is due at a time that follows from n alone, and belongs to
+//! connection n modulo their number. Poisson: each thread draws its own arrivals, which together
+//! are those of the whole, since independent Poisson processes add up to one. Either way the
+//! server has no say: a stall makes requests late, never fewer. No clock is read here.
+
+use fastrand::Rng;
+
+/// How requests arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// At even intervals.
+    #[default]
+    Uniform,
+    /// As a Poisson process: each without regard to the others, as those of many users.
+    Poisson,
+}
+
+/// How many requests are due by when: a rate, or one that rises or falls evenly first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Curve {
+    /// Requests per nanosecond at the start.
+    from: f64,
+    /// The same at the end of the ramp.
+    to: f64,
+    /// How long the ramp is; 0 for an even rate.
+    ramp_ns: f64,
+}
+
+impl Curve {
+    /// `rate` requests per second.
+    pub(crate) fn even(rate: f64) -> Self {
+        Curve { from: rate / 1e9, to: rate / 1e9, ramp_ns: 0.0 }
+    }
+
+    /// From one rate to another, both per second, in `ramp_ns`; even from there on.
+    pub(crate) fn ramp(from: f64, to: f64, ramp_ns: u64) -> Self {
+        Curve { from: from / 1e9, to: to / 1e9, ramp_ns: ramp_ns as f64 }
+    }
+
+    /// How long after the start so many requests are due: the solution of
+    /// `from * t + (to - from) / (2 * ramp) * t * t = requests`, in a form without cancellation.
+    fn ns_of(&self, requests: f64) -> f64 {
+        if self.ramp_ns == 0.0 {
+            return requests / self.to;
+        }
+        let ramped = (self.from + self.to) / 2.0 * self.ramp_ns;
+        if requests >= ramped {
+            return self.ramp_ns + (requests - ramped) / self.to;
+        }
+        let slope = (self.to - self.from) / (2.0 * self.ramp_ns);
+        let root = (self.from * self.from + 4.0 * slope * requests).max(0.0).sqrt();
+        2.0 * requests / (self.from + root)
+    }
+
+    /// How many requests are due so long after the start.
+    pub(crate) fn requests_by(&self, ns: f64) -> f64 {
+        let ramp = ns.min(self.ramp_ns);
+        let slope = if ramp > 0.0 { (self.to - self.from) / (2.0 * self.ramp_ns) } else { 0.0 };
+        self.from * ramp + slope * ramp * ramp + (ns - ramp) * self.to
+    }
+}
 
 /// The timetable of a run, the same for all threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timetable {
     pub(crate) start_ns: u64,
-    pub(crate) gap_ns: f64,
+    pub(crate) curve: Curve,
+    pub(crate) arrivals: Arrivals,
     /// Connections of all threads.
     pub(crate) connections: u64,
-    /// Requests of the whole run.
+    /// Requests of the whole run, if they are limited.
     pub(crate) requests: u64,
+    /// None is due from then on.
+    pub(crate) end_ns: u64,
+    /// What arrivals are drawn from.
+    pub(crate) seed: u64,
 }
 
 impl Timetable {
-    /// When request `number` of the run is due.
-    fn due_ns(&self, number: u64) -> u64 {
-        self.start_ns + (number as f64 * self.gap_ns) as u64
-    }
-
-    /// When connection `connection` is to send its request `ordinal`.
-    pub(crate) fn intended_ns(&self, connection: u64, ordinal: u64) -> u64 {
-        self.due_ns(ordinal * self.connections + connection)
+    /// When as many requests are due.
+    fn due_ns(&self, requests: f64) -> u64 {
+        self.start_ns.saturating_add(self.curve.ns_of(requests) as u64)
     }
 }
 
@@ -41,6 +100,16 @@ impl Share {
     pub(crate) fn number(&self, index: u64) -> u64 {
         self.first + index * self.stride
     }
+
+    /// How many of the run's requests are its own.
+    fn requests(&self, timetable: &Timetable) -> u64 {
+        let (rounds, rest) = (
+            timetable.requests / timetable.connections,
+            timetable.requests % timetable.connections,
+        );
+        let begun = rest.saturating_sub(self.first).div_ceil(self.stride).min(self.len);
+        rounds.saturating_mul(self.len).saturating_add(begun)
+    }
 }
 
 /// Walks the timetable for one thread's connections.
@@ -48,22 +117,47 @@ impl Share {
 pub(crate) struct Pacer {
     timetable: Timetable,
     share: Share,
+    /// Requests that are left to the thread.
+    left: u64,
     /// Rounds over all connections that are behind us.
     round: u64,
     /// Which of the thread's connections is next.
     next: u64,
+    /// With Poisson arrivals: how many requests of the whole run the next one's time stands for.
+    position: f64,
+    random: Rng,
 }
 
 impl Pacer {
     /// The share has at least one connection.
     pub(crate) fn new(timetable: Timetable, share: Share) -> Self {
-        Pacer { timetable, share, round: 0, next: 0 }
+        let random = Rng::with_seed(timetable.seed ^ (share.first << 40) ^ 0x6172_7269_7665);
+        let left = share.requests(&timetable);
+        let mut pacer = Pacer { timetable, share, left, round: 0, next: 0, position: 0.0, random };
+        pacer.draw();
+        pacer
+    }
+
+    /// Moves on by an exponential gap, whose mean is the thread's share of the rate.
+    fn draw(&mut self) {
+        if self.timetable.arrivals == Arrivals::Poisson {
+            let mean = self.timetable.connections as f64 / self.share.len as f64;
+            self.position += -(1.0 - self.random.f64()).ln() * mean;
+        }
     }
 
     /// When the next request is due; `None` after the last one.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
-        let number = self.round * self.timetable.connections + self.share.number(self.next);
-        (number < self.timetable.requests).then(|| self.timetable.due_ns(number))
+        if self.left == 0 {
+            return None;
+        }
+        let requests = match self.timetable.arrivals {
+            Arrivals::Poisson => self.position,
+            Arrivals::Uniform => {
+                (self.round * self.timetable.connections + self.share.number(self.next)) as f64
+            }
+        };
+        Some(self.timetable.due_ns(requests)).filter(|&due_ns| due_ns < self.timetable.end_ns)
     }
 
     /// Takes the next request if it is due: which of the thread's connections sends it, and when
@@ -71,11 +165,13 @@ impl Pacer {
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<(usize, u64)> {
         let due_ns = self.next_due_ns().filter(|&due_ns| due_ns <= now_ns)?;
         let connection = self.next as usize;
+        self.left -= 1;
         self.next += 1;
         if self.next == self.share.len {
             self.next = 0;
             self.round += 1;
         }
+        self.draw();
         Some((connection, due_ns))
     }
 }
@@ -84,21 +180,43 @@ impl Pacer {
 mod tests {
     use super::*;
 
-    const TIMETABLE: Timetable =
-        Timetable { start_ns: 1_000_000, gap_ns: 250.0, connections: 5, requests: 12 };
+    fn timetable() -> Timetable {
+        Timetable {
+            start_ns: 1_000_000,
+            curve: Curve::even(4e6),
+            arrivals: Arrivals::Uniform,
+            connections: 5,
+            requests: 12,
+            end_ns: u64::MAX,
+            seed: 1,
+        }
+    }
 
     /// What a thread with `len` connections from `first` on, every other one, is handed when its
     /// clock shows `times`.
     fn walk(first: u64, len: u64, times: &[u64]) -> Vec<Vec<(usize, u64)>> {
-        let mut pacer = Pacer::new(TIMETABLE, Share { first, stride: 2, len });
+        let start_ns = timetable().start_ns;
+        let mut pacer = Pacer::new(timetable(), Share { first, stride: 2, len });
         times
             .iter()
             .map(|after_ns| {
-                std::iter::from_fn(|| pacer.take_due(TIMETABLE.start_ns + after_ns))
-                    .map(|(connection, due_ns)| (connection, due_ns - TIMETABLE.start_ns))
+                std::iter::from_fn(|| pacer.take_due(start_ns + after_ns))
+                    .map(|(connection, due_ns)| (connection, due_ns - start_ns))
                     .collect()
             })
             .collect()
+    }
+
+    /// When everything that two threads send is due, after the start.
+    fn all_due(timetable: Timetable) -> Vec<u64> {
+        let mut all = Vec::new();
+        for (first, len) in [(0, 3), (1, 2)] {
+            let mut pacer = Pacer::new(timetable, Share { first, stride: 2, len });
+            let dues = std::iter::from_fn(|| pacer.take_due(u64::MAX));
+            all.extend(dues.map(|(_, due_ns)| due_ns - timetable.start_ns));
+        }
+        all.sort_unstable();
+        all
     }
 
     #[test]
@@ -115,19 +233,46 @@ mod tests {
     }
 
     #[test]
-    fn the_run_ends_after_its_last_request() {
-        assert_eq!(walk(0, 3, &[1_000_000])[0].len() + walk(1, 2, &[1_000_000])[0].len(), 12);
+    fn the_run_ends_after_its_last_request_or_at_its_end() {
+        assert_eq!(all_due(timetable()).len(), 12);
+        for requests in 0..30 {
+            assert_eq!(all_due(Timetable { requests, ..timetable() }).len(), requests as usize);
+            let poisson = Timetable { requests, arrivals: Arrivals::Poisson, ..timetable() };
+            assert_eq!(all_due(poisson).len(), requests as usize);
+        }
+        let end_ns = timetable().start_ns + 1000;
+        assert_eq!(all_due(Timetable { end_ns, ..timetable() }), [0, 250, 500, 750]);
     }
 
     #[test]
-    fn the_intended_time_is_the_due_time() {
-        let share = Share { first: 1, stride: 2, len: 2 };
-        let mut pacer = Pacer::new(TIMETABLE, share);
-        let mut ordinals = [0; 2];
-        while let Some((connection, due_ns)) = pacer.take_due(u64::MAX) {
-            let ordinal = &mut ordinals[connection];
-            assert_eq!(TIMETABLE.intended_ns(share.number(connection as u64), *ordinal), due_ns);
-            *ordinal += 1;
+    fn poisson_arrivals_have_exponential_gaps_at_the_rate_asked_for() {
+        let requests = 100_000;
+        let poisson = Timetable { requests, arrivals: Arrivals::Poisson, ..timetable() };
+        let dues = all_due(poisson);
+        // The mean of so many gaps of 250 ns lies within 2 % of that. At the ends the threads
+        // do not overlap, so that only the middle is looked at.
+        let middle = &dues[1000..90_000];
+        let gaps: Vec<f64> = middle.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        assert!((245.0..255.0).contains(&mean), "{mean}");
+        // A share of 1/e of exponential gaps is longer than their mean; of even ones, none is.
+        let long = gaps.iter().filter(|gap| **gap > 250.0).count() as f64 / gaps.len() as f64;
+        assert!((0.35..0.39).contains(&long), "{long}");
+        assert_ne!(dues, all_due(Timetable { seed: 2, ..poisson }), "another seed");
+        assert_eq!(dues, all_due(poisson), "the same seed");
+    }
+
+    #[test]
+    fn a_ramp_rises_evenly_and_stays() {
+        let second = 1_000_000_000.0;
+        for (from, to) in [(100.0, 300.0), (300.0, 100.0), (200.0, 200.0)] {
+            let curve = Curve::ramp(from, to, 1_000_000_000);
+            assert!((curve.requests_by(second) - 200.0).abs() < 1e-6, "{from} to {to}");
+            assert!((curve.requests_by(2.0 * second) - 200.0 - to).abs() < 1e-6);
+            for requests in [0.0, 1.0, 50.0, 199.0, 200.0, 250.0] {
+                let back = curve.requests_by(curve.ns_of(requests));
+                assert!((back - requests).abs() < 1e-6, "{from} to {to}: {requests} is {back}");
+            }
         }
     }
 }

@@ -243,6 +243,8 @@ fn token(fd: &impl AsRawFd) -> EventData {
 struct Counter {
     /// The first byte of the line; 0 before it.
     first: u8,
+    /// The second; 0 before it.
+    second: u8,
     /// The last number in the line.
     number: usize,
     /// Bytes of an argument or value still to be skipped.
@@ -283,6 +285,7 @@ impl Counter {
             }
             b' ' => self.number = 0,
             _ if self.first == 0 => self.first = byte,
+            _ if self.second == 0 => self.second = byte,
             _ => {}
         }
         None
@@ -290,7 +293,9 @@ impl Counter {
 
     fn end_of_line(&mut self) -> Option<&'static str> {
         let number = std::mem::take(&mut self.number);
+        let second = std::mem::take(&mut self.second);
         match std::mem::take(&mut self.first) {
+            b's' if second == b't' => Some("END\r\n"),
             b'*' => {
                 self.arguments = number;
                 self.reads = number == 2;
@@ -350,8 +355,8 @@ mod tests {
     #[test]
     fn memcached_reads_are_misses_and_writes_are_stored() {
         assert_eq!(
-            answer("get k7\r\nset k9 0 0 5\r\nget a\r\nget k\r\n"),
-            (3, "END\r\nSTORED\r\nEND\r\n".to_owned())
+            answer("stats\r\nget k7\r\nset k9 0 0 5\r\nget a\r\nget k\r\n"),
+            (4, "END\r\nEND\r\nSTORED\r\nEND\r\n".to_owned())
         );
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// How often connections were opened anew.
+    pub(crate) reconnects: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
     /// Processor time of the client.
@@ -42,6 +44,7 @@ impl Tally {
             requests: 0,
             hits: 0,
             misses: 0,
+            reconnects: 0,
             sent_bytes: 0,
             received_bytes: 0,
             cpu_ns: 0,
@@ -56,6 +59,7 @@ impl Tally {
         self.requests += other.requests;
         self.hits += other.hits;
         self.misses += other.misses;
+        self.reconnects += other.reconnects;
         self.sent_bytes += other.sent_bytes;
         self.received_bytes += other.received_bytes;
         self.cpu_ns += other.cpu_ns;

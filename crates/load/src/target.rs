@@ -33,6 +33,102 @@ impl fmt::Debug for Password {
     }
 }
 
+/// A server and what a URL may ask of it beyond a [`Target`]: a database, or HTTP.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The URL with `***` in place of its password.
+    pub name: String,
+    /// Its host, or the path of its socket.
+    pub host: String,
+    /// Its port; 0 with a socket.
+    pub port: u16,
+    /// Where it listens.
+    pub address: Address,
+    /// The kind of URL.
+    pub scheme: Scheme,
+    /// The number behind the port; 0 if there is none.
+    pub database: u32,
+    /// How to log in, where the URL says so.
+    pub password: Option<Password>,
+}
+
+/// Kinds of URLs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// `redis://`, `valkey://` or `nagi://`.
+    Redis,
+    /// `memcached://`.
+    Memcached,
+    /// `http://`, nagi's gateway.
+    Http,
+    /// `unix:`, whatever is spoken there.
+    Unix,
+}
+
+impl Site {
+    /// Reads `redis://[[user]:password@]host[:port][/database]`, `memcached://host[:port]`,
+    /// `http://[user:password@]host[:port][/database]` or `unix:PATH`.
+    ///
+    /// # Errors
+    /// Says what is wrong with the URL, without its password.
+    pub fn parse(url: &str) -> Result<Self, String> {
+        let (url, name) = (&*revealed(url), masked(url));
+        let wrong = |why: &str| format!("{name}: {why}");
+        if let Some(path) = url.strip_prefix("unix:") {
+            return Site::socket(path.strip_prefix("//").unwrap_or(path))
+                .map_err(|why| wrong(&why));
+        }
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| {
+            wrong("not a URL such as redis://host:port, memcached://host:port or unix:/path")
+        })?;
+        let (scheme, usual_port) = match scheme {
+            "redis" | "valkey" | "nagi" => (Scheme::Redis, 6379),
+            "memcached" => (Scheme::Memcached, 11211),
+            "http" => (Scheme::Http, 7379),
+            "rediss" | "https" => return Err(wrong("TLS is not spoken")),
+            _ => return Err(wrong("the scheme is none of redis, memcached, http and unix")),
+        };
+        let (login, place) = match rest.rsplit_once('@') {
+            Some((login, place)) => (Some(login), place),
+            None => (None, rest),
+        };
+        let (place, path) = place.split_once('/').unwrap_or((place, ""));
+        if place.contains(['?', '#']) || path.contains(['/', '?', '#']) {
+            return Err(wrong("nothing but a database may follow the port"));
+        }
+        let database = match path {
+            "" => 0,
+            _ => path.parse().map_err(|_| wrong("what follows the port is no database"))?,
+        };
+        let (host, port) = host_and_port(place, usual_port).map_err(|why| wrong(&why))?;
+        let address = Address::tcp(host, port).map_err(|error| error.to_string())?;
+        if scheme == Scheme::Memcached && login.is_some() {
+            return Err(wrong("memcached takes no password here"));
+        }
+        if scheme == Scheme::Memcached && database != 0 {
+            return Err(wrong("memcached has no databases"));
+        }
+        let password = login.map(|login| Password::parse(login).map_err(wrong_owned(&name)));
+        let (host, password) = (host.to_owned(), password.transpose()?);
+        Ok(Site { name, host, port, address, scheme, database, password })
+    }
+
+    fn socket(path: &str) -> Result<Self, String> {
+        if path.is_empty() {
+            return Err("the path of the socket is missing".to_owned());
+        }
+        Ok(Site {
+            name: format!("unix:{path}"),
+            host: path.to_owned(),
+            port: 0,
+            address: Address::Unix(PathBuf::from(path)),
+            scheme: Scheme::Unix,
+            database: 0,
+            password: None,
+        })
+    }
+}
+
 impl Target {
     /// Reads `redis://[[user]:password@]host[:port]`, `memcached://host[:port]` or `unix:PATH`;
     /// `password` is that of RESP servers whose URL has none.
@@ -40,46 +136,20 @@ impl Target {
     /// # Errors
     /// Says what is wrong with the URL, without its password.
     pub fn parse(url: &str, password: Option<&str>) -> Result<Self, String> {
-        let name = masked(url);
-        let wrong = |why: &str| format!("{name}: {why}");
-        let spare = password.map(|secret| Password { user: None, secret: secret.to_owned() });
-        if let Some(path) = url.strip_prefix("unix:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            if path.is_empty() {
-                return Err(wrong("the path of the socket is missing"));
+        let Site { name, address, scheme, database, password: own, .. } = Site::parse(url)?;
+        let protocol = match scheme {
+            Scheme::Redis | Scheme::Unix => Protocol::Resp,
+            Scheme::Memcached => Protocol::Memcached,
+            Scheme::Http => {
+                return Err(format!("{name}: the scheme is none of redis, memcached and unix"));
             }
-            let address = Address::Unix(PathBuf::from(path));
-            return Ok(Target { name, address, protocol: Protocol::Resp, password: spare });
+        };
+        if database != 0 {
+            return Err(format!("{name}: nothing may follow the port: database 0 is measured"));
         }
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| {
-            wrong("not a URL such as redis://host:port, memcached://host:port or unix:/path")
-        })?;
-        let (protocol, usual_port) = match scheme {
-            "redis" | "valkey" | "nagi" => (Protocol::Resp, 6379),
-            "memcached" => (Protocol::Memcached, 11211),
-            _ => return Err(wrong("the scheme is none of redis, memcached and unix")),
-        };
-        let (login, place) = match rest.rsplit_once('@') {
-            Some((login, place)) => (Some(login), place),
-            None => (None, rest),
-        };
-        let place = place.strip_suffix('/').unwrap_or(place);
-        if place.contains(['/', '?', '#']) {
-            return Err(wrong("nothing may follow the port: database 0 is measured"));
-        }
-        let (host, port) = host_and_port(place, usual_port).map_err(|why| wrong(&why))?;
-        let address = Address::tcp(host, port).map_err(|error| error.to_string())?;
-        let password = match (login, protocol) {
-            (Some(_), Protocol::Memcached) => {
-                return Err(wrong("memcached takes no password here"));
-            }
-            (None, Protocol::Memcached) => None,
-            (Some(login), Protocol::Resp) => {
-                Some(Password::parse(login).map_err(wrong_owned(&name))?)
-            }
-            (None, Protocol::Resp) => spare,
-        };
-        Ok(Target { name, address, protocol, password })
+        let spare = password.filter(|_| protocol == Protocol::Resp);
+        let spare = spare.map(|secret| Password { user: None, secret: secret.to_owned() });
+        Ok(Target { name, address, protocol, password: own.or(spare) })
     }
 
     /// Whether it is on this machine and only reachable from here.
@@ -89,6 +159,44 @@ impl Target {
             Address::Unix(_) => true,
         }
     }
+}
+
+/// The variable in which a process hands URLs with passwords to the one that takes its place.
+const HIDDEN: &str = "NAGI_URLS";
+
+/// Puts this program into its own place with `***` for the passwords of URLs among its arguments,
+/// since every user of a machine can read those of all processes. Nothing happens if there are none.
+///
+/// # Errors
+/// The program cannot be started anew.
+pub fn hide_passwords() -> std::io::Result<()> {
+    use std::os::unix::process::CommandExt;
+    let mut hidden = Vec::new();
+    let mut shown = Vec::new();
+    for argument in std::env::args_os().skip(1) {
+        match argument.to_str().filter(|text| masked(text) != **text && text.contains("://")) {
+            Some(url) if !url.contains("://***@") => {
+                shown.push(masked(url).into());
+                hidden.push(url.to_owned());
+            }
+            _ => shown.push(argument),
+        }
+    }
+    if hidden.is_empty() {
+        return Ok(());
+    }
+    let mut command = std::process::Command::new(std::env::current_exe()?);
+    if let Some(name) = std::env::args_os().next() {
+        command.arg0(name);
+    }
+    Err(command.args(shown).env(HIDDEN, hidden.join("\n")).exec())
+}
+
+/// The URL as the user gave it, where [`hide_passwords`] has masked it.
+fn revealed(url: &str) -> String {
+    let hidden = std::env::var(HIDDEN).unwrap_or_default();
+    let found = hidden.lines().find(|hidden| masked(hidden) == url);
+    found.unwrap_or(url).to_owned()
 }
 
 /// The password of servers whose URL has none: a file's first line, or the environment's
@@ -122,7 +230,8 @@ impl Password {
 }
 
 /// The URL without what is secret in it.
-fn masked(url: &str) -> String {
+#[must_use]
+pub fn masked(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.rsplit_once('@').map_or(url.to_owned(), |(_, rest)| format!("***@{rest}"));
     };
@@ -218,6 +327,24 @@ mod tests {
         ] {
             let error = Target::parse(url, None).unwrap_err();
             assert!(!error.contains("s3cret") && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn sites_may_have_databases_and_speak_http() {
+        let site = Site::parse("redis://127.0.0.1:7000/3").unwrap();
+        assert_eq!((site.database, site.port, site.scheme), (3, 7000, Scheme::Redis));
+        let site = Site::parse("http://bob:pw@127.0.0.1").unwrap();
+        assert_eq!((site.database, site.port, site.scheme), (0, 7379, Scheme::Http));
+        assert!(site.password.is_some() && !site.name.contains("pw"));
+        for url in [
+            "redis://127.0.0.1/x",
+            "redis://127.0.0.1/1/2",
+            "memcached://127.0.0.1/1",
+            "rediss://127.0.0.1",
+            "unix:",
+        ] {
+            assert!(Site::parse(url).is_err(), "{url}");
         }
     }
 }

@@ -118,6 +118,12 @@ impl Wire {
         Ok(wire)
     }
 
+    /// The socket, once every answer has been read.
+    #[must_use]
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
+
     /// How long an answer may take from now on.
     pub fn set_answer_timeout(&mut self, nanoseconds: u64) {
         self.answer_timeout_ns = nanoseconds;
@@ -221,9 +227,19 @@ impl Wire {
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
     pub fn content(&mut self, len: u64) -> Result<Vec<u8>, String> {
+        let mut kept = self.body(len.saturating_add(2))?;
+        kept.truncate(kept.len().saturating_sub(2));
+        Ok(kept)
+    }
+
+    /// So many bytes; nothing if they are too many to keep.
+    ///
+    /// # Errors
+    /// The connection is broken, or the user has asked for the end.
+    pub fn body(&mut self, len: u64) -> Result<Vec<u8>, String> {
         let mut kept = Vec::new();
-        let keep = len <= KEPT_BYTES as u64;
-        let mut left = len + 2;
+        let keep = len <= KEPT_BYTES as u64 + 2;
+        let mut left = len;
         while left > 0 {
             if self.at == self.input.len() {
                 self.receive()?;
@@ -236,7 +252,6 @@ impl Wire {
             self.at += taken;
             left -= taken as u64;
         }
-        kept.truncate(kept.len().saturating_sub(2));
         Ok(kept)
     }
 

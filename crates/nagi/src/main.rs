@@ -105,6 +105,7 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Some((first, _)) if starts_server(first) => return serve::run(rest, Role::Nagi),
         Some(_) => {}
     }
+    nagi_load::target::hide_passwords()?;
     let matches = commands().get_matches_from(words);
     match Arguments::from_arg_matches(&matches)?.command {
         Command::Bench(options) => bench::run(&options)?,

@@ -12,6 +12,13 @@ pub enum Distribution {
     Uniform,
     /// The k-th key in proportion to k to the power of minus the exponent.
     Zipf(f64),
+    /// A share of the keys, the first ones, gets a share of the requests.
+    Hot {
+        /// Of the keys.
+        share: f64,
+        /// Of the requests.
+        requests: f64,
+    },
     /// One after the other, each thread through the whole range from its own start.
     Sequential,
 }
@@ -30,7 +37,20 @@ impl FromStr for Distribution {
                 .filter(|exponent: &f64| *exponent > 0.0 && *exponent <= 10.0)
                 .map(Distribution::Zipf)
                 .ok_or_else(|| format!("the exponent {exponent} is not in (0, 10]")),
-            _ => Err("expected uniform, zipf:EXPONENT or sequential".to_owned()),
+            Some(("hot", shares)) => {
+                let shares = shares.split_once(':').and_then(|(share, requests)| {
+                    Some((share.parse().ok()?, requests.parse().ok()?))
+                });
+                shares
+                    .filter(|(share, requests): &(f64, f64)| {
+                        *share > 0.0 && *share < 1.0 && (0.0..=1.0).contains(requests)
+                    })
+                    .map(|(share, requests)| Distribution::Hot { share, requests })
+                    .ok_or_else(|| "expected two shares, such as hot:0.1:0.9".to_owned())
+            }
+            _ => {
+                Err("expected uniform, zipf:EXPONENT, hot:SHARE:REQUESTS or sequential".to_owned())
+            }
         }
     }
 }
@@ -40,6 +60,7 @@ impl fmt::Display for Distribution {
         match self {
             Distribution::Uniform => out.write_str("uniform"),
             Distribution::Zipf(exponent) => write!(out, "zipf:{exponent}"),
+            Distribution::Hot { share, requests } => write!(out, "hot:{share}:{requests}"),
             Distribution::Sequential => out.write_str("sequential"),
         }
     }
@@ -56,7 +77,8 @@ pub(crate) struct Keys {
 enum Draw {
     Uniform,
     Zipf(Zipf),
-    Sequential { next: u64 },
+    Hot { hot: u64, requests: f64 },
+    Sequential { next: u64, stride: u64 },
 }
 
 impl Keys {
@@ -65,18 +87,31 @@ impl Keys {
         let draw = match distribution {
             Distribution::Uniform => Draw::Uniform,
             Distribution::Zipf(exponent) => Draw::Zipf(Zipf::new(count, exponent)),
-            Distribution::Sequential => Draw::Sequential { next: first % count },
+            Distribution::Hot { share, requests } => {
+                let hot = ((count as f64 * share).round() as u64).clamp(1, count);
+                Draw::Hot { hot, requests }
+            }
+            Distribution::Sequential => Draw::Sequential { next: first % count, stride: 1 },
         };
         Keys { count, draw }
+    }
+
+    /// From `first` on every `stride`-th below `count`, and again from the start.
+    pub(crate) fn strided(count: u64, first: u64, stride: u64) -> Self {
+        Keys { count, draw: Draw::Sequential { next: first % count, stride } }
     }
 
     pub(crate) fn next(&mut self, random: &mut Rng) -> u64 {
         match &mut self.draw {
             Draw::Uniform => random.u64(..self.count),
             Draw::Zipf(zipf) => zipf.rank(random) - 1,
-            Draw::Sequential { next } => {
+            Draw::Hot { hot, requests } => {
+                let is_hot = *hot == self.count || random.f64() < *requests;
+                if is_hot { random.u64(..*hot) } else { random.u64(*hot..self.count) }
+            }
+            Draw::Sequential { next, stride } => {
                 let key = *next;
-                *next = if key + 1 == self.count { 0 } else { key + 1 };
+                *next = (key + *stride) % self.count;
                 key
             }
         }
@@ -195,16 +230,26 @@ mod tests {
     }
 
     #[test]
-    fn sequential_keys_are_each_drawn_once_a_round() {
+    fn the_hot_set_gets_its_share_evenly() {
+        let hot = Distribution::Hot { share: 0.1, requests: 0.8 };
+        let weights: Vec<f64> =
+            (0..100).map(|key| if key < 10 { 8.0 } else { 2.0 / 9.0 }).collect();
+        let (statistic, bound) = chi_squared(&draw(hot, 100, 1_000_000), &weights);
+        assert!(statistic < bound, "{statistic} >= {bound}");
+        assert_eq!(draw(hot, 1, 10), [10], "a single key is the hot one");
+    }
+
+    #[test]
+    fn sequential_visits_each_key_once_a_round() {
         assert_eq!(draw(Distribution::Sequential, 7, 21), [3; 7]);
     }
 
     #[test]
-    fn distributions_are_parsed_back_as_written() {
-        for text in ["uniform", "zipf:0.99", "sequential"] {
+    fn distributions_read_back_as_written() {
+        for text in ["uniform", "zipf:0.99", "hot:0.1:0.9", "sequential"] {
             assert_eq!(text.parse::<Distribution>().unwrap().to_string(), text);
         }
-        for text in ["", "zipf:", "zipf:0", "zipf:nan", "normal"] {
+        for text in ["", "zipf:", "zipf:0", "zipf:nan", "normal", "hot:1", "hot:0:1", "hot:0.5:2"] {
             assert!(text.parse::<Distribution>().is_err(), "{text}");
         }
     }

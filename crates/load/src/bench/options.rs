@@ -4,9 +4,15 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use nagi_client::ring::Configuration;
 use serde::Serialize;
 
+use super::command::Command;
 use super::keys::Distribution;
+use super::requests::Ttl;
+use super::sizes::Sizes;
+use crate::pace::Arrivals;
+use crate::target;
 
 /// Measures a Redis or memcached server under load.
 ///
@@ -16,16 +22,30 @@ use super::keys::Distribution;
 /// shows in every request that it held up.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct BenchOptions {
+    /// Servers: redis://[[user]:password@]host[:port][/database], memcached://host[:port],
+    /// http://[user:password@]host[:port] (nagi's gateway) or unix:PATH. Several of one kind make
+    /// a ring: each connection is then one to every server.
+    #[arg(value_name = "URL", conflicts_with_all = ["host", "port", "unix"])]
+    #[serde(serialize_with = "masked")]
+    pub urls: Vec<String>,
+    /// How a ring spreads keys, such as php-ketama; `nagi client --help` lists the names.
+    #[arg(long, default_value = "libmemcached", value_name = "LIBRARY")]
+    #[serde(serialize_with = "as_text")]
+    pub like: Configuration,
+    /// File whose first line is the password of servers whose URL has none; without it the
+    /// environment's REDISCLI_AUTH is.
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
     /// Host name or address of the server.
     #[arg(long, default_value = "127.0.0.1", value_name = "NAME")]
     pub host: String,
-    /// Port of the server [default: 6379, or 11211 for memcached].
+    /// Port of the server [default: 6379, 11211 for memcached or 7379 for HTTP].
     #[arg(long, short, value_name = "N")]
     pub port: Option<u16>,
     /// Unix socket of the server, instead of a host and port.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["host", "port"])]
     pub unix: Option<PathBuf>,
-    /// What the server speaks.
+    /// What the server speaks; a URL says so itself, but for unix:.
     #[arg(long, value_enum, default_value_t)]
     pub protocol: Protocol,
 
@@ -38,10 +58,16 @@ pub struct BenchOptions {
     /// Requests in flight on each connection.
     #[arg(long, short = 'P', default_value_t = 1, value_name = "N", value_parser = positive::<u32>)]
     pub pipeline: u32,
-    /// Requests per second over all connections, due at even intervals; without it, as many as
-    /// the server answers.
-    #[arg(long, value_name = "N", value_parser = rate)]
-    pub rate: Option<f64>,
+    /// Requests per second over all connections (an open loop), or N..M for a rate that rises or
+    /// falls evenly while measuring; without it, as many as the server answers (a closed loop).
+    #[arg(long, value_name = "N")]
+    pub rate: Option<Rate>,
+    /// When the requests of an open loop are due: at even intervals, or as those of many users.
+    #[arg(long, value_enum, default_value_t, requires = "rate")]
+    pub arrivals: Arrivals,
+    /// Close and reopen a connection after so many requests; their time holds that of connecting.
+    #[arg(long, value_name = "N", value_parser = positive::<u64>)]
+    pub reconnect_every: Option<u64>,
 
     /// Requests to measure [default: as many as fit into the time].
     #[arg(long, short = 'n', value_name = "N", value_parser = positive::<u64>)]
@@ -63,19 +89,48 @@ pub struct BenchOptions {
     /// Reads to writes.
     #[arg(long, default_value = "1:1", value_name = "GET:SET")]
     pub ratio: Ratio,
+    /// Keys that a read asks for at once: MGET, or get with several keys.
+    #[arg(long, default_value_t = 1, value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub multi_get: u64,
+    /// Send this instead of reads and writes: words with {key}, {value}, {value:SIZES} or
+    /// {number:A-B} in them, and before them perhaps a weight, such as '3:HSET h:{key} f {value:100}'.
+    /// May be given several times.
+    #[arg(long, value_name = "[WEIGHT:]COMMAND", conflicts_with_all = ["ratio", "multi_get"])]
+    #[serde(serialize_with = "as_texts")]
+    pub command: Vec<Command>,
+    /// Send the requests of a trace, CSV in the form of Twitter's cache traces, one after the
+    /// other and again from the start; without --requests and --seconds once.
+    #[arg(long, value_name = "FILE",
+        conflicts_with_all = ["command", "ratio", "multi_get", "fill", "keys", "key_file",
+            "key_distribution", "ttl", "value_bytes"])]
+    pub trace: Option<PathBuf>,
+    /// Have each value carry a checksum of its key, and count wrong values as errors.
+    #[arg(long, conflicts_with_all = ["multi_get", "command"])]
+    pub verify: bool,
     /// Keys that requests ask for.
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = positive::<u64>)]
     pub keys: u64,
-    /// How requests spread over the keys: uniform, zipf:EXPONENT or sequential.
+    /// How requests spread over the keys: uniform, zipf:EXPONENT, hot:SHARE:REQUESTS (such
+    /// as hot:0.1:0.9) or sequential.
     #[arg(long, default_value = "uniform", value_name = "NAME")]
     #[serde(serialize_with = "as_text")]
     pub key_distribution: Distribution,
+    /// Names of keys, one a line, instead of numbered ones.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "key_bytes"])]
+    pub key_file: Option<PathBuf>,
     /// Length of a key.
     #[arg(long, default_value_t = 16, value_name = "N", value_parser = positive::<usize>)]
     pub key_bytes: usize,
-    /// Length of a value.
-    #[arg(long, short = 'd', default_value_t = 32, value_name = "N")]
-    pub value_bytes: usize,
+    /// Length of a value: 100, 4k, 512m; a range 10-100; sizes with weights 100:9,1m:1; or
+    /// lognormal:MEDIAN:SIGMA.
+    #[arg(long, short = 'd', default_value = "32", value_name = "SIZES")]
+    #[serde(serialize_with = "as_text")]
+    pub value_bytes: Sizes,
+    /// Time to live of what is written, or a range such as 60-600.
+    #[arg(long, value_name = "S")]
+    #[serde(serialize_with = "as_optional_text")]
+    pub ttl: Option<Ttl>,
     /// Write every key once before anything else.
     #[arg(long)]
     pub fill: bool,
@@ -106,6 +161,8 @@ pub enum Protocol {
     Resp,
     /// memcached's classic text protocol.
     Memcached,
+    /// HTTP, as nagi's gateway takes it.
+    Http,
 }
 
 impl Protocol {
@@ -115,15 +172,82 @@ impl Protocol {
         match self {
             Protocol::Resp => 6379,
             Protocol::Memcached => 11211,
+            Protocol::Http => 7379,
         }
     }
 }
 
-impl From<Protocol> for nagi_client::Protocol {
+impl From<Protocol> for nagi_client::Framing {
     fn from(protocol: Protocol) -> Self {
         match protocol {
-            Protocol::Resp => nagi_client::Protocol::Resp,
-            Protocol::Memcached => nagi_client::Protocol::Memcached,
+            Protocol::Resp => nagi_client::Framing::Resp,
+            Protocol::Memcached => nagi_client::Framing::Memcached,
+            Protocol::Http => nagi_client::Framing::Http,
+        }
+    }
+}
+
+impl Protocol {
+    /// As people call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Resp => "RESP",
+            Protocol::Memcached => "memcached text",
+            Protocol::Http => "HTTP",
+        }
+    }
+}
+
+/// Requests per second, even or from one number to another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// At the start of measuring.
+    pub from: f64,
+    /// At its end.
+    pub to: f64,
+}
+
+impl Rate {
+    /// The same throughout.
+    #[must_use]
+    pub fn even(rate: f64) -> Self {
+        Rate { from: rate, to: rate }
+    }
+
+    /// Whether it is the same throughout.
+    #[must_use]
+    pub fn is_even(self) -> bool {
+        self.from == self.to
+    }
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (from, to) = text.split_once("..").unwrap_or((text, text));
+        Ok(Rate { from: rate(from)?, to: rate(to)? })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_even() {
+            write!(out, "{}", self.from)
+        } else {
+            write!(out, "{}..{}", self.from, self.to)
+        }
+    }
+}
+
+impl Serialize for Rate {
+    /// A number, or a text such as `1000..20000`.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.is_even() {
+            serializer.serialize_f64(self.from)
+        } else {
+            serializer.collect_str(self)
         }
     }
 }
@@ -164,6 +288,24 @@ impl Serialize for Ratio {
 
 fn as_text<S: serde::Serializer>(value: &impl fmt::Display, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(value)
+}
+
+fn as_optional_text<S: serde::Serializer>(
+    value: &Option<impl fmt::Display>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => to.collect_str(value),
+        None => to.serialize_none(),
+    }
+}
+
+fn as_texts<S: serde::Serializer>(values: &[impl fmt::Display], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(values.iter().map(ToString::to_string))
+}
+
+fn masked<S: serde::Serializer>(urls: &[String], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(urls.iter().map(|url| target::masked(url)))
 }
 
 fn positive<N: FromStr + Default + PartialEq>(text: &str) -> Result<N, String> {

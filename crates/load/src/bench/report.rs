@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
-use nagi_client::Address;
 use serde::Serialize;
 
-use super::options::{BenchOptions, Protocol};
+use super::options::{BenchOptions, Protocol, Rate};
 use super::run::Plan;
 use super::save::{Save, WINDOWS};
+use super::servers::Identity;
 use super::timeline::{Second, Timeline};
 use crate::clock::SECOND;
+use crate::machine::Machine;
+use crate::pace::Arrivals;
 use crate::tally::{Errors, Latencies};
-use crate::text::{bytes_per_second, grouped, microseconds};
+use crate::text::{bytes_per_second, grouped, microseconds, plain};
 
 /// Columns of the longest bar.
 const BAR_COLUMNS: f64 = 40.0;
@@ -24,8 +26,14 @@ const BAR_COLUMNS: f64 = 40.0;
 pub struct Report {
     /// The protocol.
     pub protocol: Protocol,
-    /// The address of the server.
+    /// To whom; several servers, separated by commas, are a ring.
     pub address: String,
+    /// What they are.
+    pub servers: Vec<Identity>,
+    /// Where this was measured.
+    pub machine: Machine,
+    /// The version of this tool.
+    pub version: &'static str,
     /// Connections, over all threads.
     pub connections: u32,
     /// Threads.
@@ -39,8 +47,8 @@ pub struct Report {
     /// Whether the user has ended the run before its time.
     pub interrupted: bool,
     /// Requests per second asked for; none in a closed loop.
-    pub rate: Option<f64>,
-    /// The seed of every random number.
+    pub rate: Option<Rate>,
+    /// What every random number came from.
     pub seed: u64,
     /// Requests answered while measuring.
     pub requests: u64,
@@ -56,6 +64,8 @@ pub struct Report {
     pub hits: u64,
     /// Reads that found none.
     pub misses: u64,
+    /// How often connections were opened anew.
+    pub reconnects: u64,
     /// Failed requests and connections, those of filling and warming up included.
     pub errors: u64,
     /// The same by their text.
@@ -135,7 +145,7 @@ impl Latency {
 impl Report {
     pub(crate) fn new(
         options: &BenchOptions,
-        address: &Address,
+        servers: Vec<Identity>,
         plan: &Plan,
         timeline: &Timeline,
         errors: &Errors,
@@ -143,10 +153,14 @@ impl Report {
     ) -> Self {
         let total = timeline.total();
         let seconds = timeline.measured_ns() as f64 / SECOND as f64;
+        let addresses: Vec<&str> = servers.iter().map(|it| it.address.as_str()).collect();
         let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
         Report {
             protocol: options.protocol,
-            address: address.to_string(),
+            address: addresses.join(", "),
+            servers,
+            machine: Machine::this(),
+            version: env!("CARGO_PKG_VERSION"),
             connections: options.connections,
             threads: options.threads,
             pipeline: options.pipeline,
@@ -161,6 +175,7 @@ impl Report {
             received_bytes_per_second: per_second(total.received_bytes),
             hits: total.hits,
             misses: total.misses,
+            reconnects: total.reconnects,
             errors: errors.total(),
             errors_by_text: errors.by_text().clone(),
             latency_us: Latency::new(&total.latencies),
@@ -188,27 +203,38 @@ impl Report {
 
     fn write_head(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = &self.options;
-        let protocol = if self.protocol == Protocol::Resp { "RESP" } else { "memcached text" };
         let pace = match self.rate {
-            Some(rate) => format!("open loop, paced at {}/s", grouped(rate as u64)),
+            Some(rate) if rate.is_even() => {
+                format!("open loop, {} arrivals at {}/s", self.arrivals(), grouped(rate.to as u64))
+            }
+            Some(Rate { from, to }) => format!(
+                "open loop, {} arrivals from {}/s to {}/s",
+                self.arrivals(),
+                grouped(from as u64),
+                grouped(to as u64)
+            ),
             None => "closed loop".to_owned(),
         };
-        writeln!(out, "\n{} over {protocol}, {pace}", self.address)?;
+        let names: Vec<&str> = self.servers.iter().map(|server| server.name.as_str()).collect();
+        let (protocol, names) = (self.protocol.name(), plain(&names.join(", ")));
+        writeln!(out, "\n{} ({names}) over {protocol}, {pace}", plain(&self.address))?;
         writeln!(
             out,
-            "{} connections x {} in flight, {} thread{}; GET:SET {} over {} {} keys of {} B, \
-             values of {} B; seed {}\n",
+            "{} connections x {} in flight, {} thread{}; {}; seed {}\n",
             grouped(self.connections.into()),
             self.pipeline,
             self.threads,
             if self.threads == 1 { "" } else { "s" },
-            options.ratio,
-            grouped(options.keys),
-            options.key_distribution,
-            options.key_bytes,
-            options.value_bytes,
+            requests_asked_for(options),
             self.seed,
         )
+    }
+
+    fn arrivals(&self) -> &'static str {
+        match self.options.arrivals {
+            Arrivals::Uniform => "uniform",
+            Arrivals::Poisson => "Poisson",
+        }
     }
 
     fn write_counts(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -238,7 +264,7 @@ impl Report {
         )?;
         writeln!(out, "  errors      {:>14}", grouped(self.errors))?;
         for (text, times) in &self.errors_by_text {
-            writeln!(out, "              {:>14}   {text}", grouped(*times))?;
+            writeln!(out, "              {:>14}   {}", grouped(*times), plain(text))?;
         }
         Ok(())
     }
@@ -295,6 +321,26 @@ impl Report {
         }
         Ok(())
     }
+}
+
+/// What was sent, in a few words.
+fn requests_asked_for(options: &BenchOptions) -> String {
+    if let Some(path) = &options.trace {
+        return format!("the trace {}", path.display());
+    }
+    let keys = match &options.key_file {
+        Some(path) => format!("keys of {}", path.display()),
+        None => format!("keys of {} B", options.key_bytes),
+    };
+    let keys = format!("{} {} {keys}", grouped(options.keys), options.key_distribution);
+    let what = match options.command.as_slice() {
+        [] => format!("GET:SET {}", options.ratio),
+        commands => {
+            let texts: Vec<String> = commands.iter().map(ToString::to_string).collect();
+            texts.join(", ")
+        }
+    };
+    format!("{what} over {keys}, values of {} B", options.value_bytes)
 }
 
 /// The parts of a run that a save has made. One that did not come to its end lasted to that of
@@ -400,9 +446,9 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::bench;
     use crate::bench::run::Interval;
     use crate::bench::timeline::Phase;
+    use crate::bench::{phases, setup};
     use crate::interrupt::Interrupt;
     use crate::tally::Tally;
 
@@ -415,8 +461,8 @@ mod tests {
     /// A run of 1.5 s whose every count is known.
     fn report(arguments: &[&str]) -> Report {
         let options = Arguments::try_parse_from([&["bench"], arguments].concat()).unwrap().options;
-        let options = bench::resolve(options).unwrap();
-        let plan = bench::measure_plan(&options, &Interrupt::default());
+        let options = setup::resolve(options).unwrap();
+        let plan = phases::measure_plan(&options, &Interrupt::default());
         let mut timeline = Timeline::new(false).unwrap();
         timeline.begin(Phase::Measure, 7 * SECOND, 17 * SECOND / 2);
         let (sender, receiver) = mpsc::channel();
@@ -445,8 +491,15 @@ mod tests {
         timeline.follow(&receiver, 1);
         let mut errors = timeline.errors().clone();
         errors.count("connection closed by the server", 1);
-        let address = Address::Unix("/run/nagi.sock".into());
-        Report::new(&options, &address, &plan, &timeline, &errors, None)
+        let server = Identity {
+            address: "/run/nagi.sock".to_owned(),
+            name: "nagi 1.2.3".to_owned(),
+            settings: [("maxmemory".to_owned(), "0".to_owned())].into(),
+        };
+        let mut report = Report::new(&options, vec![server], &plan, &timeline, &errors, None);
+        report.machine = Machine { system: "Linux".to_owned(), ..Machine::default() };
+        report.version = "1.2.3";
+        report
     }
 
     /// Compares with a file of the tests; UPDATE_GOLDEN=1 in the environment writes it anew.

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
-use nagi_client::{Connection, Error, Outcome};
+use nagi_client::Error;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 
+use super::arrival::Arrival;
+use super::mix::{Kind, Mix, Pick};
 use super::save::{Marks, Windows};
-use super::worker::{TIMER, Worker};
+use super::worker::{Flight, Link, Load, TIMER, Worker, encode};
 use crate::clock::{SECOND, now_ns, thread_cpu_ns};
 use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::pace::{Pacer, Share, Timetable};
-use crate::tally::{Errors, Tally};
+use crate::tally::Tally;
 
 /// Events taken at once.
 const EVENTS: usize = 256;
@@ -39,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) reply_timeout_ns: u64,
     /// The save that latencies are told apart by.
     pub(crate) marks: Option<Arc<Marks>>,
+    /// After how many requests a session opens its connections anew.
+    pub(crate) reconnect_every: Option<u64>,
     /// Ctrl-C, which ends the run as its time would.
     pub(crate) interrupt: Interrupt,
 }
@@ -48,8 +52,8 @@ pub(crate) struct Plan {
 pub(crate) enum Work {
     /// Each key is written once.
     Fill { keys: u64 },
-    /// Reads and writes, in these proportions.
-    Mix { gets: u32, sets: u32 },
+    /// What the load is made of.
+    Load,
 }
 
 /// What a thread did up to one boundary of the common seconds.
@@ -79,9 +83,9 @@ pub(crate) struct Run<'a> {
     windows: Option<Windows>,
     /// When the run ends, as far as that is known yet.
     end_ns: u64,
-    /// Connections that are open.
+    /// Sessions whose connections are open.
     open_sessions: usize,
-    /// Requests due and not answered, over all open connections.
+    /// Requests due and not answered, over all open sessions.
     unanswered_requests: u64,
     next_tick_ns: u64,
     /// When to look next whether the user has asked for the end.
@@ -90,8 +94,10 @@ pub(crate) struct Run<'a> {
     reached_ns: u64,
     /// The thread's processor time at the last tick.
     cpu_ns: u64,
-    /// Connections that a request has come due on.
+    /// Sessions that a request has come due on.
     ready: Vec<usize>,
+    /// What came at the last wake-up, kept for its buffers.
+    arrival: Arrival,
 }
 
 impl<'a> Run<'a> {
@@ -103,17 +109,18 @@ impl<'a> Run<'a> {
     ) -> io::Result<Self> {
         for session in &mut worker.sessions {
             (session.due, session.sent, session.answered) = (0, 0, 0);
+            session.due_ns.clear();
         }
         let fill = match plan.work {
             Work::Fill { keys } => share_of_keys(keys, worker.share),
-            Work::Mix { .. } => 0..0,
+            Work::Load => 0..0,
         };
         let start_ns = now_ns();
         Ok(Run {
             pacer: plan.timetable.map(|timetable| Pacer::new(timetable, worker.share)),
             next_tick_ns: next_tick_ns(start_ns, plan.measure_ns),
             next_look_ns: start_ns,
-            open_sessions: worker.open_connections(),
+            open_sessions: worker.open_sessions(),
             worker,
             plan,
             reports,
@@ -128,6 +135,7 @@ impl<'a> Run<'a> {
             reached_ns: start_ns,
             cpu_ns: thread_cpu_ns(),
             ready: Vec::new(),
+            arrival: Arrival::default(),
         })
     }
 
@@ -204,67 +212,75 @@ impl<'a> Run<'a> {
 
     /// Takes what arrived on connection `index` and sends what may follow.
     fn serve(&mut self, index: usize, flags: EventFlags) -> io::Result<()> {
-        let worker = &mut *self.worker;
-        let Some(session) = worker.sessions.get_mut(index) else { return Ok(()) };
-        let Some(connection) = &mut session.connection else { return Ok(()) };
         let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        let mut arrival = Arrival::default();
-        let mut result =
-            arrival.take(connection, &mut worker.scratch, hung_up, &mut self.tally.errors);
+        let mut arrival = std::mem::take(&mut self.arrival);
+        arrival.clear();
+        let mut result = self.worker.receive(index, hung_up, &mut arrival, &mut self.tally.errors);
+        let session = self.worker.session_of(index);
         let now = now_ns();
         if arrival.replies > 0 {
-            self.record(index, &arrival, now)?;
+            self.record(session, &arrival, now)?;
         }
+        self.arrival = arrival;
         if result.is_ok() && flags.contains(EventFlags::OUT) {
             result = self.worker.flush(index);
         }
         match result {
-            Ok(()) => self.send(index, now),
-            Err(error) => self.close_failed(index, &error),
+            Ok(()) => self.send(session, now),
+            Err(error) => self.close_failed(session, &error),
         }
         Ok(())
     }
 
-    /// Notes how long the oldest requests on connection `index` took.
+    /// Notes how long the requests of session `index` took that were answered.
     fn record(&mut self, index: usize, arrival: &Arrival, now: u64) -> io::Result<()> {
         self.tick(now)?;
         self.reached_ns = now;
         self.unanswered_requests = self.unanswered_requests.saturating_sub(arrival.replies);
         let Some(session) = self.worker.sessions.get_mut(index) else { return Ok(()) };
-        let ordinals = session.answered..session.answered + arrival.replies;
-        session.answered = ordinals.end;
-        let begun_ns = match &self.plan.timetable {
-            None => session.sent_ns,
-            Some(timetable) => {
-                timetable.intended_ns(self.worker.share.number(index as u64), ordinals.start)
+        session.answered += arrival.replies;
+        let sent_ns = session.sent_ns;
+        let measured = if !arrival.begun_ns.is_empty() {
+            self.record_each(arrival.begun_ns.iter().copied(), now)
+        } else if self.pacer.is_some() {
+            let mut dues = std::mem::take(&mut session.due_ns);
+            let answered = dues.drain(..dues.len().min(arrival.replies as usize));
+            let measured = self.record_each(answered, now);
+            if let Some(session) = self.worker.sessions.get_mut(index) {
+                session.due_ns = dues;
             }
+            measured
+        } else if self.is_measured(sent_ns, now) {
+            self.record_latency(sent_ns, now, arrival.replies);
+            arrival.replies
+        } else {
+            0
         };
-        if begun_ns < self.plan.measure_ns && now >= self.plan.measure_ns {
-            return Ok(());
+        if measured > 0 {
+            self.tally.requests += measured;
+            self.tally.hits += arrival.hits;
+            self.tally.misses += arrival.misses;
+            self.tally.received_bytes += arrival.bytes;
         }
-        self.tally.requests += arrival.replies;
-        self.tally.hits += arrival.hits;
-        self.tally.misses += arrival.misses;
-        self.tally.received_bytes += arrival.bytes;
-        self.record_latencies(index, ordinals, now);
         Ok(())
     }
 
-    /// Records that the requests `ordinals` of connection `index` ended at `now`.
-    fn record_latencies(&mut self, index: usize, ordinals: Range<u64>, now: u64) {
-        let Some(session) = self.worker.sessions.get(index) else { return };
-        match &self.plan.timetable {
-            None => {
-                let sent_ns = session.sent_ns;
-                self.record_latency(sent_ns, now, ordinals.end - ordinals.start);
-            }
-            Some(timetable) => {
-                let number = self.worker.share.number(index as u64);
-                for ordinal in ordinals {
-                    self.record_latency(timetable.intended_ns(number, ordinal), now, 1);
-                }
+    /// Whether a request counts that was begun and answered then: not if it was begun in the
+    /// warm-up and answered after it.
+    fn is_measured(&self, begun_ns: u64, now: u64) -> bool {
+        begun_ns >= self.plan.measure_ns || now < self.plan.measure_ns
+    }
+
+    /// Records requests that ended at `now`, those that count; returns how many these are.
+    fn record_each(&mut self, begun_ns: impl Iterator<Item = u64>, now: u64) -> u64 {
+        let mut measured = 0;
+        for begun_ns in begun_ns {
+            if self.is_measured(begun_ns, now) {
+                self.record_latency(begun_ns, now, 1);
+                measured += 1;
             }
         }
+        measured
     }
 
     /// Records that so many requests begun at `begun_ns` ended at `now`.
@@ -277,41 +293,109 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Sends what connection `index` may send now, at once.
+    /// Sends what session `index` may send now, at once.
     fn send(&mut self, index: usize, now: u64) {
+        if let Err(error) = self.reconnect(index) {
+            self.close_failed(index, &error);
+        }
         let count = self.claim(index, now);
         if count == 0 {
             return;
         }
-        let worker = &mut *self.worker;
-        worker.batch.clear();
-        match self.plan.work {
-            Work::Fill { .. } => {
-                for key in self.fill.by_ref().take(count as usize) {
-                    worker.requests.set(key, &mut worker.batch);
-                }
-            }
-            Work::Mix { gets, sets } => worker.encode(count, gets, sets),
+        for batch in &mut self.worker.batches {
+            batch.bytes.clear();
+            batch.requests = 0;
         }
-        self.tally.sent_bytes += worker.batch.len() as u64;
-        let Some(session) = worker.sessions.get_mut(index) else { return };
-        let Some(connection) = &mut session.connection else { return };
-        session.sent_ns = now;
-        session.sent += count;
-        let sent = connection.send(&worker.batch, count as usize);
-        if let Err(error) = sent.and_then(|()| worker.await_room(index)) {
-            self.close_failed(index, &error);
+        if let Some(session) = self.worker.sessions.get_mut(index) {
+            session.sent_ns = now;
+            session.sent += count;
+            session.sent_since_opening += count;
+        }
+        match self.worker.load.mixed() {
+            None => self.encode_plain(count),
+            Some(mix) => self.encode_mixed(index, count, now, &mix),
+        }
+        for (server, link) in self.worker.links_of(index).enumerate() {
+            let worker = &mut *self.worker;
+            let Some(batch) = worker.batches.get(server).filter(|it| it.requests > 0) else {
+                continue;
+            };
+            self.tally.sent_bytes += batch.bytes.len() as u64;
+            let connection = worker.links.get_mut(link).and_then(|link| link.connection.as_mut());
+            let Some(connection) = connection else { continue };
+            let sent = connection.send(&batch.bytes, batch.requests);
+            if let Err(error) = sent.and_then(|()| worker.await_room(link)) {
+                self.close_failed(index, &error);
+                return;
+            }
         }
     }
 
-    /// How many requests connection `index` is to send now.
+    /// Opens the connections of session `index` anew, if they have had their requests.
+    fn reconnect(&mut self, index: usize) -> Result<(), Error> {
+        let Some(every) = self.plan.reconnect_every else { return Ok(()) };
+        let Some(session) = self.worker.sessions.get(index) else { return Ok(()) };
+        if session.is_open && session.sent_since_opening >= every && session.sent == session.answered {
+            self.worker.reopen(index)?;
+            self.tally.reconnects += 1;
+        }
+        Ok(())
+    }
+
+    fn encode_plain(&mut self, count: u64) {
+        let Worker { load, keys, random, batches, .. } = &mut *self.worker;
+        let (Load::Plain { requests, gets, sets }, Some(batch)) = (load, batches.first_mut())
+        else {
+            return;
+        };
+        batch.requests = count as usize;
+        match self.plan.work {
+            Work::Fill { .. } => {
+                for key in self.fill.by_ref().take(count as usize) {
+                    requests.set(key, &mut batch.bytes);
+                }
+            }
+            Work::Load => {
+                encode(requests, (*gets, *sets), count, (keys, random), &mut batch.bytes);
+            }
+        }
+    }
+
+    fn encode_mixed(&mut self, index: usize, count: u64, now: u64, mix: &Mix) {
+        let worker = &mut *self.worker;
+        let links = worker.links_of(index);
+        for _ in 0..count {
+            let pick = match self.plan.work {
+                Work::Fill { .. } => {
+                    Pick { kind: Kind::Set, number: self.fill.next().unwrap_or_default() }
+                }
+                Work::Load => mix.pick(&mut worker.keys, &mut worker.random),
+            };
+            let server = mix.server(pick, &mut worker.key);
+            let Some(batch) = worker.batches.get_mut(server) else { continue };
+            let (keys, random) = (&mut worker.keys, &mut worker.random);
+            mix.append(pick, server, keys, random, &mut batch.bytes);
+            batch.requests += 1;
+            let due_ns = worker.sessions.get_mut(index).and_then(|session| session.due_ns.pop_front());
+            let begun_ns = due_ns.unwrap_or(now);
+            if let Some(link) = worker.links.get_mut(links.start + server) {
+                link.flights.push_back(Flight { pick, begun_ns });
+            }
+        }
+    }
+
+    /// How many requests session `index` is to send now.
     fn claim(&mut self, index: usize, now: u64) -> u64 {
         let Some(session) = self.worker.sessions.get_mut(index) else { return 0 };
-        let depth = self.plan.depth as u64;
-        if self.pacer.is_some() {
-            return (session.due - session.sent).min(depth - (session.sent - session.answered));
+        let mut depth = self.plan.depth as u64;
+        if let Some(every) = self.plan.reconnect_every {
+            depth = depth.min(every.saturating_sub(session.sent_since_opening));
         }
-        if session.sent > session.answered || session.connection.is_none() || now >= self.end_ns {
+        if self.pacer.is_some() {
+            let in_flight = session.sent - session.answered;
+            return (session.due - session.sent).min(depth.saturating_sub(in_flight));
+        }
+        if session.sent > session.answered || !session.is_open || now >= self.end_ns {
             return 0;
         }
         let count = match (&self.plan.work, &self.plan.budget) {
@@ -330,7 +414,7 @@ impl<'a> Run<'a> {
         // None is begun after the end, which a save or the user may have set since.
         while let Some((index, due_ns)) = pacer.take_due(now.min(self.end_ns - 1)) {
             let Some(session) = self.worker.sessions.get_mut(index) else { continue };
-            if session.connection.is_none() {
+            if !session.is_open {
                 continue;
             }
             let could_send =
@@ -339,6 +423,7 @@ impl<'a> Run<'a> {
                 self.tally.delays.saturating_record(now - due_ns);
             }
             session.due += 1;
+            session.due_ns.push_back(due_ns);
             self.unanswered_requests += 1;
             self.ready.push(index);
         }
@@ -349,13 +434,21 @@ impl<'a> Run<'a> {
         self.ready = ready;
     }
 
-    /// Drops connection `index`; each of its requests without a reply counts as failed.
+    /// Closes session `index`; each of its requests without a reply counts as failed.
     fn close_failed(&mut self, index: usize, error: &Error) {
-        let Some(session) = self.worker.sessions.get_mut(index) else { return };
+        let Some(session) = self.worker.sessions.get_mut(index).filter(|session| session.is_open) else {
+            return;
+        };
         let unanswered = session.due - session.answered;
-        session.connection = None;
+        session.is_open = false;
         session.answered = session.due;
         session.sent = session.due;
+        session.due_ns.clear();
+        for link in self.worker.links_of(index) {
+            if let Some(link) = self.worker.links.get_mut(link) {
+                *link = Link::default();
+            }
+        }
         self.unanswered_requests -= unanswered;
         self.open_sessions -= 1;
         self.tally.errors.count(&error.to_string(), unanswered.max(1));
@@ -364,12 +457,22 @@ impl<'a> Run<'a> {
     /// Counts the requests that no reply came to, with the time that they have waited so far.
     fn give_up(&mut self, now: u64) {
         for index in 0..self.worker.sessions.len() {
-            let Some(session) = self.worker.sessions.get(index) else { continue };
-            let ordinals = session.answered..session.due;
-            if !ordinals.is_empty() {
-                self.tally.errors.count("no reply", ordinals.end - ordinals.start);
-                self.record_latencies(index, ordinals, now);
+            let links = self.worker.links_of(index);
+            let Some(session) = self.worker.sessions.get_mut(index) else { continue };
+            let unanswered = session.due - session.answered;
+            if unanswered == 0 {
+                continue;
             }
+            self.tally.errors.count("no reply", unanswered);
+            let mut begun_ns: Vec<u64> = session.due_ns.drain(..).collect();
+            let sent_ns = session.sent_ns;
+            for link in self.worker.links.get(links).into_iter().flatten() {
+                begun_ns.extend(link.flights.iter().map(|flight| flight.begun_ns));
+            }
+            if begun_ns.is_empty() {
+                self.record_latency(sent_ns, now, unanswered);
+            }
+            self.record_each(begun_ns.into_iter(), now);
         }
     }
 
@@ -391,43 +494,6 @@ impl<'a> Run<'a> {
         let windows = if last { self.windows.take() } else { None };
         let interval = Interval { end_ns, reached_ns: self.reached_ns, tally, last, windows };
         self.reports.send(interval).map_err(io::Error::other)
-    }
-}
-
-/// What came on one connection at one wake-up.
-#[derive(Debug, Default)]
-struct Arrival {
-    replies: u64,
-    hits: u64,
-    misses: u64,
-    bytes: u64,
-}
-
-impl Arrival {
-    /// Receives until the socket is drained, which only a short receive shows; after a hang-up
-    /// the end itself has to be read.
-    fn take(
-        &mut self,
-        connection: &mut Connection,
-        scratch: &mut [u8],
-        hung_up: bool,
-        errors: &mut Errors,
-    ) -> Result<(), Error> {
-        loop {
-            let bytes = connection.receive(scratch, |outcome| {
-                self.replies += 1;
-                match outcome {
-                    Outcome::Done => {}
-                    Outcome::Hit => self.hits += 1,
-                    Outcome::Miss => self.misses += 1,
-                    Outcome::Error(text) => errors.count(&String::from_utf8_lossy(text), 1),
-                }
-            })?;
-            self.bytes += bytes as u64;
-            if bytes == 0 || (bytes < scratch.len() && !hung_up) {
-                return Ok(());
-            }
-        }
     }
 }
 

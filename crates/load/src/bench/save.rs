@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::CreationError;
-use nagi_client::{Address, Client, Reply};
 use serde::Serialize;
 
+use super::servers::Server;
 use crate::clock::{SECOND, now_ns};
+use crate::interrupt::Interrupt;
 use crate::tally::{LONGEST_NS, Latencies};
+use crate::wire::Wire;
 
 /// How often the server is asked whether it is done.
 const POLL: Duration = Duration::from_millis(10);
@@ -104,7 +106,7 @@ pub struct Save {
 
 /// Asks for a save when it is time, and follows it to its end.
 pub(crate) struct Watch<'a> {
-    pub(crate) address: &'a Address,
+    pub(crate) server: &'a Server,
     pub(crate) marks: &'a Marks,
     /// When measuring begins.
     pub(crate) measure_ns: u64,
@@ -116,6 +118,7 @@ pub(crate) struct Watch<'a> {
     pub(crate) end_ns: u64,
     /// Whether progress is printed.
     pub(crate) shown: bool,
+    pub(crate) interrupt: &'a Interrupt,
 }
 
 impl Watch<'_> {
@@ -131,20 +134,19 @@ impl Watch<'_> {
     }
 
     fn save(&self) -> Result<Save, String> {
-        let broken = |error: nagi_client::Error| format!("BGSAVE: {error}");
-        let mut client = Client::connect(self.address).map_err(broken)?;
-        let due_ns = self.measure_ns + self.margin_ns;
-        std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(now_ns())));
+        let broken = |error: String| match error.strip_prefix("BGSAVE: ") {
+            Some(_) => error,
+            None => format!("BGSAVE: {error}"),
+        };
+        let mut wire = self.server.wire(self.interrupt).map_err(broken)?;
+        self.interrupt.sleep_until(self.measure_ns + self.margin_ns)?;
         let asked_ns = now_ns();
         self.marks.asked_ns.store(asked_ns, Ordering::Release);
-        let reply = client.command(&[b"BGSAVE"]).map_err(broken)?;
+        wire.run("BGSAVE").map_err(broken)?;
         let answered_ns = now_ns();
-        if let Reply::Error(error) = reply {
-            return Err(format!("BGSAVE: {error}"));
-        }
         self.print_progress("  the save has begun");
         let info = loop {
-            let info = persistence(&mut client).map_err(broken)?;
+            let info = persistence(&mut wire).map_err(broken)?;
             if field(&info, "rdb_bgsave_in_progress") == Some("0") {
                 break info;
             }
@@ -175,16 +177,8 @@ impl Watch<'_> {
 }
 
 /// What INFO says of saves, and how long the last fork took.
-fn persistence(client: &mut Client) -> Result<String, nagi_client::Error> {
-    let mut all = String::new();
-    for section in [&b"persistence"[..], b"stats"] {
-        if let Reply::Bulk(text) | Reply::Verbatim { text, .. } =
-            client.command(&[b"INFO", section])?
-        {
-            all.push_str(&String::from_utf8_lossy(&text));
-        }
-    }
-    Ok(all)
+fn persistence(wire: &mut Wire) -> Result<String, String> {
+    Ok(wire.run("INFO persistence")?.text() + &wire.run("INFO stats")?.text())
 }
 
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {

@@ -1,16 +1,20 @@
 //! One thread of load: its connections, and the event loop that drives them.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use nagi_client::{Address, Connection, Error, Protocol};
+use nagi_client::{Connection, Error};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 
 use super::keys::Keys;
+use super::mix::{Mix, Pick};
 use super::requests::Requests;
+use super::servers::Server;
 use crate::clock::Timer;
+use crate::interrupt::Interrupt;
 use crate::pace::Share;
 use crate::tally::Errors;
 
@@ -23,28 +27,59 @@ pub(crate) const TIMER: u64 = u64::MAX;
 /// What all connections wait for; writability is added while bytes are left unsent.
 const READABLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
+/// What requests are made of: copies, or whatever else was asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Load {
+    /// Reads and writes in these proportions, to one server.
+    Plain { requests: Arc<Requests>, gets: u32, sets: u32 },
+    /// Anything, each followed until it is answered.
+    Mixed(Arc<Mix>),
+}
+
+impl Load {
+    /// What is not plain.
+    pub(crate) fn mixed(&self) -> Option<Arc<Mix>> {
+        match self {
+            Load::Plain { .. } => None,
+            Load::Mixed(mix) => Some(Arc::clone(mix)),
+        }
+    }
+}
+
 /// One thread's connections and buffers.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) epoll: OwnedFd,
     pub(crate) timer: Timer,
     pub(crate) share: Share,
+    pub(crate) servers: Arc<Vec<Server>>,
     pub(crate) sessions: Vec<Session>,
-    pub(crate) requests: Arc<Requests>,
+    /// The connections: those of session n from n times the number of servers on, one to each.
+    pub(crate) links: Vec<Link>,
+    pub(crate) load: Load,
     pub(crate) keys: Keys,
     pub(crate) random: Rng,
     pub(crate) scratch: Vec<u8>,
-    pub(crate) batch: Vec<u8>,
+    /// What is about to be sent, by server.
+    pub(crate) batches: Vec<Batch>,
+    /// A key, while it is looked at.
+    pub(crate) key: Vec<u8>,
     /// Connections that could not be made.
     failures: Errors,
 }
 
-/// A connection and how far its requests have come.
+/// Requests that go to one server at once.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) requests: usize,
+}
+
+/// What sends one request after the other: a connection, or with a ring one to each server.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    pub(crate) connection: Option<Connection>,
-    /// Whether the event loop is told of writability.
-    pub(crate) awaits_room: bool,
+    /// Whether all its connections are open.
+    pub(crate) is_open: bool,
     /// When the requests in flight were sent, unless they are paced.
     pub(crate) sent_ns: u64,
     /// Requests that this phase has come to so far.
@@ -53,13 +88,38 @@ pub(crate) struct Session {
     pub(crate) sent: u64,
     /// Of these, how many were answered.
     pub(crate) answered: u64,
+    /// How many were sent since the connections were opened.
+    pub(crate) sent_since_opening: u64,
+    /// When paced requests were due that were not yet answered or, if each is followed, sent.
+    pub(crate) due_ns: VecDeque<u64>,
+}
+
+/// A connection.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    pub(crate) connection: Option<Connection>,
+    /// Whether the event loop is told of writability.
+    pub(crate) awaits_room: bool,
+    /// Answers that are owed to the greeting.
+    pub(crate) greetings: usize,
+    /// Requests in flight, the oldest first, if each is followed.
+    pub(crate) flights: VecDeque<Flight>,
+}
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flight {
+    pub(crate) pick: Pick,
+    /// When it was sent or, if paced, due.
+    pub(crate) begun_ns: u64,
 }
 
 impl Worker {
     /// A worker without connections, drawing from `keys` with `random`.
     pub(crate) fn new(
         share: Share,
-        requests: Arc<Requests>,
+        servers: Arc<Vec<Server>>,
+        load: Load,
         keys: Keys,
         random: Rng,
     ) -> io::Result<Self> {
@@ -71,34 +131,45 @@ impl Worker {
             timer,
             share,
             sessions: Vec::new(),
-            requests,
+            links: Vec::new(),
+            batches: servers.iter().map(|_| Batch::default()).collect(),
+            servers,
+            load,
             keys,
             random,
             scratch: vec![0; SCRATCH_BYTES],
-            batch: Vec::new(),
+            key: Vec::new(),
             failures: Errors::default(),
         })
     }
 
-    /// Opens the connections; those that fail are counted.
-    pub(crate) fn connect(&mut self, address: &Address, protocol: Protocol) -> io::Result<()> {
-        for index in 0..self.share.len {
-            let mut session = Session::default();
-            match Connection::open(address, protocol) {
-                Ok(connection) => {
-                    epoll::add(&self.epoll, &connection, EventData::new_u64(index), READABLE)?;
-                    session.connection = Some(connection);
+    /// Opens the connections; sessions with one that fails are counted and stay closed.
+    pub(crate) fn connect(&mut self, interrupt: &Interrupt) -> io::Result<()> {
+        for _ in 0..self.share.len {
+            let mut session = Session { is_open: true, ..Session::default() };
+            for server in &*Arc::clone(&self.servers) {
+                let mut link = Link::default();
+                match server.open(interrupt) {
+                    Ok(connection) => {
+                        let index = EventData::new_u64(self.links.len() as u64);
+                        epoll::add(&self.epoll, &connection, index, READABLE)?;
+                        link.connection = Some(connection);
+                    }
+                    Err(error) => {
+                        session.is_open = false;
+                        self.failures.count(&error, 1);
+                    }
                 }
-                Err(error) => self.failures.count(&error.to_string(), 1),
+                self.links.push(link);
             }
             self.sessions.push(session);
         }
         Ok(())
     }
 
-    /// Connections that are open.
-    pub(crate) fn open_connections(&self) -> usize {
-        self.sessions.iter().filter(|session| session.connection.is_some()).count()
+    /// Sessions whose connections are all open.
+    pub(crate) fn open_sessions(&self) -> usize {
+        self.sessions.iter().filter(|session| session.is_open).count()
     }
 
     /// Connections that could not be made, by reason.
@@ -106,23 +177,42 @@ impl Worker {
         &self.failures
     }
 
-    /// Appends `count` requests to the batch, reads and writes in the proportion `gets` to `sets`.
-    pub(crate) fn encode(&mut self, count: u64, gets: u32, sets: u32) {
-        for _ in 0..count {
-            let key = self.keys.next(&mut self.random);
-            let read =
-                sets == 0 || self.random.u64(..u64::from(gets) + u64::from(sets)) < gets.into();
-            if read {
-                self.requests.get(key, &mut self.batch);
-            } else {
-                self.requests.set(key, &mut self.batch);
-            }
+    /// The session of connection `link`.
+    pub(crate) fn session_of(&self, link: usize) -> usize {
+        match self.servers.len() {
+            1 => link,
+            several => link / several,
         }
+    }
+
+    /// The connections of session `session`.
+    pub(crate) fn links_of(&self, session: usize) -> std::ops::Range<usize> {
+        let servers = self.servers.len();
+        session * servers..(session + 1) * servers
+    }
+
+    /// Closes the connections of `session`, whose requests are all answered, and opens new ones.
+    pub(crate) fn reopen(&mut self, session: usize) -> Result<(), Error> {
+        for (index, server) in self.links_of(session).zip(&*Arc::clone(&self.servers)) {
+            let (greeting, answers) = server.greeting();
+            let mut connection = server.begin()?;
+            epoll::add(&self.epoll, &connection, EventData::new_u64(index as u64), READABLE)?;
+            if answers > 0 {
+                connection.send(&greeting, answers)?;
+            }
+            let Some(link) = self.links.get_mut(index) else { continue };
+            // The old connection closes here, which takes it out of the event loop.
+            *link = Link { connection: Some(connection), greetings: answers, ..Link::default() };
+        }
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.sent_since_opening = 0;
+        }
+        Ok(())
     }
 
     /// Sends what is left of connection `index`'s requests, as far as there is room.
     pub(crate) fn flush(&mut self, index: usize) -> Result<(), Error> {
-        match self.sessions.get_mut(index).and_then(|session| session.connection.as_mut()) {
+        match self.links.get_mut(index).and_then(|link| link.connection.as_mut()) {
             Some(connection) => connection.flush()?,
             None => return Ok(()),
         }
@@ -131,14 +221,33 @@ impl Worker {
 
     /// Asks to be told when connection `index` can be written to, or no longer, as it needs.
     pub(crate) fn await_room(&mut self, index: usize) -> Result<(), Error> {
-        let Some(session) = self.sessions.get_mut(index) else { return Ok(()) };
-        let Some(connection) = &session.connection else { return Ok(()) };
-        if connection.has_unsent() == session.awaits_room {
+        let Some(link) = self.links.get_mut(index) else { return Ok(()) };
+        let Some(connection) = &link.connection else { return Ok(()) };
+        if connection.has_unsent() == link.awaits_room {
             return Ok(());
         }
-        session.awaits_room = connection.has_unsent();
-        let flags = if session.awaits_room { READABLE | EventFlags::OUT } else { READABLE };
+        link.awaits_room = connection.has_unsent();
+        let flags = if link.awaits_room { READABLE | EventFlags::OUT } else { READABLE };
         epoll::modify(&self.epoll, connection, EventData::new_u64(index as u64), flags)
             .map_err(|errno| Error::Io(errno.into()))
+    }
+}
+
+/// Appends `count` requests of a plain load, reads and writes in the proportion `gets` to `sets`.
+pub(crate) fn encode(
+    requests: &Requests,
+    (gets, sets): (u32, u32),
+    count: u64,
+    (keys, random): (&mut Keys, &mut Rng),
+    out: &mut Vec<u8>,
+) {
+    for _ in 0..count {
+        let key = keys.next(random);
+        let read = sets == 0 || random.u64(..u64::from(gets) + u64::from(sets)) < gets.into();
+        if read {
+            requests.get(key, out);
+        } else {
+            requests.set(key, out);
+        }
     }
 }

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::stops::Stops;
 use crate::clock::{SECOND, Timer, now_ns};
-use crate::pace::{Pacer, Share, Timetable};
+use crate::pace::{Arrivals, Curve, Pacer, Share, Timetable};
 use crate::tally::Latencies;
 use crate::target::{Password, Target};
 
@@ -206,9 +206,12 @@ impl Driver {
         let start_ns = now_ns() + HEAD_START_NS;
         let timetable = Timetable {
             start_ns,
-            gap_ns: SECOND as f64 / plan.rate,
+            curve: Curve::even(plan.rate),
+            arrivals: Arrivals::Uniform,
             connections: plan.connections.into(),
             requests: u64::MAX,
+            end_ns: u64::MAX,
+            seed: 0,
         };
         let share = Share { first: 0, stride: 1, len: plan.connections.into() };
         Ok(Driver {

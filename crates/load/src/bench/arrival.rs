@@ -1,0 +1,113 @@
+//! What comes on a connection at one wake-up.
+
+use nagi_client::{Connection, Error, Outcome};
+
+use super::mix::Mix;
+use super::worker::{Flight, Link, Load, Worker};
+use crate::tally::Errors;
+
+/// What came.
+#[derive(Debug, Default)]
+pub(crate) struct Arrival {
+    pub(crate) replies: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) bytes: u64,
+    /// When the requests were begun that were answered, if each is followed.
+    pub(crate) begun_ns: Vec<u64>,
+}
+
+impl Arrival {
+    /// Nothing, in the same buffers.
+    pub(crate) fn clear(&mut self) {
+        let mut begun_ns = std::mem::take(&mut self.begun_ns);
+        begun_ns.clear();
+        *self = Arrival { begun_ns, ..Arrival::default() };
+    }
+
+    /// Receives until the socket is drained, which only a short receive shows; after a hang-up
+    /// the end itself has to be read.
+    fn take(
+        &mut self,
+        connection: &mut Connection,
+        scratch: &mut [u8],
+        hung_up: bool,
+        errors: &mut Errors,
+    ) -> Result<(), Error> {
+        loop {
+            let bytes = connection.receive(scratch, |outcome| {
+                self.replies += 1;
+                match outcome {
+                    Outcome::Done => {}
+                    Outcome::Hit => self.hits += 1,
+                    Outcome::Miss => self.misses += 1,
+                    Outcome::Error(text) => errors.count(&String::from_utf8_lossy(text), 1),
+                }
+            })?;
+            self.bytes += bytes as u64;
+            if bytes == 0 || (bytes < scratch.len() && !hung_up) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The same where each request is followed.
+    fn take_followed(
+        &mut self,
+        link: &mut Link,
+        mix: &Mix,
+        (scratch, key): (&mut [u8], &mut Vec<u8>),
+        hung_up: bool,
+        errors: &mut Errors,
+    ) -> Result<(), Error> {
+        let Link { connection: Some(connection), greetings, flights, .. } = link else {
+            return Ok(());
+        };
+        loop {
+            let bytes = connection.receive_replies(scratch, |outcome, reply| {
+                if let Outcome::Error(text) = outcome {
+                    errors.count(&String::from_utf8_lossy(text), 1);
+                }
+                if *greetings > 0 {
+                    *greetings -= 1;
+                } else if let Some(Flight { pick, begun_ns }) = flights.pop_front() {
+                    self.replies += 1;
+                    self.begun_ns.push(begun_ns);
+                    let judgement = mix.judge(pick, outcome, reply, key);
+                    self.hits += judgement.hits;
+                    self.misses += judgement.misses;
+                    if judgement.wrong > 0 {
+                        errors.count("a value that is not that of its key", judgement.wrong);
+                    }
+                }
+            })?;
+            self.bytes += bytes as u64;
+            if bytes == 0 || (bytes < scratch.len() && !hung_up) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Takes what has come on connection `index`.
+    pub(crate) fn receive(
+        &mut self,
+        index: usize,
+        hung_up: bool,
+        arrival: &mut Arrival,
+        errors: &mut Errors,
+    ) -> Result<(), Error> {
+        let Some(link) = self.links.get_mut(index) else { return Ok(()) };
+        match &self.load {
+            Load::Mixed(mix) => {
+                let buffers = (&mut self.scratch[..], &mut self.key);
+                arrival.take_followed(link, mix, buffers, hung_up, errors)
+            }
+            Load::Plain { .. } => match &mut link.connection {
+                Some(connection) => arrival.take(connection, &mut self.scratch, hung_up, errors),
+                None => Ok(()),
+            },
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Requests of every kind, put together one by one: what the copied ones of [`super::requests`]
+//! cannot be.
+//!
+//! A request is picked first (what is asked, of which key), so that a ring can say whose it is,
+//! and encoded then.
+
+use fastrand::Rng;
+use nagi_client::ring::Ring;
+use nagi_client::wire::{Dialect, Mode, Request};
+use nagi_client::{Outcome, encode_command};
+
+use super::command::{Command, Filling};
+use super::keys::Keys;
+use super::names::Names;
+use super::options::Protocol;
+use super::replies::each_value;
+use super::requests::{Ttl, http_get, http_set};
+use super::trace::{Operation, Trace};
+use super::values::Values;
+
+/// What a run asks for.
+#[derive(Debug)]
+pub(crate) struct Mix {
+    pub(crate) protocol: Protocol,
+    pub(crate) source: Source,
+    pub(crate) names: Names,
+    pub(crate) values: Values,
+    pub(crate) ttl: Option<Ttl>,
+    /// Which server has a key, if there are several.
+    pub(crate) ring: Option<Ring>,
+    /// What stands behind a path over HTTP, by server.
+    pub(crate) http_tails: Vec<String>,
+    /// What stands before a command over HTTP, by server: a database.
+    pub(crate) http_heads: Vec<String>,
+    pub(crate) are_verified: bool,
+}
+
+/// Where requests come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Reads of so many keys at once, and writes.
+    Values { gets: u32, sets: u32, keys_a_get: u64 },
+    /// Commands by their weights.
+    Commands(Vec<Command>),
+    /// Rows, one after the other.
+    Trace(Trace),
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Get,
+    Set,
+    /// The command of this number.
+    Command(usize),
+    Row,
+}
+
+/// One request: what, and of which key or row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pick {
+    pub(crate) kind: Kind,
+    pub(crate) number: u64,
+}
+
+/// What a reply has shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    /// Values that are not those of their keys.
+    pub(crate) wrong: u64,
+}
+
+impl Mix {
+    /// The next request.
+    pub(crate) fn pick(&self, keys: &mut Keys, random: &mut Rng) -> Pick {
+        let number = keys.next(random);
+        let kind = match &self.source {
+            Source::Values { gets, sets, .. } => {
+                let total = u64::from(*gets) + u64::from(*sets);
+                let reads = *sets == 0 || random.u64(..total) < u64::from(*gets);
+                if reads { Kind::Get } else { Kind::Set }
+            }
+            Source::Commands(commands) => Kind::Command(choose(commands, random)),
+            Source::Trace(_) => Kind::Row,
+        };
+        Pick { kind, number }
+    }
+
+    /// Which of the servers it goes to.
+    pub(crate) fn server(&self, pick: Pick, scratch: &mut Vec<u8>) -> usize {
+        let Some(ring) = &self.ring else { return 0 };
+        scratch.clear();
+        self.append_key(pick, scratch);
+        ring.locate(scratch).unwrap_or_default()
+    }
+
+    fn append_key(&self, pick: Pick, out: &mut Vec<u8>) {
+        match &self.source {
+            Source::Trace(trace) => {
+                out.extend_from_slice(trace.row(pick.number).map_or(b"", |(_, key)| key));
+            }
+            _ => self.names.append(pick.number, out),
+        }
+    }
+
+    /// Appends the request to what goes to `server`.
+    pub(crate) fn append(
+        &self,
+        pick: Pick,
+        server: usize,
+        keys: &mut Keys,
+        random: &mut Rng,
+        out: &mut Vec<u8>,
+    ) {
+        match (pick.kind, &self.source) {
+            (Kind::Command(index), Source::Commands(commands)) => {
+                let filling =
+                    Filling { names: &self.names, values: &self.values, key: pick.number };
+                if let Some(command) = commands.get(index) {
+                    command.append(self.protocol, &filling, random, out);
+                }
+            }
+            (Kind::Row, Source::Trace(trace)) => {
+                if let Some((row, key)) = trace.row(pick.number) {
+                    self.append_row(*row, key, out);
+                }
+            }
+            (Kind::Get, Source::Values { keys_a_get, .. }) => {
+                self.append_get(pick.number, *keys_a_get, server, (keys, random), out);
+            }
+            _ => self.append_set(pick.number, server, random, out),
+        }
+    }
+
+    fn append_get(
+        &self,
+        first: u64,
+        count: u64,
+        server: usize,
+        (keys, random): (&mut Keys, &mut Rng),
+        out: &mut Vec<u8>,
+    ) {
+        let mut names = vec![Vec::new()];
+        self.names.append(first, names.first_mut().unwrap_or(&mut Vec::new()));
+        for _ in 1..count {
+            let mut name = Vec::new();
+            self.names.append(keys.next(random), &mut name);
+            names.push(name);
+        }
+        let first = names.first().map(Vec::as_slice).unwrap_or_default();
+        match self.protocol {
+            Protocol::Resp => {
+                let verb: &[u8] = if count > 1 { b"MGET" } else { b"GET" };
+                let names = names.iter().map(Vec::as_slice);
+                let words: Vec<&[u8]> = [verb].into_iter().chain(names).collect();
+                encode_command(&words, out);
+            }
+            Protocol::Memcached => {
+                out.extend_from_slice(b"get");
+                for name in &names {
+                    out.push(b' ');
+                    out.extend_from_slice(name);
+                }
+                out.extend_from_slice(b"\r\n");
+            }
+            Protocol::Http => {
+                let (head, tail) = self.http(server);
+                out.extend_from_slice(http_get(head, first, tail).as_bytes());
+            }
+        }
+    }
+
+    fn append_set(&self, key: u64, server: usize, random: &mut Rng, out: &mut Vec<u8>) {
+        let bytes = self.values.draw_size(random);
+        let seconds = self.ttl.map(|ttl| ttl.draw(random));
+        let mut name = Vec::new();
+        self.names.append(key, &mut name);
+        match self.protocol {
+            Protocol::Resp => {
+                let words = if seconds.is_some() { 5 } else { 3 };
+                let head = format!("*{words}\r\n$3\r\nSET\r\n${}\r\n", name.len());
+                out.extend_from_slice(head.as_bytes());
+                out.extend_from_slice(&name);
+                out.extend_from_slice(format!("\r\n${bytes}\r\n").as_bytes());
+                self.values.append(&name, bytes, out);
+                out.extend_from_slice(b"\r\n");
+                if let Some(seconds) = seconds {
+                    let digits = seconds.to_string();
+                    let expiry = format!("$2\r\nEX\r\n${}\r\n{digits}\r\n", digits.len());
+                    out.extend_from_slice(expiry.as_bytes());
+                }
+            }
+            Protocol::Memcached => {
+                out.extend_from_slice(b"set ");
+                out.extend_from_slice(&name);
+                let expiry = seconds.unwrap_or(0);
+                out.extend_from_slice(format!(" 0 {expiry} {bytes}\r\n").as_bytes());
+                self.values.append(&name, bytes, out);
+                out.extend_from_slice(b"\r\n");
+            }
+            Protocol::Http => {
+                let (head, tail) = self.http(server);
+                out.extend_from_slice(http_set(head, &name, seconds, bytes, tail).as_bytes());
+                self.values.append(&name, bytes, out);
+            }
+        }
+    }
+
+    fn http(&self, server: usize) -> (&str, &str) {
+        (
+            self.http_heads.get(server).map_or("", String::as_str),
+            self.http_tails.get(server).map_or("", String::as_str),
+        )
+    }
+
+    fn append_row(&self, row: super::trace::Row, key: &[u8], out: &mut Vec<u8>) {
+        let is_resp = self.protocol == Protocol::Resp;
+        let store = |mode, out: &mut Vec<u8>| {
+            let mut value = Vec::new();
+            self.values.append(key, row.value_bytes as usize, &mut value);
+            let expiry = row.ttl_seconds;
+            Request::Store { mode, key, value: &value, flags: 0, expiry }
+                .encode(if is_resp { Dialect::Resp } else { Dialect::Text }, out)
+        };
+        let simple = |request: Request<'_>, out: &mut Vec<u8>| {
+            request.encode(if is_resp { Dialect::Resp } else { Dialect::Text }, out)
+        };
+        let encoded = match row.operation {
+            Operation::Get if is_resp => {
+                encode_command(&[b"GET", key], out);
+                Ok(())
+            }
+            Operation::Get => {
+                out.extend_from_slice(&[b"get ", key, b"\r\n"].concat());
+                Ok(())
+            }
+            Operation::Set => store(Mode::Set, out),
+            Operation::Add => store(Mode::Add, out),
+            Operation::Replace => store(Mode::Replace, out),
+            // Redis has no command that prepends.
+            Operation::Prepend if !is_resp => store(Mode::Prepend, out),
+            Operation::Append | Operation::Prepend => store(Mode::Append, out),
+            Operation::Delete => simple(Request::Delete { key }, out),
+            Operation::Incr => simple(Request::Count { key, by: 1, down: false }, out),
+            Operation::Decr => simple(Request::Count { key, by: 1, down: true }, out),
+        };
+        debug_assert!(encoded.is_ok(), "the trace's keys and operations were checked: {encoded:?}");
+    }
+
+    /// What the reply to `pick` has shown.
+    pub(crate) fn judge(
+        &self,
+        pick: Pick,
+        outcome: Outcome<'_>,
+        reply: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Judgement {
+        let mut judgement = Judgement::default();
+        let keys_a_get = match (pick.kind, &self.source) {
+            (Kind::Get, Source::Values { keys_a_get, .. }) => *keys_a_get,
+            _ => 1,
+        };
+        if keys_a_get > 1 && matches!(outcome, Outcome::Hit | Outcome::Miss) {
+            each_value(self.protocol, reply, |value| judgement.hits += u64::from(value.is_some()));
+            judgement.misses = keys_a_get.saturating_sub(judgement.hits);
+            return judgement;
+        }
+        match outcome {
+            Outcome::Hit => judgement.hits = 1,
+            Outcome::Miss => judgement.misses = 1,
+            Outcome::Done | Outcome::Error(_) => {}
+        }
+        if self.are_verified && judgement.hits > 0 {
+            scratch.clear();
+            self.append_key(pick, scratch);
+            each_value(self.protocol, reply, |value| {
+                let is_well = value.is_none_or(|value| self.values.is_of(scratch, value));
+                judgement.wrong += u64::from(!is_well);
+            });
+        }
+        judgement
+    }
+}
+
+fn choose(commands: &[Command], random: &mut Rng) -> usize {
+    if commands.len() < 2 {
+        return 0;
+    }
+    let total: u64 = commands.iter().map(|command| u64::from(command.weight)).sum();
+    let mut at = random.u64(..total.max(1));
+    for (index, command) in commands.iter().enumerate() {
+        match at.checked_sub(command.weight.into()) {
+            None => return index,
+            Some(rest) => at = rest,
+        }
+    }
+    0
+}
