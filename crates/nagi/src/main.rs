@@ -108,7 +108,7 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
     nagi_load::target::hide_passwords()?;
     let matches = commands().get_matches_from(words);
     match Arguments::from_arg_matches(&matches)?.command {
-        Command::Bench(options) => bench::run(&options)?,
+        Command::Bench(options) => return Ok(measured(bench::run(&options))),
         Command::BenchResponder(options) => responder::run(&options)?,
         Command::Calm(options) => calm::run(&options)?,
         Command::CheckRdb(options) => return rdb::check(&options),
@@ -126,6 +126,17 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Man { page, .. } => print!("{}", manual(page.as_deref())?),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How a measurement ends, whose exit status says more than that it failed.
+fn measured(result: Result<(), bench::Error>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("nagi: {error}");
+            ExitCode::from(error.exit_status())
+        }
+    }
 }
 
 /// Whether a first word is an option of `serve` or a file, and not a command.

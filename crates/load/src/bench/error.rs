@@ -12,6 +12,8 @@ pub enum Error {
     Unreachable(String),
     /// So many requests or connections failed; the report was written.
     Failures(u64),
+    /// What was measured is sound and is not as it was to be; the report was written.
+    Verdict(String),
     /// A file, thread or event loop.
     Io(io::Error),
 }
@@ -19,11 +21,20 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Options(text) | Error::Unreachable(text) => out.write_str(text),
+            Error::Options(text) | Error::Unreachable(text) | Error::Verdict(text) => out.write_str(text),
             Error::Failures(1) => out.write_str("1 error (see the report)"),
             Error::Failures(count) => write!(out, "{count} errors (see the report)"),
             Error::Io(source) => source.fmt(out),
         }
+    }
+}
+
+impl Error {
+    /// The exit status: 1 where something failed, and 3 where a limit was not kept, so that
+    /// scripts can tell them apart (2 is a malformed command line).
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
+        if matches!(self, Error::Verdict(_)) { 3 } else { 1 }
     }
 }
 

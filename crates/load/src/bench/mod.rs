@@ -13,11 +13,14 @@ mod report;
 mod requests;
 mod run;
 mod save;
+mod search;
 mod servers;
 mod setup;
 mod sizes;
+mod slo;
 mod timeline;
 mod trace;
+mod trials;
 mod values;
 mod worker;
 
@@ -33,6 +36,7 @@ pub use requests::Ttl;
 pub use save::Save;
 pub use servers::Identity;
 pub use sizes::Sizes;
+pub use slo::{Objective, Slo, Trial, Verdict};
 pub use timeline::Second;
 
 use crate::interrupt::Interrupt;
@@ -41,12 +45,20 @@ use setup::Setup;
 /// Runs the benchmark and writes its report.
 ///
 /// # Errors
-/// The server cannot be reached, or requests failed and `ignore_errors` is not set; in the latter
-/// case the report has been written.
+/// The server cannot be reached; or requests failed and `ignore_errors` is not set, or an objective
+/// was not met, after the report has been written.
 pub fn run(options: &BenchOptions) -> Result<(), Error> {
     let interrupt = Interrupt::on_signals().map_err(Error::Options)?;
     let report = measure(options, &interrupt)?;
     write_report(options, &report)?;
+    verdict(options, &report)
+}
+
+/// What the exit status says of a run.
+fn verdict(options: &BenchOptions, report: &Report) -> Result<(), Error> {
+    if let Some(objective) = report.objective.as_ref().filter(|it| !it.is_met()) {
+        return Err(Error::Verdict(objective.to_string()));
+    }
     match report.errors {
         0 => Ok(()),
         _ if options.ignore_errors => Ok(()),
@@ -60,8 +72,11 @@ pub fn run(options: &BenchOptions) -> Result<(), Error> {
 /// The server cannot be reached or the options contradict each other; failed requests are part of
 /// the report.
 pub fn measure(options: &BenchOptions, interrupt: &Interrupt) -> Result<Report, Error> {
+    if let Some(slo) = options.slo.filter(|_| options.rate.is_none()) {
+        return trials::search(slo, options, interrupt);
+    }
     let setup = Setup::new(options.clone())?;
-    phases::measure(&setup, interrupt)
+    Ok(trials::judged(phases::measure(&setup, None, interrupt)?, options))
 }
 
 fn write_report(options: &BenchOptions, report: &Report) -> io::Result<()> {

@@ -11,6 +11,7 @@ use super::command::Command;
 use super::keys::Distribution;
 use super::requests::Ttl;
 use super::sizes::Sizes;
+use super::slo::Slo;
 use crate::pace::Arrivals;
 use crate::target;
 
@@ -63,8 +64,17 @@ pub struct BenchOptions {
     #[arg(long, value_name = "N")]
     pub rate: Option<Rate>,
     /// When the requests of an open loop are due: at even intervals, or as those of many users.
-    #[arg(long, value_enum, default_value_t, requires = "rate")]
+    #[arg(long, value_enum, default_value_t)]
     pub arrivals: Arrivals,
+    /// Find the highest rate at which a percentile stays below a limit, such as p99.9<2ms or
+    /// max<50ms, by trials of --seconds each; with --rate, say whether it does at that rate. The
+    /// exit status is 3 if it does not.
+    #[arg(long, value_name = "PERCENTILE<TIME")]
+    pub slo: Option<Slo>,
+    /// What the search for --slo has to find at least, or the exit status is 3; it begins there.
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "slo",
+        conflicts_with = "rate")]
+    pub slo_at_least: Option<f64>,
     /// Close and reopen a connection after so many requests; their time holds that of connecting.
     #[arg(long, value_name = "N", value_parser = positive::<u64>)]
     pub reconnect_every: Option<u64>,

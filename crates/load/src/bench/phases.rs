@@ -15,12 +15,12 @@ use super::run::{Plan, Run, Work};
 use super::save::{Save, Watch};
 use super::servers::Identity;
 use super::setup::Setup;
-use super::timeline::{Phase, Timeline};
+use super::timeline::{GiveUp, Phase, Timeline};
 use super::worker::Worker;
 use crate::clock::{SECOND, now_ns};
 use crate::interrupt::Interrupt;
 use crate::pace::{Curve, Share, Timetable};
-use crate::tally::Errors;
+use crate::tally::{Errors, Tally};
 
 /// Bytes that filling keeps in flight on one connection, and requests at most.
 const FILL_BYTES: usize = 256 * 1024;
@@ -29,8 +29,20 @@ const FILL_DEPTH: usize = 64;
 /// Time for the threads to start before the first paced request is due.
 const HEAD_START_NS: u64 = 2_000_000;
 
-/// Connects, fills and measures.
-pub(crate) fn measure(setup: &Setup, interrupt: &Interrupt) -> Result<Report, Error> {
+/// What a run has found.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) report: Report,
+    /// What the report was made of.
+    pub(crate) total: Tally,
+}
+
+/// Connects, fills and measures, at most until the objective of `give_up` is missed for certain.
+pub(crate) fn measure(
+    setup: &Setup,
+    give_up: Option<GiveUp>,
+    interrupt: &Interrupt,
+) -> Result<Measured, Error> {
     let options = &setup.options;
     let identities = identify(setup, interrupt)?;
     let (mut workers, mut errors) = connect(setup, interrupt)?;
@@ -42,7 +54,11 @@ pub(crate) fn measure(setup: &Setup, interrupt: &Interrupt) -> Result<Report, Er
         let plan = fill_plan(setup, start_ns, interrupt);
         carry_out(&plan, &mut workers, &mut timeline)?;
     }
-    let plan = measure_plan(options, interrupt);
+    let mut plan = measure_plan(options, interrupt);
+    if let Some(give_up) = give_up {
+        plan.stop = give_up.stop.clone();
+        timeline.give_up(give_up);
+    }
     if options.rate.is_none() {
         timeline.print_line("  closed loop: a connection sends when its last replies are in");
     }
@@ -50,7 +66,8 @@ pub(crate) fn measure(setup: &Setup, interrupt: &Interrupt) -> Result<Report, Er
     let save = carry_out_during_save(setup, &plan, &mut workers, &mut timeline)?;
     errors.add(timeline.errors());
     let save = save.map_err(|error| errors.count(&error, 1)).unwrap_or_default();
-    Ok(Report::new(options, identities, &plan, &timeline, &errors, save))
+    let report = Report::new(options, identities, &plan, &timeline, &errors, save);
+    Ok(Measured { report, total: timeline.total().clone() })
 }
 
 fn identify(setup: &Setup, interrupt: &Interrupt) -> Result<Vec<Identity>, Error> {
@@ -153,6 +170,7 @@ fn fill_plan(setup: &Setup, start_ns: u64, interrupt: &Interrupt) -> Plan {
         marks: None,
         reconnect_every: None,
         interrupt: interrupt.clone(),
+        stop: Interrupt::default(),
     }
 }
 
@@ -193,6 +211,7 @@ pub(crate) fn measure_plan(options: &BenchOptions, interrupt: &Interrupt) -> Pla
         marks: options.bgsave_after_seconds.map(|_| Arc::default()),
         reconnect_every: options.reconnect_every,
         interrupt: interrupt.clone(),
+        stop: Interrupt::default(),
     }
 }
 

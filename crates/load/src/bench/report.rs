@@ -10,6 +10,7 @@ use super::options::{BenchOptions, Protocol, Rate};
 use super::run::Plan;
 use super::save::{Save, WINDOWS};
 use super::servers::Identity;
+use super::slo::Objective;
 use super::timeline::{Second, Timeline};
 use crate::clock::SECOND;
 use crate::machine::Machine;
@@ -83,6 +84,8 @@ pub struct Report {
     pub save: Option<Save>,
     /// With such a save: before, during and after it.
     pub windows: Vec<Window>,
+    /// What became of --slo. The rest of the report is that of the last trial.
+    pub objective: Option<Objective>,
     /// Each second.
     pub timeline: Vec<Second>,
     /// Everything that was asked for.
@@ -184,6 +187,7 @@ impl Report {
             client_busy: per_second(total.cpu_ns) / 1e9 / f64::from(options.threads),
             save,
             windows: windows(plan, timeline),
+            objective: None,
             timeline: timeline.seconds().to_vec(),
             options: options.clone(),
         }
@@ -374,6 +378,9 @@ impl fmt::Display for Report {
             self.write_latencies(out)?;
         }
         self.write_windows(out)?;
+        if let Some(objective) = &self.objective {
+            objective.write_table(out)?;
+        }
         if self.interrupted {
             writeln!(out, "\n  Interrupted: these are the figures up to then.")?;
         }

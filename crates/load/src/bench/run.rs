@@ -45,6 +45,8 @@ pub(crate) struct Plan {
     pub(crate) reconnect_every: Option<u64>,
     /// Ctrl-C, which ends the run as its time would.
     pub(crate) interrupt: Interrupt,
+    /// Ends the run without waiting for replies: what it was to find out is known.
+    pub(crate) stop: Interrupt,
 }
 
 /// Which requests a phase is made of.
@@ -186,7 +188,8 @@ impl<'a> Run<'a> {
         }
         if now >= self.next_look_ns {
             self.next_look_ns = now + POLL_INTERVAL.as_nanos() as u64;
-            if self.end_ns > now && self.plan.interrupt.is_set() {
+            let is_over = self.plan.interrupt.is_set() || self.plan.stop.is_set();
+            if self.end_ns > now && is_over {
                 self.end_ns = now;
             }
         }
@@ -202,7 +205,8 @@ impl<'a> Run<'a> {
         let end_ns = self.end_ns;
         let timed = end_ns != u64::MAX;
         let idle_since_ns = if timed { end_ns } else { self.reached_ns };
-        let given_up = now.saturating_sub(idle_since_ns) > self.plan.reply_timeout_ns;
+        let given_up = now.saturating_sub(idle_since_ns) > self.plan.reply_timeout_ns
+            || self.plan.stop.is_set();
         let more_to_come = match &self.pacer {
             Some(_) => self.next_due_ns().is_some() || (timed && now < end_ns),
             None => false,
@@ -415,6 +419,7 @@ impl<'a> Run<'a> {
         while let Some((index, due_ns)) = pacer.take_due(now.min(self.end_ns - 1)) {
             let Some(session) = self.worker.sessions.get_mut(index) else { continue };
             if !session.is_open {
+                self.tally.errors.count("not sent: its connection is lost", 1);
                 continue;
             }
             let could_send =

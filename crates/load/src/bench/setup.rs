@@ -16,11 +16,11 @@ use super::trace::Trace;
 use super::values::Values;
 use super::worker::Load;
 use crate::clock::now_ns;
-use crate::pace::Share;
+use crate::pace::{Arrivals, Share};
 use crate::target::Scheme;
 
 /// Time measured for if nothing else is said.
-const DEFAULT_SECONDS: f64 = 10.0;
+pub(crate) const DEFAULT_SECONDS: f64 = 10.0;
 
 /// Bytes of requests that all connections together may have in flight.
 const IN_FLIGHT_BYTES: u64 = 4 << 30;
@@ -44,6 +44,9 @@ pub(crate) fn resolve(mut options: BenchOptions) -> Result<BenchOptions, Error> 
     options.seed.get_or_insert_with(|| Rng::with_seed(now_ns()).u64(..1 << 32));
     if options.unix.is_none() && options.urls.is_empty() {
         options.port.get_or_insert(options.protocol.default_port());
+    }
+    if options.arrivals != Arrivals::Uniform && options.rate.is_none() && options.slo.is_none() {
+        return Err(Error::Options("--arrivals needs --rate or --slo".to_owned()));
     }
     let is_ramp = options.rate.is_some_and(|rate| !rate.is_even());
     if is_ramp && (options.requests.is_some() || options.warmup_seconds > 0.0) {

@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use super::run::Interval;
 use super::save::Windows;
+use super::slo::Slo;
 use crate::clock::SECOND;
+use crate::interrupt::Interrupt;
 use crate::tally::{Errors, Tally};
 use crate::text::{grouped, microseconds};
 
@@ -61,6 +63,17 @@ pub(crate) struct Timeline {
     /// Seconds that not every thread has reported yet.
     pending: BTreeMap<u64, Pending>,
     filled: u64,
+    /// Until when the run goes on at most.
+    give_up: Option<GiveUp>,
+}
+
+/// Ends a run that has missed its objective for certain.
+#[derive(Clone, Debug)]
+pub(crate) struct GiveUp {
+    pub(crate) slo: Slo,
+    /// Requests that will be due, at most.
+    pub(crate) requests: f64,
+    pub(crate) stop: Interrupt,
 }
 
 #[derive(Debug)]
@@ -84,7 +97,13 @@ impl Timeline {
             windows: None,
             pending: BTreeMap::new(),
             filled: 0,
+            give_up: None,
         })
+    }
+
+    /// The run is to end when it has missed its objective for certain.
+    pub(crate) fn give_up(&mut self, give_up: GiveUp) {
+        self.give_up = Some(give_up);
     }
 
     /// What follows is `phase`, which measures from `start_ns` to `end_ns`.
@@ -197,6 +216,11 @@ impl Timeline {
 
     fn measured(&mut self, end_ns: u64, tally: &Tally, last: bool) {
         self.total.add(tally);
+        if let Some(GiveUp { slo, requests, stop }) = &self.give_up
+            && slo.is_lost(&self.total.latencies, *requests)
+        {
+            stop.set();
+        }
         let begin_ns = end_ns - SECOND;
         let reached_ns = if last { self.reached_ns.clamp(begin_ns + 1, end_ns) } else { end_ns };
         if begin_ns >= self.end_ns && reached_ns - begin_ns < NOTEWORTHY_NS {

@@ -1,0 +1,176 @@
+//! The search for the highest rate that holds. It knows nothing of servers, so that its rules can
+//! be tested on made-up ones.
+//!
+//! 1. From the first rate on it doubles the rate until one fails, or halves it until one holds.
+//! 2. Between the highest rate that held and the lowest that failed it tries the geometric mean,
+//!    until they are at most 5 % apart.
+//! 3. The highest that held is confirmed by a longer trial. If that fails, the rate goes down by
+//!    5 % and is confirmed anew, up to five times.
+//!
+//! In 1 and 2 a rate that fails is tried once more, and fails only if both trials did: a single
+//! disturbance of the machine does not end the search far too low.
+
+/// How close the bounds come.
+const PRECISION: f64 = 0.05;
+
+/// Confirmations that may fail before there is no answer.
+const CONFIRMATIONS: u32 = 5;
+
+/// Why a rate is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Search,
+    /// It has failed once.
+    Again,
+    Confirm,
+}
+
+/// Where to look, in requests per second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// The rate that is tried first.
+    pub(crate) first: f64,
+    /// None below is tried.
+    pub(crate) least: f64,
+    /// None above is tried.
+    pub(crate) most: f64,
+}
+
+/// The highest rate for which `holds` says so, by the rules above; `None` if it never does.
+///
+/// # Errors
+/// The first that `holds` meets.
+pub(crate) fn highest<E>(
+    bounds: Bounds,
+    mut holds: impl FnMut(f64, Step) -> Result<bool, E>,
+) -> Result<Option<f64>, E> {
+    let Some(mut rate) = highest_that_held(bounds, |rate| {
+        Ok(holds(rate, Step::Search)? || holds(rate, Step::Again)?)
+    })?
+    else {
+        return Ok(None);
+    };
+    for _ in 0..CONFIRMATIONS {
+        if holds(rate, Step::Confirm)? {
+            return Ok(Some(rate));
+        }
+        rate = rounded(rate / (1.0 + PRECISION));
+        if rate < bounds.least {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+fn highest_that_held<E>(
+    Bounds { first, least, most }: Bounds,
+    mut holds: impl FnMut(f64) -> Result<bool, E>,
+) -> Result<Option<f64>, E> {
+    let mut low = first.clamp(least, most);
+    let mut high = low;
+    if holds(low)? {
+        loop {
+            if low >= most {
+                return Ok(Some(low));
+            }
+            high = (low * 2.0).min(most);
+            if !holds(high)? {
+                break;
+            }
+            low = high;
+        }
+    } else {
+        loop {
+            if high <= least {
+                return Ok(None);
+            }
+            low = (high / 2.0).max(least);
+            if holds(low)? {
+                break;
+            }
+            high = low;
+        }
+    }
+    while high / low > 1.0 + PRECISION {
+        let middle = rounded((low * high).sqrt());
+        if middle <= low || middle >= high {
+            break;
+        }
+        if holds(middle)? {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(Some(low))
+}
+
+/// To three digits, as more would claim too much.
+fn rounded(rate: f64) -> f64 {
+    let unit = 10_f64.powf(rate.max(1e-3).log10().floor() - 2.0);
+    (rate / unit).round() * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { first: 1000.0, least: 10.0, most: 1e7 };
+
+    /// What a search finds on a server that holds as `holds` says, and how often it asked.
+    fn search(mut holds: impl FnMut(f64, Step) -> bool) -> (Option<f64>, usize) {
+        let mut tried = 0;
+        let found = highest(BOUNDS, |rate, step| {
+            tried += 1;
+            Ok::<_, ()>(holds(rate, step))
+        });
+        (found.unwrap(), tried)
+    }
+
+    proptest! {
+        #[test]
+        fn a_threshold_is_found_to_the_precision_promised(threshold in 11.0_f64..9e6) {
+            let (found, tried) = search(|rate, _| rate <= threshold);
+            let found = found.unwrap();
+            prop_assert!(found <= threshold && found * 1.06 >= threshold, "{} {}", found, threshold);
+            prop_assert!(tried < 50, "{} trials", tried);
+        }
+    }
+
+    #[test]
+    fn there_may_be_no_end_or_no_rate() {
+        assert_eq!(search(|_, _| true).0, Some(BOUNDS.most));
+        assert_eq!(search(|_, _| false).0, None);
+        assert_eq!(search(|_, step| step != Step::Confirm).0, None, "none was confirmed");
+    }
+
+    #[test]
+    fn one_disturbance_does_not_end_the_search_too_low() {
+        let mut disturbed = true;
+        let (found, _) =
+            search(|rate, _| rate <= 50_000.0 && !(rate == 2000.0 && std::mem::take(&mut disturbed)));
+        assert!(found.unwrap() > 47_000.0 && !disturbed, "{found:?}");
+    }
+
+    #[test]
+    fn a_rate_that_is_not_confirmed_goes_down_step_by_step() {
+        let (found, _) = search(|rate, step| match step {
+            Step::Confirm => rate <= 40_000.0,
+            _ => rate <= 46_000.0,
+        });
+        let found = found.unwrap();
+        assert!((37_500.0..=40_000.0).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn an_error_ends_the_search() {
+        let mut tried = 0;
+        let found = highest(BOUNDS, |_, _| {
+            tried += 1;
+            if tried == 3 { Err("broken") } else { Ok(true) }
+        });
+        assert_eq!((found, tried), (Err("broken"), 3));
+    }
+}

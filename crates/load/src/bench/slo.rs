@@ -1,0 +1,265 @@
+//! A limit on a percentile, such as `p99.9<2ms`, and what a search for the rate that keeps it has
+//! found.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::tally::{LONGEST_NS, Latencies};
+use crate::text::{grouped, microseconds};
+
+/// Requests that are to lie beyond the percentile, or it is that of a few.
+const BEYOND: f64 = 10.0;
+
+/// A limit on a percentile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slo {
+    /// Of 100; 100 itself is the slowest request.
+    percent: f64,
+    /// What the percentile stays below, in nanoseconds.
+    limit_ns: u64,
+}
+
+impl Slo {
+    /// The percentile, in nanoseconds.
+    pub(crate) fn percentile(&self, latencies: &Latencies) -> u64 {
+        latencies.value_at_quantile(self.percent / 100.0)
+    }
+
+    /// Whether the percentile is below the limit.
+    pub(crate) fn holds(&self, latencies: &Latencies) -> bool {
+        self.percentile(latencies) < self.limit_ns
+    }
+
+    /// Whether so many requests are too slow already that the percentile of `requests` cannot be
+    /// below the limit any more, whatever the others take.
+    pub(crate) fn is_lost(&self, latencies: &Latencies, requests: f64) -> bool {
+        let beyond_ns = latencies.highest_equivalent(self.limit_ns).saturating_add(1);
+        let slow = latencies.count_between(beyond_ns, LONGEST_NS);
+        slow as f64 > requests * (1.0 - self.percent / 100.0) + 1.0
+    }
+
+    /// The fewest requests that tell the percentile.
+    pub(crate) fn least_requests(&self) -> f64 {
+        if self.percent >= 100.0 { BEYOND } else { BEYOND / (1.0 - self.percent / 100.0) }
+    }
+
+    pub(crate) fn limit_ns(&self) -> u64 {
+        self.limit_ns
+    }
+
+    /// The percentile as people call it, such as `p99.9` or `max`.
+    pub(crate) fn name(&self) -> String {
+        if self.percent >= 100.0 { "max".to_owned() } else { format!("p{}", self.percent) }
+    }
+}
+
+impl FromStr for Slo {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "expected a percentile and a limit, such as p99.9<2ms or max<1s".to_owned();
+        let (name, limit) = text.split_once('<').ok_or_else(wrong)?;
+        let percent = match name.trim() {
+            "max" => Some(100.0),
+            name => name.strip_prefix('p').and_then(|digits| digits.parse().ok()),
+        };
+        let percent = percent.filter(|percent: &f64| *percent > 0.0 && *percent <= 100.0);
+        let limit = limit.trim();
+        let units = [("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+        let limit_ns = units.iter().find_map(|(unit, ns)| {
+            let number: f64 = limit.strip_suffix(unit)?.trim().parse().ok()?;
+            Some(number * ns).filter(|limit_ns| (1e3..=LONGEST_NS as f64).contains(limit_ns))
+        });
+        let (percent, limit_ns) = percent.zip(limit_ns).ok_or_else(wrong)?;
+        Ok(Slo { percent, limit_ns: limit_ns.round() as u64 })
+    }
+}
+
+impl fmt::Display for Slo {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, unit) = match self.limit_ns {
+            ..1_000_000 => (self.limit_ns as f64 / 1e3, "us"),
+            ..1_000_000_000 => (self.limit_ns as f64 / 1e6, "ms"),
+            _ => (self.limit_ns as f64 / 1e9, "s"),
+        };
+        write!(out, "{}<{number}{unit}", self.name())
+    }
+}
+
+impl Serialize for Slo {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Whether one rate held, or why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The percentile was below the limit, and nothing failed.
+    Holds,
+    /// The percentile was not below the limit.
+    TooSlow,
+    /// Requests failed.
+    Errors,
+    /// The percentile was not below the limit, and the load itself had been late by half of that:
+    /// nothing is said about the server.
+    LoadWasLate,
+}
+
+impl Verdict {
+    /// In words.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Verdict::Holds => "holds",
+            Verdict::TooSlow => "too slow",
+            Verdict::Errors => "errors",
+            Verdict::LoadWasLate => "the load itself was late",
+        }
+    }
+}
+
+/// One rate that was tried.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trial {
+    /// `search`, `again` (a rate is given up only if it fails twice) or `confirm`.
+    pub step: &'static str,
+    /// Requests per second asked for.
+    pub rate: f64,
+    /// How long was measured; a rate that is lost is given up before its time.
+    pub seconds: f64,
+    /// Requests answered.
+    pub requests: u64,
+    /// The percentile, in microseconds.
+    pub percentile_us: f64,
+    /// How late the load itself was at the same percentile, in microseconds.
+    pub send_delay_us: f64,
+    /// Failures.
+    pub errors: u64,
+    /// What follows from it.
+    pub verdict: Verdict,
+}
+
+/// What became of an objective.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Objective {
+    /// Such as `p99.9<2ms`.
+    pub slo: Slo,
+    /// The highest rate that holds, in requests per second; of one rate that was given, that one
+    /// if it holds.
+    pub rate: Option<f64>,
+    /// The rate that was asked for at least.
+    pub at_least: Option<f64>,
+    /// Every rate that was tried, in their order.
+    pub trials: Vec<Trial>,
+}
+
+impl Objective {
+    /// Whether a rate holds, and is as high as was asked for.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.rate.is_some_and(|rate| self.at_least.is_none_or(|least| rate >= least))
+    }
+}
+
+impl fmt::Display for Objective {
+    /// One line.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slo = self.slo;
+        match (self.rate, self.at_least, self.trials.as_slice()) {
+            (Some(rate), Some(least), _) if rate < least => write!(
+                out,
+                "{slo} holds up to {}/s only, and {}/s were asked for",
+                grouped(rate as u64),
+                grouped(least as u64)
+            ),
+            (Some(rate), _, _) => write!(out, "{slo} holds at {}/s", grouped(rate as u64)),
+            (None, _, [trial]) => write!(
+                out,
+                "{slo} does not hold at {}/s: {}",
+                grouped(trial.rate as u64),
+                trial.verdict.text()
+            ),
+            (None, _, trials) => {
+                let lowest = trials.iter().map(|trial| trial.rate).fold(f64::INFINITY, f64::min);
+                match lowest.is_finite() {
+                    true => write!(out, "{slo} was confirmed at no rate; the lowest tried was {}/s", grouped(lowest as u64)),
+                    false => write!(out, "{slo} was not tried to the end"),
+                }
+            }
+        }
+    }
+}
+
+impl Objective {
+    /// The trials as a table, for people.
+    pub(crate) fn write_table(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "\n  {self}")?;
+        let name = format!("{} us", self.slo.name());
+        writeln!(out, "\n  trial         rate/s    seconds {name:>12}   load late us   verdict")?;
+        for trial in &self.trials {
+            let [percentile, delay] = [trial.percentile_us, trial.send_delay_us]
+                .map(|us| microseconds((us * 1e3) as u64));
+            let (rate, verdict) = (grouped(trial.rate as u64), trial.verdict.text());
+            writeln!(
+                out,
+                "  {:<8} {rate:>11} {:>10.1} {percentile:>12} {delay:>14}   {verdict}",
+                trial.step, trial.seconds
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn latencies(all_ns: &[u64]) -> Latencies {
+        let mut latencies = Latencies::new_with_bounds(1, LONGEST_NS, 3).unwrap();
+        all_ns.iter().for_each(|ns| latencies.record(*ns).unwrap());
+        latencies
+    }
+
+    #[test]
+    fn objectives_read_back_as_written() {
+        for text in ["p99.9<2ms", "p50<150us", "max<1s", "p99.99<1.5ms"] {
+            assert_eq!(text.parse::<Slo>().unwrap().to_string(), text);
+        }
+        assert_eq!("p99 < 2000 us".parse::<Slo>().unwrap().to_string(), "p99<2ms");
+        for text in ["", "p99", "99<1ms", "p0<1ms", "p101<1ms", "p99<1", "p99<0ms", "p99<1e9s"] {
+            assert!(text.parse::<Slo>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_percentile_holds_below_its_limit_only() {
+        let slo: Slo = "p90<1ms".parse().unwrap();
+        let fast = [[500_000; 9].as_slice(), &[5_000_000]].concat();
+        assert!(slo.holds(&latencies(&fast)));
+        let slow = [[500_000; 8].as_slice(), &[5_000_000; 2]].concat();
+        assert!(!slo.holds(&latencies(&slow)));
+        assert!(!slo.holds(&latencies(&[1_000_000; 10])), "the limit itself is too slow");
+        assert!(((slo.least_requests() - 100.0).abs()) < 1e-6);
+    }
+
+    proptest! {
+        /// A trial that is ended early would have failed whatever was still to come.
+        #[test]
+        fn what_is_lost_early_is_lost_in_the_end(
+            seen in prop::collection::vec(1_u64..4_000_000, 1..200),
+            rest in 0_usize..2000,
+        ) {
+            let slo: Slo = "p99<1ms".parse().unwrap();
+            let planned = (seen.len() + rest) as f64;
+            if slo.is_lost(&latencies(&seen), planned) {
+                let all = [seen.as_slice(), &vec![1; rest]].concat();
+                prop_assert!(!slo.holds(&latencies(&all)));
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! `--slo`: tries one rate after the other, or judges the one that was asked for.
+//!
+//! A trial is a run of its own, in an open loop: it connects anew, so that nothing is left of the
+//! trial before, and ends early once so many requests were too slow that the rest cannot make up
+//! for it. Keys are filled before the first one only.
+
+use std::io::{IsTerminal, Write};
+
+use super::error::Error;
+use super::options::{BenchOptions, Rate};
+use super::phases::{self, Measured};
+use super::report::Report;
+use super::search::{self, Bounds, Step};
+use super::setup::{DEFAULT_SECONDS, Setup};
+use super::slo::{Objective, Slo, Trial, Verdict};
+use super::timeline::GiveUp;
+use crate::interrupt::Interrupt;
+use crate::tally::Tally;
+use crate::text::{grouped, microseconds};
+
+/// The rate that a search begins at, in requests per second.
+const FIRST_RATE: f64 = 1000.0;
+
+/// No rate above is tried.
+const MOST_RATE: f64 = 1e7;
+
+/// How long a trial is made at most so that enough requests lie beyond the percentile.
+const LONGEST_SECONDS: f64 = 60.0;
+
+/// How many times as long the trial is that confirms.
+const CONFIRMATION: f64 = 3.0;
+
+/// Finds the highest rate at which the objective holds. The report is that of the last trial.
+///
+/// # Errors
+/// The options contradict each other, or the server cannot be reached.
+pub(crate) fn search(slo: Slo, options: &BenchOptions, interrupt: &Interrupt) -> Result<Report, Error> {
+    if options.requests.is_some() || options.bgsave_after_seconds.is_some() {
+        let why = "a search for --slo measures for --seconds, without a save: leave --requests \
+                   and --bgsave-after-seconds out, or give the --rate";
+        return Err(Error::Options(why.to_owned()));
+    }
+    let seconds = options.seconds.unwrap_or(DEFAULT_SECONDS);
+    let mut options = options.clone();
+    options.seconds = Some(seconds);
+    let at_least = options.slo_at_least;
+    let least = slo.least_requests() / LONGEST_SECONDS.max(seconds);
+    let first = at_least.unwrap_or(FIRST_RATE).max(least);
+    let shown = !options.quiet && (options.timeline || std::io::stderr().is_terminal());
+    options.quiet |= !options.timeline;
+    let mut trials = Trials {
+        slo,
+        setup: Setup::new(options)?,
+        seconds,
+        shown,
+        interrupt,
+        tried: Vec::new(),
+        last: None,
+    };
+    let bounds = Bounds { first, least, most: MOST_RATE };
+    let rate = match search::highest(bounds, |rate, step| trials.holds(rate, step)) {
+        Ok(rate) => rate,
+        Err(Stop::Interrupted) => None,
+        Err(Stop::Error(error)) => return Err(error),
+    };
+    let Some(mut report) = trials.last else {
+        return Err(Error::Options("interrupted before the first trial".to_owned()));
+    };
+    report.objective = Some(Objective { slo, rate, at_least, trials: trials.tried });
+    Ok(report)
+}
+
+/// Judges a run at the rate that was asked for, if an objective was given.
+pub(crate) fn judged(measured: Measured, options: &BenchOptions) -> Report {
+    let Measured { mut report, total } = measured;
+    if let Some((slo, rate)) = options.slo.zip(options.rate) {
+        let trial = trial("given", slo, rate.from.max(rate.to), (&report, &total), options);
+        let rate = (trial.verdict == Verdict::Holds).then_some(trial.rate);
+        report.objective = Some(Objective { slo, rate, at_least: None, trials: vec![trial] });
+    }
+    report
+}
+
+/// What a run at `rate` says of the objective.
+fn trial(
+    step: &'static str,
+    slo: Slo,
+    rate: f64,
+    (report, total): (&Report, &Tally),
+    options: &BenchOptions,
+) -> Trial {
+    let send_delay_ns = slo.percentile(&total.delays);
+    let failed = report.requests == 0 || (report.errors > 0 && !options.ignore_errors);
+    Trial {
+        step,
+        rate,
+        seconds: report.seconds,
+        requests: report.requests,
+        percentile_us: slo.percentile(&total.latencies) as f64 / 1e3,
+        send_delay_us: send_delay_ns as f64 / 1e3,
+        errors: report.errors,
+        verdict: match slo.holds(&total.latencies) {
+            false if send_delay_ns >= slo.limit_ns() / 2 => Verdict::LoadWasLate,
+            false => Verdict::TooSlow,
+            true if failed => Verdict::Errors,
+            true => Verdict::Holds,
+        },
+    }
+}
+
+/// Why a search ends before its time.
+enum Stop {
+    Interrupted,
+    Error(Error),
+}
+
+/// The trials of a search.
+struct Trials<'a> {
+    slo: Slo,
+    setup: Setup,
+    /// How long a trial is unless that is too short for the percentile.
+    seconds: f64,
+    shown: bool,
+    interrupt: &'a Interrupt,
+    tried: Vec<Trial>,
+    last: Option<Report>,
+}
+
+impl Trials<'_> {
+    /// Tries a rate.
+    fn holds(&mut self, rate: f64, step: Step) -> Result<bool, Stop> {
+        let slo = self.slo;
+        let mut seconds = self.seconds.max(slo.least_requests() / rate);
+        if step == Step::Confirm {
+            seconds *= CONFIRMATION;
+        }
+        self.setup.options.rate = Some(Rate::even(rate));
+        self.setup.options.seconds = Some(seconds);
+        let due = rate * seconds;
+        // Poisson arrivals may be more than are due on average: five standard deviations.
+        let requests = due + 5.0 * due.sqrt();
+        let give_up = GiveUp { slo, requests, stop: Interrupt::default() };
+        let measured = phases::measure(&self.setup, Some(give_up), self.interrupt);
+        let Measured { report, total } = measured.map_err(Stop::Error)?;
+        self.setup.options.fill = false;
+        let name = match step {
+            Step::Search => "search",
+            Step::Again => "again",
+            Step::Confirm => "confirm",
+        };
+        let trial = trial(name, slo, rate, (&report, &total), &self.setup.options);
+        let holds = trial.verdict == Verdict::Holds;
+        self.last = Some(report);
+        if self.interrupt.is_set() {
+            return Err(Stop::Interrupted);
+        }
+        self.print_progress(&trial);
+        self.tried.push(trial);
+        Ok(holds)
+    }
+
+    /// A line on standard error; that it cannot be written is no reason to stop.
+    fn print_progress(&self, trial: &Trial) {
+        if self.shown {
+            let (rate, name) = (grouped(trial.rate as u64), self.slo.name());
+            let percentile = microseconds((trial.percentile_us * 1e3) as u64);
+            let verdict = trial.verdict.text();
+            let _ = writeln!(
+                std::io::stderr(),
+                "  {:<8} {rate:>12}/s   {name} {percentile:>11} us   {verdict}",
+                trial.step
+            );
+        }
+    }
+}
