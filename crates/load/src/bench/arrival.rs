@@ -3,6 +3,7 @@
 use nagi_client::{Connection, Error, Outcome};
 
 use super::mix::Mix;
+use super::verified::Verified;
 use super::worker::{Flight, Link, Load, Worker};
 use crate::tally::Errors;
 
@@ -15,6 +16,8 @@ pub(crate) struct Arrival {
     pub(crate) bytes: u64,
     /// When the requests were begun that were answered, if each is followed.
     pub(crate) begun_ns: Vec<u64>,
+    /// What --verify says of them.
+    pub(crate) verified: Verified,
 }
 
 impl Arrival {
@@ -70,14 +73,15 @@ impl Arrival {
                 }
                 if *greetings > 0 {
                     *greetings -= 1;
-                } else if let Some(Flight { pick, begun_ns }) = flights.pop_front() {
+                } else if let Some(Flight { pick, ticket, begun_ns }) = flights.pop_front() {
                     self.replies += 1;
                     self.begun_ns.push(begun_ns);
-                    let judgement = mix.judge(pick, outcome, reply, key);
+                    let judgement = mix.judge((pick, ticket), outcome, reply, key);
                     self.hits += judgement.hits;
                     self.misses += judgement.misses;
-                    if judgement.wrong > 0 {
-                        errors.count("a value that is not that of its key", judgement.wrong);
+                    if let Some(finding) = judgement.finding {
+                        self.verified.note(finding, key);
+                        finding.error().into_iter().for_each(|text| errors.count(text, 1));
                     }
                 }
             })?;

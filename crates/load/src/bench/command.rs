@@ -139,7 +139,7 @@ impl Filling<'_> {
         if let Some(bytes) = bytes {
             let mut key = Vec::new();
             self.names.append(self.key, &mut key);
-            self.values.append(&key, bytes, out);
+            self.values.append(&key, 0, bytes, out);
         }
     }
 }

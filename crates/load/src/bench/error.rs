@@ -12,6 +12,8 @@ pub enum Error {
     Unreachable(String),
     /// So many requests or connections failed; the report was written.
     Failures(u64),
+    /// So many replies were wrong, which --verify found; the report was written.
+    Wrong(u64),
     /// What was measured is sound and is not as it was to be; the report was written.
     Verdict(String),
     /// A file, thread or event loop.
@@ -22,6 +24,9 @@ impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Options(text) | Error::Unreachable(text) | Error::Verdict(text) => out.write_str(text),
+            Error::Wrong(count) => {
+                write!(out, "--verify has found {count} wrong replies (see the report)")
+            }
             Error::Failures(1) => out.write_str("1 error (see the report)"),
             Error::Failures(count) => write!(out, "{count} errors (see the report)"),
             Error::Io(source) => source.fmt(out),

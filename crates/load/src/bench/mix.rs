@@ -11,12 +11,15 @@ use nagi_client::{Outcome, encode_command};
 
 use super::command::{Command, Filling};
 use super::keys::Keys;
+use super::ledger::{Ledger, Ticket};
 use super::names::Names;
 use super::options::Protocol;
 use super::replies::each_value;
 use super::requests::{Ttl, http_get, http_set};
 use super::trace::{Operation, Trace};
-use super::values::Values;
+use super::values::{Values, hash_of};
+use super::verified::Finding;
+use crate::clock::now_ns;
 
 /// What a run asks for.
 #[derive(Debug)]
@@ -32,7 +35,8 @@ pub(crate) struct Mix {
     pub(crate) http_tails: Vec<String>,
     /// What stands before a command over HTTP, by server: a database.
     pub(crate) http_heads: Vec<String>,
-    pub(crate) are_verified: bool,
+    /// What was written, if values are verified.
+    pub(crate) ledger: Option<Ledger>,
 }
 
 /// Where requests come from.
@@ -68,8 +72,18 @@ pub(crate) struct Pick {
 pub(crate) struct Judgement {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// Values that are not those of their keys.
-    pub(crate) wrong: u64,
+    /// What --verify says of it.
+    pub(crate) finding: Option<Finding>,
+}
+
+/// What a request does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    Read,
+    Write,
+    Delete,
+    /// Something that is not followed.
+    Other,
 }
 
 impl Mix {
@@ -105,10 +119,40 @@ impl Mix {
         }
     }
 
-    /// Appends the request to what goes to `server`.
+    fn effect(&self, pick: Pick) -> Effect {
+        match (pick.kind, &self.source) {
+            (Kind::Get, _) => Effect::Read,
+            (Kind::Set, _) => Effect::Write,
+            (Kind::Row, Source::Trace(trace)) => match trace.row(pick.number) {
+                Some((row, _)) => match row.operation {
+                    Operation::Get => Effect::Read,
+                    Operation::Set | Operation::Add | Operation::Replace => Effect::Write,
+                    Operation::Delete => Effect::Delete,
+                    _ => Effect::Other,
+                },
+                None => Effect::Other,
+            },
+            _ => Effect::Other,
+        }
+    }
+
+    /// The request is about to be sent.
+    pub(crate) fn begin(&self, pick: Pick, now_ns: u64, scratch: &mut Vec<u8>) -> Ticket {
+        let Some(ledger) = &self.ledger else { return Ticket::default() };
+        scratch.clear();
+        self.append_key(pick, scratch);
+        match self.effect(pick) {
+            Effect::Read => ledger.read(hash_of(scratch), now_ns),
+            Effect::Write | Effect::Delete => ledger.write(hash_of(scratch)),
+            Effect::Other => Ticket::default(),
+        }
+    }
+
+    /// Appends the request to what goes to `server`; what it writes is writing `sequence`.
     pub(crate) fn append(
         &self,
         pick: Pick,
+        sequence: u64,
         server: usize,
         keys: &mut Keys,
         random: &mut Rng,
@@ -124,13 +168,13 @@ impl Mix {
             }
             (Kind::Row, Source::Trace(trace)) => {
                 if let Some((row, key)) = trace.row(pick.number) {
-                    self.append_row(*row, key, out);
+                    self.append_row(*row, key, sequence, out);
                 }
             }
             (Kind::Get, Source::Values { keys_a_get, .. }) => {
                 self.append_get(pick.number, *keys_a_get, server, (keys, random), out);
             }
-            _ => self.append_set(pick.number, server, random, out),
+            _ => self.append_set(pick.number, sequence, server, random, out),
         }
     }
 
@@ -172,7 +216,14 @@ impl Mix {
         }
     }
 
-    fn append_set(&self, key: u64, server: usize, random: &mut Rng, out: &mut Vec<u8>) {
+    fn append_set(
+        &self,
+        key: u64,
+        sequence: u64,
+        server: usize,
+        random: &mut Rng,
+        out: &mut Vec<u8>,
+    ) {
         let bytes = self.values.draw_size(random);
         let seconds = self.ttl.map(|ttl| ttl.draw(random));
         let mut name = Vec::new();
@@ -184,7 +235,7 @@ impl Mix {
                 out.extend_from_slice(head.as_bytes());
                 out.extend_from_slice(&name);
                 out.extend_from_slice(format!("\r\n${bytes}\r\n").as_bytes());
-                self.values.append(&name, bytes, out);
+                self.values.append(&name, sequence, bytes, out);
                 out.extend_from_slice(b"\r\n");
                 if let Some(seconds) = seconds {
                     let digits = seconds.to_string();
@@ -197,13 +248,13 @@ impl Mix {
                 out.extend_from_slice(&name);
                 let expiry = seconds.unwrap_or(0);
                 out.extend_from_slice(format!(" 0 {expiry} {bytes}\r\n").as_bytes());
-                self.values.append(&name, bytes, out);
+                self.values.append(&name, sequence, bytes, out);
                 out.extend_from_slice(b"\r\n");
             }
             Protocol::Http => {
                 let (head, tail) = self.http(server);
                 out.extend_from_slice(http_set(head, &name, seconds, bytes, tail).as_bytes());
-                self.values.append(&name, bytes, out);
+                self.values.append(&name, sequence, bytes, out);
             }
         }
     }
@@ -215,11 +266,17 @@ impl Mix {
         )
     }
 
-    fn append_row(&self, row: super::trace::Row, key: &[u8], out: &mut Vec<u8>) {
+    fn append_row(
+        &self,
+        row: super::trace::Row,
+        key: &[u8],
+        sequence: u64,
+        out: &mut Vec<u8>,
+    ) {
         let is_resp = self.protocol == Protocol::Resp;
         let store = |mode, out: &mut Vec<u8>| {
             let mut value = Vec::new();
-            self.values.append(key, row.value_bytes as usize, &mut value);
+            self.values.append(key, sequence, row.value_bytes as usize, &mut value);
             let expiry = row.ttl_seconds;
             Request::Store { mode, key, value: &value, flags: 0, expiry }
                 .encode(if is_resp { Dialect::Resp } else { Dialect::Text }, out)
@@ -249,10 +306,10 @@ impl Mix {
         debug_assert!(encoded.is_ok(), "the trace's keys and operations were checked: {encoded:?}");
     }
 
-    /// What the reply to `pick` has shown.
+    /// What the reply to `pick` has shown, which was begun with `ticket`.
     pub(crate) fn judge(
         &self,
-        pick: Pick,
+        (pick, ticket): (Pick, Ticket),
         outcome: Outcome<'_>,
         reply: &[u8],
         scratch: &mut Vec<u8>,
@@ -272,16 +329,65 @@ impl Mix {
             Outcome::Miss => judgement.misses = 1,
             Outcome::Done | Outcome::Error(_) => {}
         }
-        if self.are_verified && judgement.hits > 0 {
+        if let Some(ledger) = &self.ledger {
             scratch.clear();
             self.append_key(pick, scratch);
-            each_value(self.protocol, reply, |value| {
-                let is_well = value.is_none_or(|value| self.values.is_of(scratch, value));
-                judgement.wrong += u64::from(!is_well);
-            });
+            judgement.finding = match self.effect(pick) {
+                Effect::Read => self.verify_read(ticket, outcome, reply, scratch),
+                Effect::Other => None,
+                effect => settle(ledger, effect, (hash_of(scratch), ticket), outcome, reply),
+            };
         }
         judgement
     }
+
+    fn verify_read(
+        &self,
+        ticket: Ticket,
+        outcome: Outcome<'_>,
+        reply: &[u8],
+        key: &[u8],
+    ) -> Option<Finding> {
+        match outcome {
+            Outcome::Error(_) => return None,
+            Outcome::Miss => return Some(Finding::Well),
+            Outcome::Done => return Some(Finding::OtherAnswer),
+            Outcome::Hit => {}
+        }
+        let (mut finding, mut values) = (Finding::OtherAnswer, 0);
+        each_value(self.protocol, reply, |value| {
+            values += 1;
+            if let Some(value) = value {
+                finding = Finding::of(Values::read(key, value), ticket);
+            }
+        });
+        Some(if values == 1 { finding } else { Finding::OtherAnswer })
+    }
+}
+
+/// Takes the answer to a writing or deletion down.
+fn settle(
+    ledger: &Ledger,
+    effect: Effect,
+    (key, ticket): (u64, Ticket),
+    outcome: Outcome<'_>,
+    reply: &[u8],
+) -> Option<Finding> {
+    let was_refused = reply.starts_with(b"NOT_STORED")
+        || (effect == Effect::Write && outcome == Outcome::Miss);
+    match outcome {
+        Outcome::Error(_) => {
+            ledger.fail(key, ticket);
+            return None;
+        }
+        Outcome::Hit => {
+            ledger.fail(key, ticket);
+            return Some(Finding::OtherAnswer);
+        }
+        Outcome::Done | Outcome::Miss if was_refused => ledger.refuse(key, ticket),
+        Outcome::Done | Outcome::Miss => ledger.confirm(key, ticket, now_ns()),
+    }
+    Some(Finding::Well)
 }
 
 fn choose(commands: &[Command], random: &mut Rng) -> usize {

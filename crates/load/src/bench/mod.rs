@@ -4,6 +4,7 @@ mod arrival;
 mod command;
 mod error;
 mod keys;
+mod ledger;
 mod mix;
 mod names;
 mod options;
@@ -22,6 +23,7 @@ mod timeline;
 mod trace;
 mod trials;
 mod values;
+mod verified;
 mod worker;
 
 use std::io::{self, Write};
@@ -38,6 +40,7 @@ pub use servers::Identity;
 pub use sizes::Sizes;
 pub use slo::{Objective, Slo, Trial, Verdict};
 pub use timeline::Second;
+pub use verified::Verified;
 
 use crate::interrupt::Interrupt;
 use setup::Setup;
@@ -56,6 +59,9 @@ pub fn run(options: &BenchOptions) -> Result<(), Error> {
 
 /// What the exit status says of a run.
 fn verdict(options: &BenchOptions, report: &Report) -> Result<(), Error> {
+    if let Some(verified) = report.verified.as_ref().filter(|it| it.wrong() > 0) {
+        return Err(Error::Wrong(verified.wrong()));
+    }
     if let Some(objective) = report.objective.as_ref().filter(|it| !it.is_met()) {
         return Err(Error::Verdict(objective.to_string()));
     }

@@ -115,9 +115,15 @@ pub struct BenchOptions {
         conflicts_with_all = ["command", "ratio", "multi_get", "fill", "keys", "key_file",
             "key_distribution", "ttl", "value_bytes"])]
     pub trace: Option<PathBuf>,
-    /// Have each value carry a checksum of its key, and count wrong values as errors.
+    /// Have each value carry a hash of its key, the number of its writing and a checksum, and
+    /// count damaged values, those of other keys, those that had been overwritten and answers of
+    /// the wrong kind; any of them fails the run. Nothing else may write the keys meanwhile.
     #[arg(long, conflicts_with_all = ["multi_get", "command"])]
     pub verify: bool,
+    /// How long an overwritten value may still be found, as replicas have it.
+    #[arg(long, default_value_t = 0, value_name = "MS", requires = "verify",
+        value_parser = clap::value_parser!(u64).range(..=3_600_000))]
+    pub verify_stale_ms: u64,
     /// Keys that requests ask for.
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = positive::<u64>)]
     pub keys: u64,

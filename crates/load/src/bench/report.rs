@@ -12,6 +12,7 @@ use super::save::{Save, WINDOWS};
 use super::servers::Identity;
 use super::slo::Objective;
 use super::timeline::{Second, Timeline};
+use super::verified::Verified;
 use crate::clock::SECOND;
 use crate::machine::Machine;
 use crate::pace::Arrivals;
@@ -84,6 +85,8 @@ pub struct Report {
     pub save: Option<Save>,
     /// With such a save: before, during and after it.
     pub windows: Vec<Window>,
+    /// What --verify has found.
+    pub verified: Option<Verified>,
     /// What became of --slo. The rest of the report is that of the last trial.
     pub objective: Option<Objective>,
     /// Each second.
@@ -187,6 +190,7 @@ impl Report {
             client_busy: per_second(total.cpu_ns) / 1e9 / f64::from(options.threads),
             save,
             windows: windows(plan, timeline),
+            verified: options.verify.then(|| timeline.verified().clone()),
             objective: None,
             timeline: timeline.seconds().to_vec(),
             options: options.clone(),
@@ -269,6 +273,16 @@ impl Report {
         writeln!(out, "  errors      {:>14}", grouped(self.errors))?;
         for (text, times) in &self.errors_by_text {
             writeln!(out, "              {:>14}   {}", grouped(*times), plain(text))?;
+        }
+        self.write_verified(out)
+    }
+
+    fn write_verified(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(verified) = &self.verified else { return Ok(()) };
+        let (replies, wrong) = (grouped(verified.replies), grouped(verified.wrong()));
+        writeln!(out, "  verified    {replies:>14}   replies, {wrong} wrong")?;
+        for example in &verified.examples {
+            writeln!(out, "              {:>14}   {example}", "")?;
         }
         Ok(())
     }
@@ -491,6 +505,7 @@ mod tests {
                     tally,
                     last: end_ns == 9 * SECOND,
                     windows: None,
+                    verified: Verified::default(),
                 })
                 .unwrap();
         }

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use super::arrival::Arrival;
 use super::mix::{Kind, Mix, Pick};
 use super::save::{Marks, Windows};
+use super::verified::Verified;
 use super::worker::{Flight, Link, Load, TIMER, Worker, encode};
 use crate::clock::{SECOND, now_ns, thread_cpu_ns};
 use crate::interrupt::{Interrupt, POLL_INTERVAL};
@@ -70,6 +71,8 @@ pub(crate) struct Interval {
     pub(crate) last: bool,
     /// With the last: the latencies of the whole run, told apart by the save.
     pub(crate) windows: Option<Windows>,
+    /// With the last: what --verify has found.
+    pub(crate) verified: Verified,
 }
 
 /// A phase that is under way.
@@ -83,6 +86,8 @@ pub(crate) struct Run<'a> {
     tally: Tally,
     /// Latencies told apart by the save, if there is to be one.
     windows: Option<Windows>,
+    /// What --verify has found.
+    verified: Verified,
     /// When the run ends, as far as that is known yet.
     end_ns: u64,
     /// Sessions whose connections are open.
@@ -132,6 +137,7 @@ impl<'a> Run<'a> {
                 Some(_) => Some(Windows::new().map_err(io::Error::other)?),
                 None => None,
             },
+            verified: Verified::default(),
             end_ns: plan.end_ns,
             unanswered_requests: 0,
             reached_ns: start_ns,
@@ -225,6 +231,7 @@ impl<'a> Run<'a> {
         if arrival.replies > 0 {
             self.record(session, &arrival, now)?;
         }
+        self.verified.add(&arrival.verified);
         self.arrival = arrival;
         if result.is_ok() && flags.contains(EventFlags::OUT) {
             result = self.worker.flush(index);
@@ -377,13 +384,14 @@ impl<'a> Run<'a> {
             };
             let server = mix.server(pick, &mut worker.key);
             let Some(batch) = worker.batches.get_mut(server) else { continue };
+            let ticket = mix.begin(pick, now, &mut worker.key);
             let (keys, random) = (&mut worker.keys, &mut worker.random);
-            mix.append(pick, server, keys, random, &mut batch.bytes);
+            mix.append(pick, ticket.sequence, server, keys, random, &mut batch.bytes);
             batch.requests += 1;
             let due_ns = worker.sessions.get_mut(index).and_then(|session| session.due_ns.pop_front());
             let begun_ns = due_ns.unwrap_or(now);
             if let Some(link) = worker.links.get_mut(links.start + server) {
-                link.flights.push_back(Flight { pick, begun_ns });
+                link.flights.push_back(Flight { pick, ticket, begun_ns });
             }
         }
     }
@@ -496,8 +504,12 @@ impl<'a> Run<'a> {
         let cpu_ns = thread_cpu_ns();
         tally.cpu_ns = cpu_ns - self.cpu_ns;
         self.cpu_ns = cpu_ns;
-        let windows = if last { self.windows.take() } else { None };
-        let interval = Interval { end_ns, reached_ns: self.reached_ns, tally, last, windows };
+        let (mut windows, mut verified) = (None, Verified::default());
+        if last {
+            (windows, verified) = (self.windows.take(), std::mem::take(&mut self.verified));
+        }
+        let reached_ns = self.reached_ns;
+        let interval = Interval { end_ns, reached_ns, tally, last, windows, verified };
         self.reports.send(interval).map_err(io::Error::other)
     }
 }

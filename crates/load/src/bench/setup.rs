@@ -7,6 +7,7 @@ use nagi_client::ring;
 
 use super::error::Error;
 use super::keys::Keys;
+use super::ledger::Ledger;
 use super::mix::{Mix, Source};
 use super::names::Names;
 use super::options::{BenchOptions, Protocol};
@@ -129,6 +130,11 @@ fn check(
     {
         return Err("--verify, --trace and --command need redis:// or memcached://".to_owned());
     }
+    if options.verify && trace.is_some_and(Trace::has_partial_writes) {
+        return Err("--verify knows values that are written as a whole: the trace has append, \
+                    prepend, incr or decr"
+            .to_owned());
+    }
     if options.command.iter().any(|command| !command.has_key()) && servers > 1 {
         return Err("a ring needs a {key} in each --command".to_owned());
     }
@@ -225,6 +231,6 @@ fn load(
         ring,
         http_tails: tails,
         http_heads: heads,
-        are_verified: options.verify,
+        ledger: options.verify.then(|| Ledger::new(options.verify_stale_ms * 1_000_000)),
     }))
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::run::Interval;
 use super::save::Windows;
 use super::slo::Slo;
+use super::verified::Verified;
 use crate::clock::SECOND;
 use crate::interrupt::Interrupt;
 use crate::tally::{Errors, Tally};
@@ -60,6 +61,8 @@ pub(crate) struct Timeline {
     seconds: Vec<Second>,
     /// Latencies told apart by a save.
     windows: Option<Windows>,
+    /// What --verify has found, in every phase.
+    verified: Verified,
     /// Seconds that not every thread has reported yet.
     pending: BTreeMap<u64, Pending>,
     filled: u64,
@@ -95,6 +98,7 @@ impl Timeline {
             errors: Errors::default(),
             seconds: Vec::new(),
             windows: None,
+            verified: Verified::default(),
             pending: BTreeMap::new(),
             filled: 0,
             give_up: None,
@@ -140,6 +144,10 @@ impl Timeline {
         self.windows.as_ref()
     }
 
+    pub(crate) fn verified(&self) -> &Verified {
+        &self.verified
+    }
+
     pub(crate) fn shown(&self) -> bool {
         self.shown
     }
@@ -163,6 +171,7 @@ impl Timeline {
             }
             self.reached_ns = self.reached_ns.max(interval.reached_ns);
             self.errors.add(&interval.tally.errors);
+            self.verified.add(&interval.verified);
             if let Some(windows) = interval.windows {
                 match &mut self.windows {
                     Some(sum) => sum.add(&windows),
@@ -276,7 +285,14 @@ mod tests {
             tally.latencies.record(latency_us * 1000).unwrap();
         }
         let reached_ns = end_s * SECOND - if last { SECOND / 2 } else { 1 };
-        Interval { end_ns: end_s * SECOND, reached_ns, tally, last, windows: None }
+        Interval {
+            end_ns: end_s * SECOND,
+            reached_ns,
+            tally,
+            last,
+            windows: None,
+            verified: Verified::default(),
+        }
     }
 
     fn follow(timeline: &mut Timeline, threads: usize, intervals: Vec<Interval>) {

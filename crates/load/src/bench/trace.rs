@@ -9,7 +9,7 @@ use std::path::Path;
 const ARENA_BYTES: usize = 4 << 30;
 
 /// The longest key.
-const KEY_BYTES: usize = 64 * 1024;
+const KEY_BYTES: usize = u16::MAX as usize;
 
 /// What a row asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +120,16 @@ impl Trace {
         self.rows.iter().map(|row| row.value_bytes as usize).max().unwrap_or(0)
     }
 
+    /// Whether an operation changes a part of a value.
+    pub(crate) fn has_partial_writes(&self) -> bool {
+        self.rows.iter().any(|row| {
+            matches!(
+                row.operation,
+                Operation::Append | Operation::Prepend | Operation::Incr | Operation::Decr
+            )
+        })
+    }
+
     /// The longest key in it.
     pub(crate) fn longest_key(&self) -> usize {
         self.rows.iter().map(|row| usize::from(row.key_bytes)).max().unwrap_or(0)
@@ -167,7 +177,10 @@ mod tests {
         assert_eq!((row.operation, row.value_bytes, row.ttl_seconds), (Operation::Set, 100, 3600));
         assert_eq!(key, b"abc--");
         assert_eq!(trace.row(2).unwrap().1, b"x");
-        assert!(trace.row(3).is_none());
+        assert!(trace.row(3).is_none() && !trace.has_partial_writes());
+        assert!(read("0,k,1,1,1,append,0").unwrap().has_partial_writes());
+        let longest = read("0,k,65535,1,1,get,0").unwrap();
+        assert_eq!(longest.row(0).unwrap().1.len(), 65535);
     }
 
     #[test]
@@ -179,6 +192,7 @@ mod tests {
             ("0,k,1,1,1,fetch,0", "\"fetch\" is no operation"),
             ("0,,0,1,1,get,0", "a key of 0 bytes"),
             ("0,a b,3,1,1,get,0", "blank"),
+            ("0,k,65536,1,1,get,0", "a key of 65536 bytes"),
             ("0,k,1,536870913,1,set,0", "512m"),
             ("\n", "no rows"),
         ] {

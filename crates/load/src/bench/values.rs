@@ -1,11 +1,23 @@
-//! What values hold, and whether one that was read is that of its key.
+//! What values hold, and whether one that was read is what was written.
+//!
+//! With --verify a value begins with 32 letters of base 64: a hash of its key (11), the number of its
+//! writing (10), and a checksum over both and all that follows (11). The rest begins at another
+//! place of the same random letters for each writing, so that parts of two values do not match.
+//! A value that is shorter carries the beginning of that, of which only the key can be checked.
 
 use fastrand::Rng;
 
 use super::sizes::Sizes;
 
-/// Digits of the checksum at the start of a value.
-const CHECKSUM_BYTES: usize = 16;
+/// Digits of the hash, of the number and of the checksum.
+const HASH_DIGITS: usize = 11;
+const NUMBER_DIGITS: usize = 10;
+const HEAD_BYTES: usize = 2 * HASH_DIGITS + NUMBER_DIGITS;
+
+/// Places that the rest of a value begins at.
+const PLACES: usize = 4096;
+
+const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
 /// Makes values, and knows them again.
 #[derive(Clone, Debug)]
@@ -13,66 +25,124 @@ pub(crate) struct Values {
     /// The longest value.
     letters: Vec<u8>,
     sizes: Sizes,
-    /// Whether a value begins with the checksum of its key.
+    /// Whether a value says whose it is.
     are_verified: bool,
+}
+
+/// What a value says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// It is of the key that was asked for, and of the writing of this number, if it had room for
+    /// that.
+    Written(Option<u64>),
+    /// It is whole, and of another key.
+    OfAnotherKey,
+    /// It is not what was written.
+    Damaged,
 }
 
 impl Values {
     /// Values up to `largest` bytes, of `sizes` where nothing else is asked for.
     pub(crate) fn new(sizes: Sizes, largest: usize, seed: u64, are_verified: bool) -> Self {
         let largest = largest.max(sizes.largest());
-        Values { letters: letters(largest, seed), sizes, are_verified }
+        let spare = if are_verified { PLACES } else { 0 };
+        Values { letters: letters(largest + spare, seed), sizes, are_verified }
     }
 
     pub(crate) fn draw_size(&self, random: &mut Rng) -> usize {
         self.sizes.draw(random)
     }
 
-    /// Appends a value of so many bytes for `key`.
-    pub(crate) fn append(&self, key: &[u8], bytes: usize, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(self.letters.get(..bytes).unwrap_or(&self.letters));
-        if self.are_verified {
-            let digits = checksum(key);
-            for (to, from) in out.get_mut(start..).unwrap_or_default().iter_mut().zip(digits) {
-                *to = from;
-            }
+    /// Appends a value of so many bytes for `key`, the one of writing `sequence`.
+    pub(crate) fn append(&self, key: &[u8], sequence: u64, bytes: usize, out: &mut Vec<u8>) {
+        if !self.are_verified {
+            out.extend_from_slice(self.letters.get(..bytes).unwrap_or(&self.letters));
+            return;
         }
+        let start = out.len();
+        let hash = hash_of(key);
+        let mut head = [0; HEAD_BYTES];
+        let (left, check) = head.split_at_mut(HASH_DIGITS + NUMBER_DIGITS);
+        let (left, number) = left.split_at_mut(HASH_DIGITS);
+        write_digits(hash, left);
+        write_digits(sequence, number);
+        let place = mixed(hash ^ sequence) as usize % PLACES;
+        let rest = bytes.saturating_sub(HEAD_BYTES);
+        let rest = self.letters.get(place..place + rest).unwrap_or(&self.letters);
+        write_digits(checksum(left, number, rest), check);
+        out.extend_from_slice(&head);
+        out.extend_from_slice(rest);
+        out.truncate(start + bytes);
     }
 
-    /// Whether `value` is one that was made for `key`, whatever its length.
-    pub(crate) fn is_of(&self, key: &[u8], value: &[u8]) -> bool {
-        if !self.are_verified {
-            return true;
+    /// What `value` says of itself, which was read for `key`.
+    pub(crate) fn read(key: &[u8], value: &[u8]) -> Reading {
+        let mut hash = [0; HASH_DIGITS];
+        write_digits(hash_of(key), &mut hash);
+        let Some((head, rest)) = value.split_at_checked(HEAD_BYTES) else {
+            let known = value.len().min(HASH_DIGITS);
+            let is_its_own = value.get(..known) == hash.get(..known);
+            return if is_its_own { Reading::Written(None) } else { Reading::Damaged };
+        };
+        let (left, check) = head.split_at(HASH_DIGITS + NUMBER_DIGITS);
+        let (left, number) = left.split_at(HASH_DIGITS);
+        if read_digits(check) != Some(checksum(left, number, rest)) {
+            Reading::Damaged
+        } else if left == hash {
+            Reading::Written(read_digits(number))
+        } else {
+            Reading::OfAnotherKey
         }
-        let split = value.len().min(CHECKSUM_BYTES);
-        let (head, tail) = value.split_at(split);
-        let digits = checksum(key);
-        digits.get(..split) == Some(head) && self.letters.get(split..value.len()) == Some(tail)
     }
 }
 
-/// FNV-1a over the key, finished by murmur3's mixer so that keys that differ in their last
-/// byte differ in every digit, in hexadecimal.
-fn checksum(key: &[u8]) -> [u8; CHECKSUM_BYTES] {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in key {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+/// A hash of a key that tells keys apart which differ in one byte.
+pub(crate) fn hash_of(key: &[u8]) -> u64 {
+    digest(0, key)
+}
+
+fn checksum(hash: &[u8], number: &[u8], rest: &[u8]) -> u64 {
+    digest(digest(digest(1, hash), number), rest)
+}
+
+/// Eight bytes at a time; every byte and its place count.
+fn digest(start: u64, bytes: &[u8]) -> u64 {
+    let (words, tail) = bytes.as_chunks::<8>();
+    let hash = words.iter().fold(start ^ bytes.len() as u64, |hash, word| {
+        mixed(hash.rotate_left(5) ^ u64::from_le_bytes(*word))
+    });
+    let mut last = [0; 8];
+    for (to, from) in last.iter_mut().zip(tail) {
+        *to = *from;
     }
+    mixed(hash.rotate_left(5) ^ u64::from_le_bytes(last))
+}
+
+/// The finisher of murmur3 (Appleby), after which every bit depends on every other.
+fn mixed(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^= hash >> 33;
-    let mut digits = [0; CHECKSUM_BYTES];
-    for (index, digit) in digits.iter_mut().enumerate() {
-        let four = (hash >> (60 - 4 * index)) as u8 & 15;
-        *digit = if four < 10 { b'0' + four } else { b'a' + four - 10 };
+    hash ^ (hash >> 33)
+}
+
+/// Writes a number in base 64, six bits a letter, the lowest at the end.
+fn write_digits(number: u64, digits: &mut [u8]) {
+    let mut rest = number;
+    for digit in digits.iter_mut().rev() {
+        *digit = LETTERS.get(rest as usize % 64).copied().unwrap_or(b'0');
+        rest /= 64;
     }
-    digits
+}
+
+fn read_digits(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0_u64, |number, digit| {
+        let six = LETTERS.iter().position(|letter| letter == digit)? as u64;
+        number.checked_mul(64)?.checked_add(six)
+    })
 }
 
 /// Letters that do not compress to nothing.
 pub(crate) fn letters(len: usize, seed: u64) -> Vec<u8> {
-    const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
     let mut random = Rng::with_seed(seed ^ 0x7661_6c75_6500);
     (0..len).map(|_| LETTERS.get(random.usize(..64)).copied().unwrap_or(b'x')).collect()
 }
@@ -81,18 +151,55 @@ pub(crate) fn letters(len: usize, seed: u64) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    fn value(key: &[u8], sequence: u64, bytes: usize) -> Vec<u8> {
+        let mut value = Vec::new();
+        Values::new(Sizes::Fixed(300), 300, 1, true).append(key, sequence, bytes, &mut value);
+        assert_eq!(value.len(), bytes);
+        value
+    }
+
     #[test]
-    fn a_value_is_known_by_its_key_and_no_other() {
-        let values = Values::new(Sizes::Fixed(100), 100, 1, true);
-        for bytes in [8, 16, 17, 100] {
-            let mut value = Vec::new();
-            values.append(b"key:1", bytes, &mut value);
-            assert_eq!(value.len(), bytes);
-            assert!(values.is_of(b"key:1", &value));
-            assert!(!values.is_of(b"key:2", &value), "{bytes}");
-            *value.last_mut().unwrap() ^= 1;
-            assert!(!values.is_of(b"key:1", &value), "{bytes}: a damaged byte");
+    fn a_value_is_known_by_its_key_and_writing() {
+        for bytes in [32, 33, 40, 300] {
+            for sequence in [0, 1, (1 << 60) - 1] {
+                let value = value(b"key:1", sequence, bytes);
+                assert_eq!(Values::read(b"key:1", &value), Reading::Written(Some(sequence)));
+                assert_eq!(Values::read(b"key:2", &value), Reading::OfAnotherKey);
+                assert!(value.iter().all(u8::is_ascii_graphic), "a value that can be read");
+            }
         }
-        assert!(!values.is_of(b"key:1", &[b'x'; 200]), "longer than any value");
+    }
+
+    #[test]
+    fn any_change_is_seen() {
+        let whole = value(b"key:1", 77, 100);
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] = if damaged[at] == b'x' { b'y' } else { b'x' };
+            assert_eq!(Values::read(b"key:1", &damaged), Reading::Damaged, "byte {at}");
+        }
+        assert_eq!(Values::read(b"key:1", &whole[..99]), Reading::Damaged, "cut short");
+        let longer = [whole.as_slice(), b"x"].concat();
+        assert_eq!(Values::read(b"key:1", &longer), Reading::Damaged, "too long");
+        let other = value(b"key:1", 78, 100);
+        let spliced = [&whole[..60], &other[60..]].concat();
+        assert_eq!(Values::read(b"key:1", &spliced), Reading::Damaged, "parts of two");
+        assert_eq!(Values::read(b"key:1", b""), Reading::Written(None), "no room for anything");
+    }
+
+    #[test]
+    fn short_values_are_known_by_their_key() {
+        for bytes in [4, 11, 12, 31] {
+            let value = value(b"key:1", 77, bytes);
+            assert_eq!(Values::read(b"key:1", &value), Reading::Written(None), "{bytes}");
+            assert_eq!(Values::read(b"key:2", &value), Reading::Damaged, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn values_are_random_letters_where_nothing_is_verified() {
+        let mut out = Vec::new();
+        Values::new(Sizes::Fixed(10), 10, 1, false).append(b"k", 0, 10, &mut out);
+        assert_eq!(out, letters(10, 1));
     }
 }

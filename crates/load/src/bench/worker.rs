@@ -10,6 +10,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 
 use super::keys::Keys;
+use super::ledger::Ticket;
 use super::mix::{Mix, Pick};
 use super::requests::Requests;
 use super::servers::Server;
@@ -110,6 +111,7 @@ pub(crate) struct Link {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
     pub(crate) pick: Pick,
+    pub(crate) ticket: Ticket,
     /// When it was sent or, if paced, due.
     pub(crate) begun_ns: u64,
 }

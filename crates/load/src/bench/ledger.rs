@@ -1,0 +1,258 @@
+//! Which writings of a key a read may still find.
+//!
+//! A value carries the number of its writing; numbers rise in the order in which writings begin. A
+//! writing that is confirmed has overwritten all that had ended before it began, so that a read
+//! which begins after the confirmation must not find those. Writings that overlap may take effect
+//! in either order and allow each other. A writing whose answer is lost or an error may take effect
+//! at any later time, and forbids nothing from then on.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+/// Parts that are locked apart.
+const SHARDS: usize = 64;
+
+/// Keys that are followed: the first ones that are written. About 100 bytes each.
+const FOLLOWED: usize = 1 << 22;
+
+/// A request that is under way, as far as its key is followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    /// Of a writing: its number.
+    pub(crate) sequence: u64,
+    /// Of a writing: what is below is overwritten once it is confirmed. Of a read: it must not
+    /// find what is below.
+    pub(crate) floor: u64,
+}
+
+/// The writings of a run, for all threads.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    next: AtomicU64,
+    shards: Vec<Mutex<HashMap<u64, Entry>>>,
+    /// How long an overwritten value may still be found.
+    grace_ns: u64,
+    /// Keys of each shard at most.
+    most: usize,
+}
+
+/// A key.
+#[derive(Debug)]
+struct Entry {
+    /// Reads that begin now must not find what is below.
+    floor: u64,
+    /// The same from some time on.
+    next_floor: Option<(u64, u64)>,
+    /// The oldest writing of which nothing is known.
+    unknown: u64,
+    /// Writings that are under way.
+    open: Vec<u64>,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Entry { floor: 0, next_floor: None, unknown: u64::MAX, open: Vec::new() }
+    }
+}
+
+impl Entry {
+    /// The floor at a time.
+    fn settle(&mut self, now_ns: u64) -> u64 {
+        if let Some((floor, from_ns)) = self.next_floor
+            && now_ns >= from_ns
+        {
+            self.floor = self.floor.max(floor);
+            self.next_floor = None;
+        }
+        self.floor
+    }
+}
+
+impl Ledger {
+    /// A ledger whose reads may find values for so long after they were overwritten.
+    pub(crate) fn new(grace_ns: u64) -> Self {
+        // Numbers go on from those of earlier runs: 4 ns each, which no load outruns.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ledger::with_limit(since.as_nanos() as u64 / 4, grace_ns, FOLLOWED / SHARDS)
+    }
+
+    fn with_limit(first: u64, grace_ns: u64, most: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Ledger { next: AtomicU64::new(first), shards, grace_ns, most }
+    }
+
+    fn shard(&self, key: u64) -> Option<&Mutex<HashMap<u64, Entry>>> {
+        self.shards.get(key as usize % SHARDS)
+    }
+
+    /// A writing begins, or a deletion.
+    pub(crate) fn write(&self, key: u64) -> Ticket {
+        let Some(shard) = self.shard(key) else { return Ticket::default() };
+        let mut shard = shard.lock();
+        // Drawn under the lock, so that the numbers of a key rise in the order of its writings.
+        let sequence = self.next.fetch_add(1, Ordering::Relaxed);
+        if shard.len() >= self.most && !shard.contains_key(&key) {
+            return Ticket { sequence, floor: 0 };
+        }
+        let entry = shard.entry(key).or_default();
+        let oldest = entry.open.iter().copied().fold(entry.unknown, u64::min);
+        entry.open.push(sequence);
+        Ticket { sequence, floor: oldest.min(sequence) }
+    }
+
+    /// A writing was confirmed, and has taken effect.
+    pub(crate) fn confirm(&self, key: u64, ticket: Ticket, now_ns: u64) {
+        self.end(key, ticket, |entry, grace_ns| {
+            entry.settle(now_ns);
+            if grace_ns == 0 {
+                entry.floor = entry.floor.max(ticket.floor);
+            } else if entry.next_floor.is_none() {
+                entry.next_floor = Some((ticket.floor, now_ns + grace_ns));
+            }
+        });
+    }
+
+    /// A writing was answered by saying that it did not take place.
+    pub(crate) fn refuse(&self, key: u64, ticket: Ticket) {
+        self.end(key, ticket, |_, _| {});
+    }
+
+    /// Nothing is known of a writing: it failed.
+    pub(crate) fn fail(&self, key: u64, ticket: Ticket) {
+        self.end(key, ticket, |entry, _| entry.unknown = entry.unknown.min(ticket.sequence));
+    }
+
+    fn end(&self, key: u64, ticket: Ticket, change: impl FnOnce(&mut Entry, u64)) {
+        let Some(shard) = self.shard(key) else { return };
+        if let Some(entry) = shard.lock().get_mut(&key) {
+            entry.open.retain(|sequence| *sequence != ticket.sequence);
+            change(entry, self.grace_ns);
+        }
+    }
+
+    /// A read begins.
+    pub(crate) fn read(&self, key: u64, now_ns: u64) -> Ticket {
+        let Some(shard) = self.shard(key) else { return Ticket::default() };
+        let floor = shard.lock().get_mut(&key).map_or(0, |entry| entry.settle(now_ns));
+        Ticket { sequence: 0, floor }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ledger() -> Ledger {
+        Ledger::with_limit(100, 0, 1000)
+    }
+
+    #[test]
+    fn what_was_overwritten_before_a_read_began_is_stale() {
+        let ledger = ledger();
+        let first = ledger.write(7);
+        assert_eq!((first.sequence, ledger.read(7, 0).floor), (100, 0));
+        ledger.confirm(7, first, 0);
+        let second = ledger.write(7);
+        assert_eq!(ledger.read(7, 0).floor, 100, "either may be found: the second is under way");
+        ledger.confirm(7, second, 0);
+        assert_eq!(ledger.read(7, 0).floor, 101, "the first is gone");
+        assert_eq!(ledger.read(8, 0).floor, 0, "another key");
+    }
+
+    #[test]
+    fn writings_that_overlap_allow_each_other() {
+        let ledger = ledger();
+        let (one, two) = (ledger.write(7), ledger.write(7));
+        ledger.confirm(7, two, 0);
+        ledger.confirm(7, one, 0);
+        assert_eq!(ledger.read(7, 0).floor, one.sequence, "either may have come last");
+    }
+
+    #[test]
+    fn a_writing_that_failed_may_still_take_effect() {
+        let ledger = ledger();
+        let lost = ledger.write(7);
+        ledger.fail(7, lost);
+        let refused = ledger.write(7);
+        ledger.refuse(7, refused);
+        let well = ledger.write(7);
+        ledger.confirm(7, well, 0);
+        assert_eq!(ledger.read(7, 0).floor, lost.sequence);
+    }
+
+    #[test]
+    fn grace_lets_overwritten_values_live_on() {
+        let ledger = Ledger::with_limit(100, 50, 1000);
+        let ticket = ledger.write(7);
+        ledger.confirm(7, ticket, 10);
+        assert_eq!([59, 60].map(|now_ns| ledger.read(7, now_ns).floor), [0, 100]);
+    }
+
+    #[test]
+    fn keys_beyond_the_limit_are_not_followed() {
+        let ledger = Ledger::with_limit(100, 0, 1);
+        let [first, other] = [0, SHARDS as u64].map(|key| ledger.write(key));
+        ledger.confirm(0, first, 0);
+        ledger.confirm(SHARDS as u64, other, 0);
+        assert_eq!(ledger.read(0, 0).floor, first.sequence);
+        assert_eq!(ledger.read(SHARDS as u64, 0).floor, 0);
+    }
+
+    /// What a client sees of a register that is set at one moment between the begin of a writing
+    /// and its answer.
+    #[derive(Clone, Debug)]
+    enum Event {
+        Begin,
+        /// The writing under way of this number, modulo how many there are, takes effect.
+        TakeEffect(usize),
+        /// The same is answered, if it has taken effect.
+        Answer(usize),
+        Read,
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let event = prop_oneof![
+            Just(Event::Begin),
+            any::<usize>().prop_map(Event::TakeEffect),
+            any::<usize>().prop_map(Event::Answer),
+            Just(Event::Read),
+        ];
+        prop::collection::vec(event, 0..200)
+    }
+
+    proptest! {
+        /// No read of a register that keeps its word is called stale.
+        #[test]
+        fn a_register_that_keeps_its_word_is_never_blamed(events in events()) {
+            let ledger = ledger();
+            let (mut open, mut done) = (Vec::new(), HashSet::new());
+            let mut held = 0;
+            for event in events {
+                match event {
+                    Event::Begin => open.push(ledger.write(7)),
+                    Event::TakeEffect(at) if !open.is_empty() => {
+                        let ticket: Ticket = open[at % open.len()];
+                        if done.insert(ticket.sequence) {
+                            held = ticket.sequence;
+                        }
+                    }
+                    Event::Answer(at) if !open.is_empty() => {
+                        let at = at % open.len();
+                        if done.contains(&open[at].sequence) {
+                            ledger.confirm(7, open.swap_remove(at), 0);
+                        }
+                    }
+                    Event::Read => prop_assert!(held >= ledger.read(7, 0).floor),
+                    Event::TakeEffect(_) | Event::Answer(_) => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What --verify has found.
+
+use serde::Serialize;
+
+use super::ledger::Ticket;
+use super::values::Reading;
+use crate::text::plain;
+
+/// Findings that are told one by one.
+const EXAMPLES: usize = 5;
+
+/// What a reply was, compared with what it had to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// A value that may be there.
+    Well,
+    /// A value that was never written.
+    Damaged,
+    /// A value of another key.
+    OfAnotherKey,
+    /// A value that had been overwritten.
+    Stale {
+        /// The number of its writing.
+        found: u64,
+        /// The least that it had to be.
+        floor: u64,
+    },
+    /// Not the answer to such a request.
+    OtherAnswer,
+}
+
+impl Finding {
+    /// What a value shows that a read with this ticket has found.
+    pub(crate) fn of(reading: Reading, ticket: Ticket) -> Self {
+        let floor = ticket.floor;
+        match reading {
+            Reading::Written(Some(found)) if found < floor => Finding::Stale { found, floor },
+            Reading::Written(_) => Finding::Well,
+            Reading::OfAnotherKey => Finding::OfAnotherKey,
+            Reading::Damaged => Finding::Damaged,
+        }
+    }
+
+    /// What it is counted as; nothing if all is well.
+    pub(crate) fn error(self) -> Option<&'static str> {
+        match self {
+            Finding::Well => None,
+            Finding::Damaged => Some("verify: a damaged value"),
+            Finding::OfAnotherKey => Some("verify: a value of another key"),
+            Finding::Stale { .. } => Some("verify: a stale value"),
+            Finding::OtherAnswer => Some("verify: an answer of another kind"),
+        }
+    }
+}
+
+/// Counts of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// Replies that were looked at.
+    pub replies: u64,
+    /// Values that were never written.
+    pub damaged: u64,
+    /// Values of other keys than the one asked for.
+    pub of_another_key: u64,
+    /// Values that had been overwritten, and that confirmed, before they were asked for.
+    pub stale: u64,
+    /// Values in answer to writes, and other answers than values to reads.
+    pub other_answers: u64,
+    /// The first findings, in words.
+    pub examples: Vec<String>,
+}
+
+impl Verified {
+    /// Replies that were wrong.
+    #[must_use]
+    pub fn wrong(&self) -> u64 {
+        self.damaged + self.of_another_key + self.stale + self.other_answers
+    }
+
+    /// Counts what was found at a key.
+    pub(crate) fn note(&mut self, finding: Finding, key: &[u8]) {
+        self.replies += 1;
+        let what = match finding {
+            Finding::Well => return,
+            Finding::Damaged => {
+                self.damaged += 1;
+                "a value that was never written".to_owned()
+            }
+            Finding::OfAnotherKey => {
+                self.of_another_key += 1;
+                "the value of another key".to_owned()
+            }
+            Finding::Stale { found, floor } => {
+                self.stale += 1;
+                format!("writing {found}, which writing {floor} or a later one had replaced")
+            }
+            Finding::OtherAnswer => {
+                self.other_answers += 1;
+                "not the answer to what was asked".to_owned()
+            }
+        };
+        if self.examples.len() < EXAMPLES {
+            let key = key.get(..key.len().min(60)).unwrap_or_default();
+            self.examples.push(format!("{}: {what}", plain(&String::from_utf8_lossy(key))));
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Verified) {
+        self.replies += other.replies;
+        self.damaged += other.damaged;
+        self.of_another_key += other.of_another_key;
+        self.stale += other.stale;
+        self.other_answers += other.other_answers;
+        let room = EXAMPLES.saturating_sub(self.examples.len());
+        self.examples.extend(other.examples.iter().take(room).cloned());
+    }
+}
