@@ -3,11 +3,13 @@
 mod arrival;
 mod command;
 mod error;
+mod hdr;
 mod keys;
 mod ledger;
 mod mix;
 mod names;
 mod options;
+mod outputs;
 mod phases;
 mod replies;
 mod report;
@@ -26,9 +28,6 @@ mod values;
 mod verified;
 mod worker;
 
-use std::io::{self, Write};
-use std::path::Path;
-
 pub use command::Command;
 pub use error::Error;
 pub use keys::Distribution;
@@ -43,6 +42,7 @@ pub use timeline::Second;
 pub use verified::Verified;
 
 use crate::interrupt::Interrupt;
+use phases::Measured;
 use setup::Setup;
 
 /// Runs the benchmark and writes its report.
@@ -52,9 +52,9 @@ use setup::Setup;
 /// was not met, after the report has been written.
 pub fn run(options: &BenchOptions) -> Result<(), Error> {
     let interrupt = Interrupt::on_signals().map_err(Error::Options)?;
-    let report = measure(options, &interrupt)?;
-    write_report(options, &report)?;
-    verdict(options, &report)
+    let measured = measured(options, &interrupt)?;
+    outputs::write(options, &measured)?;
+    verdict(options, &measured.report)
 }
 
 /// What the exit status says of a run.
@@ -78,32 +78,13 @@ fn verdict(options: &BenchOptions, report: &Report) -> Result<(), Error> {
 /// The server cannot be reached or the options contradict each other; failed requests are part of
 /// the report.
 pub fn measure(options: &BenchOptions, interrupt: &Interrupt) -> Result<Report, Error> {
+    Ok(measured(options, interrupt)?.report)
+}
+
+fn measured(options: &BenchOptions, interrupt: &Interrupt) -> Result<Measured, Error> {
     if let Some(slo) = options.slo.filter(|_| options.rate.is_none()) {
         return trials::search(slo, options, interrupt);
     }
     let setup = Setup::new(options.clone())?;
     Ok(trials::judged(phases::measure(&setup, None, interrupt)?, options))
-}
-
-fn write_report(options: &BenchOptions, report: &Report) -> io::Result<()> {
-    let json_only = options.json.as_deref() == Some(Path::new("-"));
-    if let Some(path) = &options.json {
-        let json = report.to_json()?;
-        if json_only {
-            io::stdout().lock().write_all(json.as_bytes())?;
-        } else {
-            write_file(path, json.as_bytes())?;
-        }
-    }
-    let silent = json_only || (options.quiet && options.json.is_some());
-    if !silent {
-        io::stdout().lock().write_all(report.to_string().as_bytes())?;
-    }
-    Ok(())
-}
-
-/// Writes a file; an error names it.
-fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    std::fs::write(path, bytes)
-        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }

@@ -157,6 +157,12 @@ pub struct BenchOptions {
     /// Write the report as JSON to a file, or with - to standard output in place of the text.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the latencies of each second as a log of HdrHistogram (V2), in nanoseconds.
+    #[arg(long, value_name = "FILE")]
+    pub hdr_log: Option<PathBuf>,
+    /// Write the percentile distribution in milliseconds, as HdrHistogram's plotter reads it.
+    #[arg(long, value_name = "FILE")]
+    pub percentiles: Option<PathBuf>,
     /// Report each second on standard error even if that is no terminal.
     #[arg(long)]
     pub timeline: bool,

@@ -9,6 +9,7 @@ use std::thread;
 use fastrand::Rng;
 
 use super::error::Error;
+use super::hdr::Log;
 use super::options::BenchOptions;
 use super::report::Report;
 use super::run::{Plan, Run, Work};
@@ -35,6 +36,8 @@ pub(crate) struct Measured {
     pub(crate) report: Report,
     /// What the report was made of.
     pub(crate) total: Tally,
+    /// Histograms second by second, if they were asked for.
+    pub(crate) log: Option<Log>,
 }
 
 /// Connects, fills and measures, at most until the objective of `give_up` is missed for certain.
@@ -48,6 +51,9 @@ pub(crate) fn measure(
     let (mut workers, mut errors) = connect(setup, interrupt)?;
     let shown = !options.quiet && (options.timeline || io::stderr().is_terminal());
     let mut timeline = Timeline::new(shown).map_err(io::Error::other)?;
+    if options.hdr_log.is_some() {
+        timeline.keep_log();
+    }
     if options.fill {
         let start_ns = now_ns();
         timeline.begin(Phase::Fill { keys: options.keys }, start_ns, u64::MAX);
@@ -67,7 +73,7 @@ pub(crate) fn measure(
     errors.add(timeline.errors());
     let save = save.map_err(|error| errors.count(&error, 1)).unwrap_or_default();
     let report = Report::new(options, identities, &plan, &timeline, &errors, save);
-    Ok(Measured { report, total: timeline.total().clone() })
+    Ok(Measured { report, total: timeline.total().clone(), log: timeline.log().cloned() })
 }
 
 fn identify(setup: &Setup, interrupt: &Interrupt) -> Result<Vec<Identity>, Error> {

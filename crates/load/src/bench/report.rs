@@ -209,8 +209,8 @@ impl Report {
         self.hits as f64 * 100.0 / (self.hits + self.misses).max(1) as f64
     }
 
-    fn write_head(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let options = &self.options;
+    /// Whom it is of and how it was measured, in one line.
+    pub(crate) fn title(&self) -> String {
         let pace = match self.rate {
             Some(rate) if rate.is_even() => {
                 format!("open loop, {} arrivals at {}/s", self.arrivals(), grouped(rate.to as u64))
@@ -225,7 +225,12 @@ impl Report {
         };
         let names: Vec<&str> = self.servers.iter().map(|server| server.name.as_str()).collect();
         let (protocol, names) = (self.protocol.name(), plain(&names.join(", ")));
-        writeln!(out, "\n{} ({names}) over {protocol}, {pace}", plain(&self.address))?;
+        format!("{} ({names}) over {protocol}, {pace}", plain(&self.address))
+    }
+
+    fn write_head(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = &self.options;
+        writeln!(out, "\n{}", self.title())?;
         writeln!(
             out,
             "{} connections x {} in flight, {} thread{}; {}; seed {}\n",

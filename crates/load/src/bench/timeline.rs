@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 use hdrhistogram::CreationError;
 use serde::Serialize;
 
+use super::hdr::Log;
 use super::run::Interval;
 use super::save::Windows;
 use super::slo::Slo;
@@ -68,6 +69,8 @@ pub(crate) struct Timeline {
     filled: u64,
     /// Until when the run goes on at most.
     give_up: Option<GiveUp>,
+    /// Histograms second by second, if they are asked for.
+    log: Option<Log>,
 }
 
 /// Ends a run that has missed its objective for certain.
@@ -102,7 +105,17 @@ impl Timeline {
             pending: BTreeMap::new(),
             filled: 0,
             give_up: None,
+            log: None,
         })
+    }
+
+    /// Histograms are to be kept second by second.
+    pub(crate) fn keep_log(&mut self) {
+        self.log = Some(Log::default());
+    }
+
+    pub(crate) fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
     }
 
     /// The run is to end when it has missed its objective for certain.
@@ -116,6 +129,9 @@ impl Timeline {
         self.start_ns = start_ns;
         self.end_ns = end_ns;
         self.reached_ns = start_ns;
+        if let Some(log) = &mut self.log {
+            *log = Log::from(start_ns);
+        }
         if self.shown && phase == Phase::Measure {
             print_line("  second   requests/s      p50 us      p99 us      max us   errors");
         }
@@ -232,6 +248,11 @@ impl Timeline {
         }
         let begin_ns = end_ns - SECOND;
         let reached_ns = if last { self.reached_ns.clamp(begin_ns + 1, end_ns) } else { end_ns };
+        if let Some(log) = &mut self.log {
+            let seconds = |ns: u64| ns as f64 / SECOND as f64;
+            let from_s = seconds(begin_ns.saturating_sub(self.start_ns));
+            log.add(from_s, seconds(reached_ns - begin_ns), &tally.latencies);
+        }
         if begin_ns >= self.end_ns && reached_ns - begin_ns < NOTEWORTHY_NS {
             return;
         }

@@ -9,13 +9,11 @@ use std::io::{IsTerminal, Write};
 use super::error::Error;
 use super::options::{BenchOptions, Rate};
 use super::phases::{self, Measured};
-use super::report::Report;
 use super::search::{self, Bounds, Step};
 use super::setup::{DEFAULT_SECONDS, Setup};
 use super::slo::{Objective, Slo, Trial, Verdict};
 use super::timeline::GiveUp;
 use crate::interrupt::Interrupt;
-use crate::tally::Tally;
 use crate::text::{grouped, microseconds};
 
 /// The rate that a search begins at, in requests per second.
@@ -34,7 +32,11 @@ const CONFIRMATION: f64 = 3.0;
 ///
 /// # Errors
 /// The options contradict each other, or the server cannot be reached.
-pub(crate) fn search(slo: Slo, options: &BenchOptions, interrupt: &Interrupt) -> Result<Report, Error> {
+pub(crate) fn search(
+    slo: Slo,
+    options: &BenchOptions,
+    interrupt: &Interrupt,
+) -> Result<Measured, Error> {
     if options.requests.is_some() || options.bgsave_after_seconds.is_some() {
         let why = "a search for --slo measures for --seconds, without a save: leave --requests \
                    and --bgsave-after-seconds out, or give the --rate";
@@ -63,22 +65,22 @@ pub(crate) fn search(slo: Slo, options: &BenchOptions, interrupt: &Interrupt) ->
         Err(Stop::Interrupted) => None,
         Err(Stop::Error(error)) => return Err(error),
     };
-    let Some(mut report) = trials.last else {
+    let Some(mut measured) = trials.last else {
         return Err(Error::Options("interrupted before the first trial".to_owned()));
     };
-    report.objective = Some(Objective { slo, rate, at_least, trials: trials.tried });
-    Ok(report)
+    measured.report.objective = Some(Objective { slo, rate, at_least, trials: trials.tried });
+    Ok(measured)
 }
 
 /// Judges a run at the rate that was asked for, if an objective was given.
-pub(crate) fn judged(measured: Measured, options: &BenchOptions) -> Report {
-    let Measured { mut report, total } = measured;
+pub(crate) fn judged(mut measured: Measured, options: &BenchOptions) -> Measured {
     if let Some((slo, rate)) = options.slo.zip(options.rate) {
-        let trial = trial("given", slo, rate.from.max(rate.to), (&report, &total), options);
+        let trial = trial("given", slo, rate.from.max(rate.to), &measured, options);
         let rate = (trial.verdict == Verdict::Holds).then_some(trial.rate);
-        report.objective = Some(Objective { slo, rate, at_least: None, trials: vec![trial] });
+        measured.report.objective =
+            Some(Objective { slo, rate, at_least: None, trials: vec![trial] });
     }
-    report
+    measured
 }
 
 /// What a run at `rate` says of the objective.
@@ -86,7 +88,7 @@ fn trial(
     step: &'static str,
     slo: Slo,
     rate: f64,
-    (report, total): (&Report, &Tally),
+    Measured { report, total, .. }: &Measured,
     options: &BenchOptions,
 ) -> Trial {
     let send_delay_ns = slo.percentile(&total.delays);
@@ -123,7 +125,7 @@ struct Trials<'a> {
     shown: bool,
     interrupt: &'a Interrupt,
     tried: Vec<Trial>,
-    last: Option<Report>,
+    last: Option<Measured>,
 }
 
 impl Trials<'_> {
@@ -141,16 +143,16 @@ impl Trials<'_> {
         let requests = due + 5.0 * due.sqrt();
         let give_up = GiveUp { slo, requests, stop: Interrupt::default() };
         let measured = phases::measure(&self.setup, Some(give_up), self.interrupt);
-        let Measured { report, total } = measured.map_err(Stop::Error)?;
+        let measured = measured.map_err(Stop::Error)?;
         self.setup.options.fill = false;
         let name = match step {
             Step::Search => "search",
             Step::Again => "again",
             Step::Confirm => "confirm",
         };
-        let trial = trial(name, slo, rate, (&report, &total), &self.setup.options);
+        let trial = trial(name, slo, rate, &measured, &self.setup.options);
         let holds = trial.verdict == Verdict::Holds;
-        self.last = Some(report);
+        self.last = Some(measured);
         if self.interrupt.is_set() {
             return Err(Stop::Interrupted);
         }
