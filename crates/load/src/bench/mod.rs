@@ -2,6 +2,7 @@
 
 mod arrival;
 mod command;
+mod compare;
 mod error;
 mod hdr;
 mod keys;
@@ -29,9 +30,10 @@ mod verified;
 mod worker;
 
 pub use command::Command;
+pub use compare::Comparison;
 pub use error::Error;
 pub use keys::Distribution;
-pub use options::{BenchOptions, Protocol, Rate, Ratio};
+pub use options::{Beside, BenchOptions, Protocol, Rate, Ratio};
 pub use report::{Latency, Report, Window};
 pub use requests::Ttl;
 pub use save::Save;
@@ -51,6 +53,9 @@ use setup::Setup;
 /// The server cannot be reached; or requests failed and `ignore_errors` is not set, or an objective
 /// was not met, after the report has been written.
 pub fn run(options: &BenchOptions) -> Result<(), Error> {
+    if let Some(Beside::Compare(comparison)) = &options.beside {
+        return compare::run(comparison);
+    }
     let interrupt = Interrupt::on_signals().map_err(Error::Options)?;
     let measured = measured(options, &interrupt)?;
     outputs::write(options, &measured)?;

@@ -8,6 +8,7 @@ use nagi_client::ring::Configuration;
 use serde::Serialize;
 
 use super::command::Command;
+use super::compare::Comparison;
 use super::keys::Distribution;
 use super::requests::Ttl;
 use super::sizes::Sizes;
@@ -22,7 +23,12 @@ use crate::target;
 /// --rate requests are due at fixed times and timed from then on, sent or not, so that a stall
 /// shows in every request that it held up.
 #[derive(Clone, Debug, Serialize, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchOptions {
+    /// Something else than measuring.
+    #[command(subcommand)]
+    #[serde(skip)]
+    pub beside: Option<Beside>,
     /// Servers: redis://[[user]:password@]host[:port][/database], memcached://host[:port],
     /// http://[user:password@]host[:port] (nagi's gateway) or unix:PATH. Several of one kind make
     /// a ring: each connection is then one to every server.
@@ -172,6 +178,12 @@ pub struct BenchOptions {
     /// Succeed in spite of errors, which are reported all the same.
     #[arg(long)]
     pub ignore_errors: bool,
+}
+
+/// What there is to do with results.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Beside {
+    Compare(Comparison),
 }
 
 /// What a server speaks.
