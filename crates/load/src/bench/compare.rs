@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use fastrand::Rng;
 use serde::Deserialize;
@@ -36,14 +37,30 @@ const UNIMPORTANT: [&str; 9] = [
 #[derive(Clone, Debug, clap::Args)]
 pub struct Comparison {
     /// Results of the one, separated by commas.
-    #[arg(value_name = "BEFORE.json,...", required = true, value_delimiter = ',')]
-    pub before: Vec<PathBuf>,
+    #[arg(value_name = "BEFORE.json,...")]
+    pub before: Files,
     /// Results of the other, separated by commas.
-    #[arg(value_name = "AFTER.json,...", required = true, num_args = 1, value_delimiter = ',')]
-    pub after: Vec<PathBuf>,
+    #[arg(value_name = "AFTER.json,...")]
+    pub after: Files,
     /// Exit with status 3 if anything is worse by more than this beyond noise.
     #[arg(long, value_name = "PERCENT")]
     pub fail_above: Option<f64>,
+}
+
+/// Files of one side.
+#[derive(Clone, Debug)]
+pub struct Files(Vec<PathBuf>);
+
+impl FromStr for Files {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names: Vec<PathBuf> = text.split(',').map(PathBuf::from).collect();
+        match names.iter().any(|name| name.as_os_str().is_empty()) {
+            true => Err("expected files, separated by commas".to_owned()),
+            false => Ok(Files(names)),
+        }
+    }
 }
 
 /// What is read of a saved result.
@@ -156,8 +173,8 @@ struct Changes {
 /// A file cannot be read or is no result, the two cannot be compared, or something is worse than
 /// `fail_above` allows.
 pub(crate) fn run(comparison: &Comparison) -> Result<(), Error> {
-    let read = |paths: &[PathBuf]| -> Result<Vec<Saved>, Error> {
-        paths.iter().map(|path| read(path).map_err(Error::Options)).collect()
+    let read = |files: &Files| -> Result<Vec<Saved>, Error> {
+        files.0.iter().map(|path| read(path).map_err(Error::Options)).collect()
     };
     let (before, after) = (read(&comparison.before)?, read(&comparison.after)?);
     let changes = compare(&before, &after).map_err(Error::Options)?;

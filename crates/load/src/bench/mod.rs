@@ -1,6 +1,7 @@
 //! `nagi bench`: fills, warms up, measures, reports.
 
 mod arrival;
+mod chart;
 mod command;
 mod compare;
 mod error;
@@ -11,17 +12,22 @@ mod mix;
 mod names;
 mod options;
 mod outputs;
+mod page;
 mod phases;
 mod replies;
 mod report;
 mod requests;
 mod run;
+#[cfg(test)]
+mod samples;
 mod save;
 mod search;
 mod servers;
 mod setup;
 mod sizes;
 mod slo;
+mod sweep;
+mod sweeps;
 mod timeline;
 mod trace;
 mod trials;
@@ -40,24 +46,29 @@ pub use save::Save;
 pub use servers::Identity;
 pub use sizes::Sizes;
 pub use slo::{Objective, Slo, Trial, Verdict};
+pub use sweep::Sweep;
+pub use sweeps::{Swept, SweptRun};
 pub use timeline::Second;
 pub use verified::Verified;
 
 use crate::interrupt::Interrupt;
-use phases::Measured;
-use setup::Setup;
 
-/// Runs the benchmark and writes its report.
+/// Runs the benchmark and writes its report, or compares saved ones.
 ///
 /// # Errors
-/// The server cannot be reached; or requests failed and `ignore_errors` is not set, or an objective
-/// was not met, after the report has been written.
+/// The server cannot be reached; or requests failed and `ignore_errors` is not set, replies were
+/// wrong, or an objective was not met, after the report has been written.
 pub fn run(options: &BenchOptions) -> Result<(), Error> {
     if let Some(Beside::Compare(comparison)) = &options.beside {
         return compare::run(comparison);
     }
     let interrupt = Interrupt::on_signals().map_err(Error::Options)?;
-    let measured = measured(options, &interrupt)?;
+    if let Some(sweep) = &options.sweep {
+        let swept = sweeps::measure(sweep, options, &interrupt)?;
+        outputs::write_sweep(options, &swept)?;
+        return swept.runs.iter().try_for_each(|run| verdict(options, &run.report));
+    }
+    let measured = trials::measured(options, &interrupt)?;
     outputs::write(options, &measured)?;
     verdict(options, &measured.report)
 }
@@ -77,19 +88,12 @@ fn verdict(options: &BenchOptions, report: &Report) -> Result<(), Error> {
     }
 }
 
-/// Runs the benchmark until its end or that which the user asks for.
+/// Measures once, or as often as the search for an objective takes, until the end or that which the
+/// user asks for.
 ///
 /// # Errors
 /// The server cannot be reached or the options contradict each other; failed requests are part of
 /// the report.
 pub fn measure(options: &BenchOptions, interrupt: &Interrupt) -> Result<Report, Error> {
-    Ok(measured(options, interrupt)?.report)
-}
-
-fn measured(options: &BenchOptions, interrupt: &Interrupt) -> Result<Measured, Error> {
-    if let Some(slo) = options.slo.filter(|_| options.rate.is_none()) {
-        return trials::search(slo, options, interrupt);
-    }
-    let setup = Setup::new(options.clone())?;
-    Ok(trials::judged(phases::measure(&setup, None, interrupt)?, options))
+    Ok(trials::measured(options, interrupt)?.report)
 }

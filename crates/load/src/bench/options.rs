@@ -13,6 +13,7 @@ use super::keys::Distribution;
 use super::requests::Ttl;
 use super::sizes::Sizes;
 use super::slo::Slo;
+use super::sweep::Sweep;
 use crate::pace::Arrivals;
 use crate::target;
 
@@ -84,6 +85,11 @@ pub struct BenchOptions {
     /// Close and reopen a connection after so many requests; their time holds that of connecting.
     #[arg(long, value_name = "N", value_parser = positive::<u64>)]
     pub reconnect_every: Option<u64>,
+
+    /// Measure once for each of the values of an option and put the results in one table:
+    /// rate=1000,2000,4000, or values of connections, pipeline, threads or value-bytes.
+    #[arg(long, value_name = "OPTION=VALUE,...", conflicts_with_all = ["hdr_log", "percentiles"])]
+    pub sweep: Option<Sweep>,
 
     /// Requests to measure [default: as many as fit into the time].
     #[arg(long, short = 'n', value_name = "N", value_parser = positive::<u64>)]
@@ -163,6 +169,9 @@ pub struct BenchOptions {
     /// Write the report as JSON to a file, or with - to standard output in place of the text.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the report as a page with plots, which needs no network and no script.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Write the latencies of each second as a log of HdrHistogram (V2), in nanoseconds.
     #[arg(long, value_name = "FILE")]
     pub hdr_log: Option<PathBuf>,

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::hdr;
 use super::options::BenchOptions;
+use super::page;
 use super::phases::Measured;
+use super::sweeps::Swept;
 
 /// Writes everything that was asked for. Text comes first, so that it is there even if a file
 /// cannot be written.
@@ -14,19 +16,7 @@ use super::phases::Measured;
 /// A file cannot be written: its name and why.
 pub(crate) fn write(options: &BenchOptions, measured: &Measured) -> io::Result<()> {
     let report = &measured.report;
-    let json_only = options.json.as_deref() == Some(Path::new("-"));
-    let silent = json_only || (options.quiet && options.json.is_some());
-    if !silent {
-        io::stdout().lock().write_all(report.to_string().as_bytes())?;
-    }
-    if let Some(path) = &options.json {
-        let json = report.to_json()?;
-        if json_only {
-            io::stdout().lock().write_all(json.as_bytes())?;
-        } else {
-            write_file(path, &json)?;
-        }
-    }
+    write_text(options, &report.to_string(), &|| serde_json::to_string_pretty(report))?;
     if let (Some(path), Some(log)) = (&options.hdr_log, &measured.log) {
         let title = format!("nagi bench {}: {}", report.version, report.title());
         write_file(path, &log.text(&title).map_err(io::Error::other)?)?;
@@ -34,7 +24,41 @@ pub(crate) fn write(options: &BenchOptions, measured: &Measured) -> io::Result<(
     if let Some(path) = &options.percentiles {
         write_file(path, &hdr::distribution(&measured.total.latencies))?;
     }
+    if let Some(path) = &options.html {
+        write_file(path, &page::render(measured).map_err(io::Error::other)?)?;
+    }
     Ok(())
+}
+
+/// The same for a sweep.
+///
+/// # Errors
+/// A file cannot be written: its name and why.
+pub(crate) fn write_sweep(options: &BenchOptions, swept: &Swept) -> io::Result<()> {
+    write_text(options, &swept.to_string(), &|| serde_json::to_string_pretty(swept))?;
+    if let Some(path) = &options.html {
+        let page = page::render_sweep(swept.sweep.name(), &swept.runs);
+        write_file(path, &page.map_err(io::Error::other)?)?;
+    }
+    Ok(())
+}
+
+/// Writes text and JSON to where they were asked for.
+fn write_text(
+    options: &BenchOptions,
+    text: &str,
+    json: &dyn Fn() -> serde_json::Result<String>,
+) -> io::Result<()> {
+    let json_only = options.json.as_deref() == Some(Path::new("-"));
+    let silent = json_only || (options.quiet && options.json.is_some());
+    if !silent {
+        io::stdout().lock().write_all(text.as_bytes())?;
+    }
+    match &options.json {
+        Some(_) if json_only => io::stdout().lock().write_all((json()? + "\n").as_bytes()),
+        Some(path) => write_file(path, &(json()? + "\n")),
+        None => Ok(()),
+    }
 }
 
 /// Writes a file; an error names it.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
 
 use serde::Serialize;
 
@@ -197,12 +196,36 @@ impl Report {
         }
     }
 
-    /// The report as JSON, with a line break at its end.
-    ///
-    /// # Errors
-    /// Never in practice: every field has a JSON form.
-    pub fn to_json(&self) -> io::Result<String> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+    /// What has to be known before the figures are believed, a sentence or two each.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.interrupted {
+            notes.push("Interrupted: these are the figures up to then.".to_owned());
+        }
+        if self.client_busy > 0.95 && self.rate.is_none() {
+            notes.push(
+                "The client's threads had no time to spare: the latencies hold time spent in the \
+                 client. More --threads show more of the server."
+                    .to_owned(),
+            );
+        }
+        let delay = self.send_delay_us.map_or(0.0, |delay| delay.p99);
+        if delay > 0.0 && delay >= self.latency_us.p99 / 2.0 {
+            notes.push(
+                "The load itself was late: half of the 99th percentile or more is its own, and \
+                 says nothing of the server. Less --rate, more --threads or a machine with less \
+                 to do show more of it."
+                    .to_owned(),
+            );
+        }
+        if self.misses > 0 && !self.options.fill && self.options.trace.is_none() {
+            notes.push(
+                "Reads that found nothing may have asked for keys that were never written: --fill \
+                 writes every key first."
+                    .to_owned(),
+            );
+        }
+        notes
     }
 
     fn hit_percent(&self) -> f64 {
@@ -400,15 +423,8 @@ impl fmt::Display for Report {
         if let Some(objective) = &self.objective {
             objective.write_table(out)?;
         }
-        if self.interrupted {
-            writeln!(out, "\n  Interrupted: these are the figures up to then.")?;
-        }
-        if self.client_busy > 0.95 && self.rate.is_none() {
-            writeln!(
-                out,
-                "\n  The client's threads had no time to spare: the latencies hold time spent \
-                 in the client.\n  More --threads show more of the server."
-            )?;
+        for note in self.notes() {
+            writeln!(out, "\n  {note}")?;
         }
         Ok(())
     }
@@ -467,66 +483,12 @@ fn tick(power: f64) -> String {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::sync::mpsc;
-
-    use clap::Parser;
 
     use super::*;
-    use crate::bench::run::Interval;
-    use crate::bench::timeline::Phase;
-    use crate::bench::{phases, setup};
-    use crate::interrupt::Interrupt;
-    use crate::tally::Tally;
+    use crate::bench::samples;
 
-    #[derive(Parser)]
-    struct Arguments {
-        #[command(flatten)]
-        options: BenchOptions,
-    }
-
-    /// A run of 1.5 s whose every count is known.
     fn report(arguments: &[&str]) -> Report {
-        let options = Arguments::try_parse_from([&["bench"], arguments].concat()).unwrap().options;
-        let options = setup::resolve(options).unwrap();
-        let plan = phases::measure_plan(&options, &Interrupt::default());
-        let mut timeline = Timeline::new(false).unwrap();
-        timeline.begin(Phase::Measure, 7 * SECOND, 17 * SECOND / 2);
-        let (sender, receiver) = mpsc::channel();
-        for (end_ns, reached_ns, latencies_us) in
-            [(8 * SECOND, 8 * SECOND - 1, 50..1050), (9 * SECOND, 17 * SECOND / 2, 1000..2200)]
-        {
-            let mut tally = Tally::new().unwrap();
-            tally.requests = latencies_us.end - latencies_us.start;
-            latencies_us.for_each(|us| tally.latencies.record(us * 1000).unwrap());
-            tally.delays.record(4_000).unwrap();
-            (tally.hits, tally.misses) = (400, 80);
-            (tally.sent_bytes, tally.received_bytes) = (60_000, 30_000_000);
-            tally.cpu_ns = 300_000_000;
-            tally.errors.count("ERR unknown command", 3);
-            sender
-                .send(Interval {
-                    end_ns,
-                    reached_ns,
-                    tally,
-                    last: end_ns == 9 * SECOND,
-                    windows: None,
-                    verified: Verified::default(),
-                })
-                .unwrap();
-        }
-        drop(sender);
-        timeline.follow(&receiver, 1);
-        let mut errors = timeline.errors().clone();
-        errors.count("connection closed by the server", 1);
-        let server = Identity {
-            address: "/run/nagi.sock".to_owned(),
-            name: "nagi 1.2.3".to_owned(),
-            settings: [("maxmemory".to_owned(), "0".to_owned())].into(),
-        };
-        let mut report = Report::new(&options, vec![server], &plan, &timeline, &errors, None);
-        report.machine = Machine { system: "Linux".to_owned(), ..Machine::default() };
-        report.version = "1.2.3";
-        report
+        samples::measured(arguments).report
     }
 
     /// Compares with a file of the tests; UPDATE_GOLDEN=1 in the environment writes it anew.
@@ -548,7 +510,7 @@ mod tests {
             "--key-distribution=zipf:0.99",
             "--rate=2000",
         ]);
-        check("report.json", &report.to_json().unwrap());
+        check("report.json", &(serde_json::to_string_pretty(&report).unwrap() + "\n"));
     }
 
     #[test]

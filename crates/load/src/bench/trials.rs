@@ -28,11 +28,23 @@ const LONGEST_SECONDS: f64 = 60.0;
 /// How many times as long the trial is that confirms.
 const CONFIRMATION: f64 = 3.0;
 
+/// Measures as the options say: once, or as often as a search takes.
+///
+/// # Errors
+/// The options contradict each other, or the server cannot be reached.
+pub(crate) fn measured(options: &BenchOptions, interrupt: &Interrupt) -> Result<Measured, Error> {
+    if let Some(slo) = options.slo.filter(|_| options.rate.is_none()) {
+        return search(slo, options, interrupt);
+    }
+    let setup = Setup::new(options.clone())?;
+    Ok(judged(phases::measure(&setup, None, interrupt)?, options))
+}
+
 /// Finds the highest rate at which the objective holds. The report is that of the last trial.
 ///
 /// # Errors
 /// The options contradict each other, or the server cannot be reached.
-pub(crate) fn search(
+fn search(
     slo: Slo,
     options: &BenchOptions,
     interrupt: &Interrupt,
@@ -73,7 +85,7 @@ pub(crate) fn search(
 }
 
 /// Judges a run at the rate that was asked for, if an objective was given.
-pub(crate) fn judged(mut measured: Measured, options: &BenchOptions) -> Measured {
+fn judged(mut measured: Measured, options: &BenchOptions) -> Measured {
     if let Some((slo, rate)) = options.slo.zip(options.rate) {
         let trial = trial("given", slo, rate.from.max(rate.to), &measured, options);
         let rate = (trial.verdict == Verdict::Holds).then_some(trial.rate);
