@@ -158,7 +158,8 @@ impl Connection {
             let reply = rest.get(..len).unwrap_or_default();
             at += len;
             if let Some(outcome) = outcome {
-                self.in_flight = self.in_flight.checked_sub(1).ok_or_else(|| unsolicited(outcome))?;
+                self.in_flight =
+                    self.in_flight.checked_sub(1).ok_or_else(|| unsolicited(outcome))?;
                 on_reply(outcome, reply);
             }
         }

@@ -165,10 +165,14 @@ const LOAD: &[Room] = &[
     ("responder", &[]),
     ("tally", &["clock"]),
     ("interrupt", &["clock"]),
+    ("machine", &[]),
     ("target", &[]),
     ("wire", &["clock", "interrupt", "target"]),
     ("figures", &["wire"]),
-    ("bench", &["clock", "figures", "interrupt", "pace", "tally", "target", "text", "wire"]),
+    (
+        "bench",
+        &["clock", "figures", "interrupt", "machine", "pace", "tally", "target", "text", "wire"],
+    ),
     ("storm", &["clock", "tally", "text"]),
     ("calm", &["clock", "interrupt", "pace", "tally", "target", "text", "wire"]),
 ];

@@ -1,4 +1,5 @@
-//! Commands that users write, with places for keys, values and numbers: `HSET h:{key} f {value:100}`.
+//! Commands that users write, with places for keys, values and numbers:
+//! `HSET h:{key} f {value:100}`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -26,7 +26,15 @@ const DRAWS: usize = 2000;
 
 /// BenchOptions that say nothing of what was measured.
 const UNIMPORTANT: [&str; 9] = [
-    "seed", "json", "html", "hdr_log", "percentiles", "timeline", "quiet", "fill", "ignore_errors",
+    "seed",
+    "json",
+    "html",
+    "hdr_log",
+    "percentiles",
+    "timeline",
+    "quiet",
+    "fill",
+    "ignore_errors",
 ];
 
 /// Says what changed between saved results beyond noise.
@@ -183,11 +191,16 @@ pub(crate) fn run(comparison: &Comparison) -> Result<(), Error> {
     let worse = changes.changes.iter().filter(|change| change.worse_percent() > limit);
     let worse: Vec<String> =
         worse.map(|it| format!("{} by {:.1} %", it.name, it.worse_percent())).collect();
-    if worse.is_empty() { Ok(()) } else { Err(Error::Verdict(format!("worse: {}", worse.join(", ")))) }
+    if worse.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Verdict(format!("worse: {}", worse.join(", "))))
+    }
 }
 
 fn read(path: &Path) -> Result<Saved, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     serde_json::from_str(&text)
         .map_err(|error| format!("{}: no result of nagi bench --json: {error}", path.display()))
 }
@@ -305,7 +318,11 @@ fn median(samples: &mut [f64]) -> f64 {
     samples.sort_by(f64::total_cmp);
     let middle = samples.len() / 2;
     let at = |index: usize| samples.get(index).copied().unwrap_or_default();
-    if samples.len() % 2 == 1 { at(middle) } else { (at(middle.saturating_sub(1)) + at(middle)) / 2.0 }
+    if samples.len() % 2 == 1 {
+        at(middle)
+    } else {
+        (at(middle.saturating_sub(1)) + at(middle)) / 2.0
+    }
 }
 
 impl fmt::Display for Changes {
@@ -315,7 +332,11 @@ impl fmt::Display for Changes {
         for option in &self.differing {
             writeln!(out, "differs {option}")?;
         }
-        writeln!(out, "\n{:<12} {:>12} {:>12} {:>8}   95 % within", "", "before", "after", "ratio")?;
+        writeln!(
+            out,
+            "\n{:<12} {:>12} {:>12} {:>8}   95 % within",
+            "", "before", "after", "ratio"
+        )?;
         for change in &self.changes {
             let (low, high) = change.interval;
             writeln!(

@@ -23,7 +23,9 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Options(text) | Error::Unreachable(text) | Error::Verdict(text) => out.write_str(text),
+            Error::Options(text) | Error::Unreachable(text) | Error::Verdict(text) => {
+                out.write_str(text)
+            }
             Error::Wrong(count) => {
                 write!(out, "--verify has found {count} wrong replies (see the report)")
             }

@@ -150,6 +150,9 @@ mod tests {
         assert!((half[0] - 5.0).abs() < 0.01 && half[3] == 2.0, "{half:?}");
         let last = rows.last().unwrap();
         assert_eq!((last[1], last[2], last.len()), (1.0, 10_000.0, 3));
-        assert!(text.contains("#[Mean") && text.contains("Total count    =        10000]"), "{text}");
+        assert!(
+            text.contains("#[Mean") && text.contains("Total count    =        10000]"),
+            "{text}"
+        );
     }
 }

@@ -266,13 +266,7 @@ impl Mix {
         )
     }
 
-    fn append_row(
-        &self,
-        row: super::trace::Row,
-        key: &[u8],
-        sequence: u64,
-        out: &mut Vec<u8>,
-    ) {
+    fn append_row(&self, row: super::trace::Row, key: &[u8], sequence: u64, out: &mut Vec<u8>) {
         let is_resp = self.protocol == Protocol::Resp;
         let store = |mode, out: &mut Vec<u8>| {
             let mut value = Vec::new();
@@ -373,8 +367,8 @@ fn settle(
     outcome: Outcome<'_>,
     reply: &[u8],
 ) -> Option<Finding> {
-    let was_refused = reply.starts_with(b"NOT_STORED")
-        || (effect == Effect::Write && outcome == Outcome::Miss);
+    let was_refused =
+        reply.starts_with(b"NOT_STORED") || (effect == Effect::Write && outcome == Outcome::Miss);
     match outcome {
         Outcome::Error(_) => {
             ledger.fail(key, ticket);

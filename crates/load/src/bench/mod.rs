@@ -39,7 +39,7 @@ pub use command::Command;
 pub use compare::Comparison;
 pub use error::Error;
 pub use keys::Distribution;
-pub use options::{Beside, BenchOptions, Protocol, Rate, Ratio};
+pub use options::{BenchOptions, Beside, Protocol, Rate, Ratio};
 pub use report::{Latency, Report, Window};
 pub use requests::Ttl;
 pub use save::Save;

@@ -78,7 +78,8 @@ pub struct BenchOptions {
     /// exit status is 3 if it does not.
     #[arg(long, value_name = "PERCENTILE<TIME")]
     pub slo: Option<Slo>,
-    /// What the search for --slo has to find at least, or the exit status is 3; it begins there.
+    /// What the search for --slo has to find at least, or the exit status is 3; it begins there
+    /// and goes no lower.
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "slo",
         conflicts_with = "rate")]
     pub slo_at_least: Option<f64>,
@@ -116,7 +117,8 @@ pub struct BenchOptions {
         value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub multi_get: u64,
     /// Send this instead of reads and writes: words with {key}, {value}, {value:SIZES} or
-    /// {number:A-B} in them, and before them perhaps a weight, such as '3:HSET h:{key} f {value:100}'.
+    /// {number:A-B} in them, and before them perhaps a weight, such as
+    /// '3:HSET h:{key} f {value:100}'.
     /// May be given several times.
     #[arg(long, value_name = "[WEIGHT:]COMMAND", conflicts_with_all = ["ratio", "multi_get"])]
     #[serde(serialize_with = "as_texts")]
@@ -192,6 +194,7 @@ pub struct BenchOptions {
 /// What there is to do with results.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Beside {
+    /// Compares saved results.
     Compare(Comparison),
 }
 

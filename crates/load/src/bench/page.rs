@@ -268,9 +268,7 @@ fn band(report: &Report) -> Option<(f64, f64)> {
     Some((save.asked_at_second, save.asked_at_second + save.seconds))
 }
 
-fn logarithms<'a>(
-    lines: &'a [(&'static str, Vec<(f64, f64)>)],
-) -> impl Iterator<Item = f64> + 'a {
+fn logarithms<'a>(lines: &'a [(&'static str, Vec<(f64, f64)>)]) -> impl Iterator<Item = f64> + 'a {
     lines.iter().flat_map(|(_, points)| points.iter().map(|(_, value)| *value))
 }
 
@@ -305,10 +303,8 @@ mod tests {
             server.settings = [(hostile.to_owned(), hostile.to_owned())].into();
         }
         let page = render(&measured).unwrap();
-        let runs = [hostile, "2"].map(|value| SweptRun {
-            value: value.to_owned(),
-            report: measured.report.clone(),
-        });
+        let runs = [hostile, "2"]
+            .map(|value| SweptRun { value: value.to_owned(), report: measured.report.clone() });
         let sweep = render_sweep("pipeline", &runs).unwrap();
         for (page, plots) in [(page, 3), (sweep, 1)] {
             assert!(!page.contains("<script") && !page.contains("\"co"), "{page}");

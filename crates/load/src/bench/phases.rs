@@ -156,8 +156,9 @@ fn carry_out(plan: &Plan, workers: &mut [Worker], timeline: &mut Timeline) -> io
     thread::scope(|scope| {
         let threads = workers.len();
         // The sender goes with the load's thread: that is what ends the timeline.
-        let load = scope
-            .spawn(move || on_each_worker(workers, |worker| Run::new(worker, plan, &sender)?.drive()));
+        let load = scope.spawn(move || {
+            on_each_worker(workers, |worker| Run::new(worker, plan, &sender)?.drive())
+        });
         timeline.follow(&receiver, threads);
         load.join().unwrap_or_else(|_| Err(io::Error::other("a load thread panicked")))
     })

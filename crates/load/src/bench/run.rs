@@ -346,7 +346,10 @@ impl<'a> Run<'a> {
     fn reconnect(&mut self, index: usize) -> Result<(), Error> {
         let Some(every) = self.plan.reconnect_every else { return Ok(()) };
         let Some(session) = self.worker.sessions.get(index) else { return Ok(()) };
-        if session.is_open && session.sent_since_opening >= every && session.sent == session.answered {
+        if session.is_open
+            && session.sent_since_opening >= every
+            && session.sent == session.answered
+        {
             self.worker.reopen(index)?;
             self.tally.reconnects += 1;
         }
@@ -388,7 +391,8 @@ impl<'a> Run<'a> {
             let (keys, random) = (&mut worker.keys, &mut worker.random);
             mix.append(pick, ticket.sequence, server, keys, random, &mut batch.bytes);
             batch.requests += 1;
-            let due_ns = worker.sessions.get_mut(index).and_then(|session| session.due_ns.pop_front());
+            let due_ns =
+                worker.sessions.get_mut(index).and_then(|session| session.due_ns.pop_front());
             let begun_ns = due_ns.unwrap_or(now);
             if let Some(link) = worker.links.get_mut(links.start + server) {
                 link.flights.push_back(Flight { pick, ticket, begun_ns });
@@ -430,8 +434,8 @@ impl<'a> Run<'a> {
                 self.tally.errors.count("not sent: its connection is lost", 1);
                 continue;
             }
-            let could_send =
-                session.due == session.sent && session.sent - session.answered < self.plan.depth as u64;
+            let could_send = session.due == session.sent
+                && session.sent - session.answered < self.plan.depth as u64;
             if could_send && due_ns >= self.plan.measure_ns {
                 self.tally.delays.saturating_record(now - due_ns);
             }
@@ -449,7 +453,8 @@ impl<'a> Run<'a> {
 
     /// Closes session `index`; each of its requests without a reply counts as failed.
     fn close_failed(&mut self, index: usize, error: &Error) {
-        let Some(session) = self.worker.sessions.get_mut(index).filter(|session| session.is_open) else {
+        let Some(session) = self.worker.sessions.get_mut(index).filter(|session| session.is_open)
+        else {
             return;
         };
         let unanswered = session.due - session.answered;

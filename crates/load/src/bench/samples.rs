@@ -1,5 +1,4 @@
 //! A made-up run, for the tests of what is made of one.
-#![expect(clippy::unwrap_used, reason = "a test stops where it finds something wrong")]
 
 use std::sync::mpsc;
 

@@ -149,8 +149,9 @@ mod tests {
     #[test]
     fn one_disturbance_does_not_end_the_search_too_low() {
         let mut disturbed = true;
-        let (found, _) =
-            search(|rate, _| rate <= 50_000.0 && !(rate == 2000.0 && std::mem::take(&mut disturbed)));
+        let (found, _) = search(|rate, _| {
+            rate <= 50_000.0 && !(rate == 2000.0 && std::mem::take(&mut disturbed))
+        });
         assert!(found.unwrap() > 47_000.0 && !disturbed, "{found:?}");
     }
 

@@ -79,10 +79,11 @@ impl FromStr for Slo {
 
 impl fmt::Display for Slo {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (number, unit) = match self.limit_ns {
-            ..1_000_000 => (self.limit_ns as f64 / 1e3, "us"),
-            ..1_000_000_000 => (self.limit_ns as f64 / 1e6, "ms"),
-            _ => (self.limit_ns as f64 / 1e9, "s"),
+        let ns = self.limit_ns as f64;
+        let (number, unit) = match ns {
+            ..1e6 => (ns / 1e3, "us"),
+            ..1e9 => (ns / 1e6, "ms"),
+            _ => (ns / 1e9, "s"),
         };
         write!(out, "{}<{number}{unit}", self.name())
     }
@@ -185,7 +186,11 @@ impl fmt::Display for Objective {
             (None, _, trials) => {
                 let lowest = trials.iter().map(|trial| trial.rate).fold(f64::INFINITY, f64::min);
                 match lowest.is_finite() {
-                    true => write!(out, "{slo} was confirmed at no rate; the lowest tried was {}/s", grouped(lowest as u64)),
+                    true => write!(
+                        out,
+                        "{slo} was confirmed at no rate; the lowest tried was {}/s",
+                        grouped(lowest as u64)
+                    ),
                     false => write!(out, "{slo} was not tried to the end"),
                 }
             }

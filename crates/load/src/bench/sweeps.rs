@@ -154,7 +154,7 @@ mod tests {
         };
         let swept = Swept {
             sweep: "rate=2000,3000".parse().unwrap(),
-            runs: ["2000", "3000"].map(|value| run(value)).into(),
+            runs: ["2000", "3000"].map(run).into(),
         };
         let text = swept.to_string();
         assert!(text.contains("  2000               1,467        1,100"), "{text}");

@@ -226,7 +226,10 @@ impl Timeline {
                 self.filled += tally.requests;
                 if self.shown {
                     let percent = self.filled * 100 / keys.max(1);
-                    print_line(&format!("  filling  {:>10} keys  {percent:>3} %", grouped(self.filled)));
+                    print_line(&format!(
+                        "  filling  {:>10} keys  {percent:>3} %",
+                        grouped(self.filled)
+                    ));
                 }
             }
             Phase::Measure if end_ns <= self.start_ns => {

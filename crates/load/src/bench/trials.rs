@@ -44,11 +44,7 @@ pub(crate) fn measured(options: &BenchOptions, interrupt: &Interrupt) -> Result<
 ///
 /// # Errors
 /// The options contradict each other, or the server cannot be reached.
-fn search(
-    slo: Slo,
-    options: &BenchOptions,
-    interrupt: &Interrupt,
-) -> Result<Measured, Error> {
+fn search(slo: Slo, options: &BenchOptions, interrupt: &Interrupt) -> Result<Measured, Error> {
     if options.requests.is_some() || options.bgsave_after_seconds.is_some() {
         let why = "a search for --slo measures for --seconds, without a save: leave --requests \
                    and --bgsave-after-seconds out, or give the --rate";
@@ -58,8 +54,9 @@ fn search(
     let mut options = options.clone();
     options.seconds = Some(seconds);
     let at_least = options.slo_at_least;
-    let least = slo.least_requests() / LONGEST_SECONDS.max(seconds);
-    let first = at_least.unwrap_or(FIRST_RATE).max(least);
+    let told = slo.least_requests() / LONGEST_SECONDS.max(seconds);
+    let first = at_least.unwrap_or(FIRST_RATE).max(told);
+    let least = at_least.unwrap_or(told).max(told);
     let shown = !options.quiet && (options.timeline || std::io::stderr().is_terminal());
     options.quiet |= !options.timeline;
     let mut trials = Trials {

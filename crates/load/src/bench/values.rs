@@ -1,7 +1,7 @@
 //! What values hold, and whether one that was read is what was written.
 //!
-//! With --verify a value begins with 32 letters of base 64: a hash of its key (11), the number of its
-//! writing (10), and a checksum over both and all that follows (11). The rest begins at another
+//! With --verify a value begins with 32 letters of base 64: a hash of its key (11), the number of
+//! its writing (10), and a checksum over both and all that follows (11). The rest begins at another
 //! place of the same random letters for each writing, so that parts of two values do not match.
 //! A value that is shorter carries the beginning of that, of which only the key can be checked.
 
