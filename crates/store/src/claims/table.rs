@@ -2,19 +2,12 @@
 
 use crate::claims::queue::{Kind, Queue};
 use crate::entry::identity_hasher::IdentityHasher;
+use crate::sync::primitives::atomic::{AtomicU64, Ordering};
+use crate::sync::primitives::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::task::Waker;
-
-#[cfg(loom)]
-use loom::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicU64, Ordering},
-};
-#[cfg(not(loom))]
-use parking_lot::{Mutex, MutexGuard};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Parts of the table, each with a lock of its own.
 const STRIPES: usize = if cfg!(loom) { 1 } else { 256 };

@@ -8,6 +8,7 @@ pub(crate) mod counters;
 pub(crate) mod futex;
 pub mod holds;
 pub(crate) mod latch;
+pub mod primitives;
 pub(crate) mod quiescence;
 pub(crate) mod shared_thread;
 pub(crate) mod steps;

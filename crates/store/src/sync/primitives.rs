@@ -1,0 +1,35 @@
+//! The locks and atomic numbers of what loom's models run, which are loom's own there: it tries
+//! every order only of what it sees.
+
+#[cfg(not(loom))]
+pub use parking_lot::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub use std::sync::atomic;
+
+#[cfg(loom)]
+pub use loom::sync::{MutexGuard, atomic};
+#[cfg(loom)]
+pub use model::Mutex;
+
+#[cfg(loom)]
+mod model {
+    use super::MutexGuard;
+    use std::sync::PoisonError;
+
+    /// loom's lock with the interface of parking_lot's.
+    #[derive(Debug, Default)]
+    pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        /// A lock that is free.
+        pub fn new(value: T) -> Self {
+            Mutex(loom::sync::Mutex::new(value))
+        }
+
+        /// Takes the lock, waiting for it if need be.
+        #[track_caller]
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+}
