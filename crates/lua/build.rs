@@ -3,6 +3,7 @@
 use std::{fs, io};
 
 fn main() -> io::Result<()> {
+    println!("cargo:rerun-if-changed=c");
     let mut build = cc::Build::new();
     for file in fs::read_dir("c")? {
         let path = file?.path();

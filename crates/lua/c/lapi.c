@@ -93,8 +93,10 @@ void luaA_pushobject (lua_State *L, const TValue *o) {
 
 LUA_API int lua_checkstack (lua_State *L, int size) {
   int res = 1;
+  /* nagi: outside of functions lies what Rust holds, beside all arguments */
+  int most = L->ci == L->base_ci ? LUAI_MAXHELD : LUAI_MAXCSTACK;
   lua_lock(L);
-  if (size > LUAI_MAXCSTACK || (L->top - L->base + size) > LUAI_MAXCSTACK)
+  if (size > most || (L->top - L->base + size) > most)
     res = 0;  /* stack overflow */
   else if (size > 0) {
     luaD_checkstack(L, size);

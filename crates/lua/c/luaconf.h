@@ -448,6 +448,12 @@
 */
 #define LUAI_MAXCSTACK	8100
 
+/*
+@@ LUAI_MAXHELD limits the slots of a thread that runs no function
+** nagi: in one of these lies whatever Rust holds, which is more than all arguments of a function.
+*/
+#define LUAI_MAXHELD	64000
+
 
 
 /*

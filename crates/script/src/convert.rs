@@ -138,18 +138,14 @@ impl Replying<'_, '_> {
         } else if let Some(value) = as_number(&table.raw_get("double")?) {
             self.out.decimal(&number::general(value, 17));
         } else if let Value::Table(map) = table.raw_get("map")? {
-            let pairs = map.pairs().collect::<mlua::Result<Vec<(Value, Value)>>>()?;
-            self.out.map(pairs.len());
-            for (key, value) in pairs {
+            self.out.map(count(&map)?);
+            map.for_each(|key: Value, value: Value| {
                 self.value(&key, depth + 1)?;
-                self.value(&value, depth + 1)?;
-            }
+                self.value(&value, depth + 1)
+            })?;
         } else if let Value::Table(set) = table.raw_get("set")? {
-            let members = set.pairs().collect::<mlua::Result<Vec<(Value, Value)>>>()?;
-            self.out.set(members.len());
-            for (member, _) in members {
-                self.value(&member, depth + 1)?;
-            }
+            self.out.set(count(&set)?);
+            set.for_each(|member: Value, _: Value| self.value(&member, depth + 1))?;
         } else if let Value::String(digits) = table.raw_get("big_number")? {
             let digits = one_line(&digits.as_bytes());
             self.out.big_number(&String::from_utf8_lossy(&digits));
@@ -159,16 +155,13 @@ impl Replying<'_, '_> {
         {
             self.verbatim(&format.as_bytes(), &text.as_bytes());
         } else {
-            let mut elements = Vec::new();
-            loop {
-                match table.raw_get::<Value>(elements.len() + 1)? {
-                    Value::Nil => break,
-                    value => elements.push(value),
-                }
+            let mut len = 0;
+            while !table.raw_get::<Value>(len + 1)?.is_nil() {
+                len += 1;
             }
-            self.out.array(elements.len());
-            for element in elements {
-                self.value(&element, depth + 1)?;
+            self.out.array(len);
+            for index in 1..=len {
+                self.value(&table.raw_get(index)?, depth + 1)?;
             }
         }
         Ok(())
@@ -195,6 +188,17 @@ fn as_number(value: &Value) -> Option<f64> {
         Value::Number(value) => Some(*value),
         _ => None,
     }
+}
+
+/// How many pairs a table has. They are never gathered: Lua has room for some thousand values that
+/// are held here at once.
+fn count(table: &Table) -> mlua::Result<usize> {
+    let mut pairs = 0;
+    table.for_each(|_: Value, _: Value| {
+        pairs += 1;
+        Ok(())
+    })?;
+    Ok(pairs)
 }
 
 /// The text with spaces for line breaks.

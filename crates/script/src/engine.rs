@@ -3,10 +3,10 @@
 use crate::convert::Replying;
 use crate::functions::{FunctionDescription, Registered};
 use crate::host::Host;
-use crate::sandbox;
+use crate::sandbox::{self, Sandbox};
 use crate::source::Digest;
 use crate::state::State;
-use mlua::{Function, HookTriggers, Lua, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Table, Value, VmState};
 use nagi_proto::resp::{Version, Writer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -24,9 +24,7 @@ const STRIDE: u32 = 10_000;
 
 /// A Lua state with its scripts.
 pub struct Engine {
-    lua: Lua,
-    run: Function,
-    apply: Function,
+    sandbox: Sandbox,
     state: Rc<State>,
     scripts: HashMap<Digest, Function>,
     libraries: HashMap<String, Vec<Registered>>,
@@ -70,10 +68,8 @@ impl Engine {
             began: Cell::new(Instant::now()),
             ended: Cell::new(None),
         });
-        let (lua, run, apply) =
-            sandbox::open(&state, version).map_err(|error| error.to_string())?;
-        let engine =
-            Engine { lua, run, apply, state, scripts: HashMap::new(), libraries: HashMap::new() };
+        let sandbox = Sandbox::open(&state, version).map_err(|error| error.to_string())?;
+        let engine = Engine { sandbox, state, scripts: HashMap::new(), libraries: HashMap::new() };
         engine.limit_memory(memory_limit_bytes);
         Ok(engine)
     }
@@ -81,13 +77,13 @@ impl Engine {
     /// Changes the limit of Lua's memory, in bytes; 0 is for none.
     pub fn limit_memory(&self, bytes: usize) {
         // It can be set where Lua's memory comes from here, which it does.
-        let _ = self.lua.set_memory_limit(bytes);
+        let _ = self.sandbox.lua.set_memory_limit(bytes);
     }
 
     /// What Lua has taken, in bytes.
     #[must_use]
     pub fn used_memory(&self) -> usize {
-        self.lua.used_memory()
+        self.sandbox.lua.used_memory()
     }
 
     /// Whether it has a script.
@@ -107,7 +103,7 @@ impl Engine {
 
     /// Compiles a text.
     fn function(&self, body: &[u8], name: &str) -> Result<Function, String> {
-        self.lua.load(body).set_name(name).into_function().map_err(|error| match error {
+        self.sandbox.lua.load(body).set_name(name).into_function().map_err(|error| match error {
             mlua::Error::SyntaxError { message, .. } => message,
             other => sandbox::innermost(&other),
         })
@@ -133,7 +129,7 @@ impl Engine {
             let message = b"NOSCRIPT No matching script. Please use EVAL.".to_vec();
             return Err(Failure { message, is_counted: false });
         };
-        let run = (&self.run, function, script.to_string());
+        let run = (&self.sandbox.run, function, script.to_string());
         self.reply(run, keys, arguments, (client, out))
     }
 
@@ -148,12 +144,16 @@ impl Engine {
     ) -> Result<Vec<FunctionDescription>, String> {
         let function = self.function(body, "@user_function");
         let function = function.map_err(|error| format!("Error compiling function: {error}"))?;
+        let prepared =
+            self.sandbox.confine(&function).and_then(|()| self.sandbox.set_loading(true));
+        prepared.map_err(|error| sandbox::innermost(&error))?;
         *self.state.registering.borrow_mut() = Some(Vec::new());
         self.state.ended.set(None);
         self.state.began.set(Instant::now());
-        let called = (&self.apply, function, String::new());
+        let called = (&self.sandbox.apply, function, String::new());
         let loaded = self.execute(called, std::iter::empty(), std::iter::empty());
         let registered = self.state.registering.borrow_mut().take().unwrap_or_default();
+        self.sandbox.set_loading(false).map_err(|error| sandbox::innermost(&error))?;
         if let Err(failure) = loaded {
             let text = String::from_utf8_lossy(&failure.message).into_owned();
             // The place is a part of what was raised.
@@ -190,7 +190,7 @@ impl Engine {
             let message = b"ERR Function not found".to_vec();
             return Err(Failure { message, is_counted: false });
         };
-        self.reply((&self.apply, function, name.to_owned()), keys, arguments, (client, out))
+        self.reply((&self.sandbox.apply, function, name.to_owned()), keys, arguments, (client, out))
     }
 
     fn reply<'a>(
@@ -206,10 +206,10 @@ impl Engine {
             let mut replying = Replying { out, client, script: self.state.version.get() };
             replying.value(&returned, 0).map_err(|error| self.unplaced(&error))
         });
-        self.lua.gc_restart();
+        self.sandbox.lua.gc_restart();
         if done.is_err() {
             // What it has left may be all that there is room for.
-            drop(self.lua.gc_collect());
+            drop(self.sandbox.lua.gc_collect());
         }
         done
     }
@@ -242,7 +242,7 @@ impl Engine {
     fn watch(&self, stride: u32) -> mlua::Result<()> {
         let state = Rc::clone(&self.state);
         let triggers = HookTriggers::new().every_nth_instruction(stride);
-        self.lua.set_global_hook(triggers, move |lua, _| {
+        self.sandbox.lua.set_global_hook(triggers, move |lua, _| {
             // While a command runs there is nothing to ask.
             let Ok(mut host) = state.host.try_borrow_mut() else { return Ok(VmState::Continue) };
             let (is_to_end, why) = match state.is_loading() {
@@ -261,9 +261,9 @@ impl Engine {
     }
 
     fn words<'a>(&self, words: impl Iterator<Item = &'a [u8]>) -> mlua::Result<Table> {
-        let table = self.lua.create_table()?;
+        let table = self.sandbox.lua.create_table()?;
         for (index, word) in words.enumerate() {
-            table.raw_set(index + 1, self.lua.create_string(word)?)?;
+            table.raw_set(index + 1, self.sandbox.lua.create_string(word)?)?;
         }
         Ok(table)
     }
@@ -519,16 +519,80 @@ mod tests {
     fn loading_a_library_ends_wherever_it_is() {
         let host = Echo { looks_left: Rc::new(Cell::new(u32::MAX)) };
         let mut engine = Engine::new(Box::new(host), "7.2.4", true, 64 << 20).unwrap();
-        for text in [
-            "while true do end",
-            "while true do pcall(function() while true do end end) end",
-            "local f = function() while true do end end while true do pcall(f) end",
-        ] {
+        for text in
+            ["while true do end", "local f f = function() while true do end return f() end f()"]
+        {
             let error = engine.load_library("lib", text.as_bytes()).unwrap_err();
             assert!(error.contains(LOADED_TOO_LONG), "{text}: {error}");
         }
         let fine = b"redis.register_function('f', function() return 1 end)";
         assert_eq!(engine.load_library("lib", fine).unwrap().len(), 1);
+    }
+
+    /// Rust holds no more of Lua at once than there is room for.
+    #[test]
+    fn many_values_are_packed_and_passed() {
+        let mut engine = engine(u32::MAX);
+        for (text, reply) in [
+            (
+                "local t = {} for i = 1, 100000 do t['k' .. i] = 'v' .. i end \
+                 local u = cmsgpack.unpack(cmsgpack.pack({t})) return u[1].k99999",
+                "$6|v99999|",
+            ),
+            (
+                "local t = {} for i = 1, 100000 do t[i] = 'v' .. i end \
+                 return #cmsgpack.unpack(cmsgpack.pack(t))",
+                ":100000|",
+            ),
+            (
+                "local t = {} for i = 1, 100000 do t['k' .. i] = {'v' .. i} end \
+                 return cjson.decode(cjson.encode(t)).k100000[1]",
+                "$7|v100000|",
+            ),
+            (
+                "local t = {} for i = 1, 7990 do t[i] = 'v' .. i end \
+                 return select('#', cmsgpack.unpack(cmsgpack.pack(unpack(t))))",
+                ":7990|",
+            ),
+            (
+                "local t = {} for i = 1, 100000 do t['k' .. i] = 'v' .. i end \
+                 return #cjson.encode({map=t}) .. type(cjson.decode(cjson.encode(t)))",
+                "$12|1777799table|",
+            ),
+            (
+                "cjson.decode_max_depth(1e9) return cjson.decode(('['):rep(1e6))",
+                "ERR user_script:1: Found too many nested data structures (2001) at character \
+                 2001 script: SHA, on @user_script:1.",
+            ),
+            (
+                "local t = {} for i = 1, 1e5 do t = {t} end cjson.encode_max_depth(1e9) \
+                 return cjson.encode(t)",
+                "ERR user_script:1: Cannot serialise, excessive nesting (2001) script: SHA, on \
+                 @user_script:1.",
+            ),
+            (
+                "return cmsgpack.unpack(('\\161x'):rep(8200))",
+                "ERR user_script:1: stack overflow (too many return values at once; use \
+                 unpack_one or unpack_limit instead.) script: SHA, on @user_script:1.",
+            ),
+        ] {
+            assert_eq!(run(&mut engine, text), reply, "{text}");
+        }
+        for table in ["t", "{map=t}", "{set=t}"] {
+            let text =
+                format!("local t = {{}} for i = 1, 70000 do t[i] = 'v' .. i end return {table}");
+            let reply = run(&mut engine, &text);
+            assert!(reply.contains("v70000") || table == "{set=t}", "{table}: {}", reply.len());
+        }
+        // As many arguments as Lua passes to any function, or an error of Lua.
+        for count in (7990..8110).step_by(7) {
+            let text = format!(
+                "local t = {{}} for i = 1, {count} do t[i] = 'v' .. i end \
+                 return redis.call('first', unpack(t))"
+            );
+            let reply = run(&mut engine, &text);
+            assert!(reply == "$5|first|" || reply.contains("too many"), "{count}: {reply}");
+        }
     }
 
     #[test]

@@ -40,7 +40,22 @@ local meta = {
     end,
 }
 setmetatable(globals, meta)
-local shared = { meta, getmetatable(''), globals }
+
+-- What a library finds while it is loaded, and nothing else.
+local loading = { register_function = redis.register_function }
+redis.register_function = nil
+for name in ([[log LOG_DEBUG LOG_VERBOSE LOG_NOTICE LOG_WARNING REDIS_VERSION REDIS_VERSION_NUM]])
+        :gmatch('%S+') do
+    loading[name] = redis[name]
+end
+setmetatable(loading, meta)
+local first = setmetatable({ redis = loading }, meta)
+
+-- The globals of libraries: empty, with those behind it that Rust puts there.
+local behind = { __index = globals }
+local environment = setmetatable({}, behind)
+
+local shared = { meta, getmetatable(''), globals, loading, first, environment }
 for _, value in pairs(globals) do
     if type(value) == 'table' then
         shared[#shared + 1] = value
@@ -61,9 +76,9 @@ local function run(script, keys, arguments)
     return xpcall(script, handler)
 end
 
--- Calls a function of a library, or loads one.
+-- Calls a function of a library, or loads one whose environment was set.
 local function apply(called, keys, arguments)
     return xpcall(function() return called(keys, arguments) end, handler)
 end
 
-return run, apply
+return { run = run, apply = apply, environment = environment, behind = behind, first = first }

@@ -9,15 +9,56 @@ use std::rc::Rc;
 /// The name of the sandbox's own chunk, which no error is told to come from.
 pub(crate) const CHUNK: &str = "=nagi";
 
-/// A state, and the functions that run a script in it and call a function of a library: with that,
-/// keys and arguments as arguments, they return what `pcall` does.
-pub(crate) fn open(state: &Rc<State>, version: &str) -> mlua::Result<(Lua, Function, Function)> {
-    let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
-    let lua = Lua::new_with(libraries, LuaOptions::new())?;
-    let native = library::native(&lua, state, version)?;
-    native.raw_set("handler", lua.create_function(handle)?)?;
-    let (run, apply) = lua.load(include_str!("sandbox.lua")).set_name(CHUNK).call(native)?;
-    Ok((lua, run, apply))
+/// A state, and what it is entered by.
+pub(crate) struct Sandbox {
+    pub(crate) lua: Lua,
+    /// Runs a script, with keys and arguments; returns what `pcall` does.
+    pub(crate) run: Function,
+    /// The same of a function of a library.
+    pub(crate) apply: Function,
+    libraries: Libraries,
+}
+
+/// What libraries of functions find.
+struct Libraries {
+    /// Their globals.
+    environment: Table,
+    /// Its metatable, which says where they are looked for.
+    behind: Table,
+    /// What there is while a library is loaded.
+    first: Table,
+}
+
+impl Sandbox {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(crate) fn open(state: &Rc<State>, version: &str) -> mlua::Result<Self> {
+        let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        let native = library::native(&lua, state, version)?;
+        native.raw_set("handler", lua.create_function(handle)?)?;
+        let made: Table = lua.load(include_str!("sandbox.lua")).set_name(CHUNK).call(native)?;
+        let libraries = Libraries {
+            environment: made.raw_get("environment")?,
+            behind: made.raw_get("behind")?,
+            first: made.raw_get("first")?,
+        };
+        Ok(Sandbox { run: made.raw_get("run")?, apply: made.raw_get("apply")?, lua, libraries })
+    }
+
+    /// Has a library, and the functions that it makes, find what there is for libraries.
+    pub(crate) fn confine(&self, library: &Function) -> mlua::Result<()> {
+        library.set_environment(self.libraries.environment.clone())?;
+        Ok(())
+    }
+
+    /// Says whether a library is being loaded, which finds less.
+    pub(crate) fn set_loading(&self, is_loading: bool) -> mlua::Result<()> {
+        let found = if is_loading { self.libraries.first.clone() } else { self.lua.globals() };
+        self.libraries.behind.raw_set("__index", found)
+    }
 }
 
 /// Makes a table of whatever was raised, with the place where it was.

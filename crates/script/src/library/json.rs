@@ -77,8 +77,12 @@ pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
             let error = format!("bad argument #1 to 'decode' (string expected, got {found})");
             return text(lua, &error);
         };
-        match Reader::new(&json, shared.decode_depth.get(), shared.decode_invalid.get())
-            .document(lua)
+        match Reader::new(
+            &json,
+            shared.decode_depth.get().min(DEEPEST),
+            shared.decode_invalid.get(),
+        )
+        .document(lua)
         {
             Ok(value) => Ok(Ok(value)),
             Err(error) => text(lua, &error),
@@ -184,6 +188,14 @@ fn integer(
     Ok(Ok(Value::Number(setting.get() as f64)))
 }
 
+/// Deepest nesting that is written or read, whatever the settings say: each level takes some of the
+/// stack.
+const DEEPEST: i64 = 2000;
+
+fn plain(error: mlua::Error) -> String {
+    error.to_string()
+}
+
 struct Writer<'s> {
     out: Vec<u8>,
     settings: &'s Settings,
@@ -248,13 +260,10 @@ impl Writer<'_> {
     }
 
     fn table(&mut self, table: &Table, depth: i64) -> Result<(), String> {
-        if depth > self.settings.encode_depth.get() {
+        if depth > self.settings.encode_depth.get().min(DEEPEST) {
             return Err(format!("Cannot serialise, excessive nesting ({depth})"));
         }
-        let plain = |error: mlua::Error| error.to_string();
-        let pairs = table.pairs::<Value, Value>().collect::<mlua::Result<Vec<_>>>();
-        let pairs = pairs.map_err(plain)?;
-        let len = self.array_len(&pairs)?;
+        let len = self.array_len(table)?;
         if len > 0 {
             self.out.push(b'[');
             for index in 1..=len {
@@ -267,47 +276,58 @@ impl Writer<'_> {
             return Ok(());
         }
         self.out.push(b'{');
-        for (index, (key, value)) in pairs.iter().enumerate() {
-            if index > 0 {
+        let (mut is_first, mut failed) = (true, None);
+        let written = table.for_each(|key: Value, value: Value| {
+            if !std::mem::take(&mut is_first) {
                 self.out.push(b',');
             }
-            match key {
-                Value::String(text) => self.string(&text.as_bytes()),
-                Value::Integer(_) | Value::Number(_) => {
-                    self.out.push(b'"');
-                    self.number(as_number(key).unwrap_or(0.0))?;
-                    self.out.push(b'"');
-                }
-                other => {
-                    let kind = other.type_name();
-                    return Err(format!(
-                        "Cannot serialise {kind}: table key must be a number or string"
-                    ));
-                }
-            }
-            self.out.push(b':');
-            self.value(value, depth)?;
-        }
+            let written = self.key(&key).and_then(|()| self.value(&value, depth));
+            written.map_err(|error| mlua::Error::runtime(failed.insert(error)))
+        });
+        written.map_err(|error| failed.unwrap_or_else(|| plain(error)))?;
         self.out.push(b'}');
         Ok(())
     }
 
-    /// The length of the array that a table is; 0 if it is none, or is empty.
-    fn array_len(&self, pairs: &[(Value, Value)]) -> Result<i64, String> {
-        let mut most = 0;
-        for (key, _) in pairs {
-            let place = match key {
-                Value::Integer(_) | Value::Number(_) => as_number(key).unwrap_or(0.0),
-                _ => return Ok(0),
-            };
-            if place < 1.0 || place.trunc() != place {
-                return Ok(0);
+    /// A key, and what stands behind it.
+    fn key(&mut self, key: &Value) -> Result<(), String> {
+        match key {
+            Value::String(text) => self.string(&text.as_bytes()),
+            Value::Integer(_) | Value::Number(_) => {
+                self.out.push(b'"');
+                self.number(as_number(key).unwrap_or(0.0))?;
+                self.out.push(b'"');
             }
+            other => {
+                let kind = other.type_name();
+                return Err(format!(
+                    "Cannot serialise {kind}: table key must be a number or string"
+                ));
+            }
+        }
+        self.out.push(b':');
+        Ok(())
+    }
+
+    /// The length of the array that a table is; 0 if it is none, or is empty.
+    fn array_len(&self, table: &Table) -> Result<i64, String> {
+        let (mut items, mut most, mut has_others) = (0_i64, 0, false);
+        let looked = table.for_each(|key: Value, _: Value| {
+            items += 1;
+            let place = match key {
+                Value::Integer(_) | Value::Number(_) => as_number(&key).unwrap_or(0.0),
+                _ => 0.0,
+            };
+            has_others |= place < 1.0 || place.trunc() != place;
             most = most.max(place as i64);
+            Ok(())
+        });
+        looked.map_err(plain)?;
+        if has_others {
+            return Ok(0);
         }
         let Settings { sparse_ratio, sparse_safe, sparse_converts, .. } = self.settings;
         let ratio = sparse_ratio.get();
-        let items = i64::try_from(pairs.len()).unwrap_or(i64::MAX);
         if ratio > 0 && most > items.saturating_mul(ratio) && most > sparse_safe.get() {
             return match sparse_converts.get() {
                 true => Ok(0),

@@ -7,6 +7,8 @@ use mlua::{Lua, MultiValue, Table, Value};
 const WRITTEN_DEPTH: usize = 16;
 /// Deepest nesting that is read.
 const READ_DEPTH: usize = 2000;
+/// Most values that are returned at once, as what a function has room for in Redis.
+const MOST_VALUES: usize = 7990;
 
 /// The library.
 pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
@@ -108,28 +110,35 @@ fn write_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(raw.get(8 - bytes..).unwrap_or_default());
 }
 
+/// How many pairs a table has, and whether its keys are the places of an array.
+fn shape(table: &Table) -> mlua::Result<(usize, bool)> {
+    let (mut count, mut largest, mut has_others) = (0, 0, false);
+    table.for_each(|key: Value, _: Value| {
+        count += 1;
+        match key {
+            Value::Integer(place) if place > 0 => largest = largest.max(place as usize),
+            Value::Number(place) if place.trunc() == place && place > 0.0 => {
+                largest = largest.max(place as usize);
+            }
+            _ => has_others = true,
+        }
+        Ok(())
+    })?;
+    Ok((count, !has_others && largest == count))
+}
+
+// Lua has room for some thousand values that are held here at once: no table is gathered.
 fn write_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> mlua::Result<()> {
-    let pairs = table.pairs::<Value, Value>().collect::<mlua::Result<Vec<_>>>()?;
-    let place = |key: &Value| match key {
-        Value::Integer(place) => usize::try_from(*place).ok(),
-        Value::Number(place) if place.trunc() == *place && *place > 0.0 => Some(*place as usize),
-        _ => None,
-    };
-    let places = pairs.iter().map(|(key, _)| place(key).filter(|place| *place > 0));
-    let largest = places.collect::<Option<Vec<_>>>().map(|all| all.into_iter().max().unwrap_or(0));
-    if largest == Some(pairs.len()) {
-        head(out, pairs.len(), (0x90, 16), [None, Some(0xdc), Some(0xdd)]);
-        for index in 1..=pairs.len() {
-            write(out, &table.raw_get(index)?, depth + 1)?;
-        }
-    } else {
-        head(out, pairs.len(), (0x80, 16), [None, Some(0xde), Some(0xdf)]);
-        for (key, value) in &pairs {
-            write(out, key, depth + 1)?;
-            write(out, value, depth + 1)?;
-        }
+    let (count, is_array) = shape(table)?;
+    if is_array {
+        head(out, count, (0x90, 16), [None, Some(0xdc), Some(0xdd)]);
+        return (1..=count).try_for_each(|index| write(out, &table.raw_get(index)?, depth + 1));
     }
-    Ok(())
+    head(out, count, (0x80, 16), [None, Some(0xde), Some(0xdf)]);
+    table.for_each(|key: Value, value: Value| {
+        write(out, &key, depth + 1)?;
+        write(out, &value, depth + 1)
+    })
 }
 
 /// Why bytes cannot be read.
@@ -172,6 +181,11 @@ fn unpack(lua: &Lua, arguments: &MultiValue, name: &str, limit: i64, offset: i64
     let mut values = Vec::new();
     let is_all = limit == 0 && offset == 0;
     while !reader.rest.is_empty() && (is_all || (values.len() as i64) < limit) {
+        if values.len() == MOST_VALUES {
+            let text = "stack overflow (too many return values at once; use unpack_one or \
+                        unpack_limit instead.)";
+            return raise(lua, text);
+        }
         match reader.value(lua, 0) {
             Ok(value) => values.push(value),
             Err(Fault::Missing) => return raise(lua, "Missing bytes in input."),

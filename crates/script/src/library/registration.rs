@@ -1,6 +1,6 @@
 //! `redis.register_function`, by which a library says what functions it has.
 
-use super::answer::{Answer, as_text, raised, text};
+use super::answer::{Answer, as_text, raised};
 use crate::functions::{FunctionDescription, Registered, is_name};
 use crate::source::ScriptFlags;
 use crate::state::State;
@@ -10,7 +10,8 @@ use mlua::{Lua, MultiValue, Table, Value};
 pub(super) fn register(lua: &Lua, state: &State, arguments: &MultiValue) -> Answer {
     let mut registering = state.registering.borrow_mut();
     let Some(registered) = registering.as_mut() else {
-        return text(lua, "attempt to call field 'register_function' (a nil value)");
+        let text = "ERR redis.register_function can only be called on FUNCTION LOAD command";
+        return raised(lua, text);
     };
     let function = match read(arguments) {
         Ok(function) => function,
