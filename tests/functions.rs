@@ -58,6 +58,12 @@ fn what_is_wrong_with_a_library_is_worded_as_by_redis() {
         "retur 1",
         "return nosuch",
         "x = 1",
+        "return math.random()",
+        "redis.math.random()",
+        "return redis.set_repl(redis.REPL_NONE)",
+        "return redis.call('ping')",
+        "mt = getmetatable(_G)",
+        "return pairs",
         "redis.register_function()",
         "redis.register_function(1)",
         "redis.register_function(1, 2)",
@@ -92,7 +98,11 @@ fn what_is_wrong_with_a_library_is_worded_as_by_redis() {
         redis.register_function('fails', function(k) return redis.call('LPUSH', k[1], 1) end)\n\
         redis.register_function('raises', function() error('x') end)\n\
         redis.register_function('unknown', function() return nosuch end)\n\
-        redis.register_function('late', function() redis.register_function('a', tostring) end)";
+        redis.register_function('late', function() redis.register_function('a', tostring) end)\n\
+        local lib = redis\n\
+        lib.register_function('kept', function() lib.register_function('a', tostring) end)\n\
+        lib.register_function('changes', function() lib.math = math end)\n\
+        lib.register_function('finds', function() return math.abs(-2) end)";
     commands.push(format!("FUNCTION LOAD \"{calls}\""));
     commands.extend(
         [
@@ -101,6 +111,11 @@ fn what_is_wrong_with_a_library_is_worded_as_by_redis() {
             "FCALL raises 0",
             "FCALL unknown 0",
             "FCALL late 0",
+            "FCALL kept 0",
+            "FCALL changes 0",
+            "FCALL finds 0",
+            "FUNCTION LOAD \"return math.random()\"",
+            "FCALL finds 0",
             "FUNCTION LOAD NOSUCH x",
             "FUNCTION RESTORE x",
             "FUNCTION RESTORE x NOSUCH",

@@ -81,7 +81,7 @@ fn script_error(text: impl AsRef<[u8]>) -> ScriptError {
 
 /// Whether a library takes the place of the one of its name.
 fn policy(replaces: bool) -> Policy {
-    if replaces { Policy::Replace } else { Policy::Append }
+    if replaces { Policy::Replace } else { Policy::New }
 }
 
 /// Replies with a name, or that all is done.
@@ -118,16 +118,21 @@ impl<S: ScriptingServer> ScriptThread<S> {
                 reply_to(&task, joint, restored.map(|_| None))
             }
         };
-        let engines = self.engine.iter().chain(&self.functions);
-        let bytes: usize = engines.map(Engine::used_memory).sum();
-        if bytes > 0 {
-            self.overhead.set(bytes);
-            self.server.scripts().used_bytes.store(bytes, Ordering::Relaxed);
-        }
+        self.note_memory();
         if outcome.reply.is_empty() && outcome.error.is_none() {
             Writer::new(&mut outcome.reply, task.version).null();
         }
         task.finish(outcome);
+    }
+
+    /// Tells what Lua has taken.
+    fn note_memory(&mut self) {
+        let used = |engine: &Option<Engine>| engine.as_ref().map_or(0, Engine::used_memory);
+        let (script_bytes, function_bytes) = (used(&self.engine), used(&self.functions));
+        self.overhead.set(script_bytes + function_bytes);
+        let scripts = self.server.scripts();
+        scripts.script_bytes.store(script_bytes, Ordering::Relaxed);
+        scripts.function_bytes.store(function_bytes, Ordering::Relaxed);
     }
 
     /// SCRIPT LOAD
@@ -199,10 +204,10 @@ impl<S: ScriptingServer> ScriptThread<S> {
         self.server.scripts().change_libraries(|libraries| {
             let mut changed = match policy {
                 Policy::Flush => Libraries::default(),
-                Policy::Append | Policy::Replace => libraries.clone(),
+                Policy::New | Policy::Append | Policy::Replace => libraries.clone(),
             };
             for library in made {
-                changed.add(library, policy == Policy::Replace).map_err(script_error)?;
+                changed.add(library, policy).map_err(script_error)?;
             }
             *libraries = changed;
             Ok(names)

@@ -60,6 +60,8 @@ pub struct RequestHooks {
     expires_lazily: AtomicBool,
     /// Whether connections move on whenever they have sent something (DEBUG).
     relocates: AtomicBool,
+    /// Whether scripts may call DEBUG and CLIENT (DEBUG).
+    scripts_may_debug: AtomicBool,
     /// Clients that monitor requests.
     pub monitors: Monitors,
     /// Clients that watch memcached's verbs.
@@ -169,6 +171,15 @@ impl RequestHooks {
     #[inline]
     pub fn relocates(&self) -> bool {
         self.relocates.load(Relaxed)
+    }
+
+    /// Whether scripts may call DEBUG and CLIENT, as tests need it.
+    pub(crate) fn scripts_may_debug(&self) -> bool {
+        self.scripts_may_debug.load(Relaxed)
+    }
+
+    pub(crate) fn set_scripts_may_debug(&self, may: bool) {
+        self.scripts_may_debug.store(may, Relaxed);
     }
 
     /// Whether a client's command is held up; if so, its waker will be called.

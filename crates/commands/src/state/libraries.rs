@@ -1,5 +1,6 @@
 //! Libraries of functions, as clients are told of them.
 
+use crate::state::scripts::Policy;
 use nagi_script::FunctionDescription;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,14 +26,19 @@ impl Libraries {
         })
     }
 
-    /// Adds a library, in place of the one of its name if `replaces` says so.
+    /// Adds a library, in place of the one of its name if the policy says so.
     ///
     /// # Errors
     /// What is there already.
-    pub(crate) fn add(&mut self, library: Arc<Library>, replaces: bool) -> Result<(), String> {
+    pub(crate) fn add(&mut self, library: Arc<Library>, policy: Policy) -> Result<(), String> {
         let name = &library.name;
-        if !replaces && self.0.contains_key(name) {
-            return Err(format!("Library '{name}' already exists"));
+        match policy {
+            _ if !self.0.contains_key(name) => {}
+            Policy::Replace => {}
+            Policy::New => return Err(format!("Library '{name}' already exists")),
+            Policy::Append | Policy::Flush => {
+                return Err(format!("Library {name} already exists"));
+            }
         }
         for function in &library.functions {
             let other = self.of_function(function.name.as_bytes());
@@ -52,6 +58,11 @@ impl Libraries {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Library>> {
         self.0.values()
+    }
+
+    /// What their texts take, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.values().map(|library| library.code.len()).sum()
     }
 
     /// How many libraries there are, and functions.

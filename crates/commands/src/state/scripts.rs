@@ -39,8 +39,10 @@ pub struct Scripts {
     /// The run that is to be ended; 0 for none.
     ended: AtomicU64,
     is_stopping: AtomicBool,
-    /// What Lua has taken, in bytes.
-    pub(crate) used_bytes: AtomicUsize,
+    /// What Lua has taken for scripts, in bytes.
+    pub(crate) script_bytes: AtomicUsize,
+    /// What it has taken for functions.
+    pub(crate) function_bytes: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -111,12 +113,14 @@ pub(crate) enum TaskKind {
     Migrate,
 }
 
-/// What becomes of the libraries that are there when a payload is restored.
+/// What becomes of the libraries that are there when others are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
+    /// They stay, and the one that FUNCTION LOAD has may not be among them.
+    New,
     /// They go.
     Flush,
-    /// They stay, and none of the new ones may be among them.
+    /// They stay, and none of those that FUNCTION RESTORE has may be among them.
     Append,
     /// They stay, but for those of the names of new ones.
     Replace,

@@ -17,7 +17,7 @@ use crate::state::tracking_options::TrackingOptions;
 use nagi_proto::Output;
 use nagi_proto::resp::{Version, Writer};
 use nagi_store::accounting::Charge;
-use nagi_store::{Effect, StoreChange, free_elsewhere};
+use nagi_store::{Effect, Event, StoreChange, free_elsewhere};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
@@ -259,7 +259,10 @@ impl Tracking {
             let clients = self.take(&changed.key);
             if !clients.is_empty() || broadcasts {
                 let key = Box::from(&changed.key[..]);
-                self.queue(Invalidation::Key(key, clients, EXECUTING.get()));
+                // What expires or is evicted while a request runs is no change of its client.
+                let is_own = !matches!(changed.events[..], [Event::Expired | Event::Evicted]);
+                let origin = if is_own { EXECUTING.get() } else { 0 };
+                self.queue(Invalidation::Key(key, clients, origin));
             }
         }
     }

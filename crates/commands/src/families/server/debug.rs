@@ -40,6 +40,7 @@ static OPERATIONS: &[&Operation] = &[
     &RELOAD,
     &RELOCATE,
     &SET_ACTIVE_EXPIRE,
+    &SET_DISABLE_DENY_SCRIPTS,
     &SLEEP,
 ];
 
@@ -121,6 +122,20 @@ static SET_ACTIVE_EXPIRE: Operation = Operation {
     words: 3..=3,
     summary: "Turns the search for expired keys on or off",
     run: set_active_expire,
+};
+
+fn set_disable_deny_scripts<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    cx.hooks.set_scripts_may_debug(args.at(2) != b"0");
+    cx.reply.ok();
+    Ok(())
+}
+
+static SET_DISABLE_DENY_SCRIPTS: Operation = Operation {
+    name: "SET-DISABLE-DENY-SCRIPTS",
+    syntax: "<0 | 1>",
+    words: 3..=3,
+    summary: "Chooses whether scripts may call DEBUG and CLIENT",
+    run: set_disable_deny_scripts,
 };
 
 fn object<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {

@@ -202,19 +202,21 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
 /// Memory of scripts: Lua, and their texts.
 fn scripts(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let scripts = cx.server.scripts();
-    let lua_bytes = scripts.used_bytes.load(Ordering::Relaxed) as u64;
+    let lua_bytes = scripts.script_bytes.load(Ordering::Relaxed) as u64;
+    let function_lua_bytes = scripts.function_bytes.load(Ordering::Relaxed) as u64;
     let (cached, text_bytes, _) = scripts.cached();
     fields.add_bytes("used_memory_lua", lua_bytes);
     fields.add("used_memory_vm_eval", lua_bytes);
     fields.add("used_memory_scripts_eval", text_bytes);
     fields.add("number_of_cached_scripts", cached);
-    let (libraries, functions) = scripts.libraries().counts();
+    let all = scripts.libraries();
+    let (libraries, functions) = all.counts();
     fields.add("number_of_functions", functions);
     fields.add("number_of_libraries", libraries);
-    fields.add_unused("0", &["used_memory_vm_functions"]);
-    fields.add_bytes("used_memory_vm_total", lua_bytes);
-    fields.add_unused("0", &["used_memory_functions"]);
-    fields.add_bytes("used_memory_scripts", text_bytes as u64);
+    fields.add("used_memory_vm_functions", function_lua_bytes);
+    fields.add_bytes("used_memory_vm_total", lua_bytes + function_lua_bytes);
+    fields.add("used_memory_functions", all.bytes());
+    fields.add_bytes("used_memory_scripts", (text_bytes + all.bytes()) as u64);
 }
 
 /// The state of saves; `latest_fork_usec`, among the statistics, is how long the cut took.
