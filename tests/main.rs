@@ -29,6 +29,7 @@ mod gateway;
 mod geo;
 mod hash;
 mod hash_expiry;
+mod hotkeys;
 mod http;
 mod hyperloglog;
 mod info;

@@ -11,6 +11,7 @@ const SOURCES: &[&str] = &[
     include_str!("connection.rs"),
     include_str!("hash.rs"),
     include_str!("geo.rs"),
+    include_str!("hotkeys.rs"),
     include_str!("hyperloglog.rs"),
     include_str!("key.rs"),
     include_str!("latency.rs"),

@@ -44,6 +44,7 @@ const FAMILIES: &[&[&Command]] = &[
     server::command::ALL,
     server::config::ALL,
     server::debug::ALL,
+    server::hotkeys::ALL,
     server::latency::ALL,
     server::lolwut::ALL,
     server::memory::ALL,

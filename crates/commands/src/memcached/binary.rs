@@ -4,6 +4,7 @@ use super::arguments::{When, gives_versions, timestamp};
 use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats, watch};
 use crate::runtime::admission;
 use crate::runtime::gate::{self, Verdict};
+use crate::runtime::key_costs::{self, Named};
 use crate::runtime::rights;
 use crate::runtime::shown;
 use crate::{Access, HookFlags, Keys, Marks};
@@ -164,18 +165,37 @@ pub fn kept_arguments(frame: &Frame<'_>) -> Vec<Vec<u8>> {
 /// Runs a request from lookup to reply.
 pub fn execute<'a>(cx: &mut Context<'a>, frame: &Frame<'a>) {
     let row = OPCODES.iter().find(|row| row.code == frame.opcode);
-    if cx.hooks.reasons().contains(HookFlags::MONITORED)
+    let reasons = cx.hooks.reasons();
+    if reasons.intersects(HookFlags::MONITORED | HookFlags::KEY_COSTS)
         && let Some(row) = row
         && !is_login(row)
         && !must_log_in(cx)
     {
-        return execute_shown(cx, row, frame);
+        return execute_observed(cx, row, frame, reasons);
     }
     execute_row(cx, row, frame);
 }
 
-/// The same with monitors.
+/// The same where monitors see it, or what it costs is counted by its key.
 #[cold]
+fn execute_observed<'a>(
+    cx: &mut Context<'a>,
+    row: &'static Opcode,
+    frame: &Frame<'a>,
+    reasons: HookFlags,
+) {
+    let run = |cx: &mut Context<'a>| match reasons.contains(HookFlags::MONITORED) {
+        true => execute_shown(cx, row, frame),
+        false => execute_row(cx, Some(row), frame),
+    };
+    if !reasons.contains(HookFlags::KEY_COSTS) || keys(row.code).all_groups().is_empty() {
+        return run(cx);
+    }
+    let bytes = binary::HEADER_BYTES + frame.extras.len() + frame.key.len() + frame.value.len();
+    key_costs::measure(Named::key(frame.key), bytes, cx, run);
+}
+
+/// The same where monitors see it.
 fn execute_shown<'a>(cx: &mut Context<'a>, row: &'static Opcode, frame: &Frame<'a>) {
     let hooks = cx.hooks;
     let _order = hooks.monitors.order();

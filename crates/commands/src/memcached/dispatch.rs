@@ -9,6 +9,7 @@ use crate::runtime::arguments::is;
 use crate::runtime::context::{CommandSet, Suspension};
 use crate::runtime::dispatch;
 use crate::runtime::gate::{self, Verdict};
+use crate::runtime::key_costs::{self, Named};
 use crate::runtime::rights;
 use crate::runtime::shown;
 use crate::state::hooks::HookFlags;
@@ -55,6 +56,10 @@ pub static VERBS: &[&Verb] = &[
 impl CommandSet for Memcached {
     type Writer<'a> = Writer<'a>;
     type Error = Error;
+
+    fn written(replies: &Writer<'_>) -> usize {
+        replies.waiting()
+    }
 
     fn execute(cx: &mut Context<'_>) {
         execute(cx, cx.args);
@@ -131,8 +136,8 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
         cx.suspension = Some(Suspension::restart(Some(wait)));
         return;
     }
-    if reasons.contains(HookFlags::MONITORED) {
-        return run_shown(verb, cx, args);
+    if reasons.intersects(HookFlags::MONITORED | HookFlags::KEY_COSTS) {
+        return run_observed(verb, cx, args, reasons);
     }
     run_now(verb, cx, args);
 }
@@ -149,8 +154,25 @@ fn has_right(verb: &Verb, cx: &mut Context<'_>, args: Args<'_>) -> bool {
     }
 }
 
-/// Runs a request that is permitted, and shows it to monitors.
+/// Runs what nothing keeps from running; shows it to monitors, and counts what it costs by its
+/// keys.
 #[cold]
+fn run_observed<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>, reasons: HookFlags) {
+    let run = match reasons.contains(HookFlags::MONITORED) {
+        true => run_shown,
+        false => run_now,
+    };
+    if !reasons.contains(HookFlags::KEY_COSTS) || verb.keys.is_none() {
+        return run(verb, cx, args);
+    }
+    let mut room = Vec::new();
+    let spelled = meta::spelled_key(args, &mut room);
+    let named = spelled.map_or(Named::Arguments(&verb.keys), Named::key);
+    let bytes = key_costs::request_bytes(args);
+    key_costs::measure(named, bytes, cx, |cx| run(verb, cx, args));
+}
+
+/// Runs a request, and shows it to monitors.
 fn run_shown<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     let hooks = cx.hooks;
     let _order = hooks.monitors.order();

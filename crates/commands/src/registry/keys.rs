@@ -335,6 +335,24 @@ impl Keys {
         self.all_groups().iter().flat_map(move |group| group.of(args))
     }
 
+    /// How many keys a request has at most.
+    pub(crate) fn count(&self, args: Args<'_>) -> usize {
+        self.all_groups().iter().map(|group| group.positions(args).len()).sum()
+    }
+
+    /// Of the keys of each group every `step`-th, from the one at place `first` on.
+    pub(crate) fn every<'a>(
+        &self,
+        step: usize,
+        first: usize,
+        args: Args<'a>,
+    ) -> impl Iterator<Item = &'a [u8]> {
+        let groups = self.all_groups().iter();
+        let positions =
+            groups.flat_map(move |group| group.positions(args).skip(first).step_by(step));
+        positions.filter_map(move |position| args.get(position))
+    }
+
     /// First and last position and step, as clients of before Redis 7 are told, and whether there
     /// are keys that these do not say.
     pub(crate) fn as_one_range(&self) -> ([i64; 3], bool) {

@@ -64,7 +64,9 @@ impl Kind {
             | "end" | "bit" | "increment" | "decrement" | "protover" | "client-id" | "timeout"
             | "numlocal" | "numreplicas" | "min-match-len" | "bits" | "port" | "version"
             | "entries-added" | "entriesread" | "ms" | "numfields" | "numkeys" | "limit"
-            | "weight" | "stop" | "rank" | "num-matches" | "len" => Kind::Integer,
+            | "weight" | "stop" | "rank" | "num-matches" | "len" | "k" | "ratio" | "slot" => {
+                Kind::Integer
+            }
             _ => Kind::String,
         }
     }

@@ -23,6 +23,9 @@ pub trait CommandSet: Sized + 'static {
     /// Why a handler gives up.
     type Error;
 
+    /// How many bytes of replies wait where these go.
+    fn written(replies: &Self::Writer<'_>) -> usize;
+
     /// Runs the request from lookup to reply. If `cx.suspension` is set afterwards, it is not over.
     fn execute(cx: &mut Context<'_, Self>);
 

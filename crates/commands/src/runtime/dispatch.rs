@@ -6,6 +6,7 @@ use crate::runtime::arguments::is;
 use crate::runtime::blocking;
 use crate::runtime::context::{CommandSet, CommandTable, Entry, Redis};
 use crate::runtime::gate;
+use crate::runtime::key_costs::{self, Named};
 use crate::runtime::notification;
 use crate::runtime::queueing;
 use crate::runtime::shown;
@@ -171,7 +172,7 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
 /// The same while requests are looked at: loading or a save may keep it from running, a pause may
 /// hold it up; monitors see requests in the
 /// order of their changes, which is why no two run at a time then; the latency monitor holds a
-/// clock.
+/// clock, and what they cost is counted by their keys.
 #[cold]
 fn run_observed<'a>(
     entry: &'static Entry,
@@ -213,7 +214,13 @@ fn run_observed<'a>(
     let is_shown = is_monitored && !flags.contains(Flags::ADMIN);
     let words = is_shown.then(|| shown::words(entry.command, args));
     let started = reasons.contains(HookFlags::TIMED).then(Instant::now);
-    run_unobserved(entry, cx, args);
+    let keys = &entry.command.keys;
+    if reasons.contains(HookFlags::KEY_COSTS) && !keys.is_none() {
+        let bytes = key_costs::request_bytes(args);
+        key_costs::measure(Named::Arguments(keys), bytes, cx, |cx| run_unobserved(entry, cx, args));
+    } else {
+        run_unobserved(entry, cx, args);
+    }
     if cx.suspension.as_ref().is_some_and(Suspension::is_restart) {
         return;
     }
@@ -292,6 +299,10 @@ fn reject(entry: &Entry, cx: &mut Context<'_>, error: &Error) {
 impl CommandSet for Redis {
     type Writer<'a> = resp::Writer<'a>;
     type Error = Error;
+
+    fn written(replies: &resp::Writer<'_>) -> usize {
+        replies.len()
+    }
 
     fn execute(cx: &mut Context<'_>) {
         execute(cx, cx.args);

@@ -9,6 +9,7 @@ pub mod dispatch;
 pub mod gate;
 pub(crate) mod help;
 pub(crate) mod http_rules;
+pub(crate) mod key_costs;
 pub(crate) mod migration;
 pub(crate) mod multi_key;
 pub mod notification;

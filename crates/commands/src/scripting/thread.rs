@@ -450,6 +450,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
 
     /// Serves clients that wait for what the script has changed, and gives its keys back.
     fn end(&self, mut run: Run, is_leased: bool, outcome: &mut Outcome) {
+        outcome.ran = run.started.elapsed();
         let (server, context) = (&*self.server, &*self.context);
         let blocked = &server.hooks().blocked;
         let (awaited, written) = run.awaited(server.store(), context, blocked);

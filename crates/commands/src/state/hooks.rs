@@ -5,6 +5,7 @@
 use crate::state::access_log::AccessLog;
 use crate::state::blocked::{BlockedClients, NewWaiter, Waiting};
 use crate::state::client::{Client, Marks};
+use crate::state::key_costs::{KeyCosts, Options, WorkerCosts};
 use crate::state::latency_monitor::Latency;
 use crate::state::monitors::Monitors;
 use crate::state::notifications::Notifications;
@@ -43,6 +44,8 @@ bitflags::bitflags! {
         const LIMITED_USERS = 1 << 9;
         /// A script has been slow, and nothing else is to run meanwhile.
         const BUSY = 1 << 10;
+        /// What requests cost is counted by their keys.
+        const KEY_COSTS = 1 << 11;
     }
 }
 
@@ -76,6 +79,8 @@ pub struct RequestHooks {
     pub tracking: Arc<Tracking>,
     /// Logins that failed, and requests that were refused.
     pub(crate) access_log: AccessLog,
+    /// What requests cost by their keys.
+    pub(crate) key_costs: KeyCosts,
     /// What took long.
     pub latency: Latency,
 }
@@ -205,6 +210,31 @@ impl RequestHooks {
         holds
     }
 
+    /// Begins to count what requests cost by their keys, by these workers; `false` if that goes on
+    /// already.
+    pub(crate) fn start_key_costs<'w>(
+        &self,
+        options: Options,
+        now_ms: u64,
+        workers: impl Iterator<Item = &'w WorkerCosts>,
+    ) -> bool {
+        self.end_key_costs_if_over(now_ms);
+        self.key_costs.start(options, now_ms, workers, || self.set(HookFlags::KEY_COSTS, true))
+    }
+
+    /// Ends that; `false` if it does not go on.
+    pub(crate) fn stop_key_costs(&self, now_ms: u64) -> bool {
+        self.end_key_costs_if_over(now_ms);
+        self.key_costs.stop(now_ms, || self.set(HookFlags::KEY_COSTS, false))
+    }
+
+    /// Ends that if its time has come.
+    pub(crate) fn end_key_costs_if_over(&self, now_ms: u64) {
+        if self.reasons().contains(HookFlags::KEY_COSTS) {
+            self.key_costs.end_if_over(now_ms, || self.set(HookFlags::KEY_COSTS, false));
+        }
+    }
+
     /// Has a waker be called at a time, in milliseconds since 1970.
     pub(crate) fn call_at(&self, at_ms: u64, waker: &Waker) {
         self.calls.add(at_ms, waker);
@@ -230,8 +260,13 @@ impl RequestHooks {
     /// Calls those whose time has come. Returns when to look again; never is [`u64::MAX`].
     pub fn call_due(&self, now_ms: u64) -> u64 {
         self.end_pause_if_over(now_ms);
+        self.end_key_costs_if_over(now_ms);
         let (due, next_ms) = self.calls.take_due(now_ms);
         due.into_values().for_each(Waker::wake);
+        let next_ms = match self.reasons().contains(HookFlags::KEY_COSTS) {
+            true => next_ms.min(self.key_costs.until_ms()),
+            false => next_ms,
+        };
         let pause_until_ms = self.pause_until_ms.load(Relaxed);
         if pause_until_ms == 0 { next_ms } else { next_ms.min(pause_until_ms) }
     }

@@ -1,7 +1,7 @@
-//! Which keys requests name most, as far as a sample tells: the counters of Space-Saving (Metwally,
-//! Agrawal and El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams",
-//! 2005), of which the certain part counts, so that no key seems hot that is not.
+//! Which keys requests name most, as far as a sample tells, by counters whose certain part counts,
+//! so that no key seems hot that is not.
 
+use crate::state::top_keys::TopKeys;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -29,20 +29,19 @@ pub struct HotKeys {
     counters: Mutex<Counters>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counters {
-    keys: HashMap<Box<[u8]>, Counted>,
+    keys: TopKeys,
     /// Requests that were counted, those without a key among them.
     seen: u64,
     /// For how many requests are left out next: a number that changes with each.
     state: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    count: u64,
-    /// By how much that may be too large.
-    error: u64,
+impl Default for Counters {
+    fn default() -> Self {
+        Counters { keys: TopKeys::new(MOST_KEYS, MOST_BYTES), seen: 0, state: 0 }
+    }
 }
 
 /// A sample of requests: how many, and by key how many at least.
@@ -81,11 +80,9 @@ impl HotKeys {
         };
         self.interval.store(next, Ordering::Relaxed);
         sample.seen += taken.seen as f64 * f64::from(interval);
-        for (key, counted) in taken.keys {
-            let certain = counted.count.saturating_sub(counted.error);
-            if certain > 0 {
-                *sample.keys.entry(key).or_default() += certain as f64 * f64::from(interval);
-            }
+        for (key, certain) in taken.keys.certain() {
+            *sample.keys.entry(Box::from(&**key)).or_default() +=
+                certain as f64 * f64::from(interval);
         }
     }
 }
@@ -97,7 +94,10 @@ impl Counters {
         if self.seen >= *WANTED.end() {
             return LEFT_OUT;
         }
-        self.count(key);
+        self.seen += 1;
+        if !key.is_empty() {
+            self.keys.add(key, 1);
+        }
         // Knuth's multiplicative generator, whose upper bits are good enough: even steps would miss
         // what comes in turns.
         self.state = self
@@ -105,27 +105,6 @@ impl Counters {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         ((self.state >> 33) as u32) % (2 * interval - 1)
-    }
-
-    fn count(&mut self, key: &[u8]) {
-        self.seen += 1;
-        let key = key.get(..MOST_BYTES).unwrap_or(key);
-        if key.is_empty() {
-            return;
-        }
-        if let Some(counted) = self.keys.get_mut(key) {
-            counted.count += 1;
-            return;
-        }
-        let mut error = 0;
-        if self.keys.len() >= MOST_KEYS
-            && let Some((least, counted)) = self.keys.iter().min_by_key(|(_, it)| it.count)
-        {
-            error = counted.count;
-            let least = least.clone();
-            self.keys.remove(&least);
-        }
-        self.keys.insert(key.into(), Counted { count: error + 1, error });
     }
 }
 

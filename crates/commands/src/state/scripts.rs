@@ -157,6 +157,8 @@ pub(crate) struct Outcome {
     pub(crate) joint: Option<Claim>,
     /// Keys that a script within a transaction may have changed, for which clients may wait.
     pub(crate) written: Vec<Name>,
+    /// For how long a script ran.
+    pub(crate) ran: Duration,
 }
 
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 
 use crate::state::histogram::{Distribution, Histogram};
 use crate::state::hot_keys::{HotKeys, KeySample};
+use crate::state::key_costs::WorkerCosts;
 use crate::state::phases::{PhaseTally, PhaseTotals};
 use crate::state::rates::{Rates, Sums};
 use crate::state::slow_log::CommandLogs;
@@ -32,6 +33,8 @@ macro_rules! tallies {
             pub longest_send: Longest,
             /// Which keys its requests name, while pages that show them are looked at.
             pub hot_keys: HotKeys,
+            /// What they cost by their keys, while that is asked for (HOTKEYS).
+            pub(crate) key_costs: WorkerCosts,
             errors: Mutex<BTreeMap<String, u64>>,
         }
 
@@ -68,6 +71,7 @@ macro_rules! tallies {
                     longest_slice: Longest::default(),
                     longest_send: Longest::default(),
                     hot_keys: HotKeys::default(),
+                    key_costs: WorkerCosts::default(),
                     errors: Mutex::default(),
                 }
             }
@@ -298,6 +302,11 @@ impl Statistics {
     /// The keys that requests named since they were last taken.
     pub(crate) fn take_hot_keys(&self, sample: &mut KeySample) {
         self.workers.iter().for_each(|tally| tally.hot_keys.take_into(sample));
+    }
+
+    /// What each worker counts of costs by keys.
+    pub(crate) fn key_costs(&self) -> impl Iterator<Item = &WorkerCosts> {
+        self.workers.iter().map(|tally| &tally.key_costs)
     }
 
     /// The longest slice and the longest send of any worker.

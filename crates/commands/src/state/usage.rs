@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 /// What the process has used.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     /// CPU time outside the kernel.
     pub(crate) user: Duration,

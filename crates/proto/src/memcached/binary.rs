@@ -15,7 +15,8 @@ pub const REQUEST: u8 = 0x80;
 /// The first byte of every reply.
 pub const REPLY: u8 = 0x81;
 
-const HEADER_BYTES: usize = 24;
+/// How long a request or a reply is without extras, key and value.
+pub const HEADER_BYTES: usize = 24;
 /// Longest key in bytes.
 const KEY_BYTES: usize = 250;
 /// Longest body that a header may announce, whatever the limits.

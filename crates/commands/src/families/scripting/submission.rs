@@ -38,7 +38,8 @@ pub(crate) fn submit(
 
 fn finish(cx: &mut Context<'_>, pending: &Pending) -> Result<JobProgress, Error> {
     let Some(outcome) = pending.take() else { return Ok(JobProgress::WOKEN) };
-    let Outcome { reply, error, joint, written } = outcome;
+    let Outcome { reply, error, joint, written, ran } = outcome;
+    cx.tally.key_costs.note_elsewhere(ran);
     if let Some(leased) = &mut cx.client.leased {
         if joint.is_some() {
             leased.joint = joint;

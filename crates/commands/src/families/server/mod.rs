@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub(crate) mod debug;
 pub(crate) mod describe;
 pub(crate) mod digest;
+pub(crate) mod hotkeys;
 pub(crate) mod info;
 pub(crate) mod latency;
 pub(crate) mod lolwut;

@@ -12,10 +12,12 @@
 //! Clients that are blocked on its keys are served at its end, and not by a request within.
 
 use crate::registry::command::Flags;
+use crate::runtime::key_costs::{self, Meter, Named};
 use crate::runtime::resume::go_on;
 use crate::runtime::service::{Awaited, Service};
 use crate::runtime::suspension::Slice;
 use crate::runtime::{dispatch, rights, shown};
+use crate::state::key_costs::Cost;
 use crate::state::phases::Phases;
 use crate::state::scripts::{Lease, Leased, Scripts, runs_scripts};
 use crate::state::slow_log::SlowRequest;
@@ -47,6 +49,8 @@ struct Spent {
     /// The part of the time since then in which it was executed.
     executed: Duration,
     reply_bytes: usize,
+    /// As far as it is counted by its keys.
+    cost: Cost,
 }
 
 /// The stage of an execution.
@@ -194,13 +198,19 @@ impl Execution {
         let writing = Flags::WRITE | Flags::RUNS_SCRIPTS;
         self.is_committed |= self.transaction.flags().intersects(writing);
         let (began, replies) = (Instant::now(), cx.reply.len());
+        let is_counted = cx.hooks.reasons().contains(HookFlags::KEY_COSTS);
+        let meter = is_counted.then(|| Meter::start(cx));
         *suspension = run(cx, request, claim, suspended);
-        let none = Spent { began, executed: Duration::ZERO, reply_bytes: 0 };
+        let none = Spent { began, executed: Duration::ZERO, reply_bytes: 0, cost: Cost::default() };
         let spent = self.spent.get_or_insert(none);
         spent.executed += began.elapsed();
         spent.reply_bytes += cx.reply.len() - replies;
+        if let Some(meter) = meter {
+            spent.cost += meter.stop(cx);
+        }
         if suspension.is_none() {
             log_if_slow(cx, request, spent);
+            count_cost(cx, request, spent.cost);
             self.spent = None;
         }
         // A client that does not read its reply must not keep keys claimed.
@@ -321,6 +331,16 @@ fn log_if_slow(cx: &Context<'_>, request: &Queued, spent: &Spent) {
         ..SlowRequest::default()
     };
     cx.server.statistics().command_logs.add(&Arc::new(request), is_slow, config.log_limits());
+}
+
+/// Counts by its keys what a request has cost, if it was measured.
+fn count_cost(cx: &Context<'_>, request: &Queued, mut cost: Cost) {
+    let entry = cx.server.commands().entries().get(request.row);
+    if let Some(entry) = entry.filter(|_| cost != Cost::default()) {
+        let args = request.args();
+        cost.bytes = cost.bytes.saturating_add(key_costs::request_bytes(args) as u64);
+        key_costs::note(&Named::Arguments(&entry.command.keys), args, cost, cx);
+    }
 }
 
 /// Runs a request, or continues one that is unfinished. Returns what is left of it.

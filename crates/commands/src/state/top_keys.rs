@@ -1,0 +1,150 @@
+//! Which keys cost most, of more keys than there is room for: the counters of Space-Saving
+//! (Metwally, Agrawal and El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
+//! Streams", 2005), with weights.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// What a counter takes beside the bytes of its key: two entries of trees and tables.
+const COUNTER_BYTES: usize = 160;
+
+/// A bounded number of counters, each for a key. With `k` of them and a sum `n` of all weights,
+/// every key whose weight is more than `n / k` has one, whose certain part is at most the key's
+/// weight, and less than that by no more than `n / k`.
+#[derive(Debug)]
+pub(crate) struct TopKeys {
+    most_keys: usize,
+    most_bytes: usize,
+    counters: HashMap<Arc<[u8]>, Counter>,
+    /// The same keys, ordered by their counts.
+    order: BTreeSet<(u64, Arc<[u8]>)>,
+    /// Of all keys together.
+    key_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counter {
+    count: u64,
+    /// By how much that may be too large.
+    error: u64,
+}
+
+impl TopKeys {
+    /// None counted yet: of at most so many keys, and so many bytes of each.
+    pub(crate) fn new(most_keys: usize, most_bytes: usize) -> Self {
+        TopKeys {
+            most_keys,
+            most_bytes,
+            counters: HashMap::new(),
+            order: BTreeSet::new(),
+            key_bytes: 0,
+        }
+    }
+
+    /// Adds a weight to a key. What has the least count makes room for a new one, which may have
+    /// had as much before.
+    pub(crate) fn add(&mut self, key: &[u8], weight: u64) {
+        if weight == 0 {
+            return;
+        }
+        let key = key.get(..self.most_bytes).unwrap_or(key);
+        let known = self.counters.get_key_value(key);
+        let (place, error) = match known.map(|(name, counter)| (Arc::clone(name), *counter)) {
+            Some((name, Counter { count, error })) => {
+                let place = (count, name);
+                self.order.remove(&place);
+                (place, error)
+            }
+            None => {
+                let least = if self.counters.len() < self.most_keys { 0 } else { self.make_room() };
+                self.key_bytes += key.len();
+                ((least, Arc::from(key)), least)
+            }
+        };
+        let (before, name) = place;
+        let count = before.saturating_add(weight);
+        self.order.insert((count, Arc::clone(&name)));
+        self.counters.insert(name, Counter { count, error });
+    }
+
+    /// Forgets the key with the least count. Returns that.
+    fn make_room(&mut self) -> u64 {
+        let Some((count, name)) = self.order.pop_first() else { return 0 };
+        self.counters.remove(&name);
+        self.key_bytes -= name.len();
+        count
+    }
+
+    /// Keys, each with what it has had for certain, which is more than nothing.
+    pub(crate) fn certain(&self) -> impl Iterator<Item = (&Arc<[u8]>, u64)> {
+        self.counters.iter().map(|(name, counter)| (name, counter.count - counter.error))
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.key_bytes + self.counters.len() * COUNTER_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn certain(top: &TopKeys) -> HashMap<Vec<u8>, u64> {
+        top.certain().map(|(name, weight)| (name.to_vec(), weight)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn no_key_has_more_than_it_had_nor_much_less(
+            most_keys in 1_usize..20,
+            weights in proptest::collection::vec((0_u32..40, 0_u64..1000), 0..400),
+        ) {
+            let mut top = TopKeys::new(most_keys, 64);
+            let (mut exact, mut sum) = (HashMap::<Vec<u8>, u64>::new(), 0);
+            for (key, weight) in weights {
+                // Low numbers come more often.
+                let key = format!("key:{}", key * key / 40).into_bytes();
+                top.add(&key, weight);
+                *exact.entry(key).or_default() += weight;
+                sum += weight;
+            }
+            let counted = certain(&top);
+            let bound = sum / most_keys as u64;
+            prop_assert!(counted.len() <= most_keys);
+            prop_assert_eq!(top.order.len(), counted.len());
+            prop_assert_eq!(top.counters.values().map(|it| it.count).sum::<u64>(), sum);
+            for (key, weight) in &counted {
+                prop_assert!((1..=exact[key]).contains(weight));
+            }
+            for (key, weight) in exact {
+                let least = counted.get(&key).copied().unwrap_or(0);
+                prop_assert!(weight - least <= bound, "{weight} - {least} > {bound}");
+            }
+            let bytes: usize = counted.keys().map(Vec::len).sum();
+            prop_assert_eq!(top.key_bytes, bytes);
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_however_many_and_long_the_keys_are() {
+        let mut top = TopKeys::new(10, 100);
+        for number in 0..10_000 {
+            top.add(format!("{number:0>1000}").as_bytes(), 1);
+            top.add(format!("{number:0<1000}").as_bytes(), 1);
+        }
+        assert!(top.bytes() <= 10 * (100 + COUNTER_BYTES), "{}", top.bytes());
+        assert_eq!(top.counters.len(), 10);
+    }
+
+    #[test]
+    fn counts_do_not_overflow() {
+        let mut top = TopKeys::new(1, 64);
+        top.add(b"key", u64::MAX - 1);
+        top.add(b"key", 5);
+        assert_eq!(certain(&top), HashMap::from([(b"key".to_vec(), u64::MAX)]));
+        top.add(b"other", 5);
+        assert_eq!(top.counters[&b"other"[..]].error, u64::MAX);
+    }
+}
