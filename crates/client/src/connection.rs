@@ -110,8 +110,8 @@ impl Connection {
     }
 
     /// Receives once and hands each reply that is complete to `on_reply`, with what it amounts to
-    /// and its bytes. `scratch` is what all connections of a thread receive into, so that only those with an incomplete reply hold
-    /// memory.
+    /// and its bytes. `scratch` is what all connections of a thread receive into, so that only
+    /// those with an incomplete reply hold memory.
     ///
     /// Returns how many bytes came; fewer than `scratch` holds mean that the socket is drained.
     ///

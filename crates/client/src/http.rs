@@ -113,7 +113,8 @@ fn field<'a>(response: &'a [u8], name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    const WITH_LENGTH: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\nContent-Length: 5\r\n\r\nhello";
+    const WITH_LENGTH: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\n\
+                               Content-Length: 5\r\n\r\nhello";
     const IN_CHUNKS: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
                              Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n\
                              0\r\n\r\n";

@@ -165,7 +165,8 @@ impl Target {
 const HIDDEN: &str = "NAGI_URLS";
 
 /// Puts this program into its own place with `***` for the passwords of URLs among its arguments,
-/// since every user of a machine can read those of all processes. Nothing happens if there are none.
+/// since every user of a machine can read those of all processes. Nothing happens if there are
+/// none.
 ///
 /// # Errors
 /// The program cannot be started anew.

@@ -16,7 +16,8 @@ const LEFT_OVER: [&str; 6] = [
 ];
 
 /// Crates that talk to a person; the others report through values, replies and the log.
-const PRINTING: [&str; 5] = ["crates/nagi/", "crates/load/", "/benches/", "xtask/", "tests/"];
+const PRINTING: [&str; 6] =
+    ["crates/nagi/", "crates/load/", "/benches/", "xtask/", "tests/", "/build.rs"];
 
 /// The one loop that may sleep between looks at a condition.
 const MAY_SLEEP: &str = "tests/harness/wait.rs";

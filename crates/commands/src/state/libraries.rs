@@ -1,9 +1,21 @@
 //! Libraries of functions, as clients are told of them.
 
-use crate::state::scripts::Policy;
 use nagi_script::FunctionDescription;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What becomes of the libraries that are there when others are loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// They stay, and the one that FUNCTION LOAD has may not be among them.
+    New,
+    /// They go.
+    Flush,
+    /// They stay, and none of those that FUNCTION RESTORE has may be among them.
+    Append,
+    /// They stay, but for those of the names of new ones.
+    Replace,
+}
 
 /// A library.
 #[derive(Debug)]

@@ -13,7 +13,7 @@
 
 use crate::registry::command::Flags;
 use crate::state::blocked::Name;
-use crate::state::libraries::{Libraries, Library};
+use crate::state::libraries::{Libraries, Library, Policy};
 use crate::state::tracking_options::ClientTracking;
 use crate::state::transaction::Queued;
 use nagi_proto::resp::Version;
@@ -111,19 +111,6 @@ pub(crate) enum TaskKind {
     RestoreLibraries(Policy),
     /// To move keys to another server, for which the thread may wait.
     Migrate,
-}
-
-/// What becomes of the libraries that are there when others are loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Policy {
-    /// They stay, and the one that FUNCTION LOAD has may not be among them.
-    New,
-    /// They go.
-    Flush,
-    /// They stay, and none of those that FUNCTION RESTORE has may be among them.
-    Append,
-    /// They stay, but for those of the names of new ones.
-    Replace,
 }
 
 /// A request for the script thread.

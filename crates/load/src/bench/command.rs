@@ -7,7 +7,7 @@ use std::str::FromStr;
 use fastrand::Rng;
 
 use super::names::Names;
-use super::options::Protocol;
+use super::protocol::Protocol;
 use super::sizes::Sizes;
 use super::values::Values;
 

@@ -13,7 +13,7 @@ use super::command::{Command, Filling};
 use super::keys::Keys;
 use super::ledger::{Ledger, Ticket};
 use super::names::Names;
-use super::options::Protocol;
+use super::protocol::Protocol;
 use super::replies::each_value;
 use super::requests::{Ttl, http_get, http_set};
 use super::trace::{Operation, Trace};

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::command::Command;
 use super::compare::Comparison;
 use super::keys::Distribution;
+use super::protocol::Protocol;
 use super::requests::Ttl;
 use super::sizes::Sizes;
 use super::slo::Slo;
@@ -196,53 +197,6 @@ pub struct BenchOptions {
 pub enum Beside {
     /// Compares saved results.
     Compare(Comparison),
-}
-
-/// What a server speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// Redis' protocol.
-    #[default]
-    Resp,
-    /// memcached's classic text protocol.
-    Memcached,
-    /// HTTP, as nagi's gateway takes it.
-    Http,
-}
-
-impl Protocol {
-    /// The port that servers of the protocol listen on.
-    #[must_use]
-    pub fn default_port(self) -> u16 {
-        match self {
-            Protocol::Resp => 6379,
-            Protocol::Memcached => 11211,
-            Protocol::Http => 7379,
-        }
-    }
-}
-
-impl From<Protocol> for nagi_client::Framing {
-    fn from(protocol: Protocol) -> Self {
-        match protocol {
-            Protocol::Resp => nagi_client::Framing::Resp,
-            Protocol::Memcached => nagi_client::Framing::Memcached,
-            Protocol::Http => nagi_client::Framing::Http,
-        }
-    }
-}
-
-impl Protocol {
-    /// As people call it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Protocol::Resp => "RESP",
-            Protocol::Memcached => "memcached text",
-            Protocol::Http => "HTTP",
-        }
-    }
 }
 
 /// Requests per second, even or from one number to another.

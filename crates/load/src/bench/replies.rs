@@ -1,6 +1,6 @@
 //! The values in a reply, where more has to be known of it than whether it has one.
 
-use super::options::Protocol;
+use super::protocol::Protocol;
 
 /// Calls `found` with each value of the reply, or `None` where one is missing; memcached names
 /// none of those. Replies over HTTP are not looked into.

@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::options::{BenchOptions, Protocol, Rate};
+use super::options::{BenchOptions, Rate};
+use super::protocol::Protocol;
 use super::run::Plan;
 use super::save::{Save, WINDOWS};
 use super::servers::Identity;
@@ -232,7 +233,7 @@ impl Report {
         self.hits as f64 * 100.0 / (self.hits + self.misses).max(1) as f64
     }
 
-    /// Whom it is of and how it was measured, in one line.
+    /// Which server was measured and how, in one line.
     pub(crate) fn title(&self) -> String {
         let pace = match self.rate {
             Some(rate) if rate.is_even() => {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use fastrand::Rng;
 
 use super::names::{Names, write_number};
-use super::options::Protocol;
+use super::protocol::Protocol;
 use super::values::letters;
 
 /// memcached's longest key, in bytes.

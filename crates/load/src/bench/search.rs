@@ -134,7 +134,8 @@ mod tests {
         fn a_threshold_is_found_to_the_precision_promised(threshold in 11.0_f64..9e6) {
             let (found, tried) = search(|rate, _| rate <= threshold);
             let found = found.unwrap();
-            prop_assert!(found <= threshold && found * 1.06 >= threshold, "{} {}", found, threshold);
+            let is_close = found <= threshold && found * 1.06 >= threshold;
+            prop_assert!(is_close, "{} {}", found, threshold);
             prop_assert!(tried < 50, "{} trials", tried);
         }
     }

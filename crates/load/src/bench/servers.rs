@@ -15,7 +15,8 @@ use rustix::net::{
 };
 use serde::Serialize;
 
-use super::options::{BenchOptions, Protocol};
+use super::options::BenchOptions;
+use super::protocol::Protocol;
 use crate::clock::SECOND;
 use crate::figures::{self, Fields};
 use crate::interrupt::Interrupt;
