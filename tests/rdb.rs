@@ -4,7 +4,8 @@
 use crate::persistence::Folder;
 use harness::{Connection, Reply, Server, nagi_binary, root, tool, until};
 use nagi_persist::rdb::{
-    Block, Entry, Item, Memcached, Options, Preamble, Reader, Record, Text, Version, Writer, unpack,
+    Block, Entry, Item, Memcached, Preamble, Reader, Record, Text, Version, Writer, WriterOptions,
+    unpack,
 };
 use nagi_store::types::restore::Usage;
 use nagi_store::{CHUNK_BYTES, Marks, Rope, StringValue, Value};
@@ -152,7 +153,7 @@ fn keys(usage: Option<Usage>) -> BTreeMap<Name, Kept> {
     all.into_iter().enumerate().map(kept).collect()
 }
 
-fn write(keys: &BTreeMap<Name, Kept>, options: Options) -> Vec<u8> {
+fn write(keys: &BTreeMap<Name, Kept>, options: WriterOptions) -> Vec<u8> {
     let preamble = Preamble {
         redis_version: "7.2.0",
         created_at_s: 1_700_000_000,
@@ -208,10 +209,10 @@ fn read(file: &[u8]) -> BTreeMap<Name, Kept> {
 }
 
 /// Every form of file that the peer is to understand.
-fn options(peer: &Peer) -> Vec<Options> {
-    let mut all: Vec<Options> = [(true, true), (false, true), (true, false)]
+fn options(peer: &Peer) -> Vec<WriterOptions> {
+    let mut all: Vec<WriterOptions> = [(true, true), (false, true), (true, false)]
         .into_iter()
-        .map(|(compress, checksum)| Options { version: Version::LOWEST, compress, checksum })
+        .map(|(compress, checksum)| WriterOptions { version: Version::LOWEST, compress, checksum })
         .collect();
     let newest = match (peer.name, &peer.root) {
         ("valkey", _) => 80,
@@ -219,7 +220,7 @@ fn options(peer: &Peer) -> Vec<Options> {
         _ => return all,
     };
     let version = Version::from_number(newest).expect("it is written");
-    all.push(Options { version, compress: true, checksum: true });
+    all.push(WriterOptions { version, compress: true, checksum: true });
     all
 }
 
@@ -264,7 +265,7 @@ fn real_servers_read_what_nagi_writes_and_write_what_nagi_reads() {
 #[test]
 fn what_is_known_of_a_keys_use_goes_there_and_back() {
     for peer in Peer::all("usage") {
-        let options = Options { version: Version::LOWEST, compress: true, checksum: true };
+        let options = WriterOptions { version: Version::LOWEST, compress: true, checksum: true };
         for (policy, usage, asked) in [
             ("allkeys-lfu", Usage::Frequency(77), "OBJECT FREQ words:21"),
             ("allkeys-lru", Usage::IdleMs(500_000), "OBJECT IDLETIME words:21"),

@@ -7,9 +7,9 @@ use crate::{
     Addresses, Client, ClientInfo, CommandTable, Config, Context, Marks, Process, PubSub,
     RequestHooks, Scripts, Server, Statistics, Tally, When, command_table, go_on,
 };
-use nagi_proto::memcached::Step;
+use nagi_proto::memcached::Parsed;
 use nagi_proto::{Args, Output, resp};
-use nagi_store::{Clock, Counters, Event, Options, Store};
+use nagi_store::{Clock, Counters, Event, Store, StoreOptions};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -130,7 +130,8 @@ impl Server for FakeServer {
 impl Bench {
     pub(crate) fn new() -> Self {
         let clock = Arc::new(AtomicU64::new(START_MS));
-        let options = Options { clock: Clock::Manual(Arc::clone(&clock)), ..Options::default() };
+        let options =
+            StoreOptions { clock: Clock::Manual(Arc::clone(&clock)), ..StoreOptions::default() };
         let store = Arc::new(Store::new(&options));
         let info = |id, resp: u32| {
             Arc::new(ClientInfo {
@@ -285,12 +286,12 @@ impl Bench {
         while at < request.len() {
             let mut spans = Vec::new();
             match parser.parse(&request[at..], &limits, &mut spans) {
-                Step::Incomplete => panic!("an incomplete request"),
-                Step::Reject { consumed, reply, .. } => {
+                Parsed::Incomplete => panic!("an incomplete request"),
+                Parsed::Reject { consumed, reply, .. } => {
                     at += consumed;
                     nagi_proto::memcached::Writer::new(&mut out, reply.is_empty()).line(reply);
                 }
-                Step::Request { consumed, quiet } => {
+                Parsed::Request { consumed, quiet } => {
                     let args = Args::new(&request[at..at + consumed], &spans);
                     at += consumed;
                     let mut cx = memcached::Context {

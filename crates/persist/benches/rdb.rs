@@ -5,8 +5,8 @@
 
 use nagi_persist::Checksum;
 use nagi_persist::rdb::{
-    Block, Entry, LoadOptions, Memcached, NoCollections, Options, Preamble, Progress, Version,
-    Writer, load,
+    Block, Entry, LoadOptions, Memcached, NoCollections, Preamble, Progress, Version, Writer,
+    WriterOptions, load,
 };
 use nagi_store::{StringValue, Value};
 use std::hint::black_box;
@@ -98,7 +98,7 @@ fn write(blocks: &[Block], compress: bool) -> io::Result<Vec<u8>> {
         used_memory_bytes: 0,
         is_aof_base: false,
     };
-    let options = Options { version: Version::LOWEST, compress, checksum: true };
+    let options = WriterOptions { version: Version::LOWEST, compress, checksum: true };
     let mut writer = Writer::new(Vec::with_capacity(64 << 20), options, &preamble)?;
     for block in blocks {
         writer.block(block)?;

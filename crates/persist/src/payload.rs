@@ -386,7 +386,7 @@ mod tests {
     use crate::rdb::NoCollections;
     use nagi_store::types::collection::{Limits, NewCollections, NewElement};
     use nagi_store::types::restore::Known;
-    use nagi_store::{Kind, Options, Store, Text};
+    use nagi_store::{Kind, Store, StoreOptions, Text};
     use proptest::prelude::*;
 
     fn bytes(rope: &Rope) -> Vec<u8> {
@@ -449,7 +449,7 @@ mod tests {
     #[test]
     fn a_hash_is_a_count_and_its_strings() {
         let fields = [(&b"field"[..], &b"value"[..]), (b"n", b"12")];
-        let (store, known) = (Store::new(&Options::default()), Known::default());
+        let (store, known) = (Store::new(&StoreOptions::default()), Known::default());
         let counters = store.counters(0);
         let db = store.database(0, &counters, 1);
         let new = NewCollections::new(&store, Limits::default());

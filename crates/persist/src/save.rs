@@ -6,7 +6,7 @@ mod files;
 #[cfg(test)]
 mod tests;
 
-use crate::rdb::{Block, Entry, Memcached, Options, Preamble, Version, Writer};
+use crate::rdb::{Block, Entry, Memcached, Preamble, Version, Writer, WriterOptions};
 use files::{Files, System, temporary_name};
 use nagi_store::{
     Counters, Database, DatabaseSize, EntryView, Images, Snapshot, SnapshotError, Store,
@@ -29,7 +29,7 @@ pub struct Target<'a> {
     /// The file.
     pub path: &'a Path,
     /// How it is written, with the lowest version that it may be of.
-    pub options: Options,
+    pub options: WriterOptions,
     /// Whether it is of that version in any case; otherwise of one that can hold the data.
     pub is_version_fixed: bool,
     /// What it says of itself.

@@ -104,7 +104,7 @@ fn parse_memcached(name: &'static str, request: String) -> Row {
         let mut parser = memcached::Parser::default();
         let mut rest = black_box(&input[..]);
         let mut found = 0;
-        while let memcached::Step::Request { consumed, .. } =
+        while let memcached::Parsed::Request { consumed, .. } =
             parser.parse(rest, &limits, &mut spans)
         {
             black_box(&spans);

@@ -21,7 +21,7 @@ pub struct Span {
 impl Span {
     /// Where an argument lies that was received on its own, as the `index`th of its request.
     #[must_use]
-    pub(crate) fn landed(index: usize) -> Self {
+    pub(crate) fn large(index: usize) -> Self {
         Span { start: LANDED, len: index as u32 }
     }
 }
@@ -153,33 +153,33 @@ impl fmt::Debug for LargeArgument {
 pub struct Args<'a> {
     request: &'a [u8],
     spans: &'a [Span],
-    landed: &'a [LargeArgument],
+    large: &'a [LargeArgument],
 }
 
 impl<'a> Args<'a> {
     /// `request` starts with the request's first byte; `spans` are relative to it.
     #[must_use]
     pub fn new(request: &'a [u8], spans: &'a [Span]) -> Self {
-        Args { request, spans, landed: &[] }
+        Args { request, spans, large: &[] }
     }
 
     /// The same with those arguments that were received on their own, in order.
     #[must_use]
-    pub fn with_landed(self, landed: &'a [LargeArgument]) -> Self {
-        Args { landed, ..self }
+    pub fn with_large(self, large: &'a [LargeArgument]) -> Self {
+        Args { large, ..self }
     }
 
     /// Whether any of the request's arguments was received on its own.
     #[must_use]
     #[inline]
-    pub fn has_landed(&self) -> bool {
-        !self.landed.is_empty()
+    pub fn has_large(&self) -> bool {
+        !self.large.is_empty()
     }
 
     /// Bytes of those.
     #[must_use]
-    pub fn landed_bytes(&self) -> usize {
-        self.landed.iter().map(LargeArgument::len).sum()
+    pub fn large_bytes(&self) -> usize {
+        self.large.iter().map(LargeArgument::len).sum()
     }
 
     /// How many arguments there are, the command's name included.
@@ -196,8 +196,8 @@ impl<'a> Args<'a> {
 
     /// Those that were received on their own, in order.
     #[must_use]
-    pub fn all_landed(&self) -> &'a [LargeArgument] {
-        self.landed
+    pub fn all_large(&self) -> &'a [LargeArgument] {
+        self.large
     }
 
     /// Where they lie.
@@ -215,8 +215,8 @@ impl<'a> Args<'a> {
     /// The argument at `index`, for a caller that must leave it to the command.
     #[must_use]
     pub fn shown(&self, index: usize) -> Cow<'a, [u8]> {
-        match self.landed(index) {
-            Some(landed) => Cow::Owned(landed.copied()),
+        match self.large(index) {
+            Some(large) => Cow::Owned(large.copied()),
             None => Cow::Borrowed(self.get(index).unwrap_or_default()),
         }
     }
@@ -250,15 +250,15 @@ impl<'a> Args<'a> {
     #[cold]
     fn join(&self, span: Span) -> Option<&'a [u8]> {
         (span.start == LANDED)
-            .then(|| self.landed.get(span.len as usize))?
+            .then(|| self.large.get(span.len as usize))?
             .map(LargeArgument::joined)
     }
 
     /// The length of the argument at `index`, however it was received; 0 if there is none.
     #[must_use]
     pub fn len_of(&self, index: usize) -> usize {
-        match self.landed(index) {
-            Some(landed) => landed.len(),
+        match self.large(index) {
+            Some(large) => large.len(),
             None => self.get(index).map_or(0, <[u8]>::len),
         }
     }
@@ -266,9 +266,9 @@ impl<'a> Args<'a> {
     /// The argument at `index` if it was received on its own.
     #[must_use]
     #[inline]
-    pub fn landed(&self, index: usize) -> Option<&'a LargeArgument> {
+    pub fn large(&self, index: usize) -> Option<&'a LargeArgument> {
         let span = self.spans.get(index).filter(|span| span.start == LANDED)?;
-        self.landed.get(span.len as usize)
+        self.large.get(span.len as usize)
     }
 
     /// The argument at `index`, which the command's arity has already promised; an argument that

@@ -57,7 +57,7 @@ fn requests_that_arrive_whole_allocate_nothing() {
         }
         let mut parser = memcached::Parser::default();
         let mut rest = &lines[..];
-        while let memcached::Step::Request { consumed, .. } =
+        while let memcached::Parsed::Request { consumed, .. } =
             parser.parse(rest, &MEMCACHED, &mut spans)
         {
             spans.clear();
@@ -101,7 +101,7 @@ fn announced_sizes_allocate_nothing() {
     let counts = allocated(|| {
         let line = b"set a 0 0 1000000000\r\n";
         let step = memcached::Parser::default().parse(line, &MEMCACHED, &mut Vec::new());
-        assert_eq!(step, memcached::Step::Incomplete);
+        assert_eq!(step, memcached::Parsed::Incomplete);
     });
     // The spans of the line's five words.
     assert!(counts.1 <= 16 * size_of::<Span>(), "{counts:?}");
@@ -125,7 +125,7 @@ fn a_long_request_in_small_pieces_allocates_in_proportion_to_its_bytes() {
         let mut parser = memcached::Parser::default();
         for end in (0..keys.len()).step_by(100) {
             let step = parser.parse(&keys[..end], &MEMCACHED, &mut from_memcached);
-            assert_eq!(step, memcached::Step::Incomplete);
+            assert_eq!(step, memcached::Parsed::Incomplete);
         }
         parser.parse(&keys, &MEMCACHED, &mut from_memcached);
     });

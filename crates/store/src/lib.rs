@@ -44,7 +44,7 @@ mod tree;
 pub mod types;
 mod value;
 
-pub use claims::claiming::{Claim, Claiming, Growing, Growth, Step};
+pub use claims::claiming::{Claim, ClaimProgress, Claiming, Growing, Growth};
 pub use claims::table::{Intent, Wait};
 pub use collections::hash::{Field, FieldExpiry, HashLimits, HashRef};
 pub use collections::list::{ListLimit, ListRef};
@@ -72,7 +72,7 @@ pub use keyspace::database::Database;
 pub use keyspace::expiry::Expirer;
 pub use keyspace::prefetch::Prefetch;
 pub use keyspace::snapshot::{CutError, Snapshot, SnapshotError};
-pub use keyspace::store::{Options, Scope, Store};
+pub use keyspace::store::{Scope, Store, StoreOptions};
 pub use keyspace::walk::{WalkProgress, Walker};
 pub use memory::accounting;
 pub use memory::reclaim::free_elsewhere;

@@ -9,7 +9,7 @@ use crate::runtime::rights;
 use crate::runtime::shown;
 use crate::{Access, HookFlags, Keys, Marks};
 use nagi_proto::memcached::binary::{self, Frame, Head};
-use nagi_store::types::counter::Step;
+use nagi_store::types::counter::Arithmetic;
 use nagi_store::types::string::Expiry;
 use nagi_store::types::versioned::{Count, Counted, Fetch, Mode, Removal, Write, Written};
 use nagi_store::{Intent, Key, StringValue, Wait};
@@ -104,8 +104,8 @@ opcodes! {
     0x02 "add" STORE_EXTRAS Some Any Never |cx, call| store(cx, call, Mode::Add),
     0x03 "replace" STORE_EXTRAS Some Any Never |cx, call| store(cx, call, Mode::Replace),
     0x04 "delete" NO_EXTRAS Some None Never delete,
-    0x05 "increment" COUNT_EXTRAS Some None Never |cx, call| count(cx, call, Step::Up),
-    0x06 "decrement" COUNT_EXTRAS Some None Never |cx, call| count(cx, call, Step::Down),
+    0x05 "increment" COUNT_EXTRAS Some None Never |cx, call| count(cx, call, Arithmetic::Up),
+    0x06 "decrement" COUNT_EXTRAS Some None Never |cx, call| count(cx, call, Arithmetic::Down),
     0x07 "quit" NO_EXTRAS None None Never quit,
     0x08 "flush" FLUSH_EXTRAS None None Never flush,
     0x09 "getq" NO_EXTRAS Some None Miss |cx, call| get(cx, call, WITHOUT_KEY),
@@ -120,8 +120,8 @@ opcodes! {
     0x12 "addq" STORE_EXTRAS Some Any Success |cx, call| store(cx, call, Mode::Add),
     0x13 "replaceq" STORE_EXTRAS Some Any Success |cx, call| store(cx, call, Mode::Replace),
     0x14 "deleteq" NO_EXTRAS Some None Success delete,
-    0x15 "incrementq" COUNT_EXTRAS Some None Success |cx, call| count(cx, call, Step::Up),
-    0x16 "decrementq" COUNT_EXTRAS Some None Success |cx, call| count(cx, call, Step::Down),
+    0x15 "incrementq" COUNT_EXTRAS Some None Success |cx, call| count(cx, call, Arithmetic::Up),
+    0x16 "decrementq" COUNT_EXTRAS Some None Success |cx, call| count(cx, call, Arithmetic::Down),
     0x17 "quitq" NO_EXTRAS None None Success quit,
     0x18 "flushq" FLUSH_EXTRAS None None Success flush,
     0x19 "appendq" NO_EXTRAS Some Any Success |cx, call| store(cx, call, Mode::Append),
@@ -454,7 +454,7 @@ fn delete(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
 fn count(
     cx: &mut Context<'_>,
     call: &Call<'_, '_>,
-    direction: fn(u64) -> Step,
+    direction: fn(u64) -> Arithmetic,
 ) -> Result<(), Failure> {
     /// The expiry for which a missing counter is not created.
     const NO_INITIAL: u32 = u32::MAX;

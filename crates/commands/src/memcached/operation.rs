@@ -6,14 +6,14 @@ use super::{Context, Error, statistics};
 use crate::state::latency_monitor::EVICTION;
 use crate::{JobProgress, Suspension};
 use nagi_store::Key;
-use nagi_store::types::counter::Step;
+use nagi_store::types::counter::Arithmetic;
 use nagi_store::types::versioned::{Count, Counted, Removal, Write, Written};
 
 /// Makes room for a value that is about to be stored.
 pub(super) fn make_room(cx: &Context<'_>) -> Result<(), Error> {
     let evict = || cx.server.hooks().latency.time(EVICTION, || cx.db.make_room());
     let store = cx.db.store();
-    let lacks_room = cx.args.has_landed() && !store.has_room_for(cx.args.landed_bytes());
+    let lacks_room = cx.args.has_large() && !store.has_room_for(cx.args.large_bytes());
     if lacks_room || store.is_over_limit() && !evict() {
         cx.tally.verbs.no_memory.add(1);
         return Err(Error::OUT_OF_MEMORY);
@@ -70,8 +70,8 @@ pub(super) fn count(cx: &mut Context<'_>, key: Key<'_>, count: &Count) -> Result
         .map_err(|_| Error("CLIENT_ERROR cannot increment or decrement non-numeric value"))?;
     let verbs = &cx.tally.verbs;
     let (hits, misses) = match count.step {
-        Step::Up(_) => (&verbs.incr_hits, &verbs.incr_misses),
-        Step::Down(_) => (&verbs.decr_hits, &verbs.decr_misses),
+        Arithmetic::Up(_) => (&verbs.incr_hits, &verbs.incr_misses),
+        Arithmetic::Down(_) => (&verbs.decr_hits, &verbs.decr_misses),
     };
     match counted {
         Counted::At { created: false, .. } => hits.add(1),

@@ -6,7 +6,7 @@ use super::{Context, Error, Verb, operation, statistics};
 use crate::runtime::arguments::value;
 use crate::{Access, Keys};
 use nagi_proto::Args;
-use nagi_store::types::counter::Step;
+use nagi_store::types::counter::Arithmetic;
 use nagi_store::types::string::{Condition, SetOptions};
 use nagi_store::types::versioned::{Count, Counted, Mode, Write, Written};
 
@@ -165,7 +165,7 @@ pub(super) static CAS: Verb = Verb {
 };
 
 fn incr<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    step(cx, args, Step::Up)
+    step(cx, args, Arithmetic::Up)
 }
 
 pub(super) static INCR: Verb = Verb {
@@ -179,7 +179,7 @@ pub(super) static INCR: Verb = Verb {
 };
 
 fn decr<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    step(cx, args, Step::Down)
+    step(cx, args, Arithmetic::Down)
 }
 
 pub(super) static DECR: Verb = Verb {
@@ -193,7 +193,11 @@ pub(super) static DECR: Verb = Verb {
 };
 
 /// Increments or decrements a counter.
-fn step<'a>(cx: &mut Context<'a>, args: Args<'a>, direction: fn(u64) -> Step) -> Result<(), Error> {
+fn step<'a>(
+    cx: &mut Context<'a>,
+    args: Args<'a>,
+    direction: fn(u64) -> Arithmetic,
+) -> Result<(), Error> {
     let amount = nagi_store::parse_u64(args.at(2))
         .ok_or(Error("CLIENT_ERROR invalid numeric delta argument"))?;
     let count = Count::plain(direction(amount));

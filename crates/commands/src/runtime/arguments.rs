@@ -8,8 +8,8 @@ use nagi_store::{Rope, StringInput, parse_i64};
 /// The argument at `index`, to be kept: in the chunks into which it was received, if it is long.
 /// It can be asked for once.
 pub(crate) fn value(args: Args<'_>, index: usize) -> StringInput<'_> {
-    match args.landed(index) {
-        Some(landed) => StringInput::Rope(Rope::from_chunks(landed.take())),
+    match args.large(index) {
+        Some(large) => StringInput::Rope(Rope::from_chunks(large.take())),
         None => StringInput::Bytes(args.at(index)),
     }
 }
@@ -17,7 +17,7 @@ pub(crate) fn value(args: Args<'_>, index: usize) -> StringInput<'_> {
 /// The length in bytes of the argument at `index`, which stays in the chunks into which it was
 /// received, if it is long.
 pub(crate) fn length(args: Args<'_>, index: usize) -> usize {
-    args.landed(index).map_or_else(|| args.at(index).len(), LargeArgument::len)
+    args.large(index).map_or_else(|| args.at(index).len(), LargeArgument::len)
 }
 
 /// Whether an argument is this option, in any case.

@@ -56,7 +56,7 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if is_checked && let Err(error) = admission::check(cx, entry, args) {
         return reject(entry, cx, &error);
     }
-    if args.has_landed() {
+    if args.has_large() {
         if lacks_room(entry, cx, args) {
             return reject(entry, cx, &Error::OUT_OF_MEMORY);
         }
@@ -107,7 +107,7 @@ pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a
 /// take memory a little beyond the limit; the next command finds it so.
 #[cold]
 fn lacks_room(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
-    entry.command.flags.contains(Flags::DENYOOM) && !cx.db.store().has_room_for(args.landed_bytes())
+    entry.command.flags.contains(Flags::DENYOOM) && !cx.db.store().has_room_for(args.large_bytes())
 }
 
 /// Whether the request has to wait until its long keys have been looked up by a thread, which
@@ -115,7 +115,7 @@ fn lacks_room(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
 #[cold]
 fn waits_for_long_keys(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
     let begin = |place: usize| {
-        let key = args.landed(place).filter(|key| !key.is_joined())?;
+        let key = args.large(place).filter(|key| !key.is_joined())?;
         Some((place, cx.db.store().intern(key.chunks(), &cx.client.waker)))
     };
     let keys: Vec<_> = entry.command.keys.positions(args).filter_map(begin).collect();

@@ -104,7 +104,7 @@ fn some_of<'a>(keys: &Keys, args: Args<'a>, random: u64) -> Vec<&'a [u8]> {
 
 /// How many bytes a request was read from.
 pub(crate) fn request_bytes(args: Args<'_>) -> usize {
-    args.bytes().len() + args.landed_bytes()
+    args.bytes().len() + args.large_bytes()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::runtime::service::{Awaited, Service};
 use crate::runtime::suspension::Slice;
 use crate::{CommandSet, Context, Error, JobProgress, KeyGroup, Keys};
 use nagi_proto::Args;
-use nagi_store::{Claim, Claiming, Intent, Kind, Rope, SharedValue, Step};
+use nagi_store::{Claim, ClaimProgress, Claiming, Intent, Kind, Rope, SharedValue};
 
 /// Most keys that a request takes all latches for. More would hold all clients up for too long.
 const LATCHED_KEYS: usize = 128;
@@ -227,9 +227,9 @@ impl Stage {
             }
             Stage::Claiming(claiming, awaited) => {
                 match cx.db.take_claims(claiming, &cx.client.waker, || slice.is_over()) {
-                    Step::More => Outcome::Pause(JobProgress::NEXT_TICK),
-                    Step::Wait => Outcome::Pause(JobProgress::WOKEN),
-                    Step::Held(claim) => Outcome::Next(Stage::Looking(
+                    ClaimProgress::More => Outcome::Pause(JobProgress::NEXT_TICK),
+                    ClaimProgress::Wait => Outcome::Pause(JobProgress::WOKEN),
+                    ClaimProgress::Held(claim) => Outcome::Next(Stage::Looking(
                         claim,
                         Walk::new(claimed.keys),
                         std::mem::take(awaited),
@@ -412,8 +412,8 @@ mod tests {
             let mut claiming = bench.store.claiming();
             claiming.add(db.key(key), intent);
             match db.take_claims(&mut claiming, Waker::noop(), || false) {
-                Step::Held(claim) => claim,
-                Step::More | Step::Wait => panic!("nothing else is claimed"),
+                ClaimProgress::Held(claim) => claim,
+                ClaimProgress::More | ClaimProgress::Wait => panic!("nothing else is claimed"),
             }
         };
         let mut read = claim(b"a", Intent::Read);

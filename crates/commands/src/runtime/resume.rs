@@ -39,7 +39,7 @@ fn restart_with<C: CommandSet>(cx: &mut Context<'_, C>, keys: Vec<(usize, Intern
         return;
     }
     for (place, key) in keys {
-        if let Some((argument, found)) = cx.args.landed(place).zip(key.found()) {
+        if let Some((argument, found)) = cx.args.large(place).zip(key.found()) {
             // As a rope, what is large is freed by the reclaimer.
             drop(Rope::from_chunks(argument.join_as(found)));
         }

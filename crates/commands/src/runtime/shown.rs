@@ -15,8 +15,8 @@ pub(crate) const REDACTED: &[u8] = b"(redacted)";
 #[must_use]
 pub fn kept_arguments(entry: Option<&Entry>, args: Args<'_>) -> Vec<Vec<u8>> {
     let shown = if args.len() > ARGUMENTS { ARGUMENTS - 1 } else { args.len() };
-    let shorten = |index| match args.landed(index) {
-        Some(landed) => shorten(&landed.start(ARGUMENT_BYTES), landed.len()),
+    let shorten = |index| match args.large(index) {
+        Some(large) => shorten(&large.start(ARGUMENT_BYTES), large.len()),
         None => shorten(args.at(index), args.len_of(index)),
     };
     let mut kept: Vec<Vec<u8>> = (0..shown).map(shorten).collect();

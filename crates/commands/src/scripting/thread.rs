@@ -17,7 +17,7 @@ use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Output};
 use nagi_script::{Digest, Engine, Failure, LogLevel, ScriptFlags, Source};
 use nagi_store::accounting::Overhead;
-use nagi_store::{Claim, Intent, Step, parse_i64};
+use nagi_store::{Claim, ClaimProgress, Intent, parse_i64};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -393,9 +393,9 @@ impl<S: ScriptingServer> ScriptThread<S> {
         keys.from(0).for_each(|key| claiming.add(db.key(key), intent));
         loop {
             match db.take_claims(&mut claiming, &self.context.waker, || false) {
-                Step::Held(claim) => return claim,
-                Step::More => thread::yield_now(),
-                Step::Wait => thread::park(),
+                ClaimProgress::Held(claim) => return claim,
+                ClaimProgress::More => thread::yield_now(),
+                ClaimProgress::Wait => thread::park(),
             }
         }
     }

@@ -5,7 +5,7 @@
 use crate::state::access_log::AccessLog;
 use crate::state::blocked::{BlockedClients, NewWaiter, Waiting};
 use crate::state::client::{Client, Marks};
-use crate::state::key_costs::{KeyCosts, Options, WorkerCosts};
+use crate::state::key_costs::{KeyCostOptions, KeyCosts, WorkerCosts};
 use crate::state::latency_monitor::Latency;
 use crate::state::monitors::Monitors;
 use crate::state::notifications::Notifications;
@@ -214,7 +214,7 @@ impl RequestHooks {
     /// already.
     pub(crate) fn start_key_costs<'w>(
         &self,
-        options: Options,
+        options: KeyCostOptions,
         now_ms: u64,
         workers: impl Iterator<Item = &'w WorkerCosts>,
     ) -> bool {

@@ -18,7 +18,7 @@ pub(crate) const MOST_BYTES: usize = 1024;
 
 /// What is to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct KeyCostOptions {
     /// Whether time is, by keys.
     pub(crate) cpu: bool,
     /// Whether bytes are, by keys.
@@ -50,7 +50,7 @@ impl std::ops::AddAssign for Cost {
 /// The time from a START until its end.
 #[derive(Debug)]
 struct Session {
-    options: Options,
+    options: KeyCostOptions,
     /// In milliseconds since 1970.
     began_ms: u64,
     /// When it ends by itself; never is [`u64::MAX`].
@@ -69,7 +69,7 @@ struct End {
 }
 
 impl Session {
-    fn begin(options: Options, now_ms: u64) -> Self {
+    fn begin(options: KeyCostOptions, now_ms: u64) -> Self {
         let until_ms = options.duration_ms.map_or(u64::MAX, |ms| now_ms.saturating_add(ms));
         let (used, end) = (Usage::read(), OnceLock::new());
         Session { options, began_ms: now_ms, until_ms, used, end }
@@ -176,7 +176,7 @@ impl Counts {
 /// What has been counted.
 #[derive(Debug)]
 pub(crate) struct Report {
-    pub(crate) options: Options,
+    pub(crate) options: KeyCostOptions,
     pub(crate) is_active: bool,
     /// In milliseconds since 1970.
     pub(crate) began_ms: u64,
@@ -203,7 +203,7 @@ impl KeyCosts {
     /// Begins a session in place of one that is over, and calls `on`; `false` if one goes on.
     pub(crate) fn start<'w>(
         &self,
-        options: Options,
+        options: KeyCostOptions,
         now_ms: u64,
         workers: impl Iterator<Item = &'w WorkerCosts>,
         on: impl FnOnce(),
@@ -317,8 +317,8 @@ fn costliest(sums: Sums, count: usize) -> Vec<Costly> {
 mod tests {
     use super::*;
 
-    const BOTH: Options =
-        Options { cpu: true, net: true, count: 2, duration_ms: None, sample_ratio: 1 };
+    const BOTH: KeyCostOptions =
+        KeyCostOptions { cpu: true, net: true, count: 2, duration_ms: None, sample_ratio: 1 };
 
     /// A session, and what two workers count.
     struct Fixture {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     impl Fixture {
-        fn start(options: Options) -> Self {
+        fn start(options: KeyCostOptions) -> Self {
             let fixture = Fixture { costs: KeyCosts::default(), workers: Default::default() };
             assert!(fixture.costs.start(options, 1000, fixture.workers.iter(), || ()));
             fixture
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(named(&report.by_net), [("b", 250), ("a", 150)]);
         assert_eq!(report.all, Cost { ns: 1700, bytes: 400 });
         assert_eq!((report.is_active, report.began_ms, report.duration_ms), (true, 1000, 500));
-        let fixture = Fixture::start(Options { cpu: false, count: 1, ..BOTH });
+        let fixture = Fixture::start(KeyCostOptions { cpu: false, count: 1, ..BOTH });
         fixture.note(1000);
         let report = fixture.report(1500);
         assert_eq!((named(&report.by_cpu), named(&report.by_net)), (vec![], vec![("b", 25)]));
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_session_is_over_when_its_time_has_come() {
-        let fixture = Fixture::start(Options { duration_ms: Some(500), ..BOTH });
+        let fixture = Fixture::start(KeyCostOptions { duration_ms: Some(500), ..BOTH });
         assert_eq!(fixture.costs.until_ms(), 1500);
         fixture.note(1499);
         fixture.note(1500);
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn some_requests_stand_for_all() {
-        let fixture = Fixture::start(Options { sample_ratio: 10, ..BOTH });
+        let fixture = Fixture::start(KeyCostOptions { sample_ratio: 10, ..BOTH });
         (0..100_000).for_each(|_| fixture.note(1000));
         let report = fixture.report(1000);
         assert_eq!(report.all.bytes, 4_000_000);

@@ -36,13 +36,13 @@ impl Queued {
             row,
             bytes: args.bytes().into(),
             spans: args.spans().into(),
-            large: args.all_landed().iter().map(LargeArgument::share).collect(),
+            large: args.all_large().iter().map(LargeArgument::share).collect(),
         }
     }
 
     /// Its words.
     pub(crate) fn args(&self) -> Args<'_> {
-        Args::new(&self.bytes, &self.spans).with_landed(&self.large)
+        Args::new(&self.bytes, &self.spans).with_large(&self.large)
     }
 }
 
@@ -50,7 +50,7 @@ impl Transaction {
     /// Appends a request for the row of this number, which has these flags.
     pub(crate) fn queue(&mut self, row: usize, flags: Flags, args: Args<'_>) {
         self.flags |= flags;
-        self.bytes += args.bytes().len() + args.landed_bytes() + REQUEST_BYTES;
+        self.bytes += args.bytes().len() + args.large_bytes() + REQUEST_BYTES;
         self.bytes += size_of_val(args.spans());
         self.charge.set(self.bytes);
         self.requests.push(Queued::new(row, args));

@@ -239,12 +239,12 @@ mod tests {
     use super::*;
     use nagi_store::types::collection::{Limits, NewCollections, NewElement};
     use nagi_store::types::restore::Known;
-    use nagi_store::{Kind, Options, Store, Text};
+    use nagi_store::{Kind, Store, StoreOptions, Text};
 
     #[test]
     fn a_hash_is_a_count_and_its_strings() {
         let fields = [(&b"field"[..], &b"value"[..]), (b"n", b"12")];
-        let (store, known) = (Store::new(&Options::default()), Known::default());
+        let (store, known) = (Store::new(&StoreOptions::default()), Known::default());
         let counters = store.counters(0);
         let db = store.database(0, &counters, 1);
         let new = NewCollections::new(&store, Limits::default());

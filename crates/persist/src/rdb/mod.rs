@@ -41,7 +41,7 @@ pub use reader::{Header, Item, Reader, Record, Text};
 pub use skip::Measure;
 pub use text::unpack;
 pub use version::Version;
-pub use writer::{Options, Preamble, Writer};
+pub use writer::{Preamble, Writer, WriterOptions};
 
 /// What stands before a library of functions, in files and payloads.
 pub(crate) const FUNCTION: u8 = 245;

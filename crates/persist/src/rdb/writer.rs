@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct WriterOptions {
     /// Which version it is of.
     pub version: Version,
     /// Whether strings of more than 20 bytes are compressed, `rdbcompression`.
@@ -47,7 +47,7 @@ pub struct Writer<W> {
     /// Bytes that were.
     written: u64,
     checksum: Option<Checksum>,
-    options: Options,
+    options: WriterOptions,
     compressor: Compressor,
     packed: Vec<u8>,
     keys: u64,
@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// What the sink says.
-    pub fn new(sink: W, options: Options, preamble: &Preamble<'_>) -> io::Result<Self> {
+    pub fn new(sink: W, options: WriterOptions, preamble: &Preamble<'_>) -> io::Result<Self> {
         let mut writer = Writer {
             sink,
             buffer: Vec::with_capacity(2 * BUFFER_BYTES),

@@ -6,7 +6,7 @@ use crate::rdb::{
     Batch, Item, LoadOptions, LoadedValue, NoCollections, Progress, Reader, Version, load,
 };
 use nagi_store::types::string::{Expiry, SetOptions};
-use nagi_store::{Options as StoreOptions, Scope, WalkProgress, Walker};
+use nagi_store::{Scope, StoreOptions, WalkProgress, Walker};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -164,13 +164,13 @@ fn save_snapshot(
     walker: Walker,
     progress: &SaveProgress,
 ) -> Result<Saved, SaveError> {
-    let options = Options { version: Version::LOWEST, compress: true, checksum: true };
+    let options = WriterOptions { version: Version::LOWEST, compress: true, checksum: true };
     let host = WalkingHost { store, walker: RefCell::new(walker) };
     host.resume();
     save_in(&disk, store, snapshot, &target(options), progress, &host)
 }
 
-fn target(options: Options) -> Target<'static> {
+fn target(options: WriterOptions) -> Target<'static> {
     let preamble = Preamble {
         redis_version: "7.2.0",
         created_at_s: 0,
@@ -419,7 +419,8 @@ fn a_disk_that_takes_nothing_delays_no_client() {
     let snapshot = store.cut(usize::MAX, Waker::noop()).unwrap();
     std::thread::scope(|scope| {
         let saver = scope.spawn(|| {
-            let options = Options { version: Version::LOWEST, compress: true, checksum: false };
+            let options =
+                WriterOptions { version: Version::LOWEST, compress: true, checksum: false };
             let progress = SaveProgress::default();
             save_in(&Gate(&gate), &store, snapshot, &target(options), &progress, &WalkedElsewhere)
         });

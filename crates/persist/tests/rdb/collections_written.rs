@@ -6,7 +6,7 @@ use nagi_persist::Checksum;
 use nagi_persist::payload::{DumpCollection, Refusal, Restore, Restored};
 use nagi_persist::rdb::{
     Block, CollectionEntry, CollectionForm, CollectionHead, CollectionType, Element, ElementText,
-    Memcached, Options, Version, Writer,
+    Memcached, Version, Writer, WriterOptions,
 };
 use nagi_store::{CHUNK_BYTES, Rope, parse_i64};
 use proptest::prelude::*;
@@ -105,7 +105,7 @@ fn any_collection() -> impl Strategy<Value = Collection> {
 }
 
 /// The file of these collections, every second of them through a block.
-fn write(all: &[Collection], options: Options) -> Vec<u8> {
+fn write(all: &[Collection], options: WriterOptions) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), options, &PREAMBLE).unwrap();
     let mut block = Block::default();
     for (index, collection) in all.iter().enumerate() {
@@ -177,7 +177,7 @@ proptest! {
         };
         let all: Vec<Collection> = all.into_iter().filter(fits).collect();
         let version = Version::from_number(if of_valkey { 80 } else { 12 }).unwrap();
-        let file = write(&all, Options { version, compress, checksum });
+        let file = write(&all, WriterOptions { version, compress, checksum });
         let found = loaded(&file, 0, &Lists::default()).unwrap();
         prop_assert_eq!(found.len(), all.len());
         for (index, collection) in all.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use crate::files::{Known, OPTIONS, PREAMBLE, read, skim, write};
 use crate::golden::{SERVERS, golden};
-use nagi_persist::rdb::{Fault, Item, Memcached, Options, Reader, Text, Version, Writer};
+use nagi_persist::rdb::{Fault, Item, Memcached, Reader, Text, Version, Writer, WriterOptions};
 
 fn files() -> Vec<Vec<u8>> {
     let ours: Vec<Known> = (0..30_u32)
@@ -129,7 +129,7 @@ fn a_length_that_is_not_there_takes_no_memory() {
 
 #[test]
 fn values_that_are_not_read_are_skipped() {
-    let options = Options { version: Version::LOWEST, compress: false, checksum: true };
+    let options = WriterOptions { version: Version::LOWEST, compress: false, checksum: true };
     let known = Known { key: b"a".to_vec(), value: b"b".to_vec(), ..Known::default() };
     let file = write(&[known.clone(), known], options, 1);
     let mut reader = Reader::new(&file[..], true).unwrap();

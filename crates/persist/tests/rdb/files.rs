@@ -1,8 +1,8 @@
 //! Files in memory, written and read with as little ceremony as possible.
 
 use nagi_persist::rdb::{
-    Block, Entry, Fault, Item, Memcached, Options, Preamble, Reader, Record, Text, Version, Writer,
-    unpack,
+    Block, Entry, Fault, Item, Memcached, Preamble, Reader, Record, Text, Version, Writer,
+    WriterOptions, unpack,
 };
 use nagi_store::types::restore::Usage;
 use nagi_store::{CHUNK_BYTES, Rope, StringValue, Value};
@@ -18,8 +18,8 @@ pub(crate) struct Known {
     pub(crate) memcached: Memcached,
 }
 
-pub(crate) const OPTIONS: Options =
-    Options { version: Version::LOWEST, compress: true, checksum: true };
+pub(crate) const OPTIONS: WriterOptions =
+    WriterOptions { version: Version::LOWEST, compress: true, checksum: true };
 
 pub(crate) const PREAMBLE: Preamble<'static> = Preamble {
     redis_version: "7.2.0",
@@ -29,7 +29,7 @@ pub(crate) const PREAMBLE: Preamble<'static> = Preamble {
 };
 
 /// The file of these keys, in blocks of `block_keys`.
-pub(crate) fn write(all: &[Known], options: Options, block_keys: u64) -> Vec<u8> {
+pub(crate) fn write(all: &[Known], options: WriterOptions, block_keys: u64) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), options, &PREAMBLE).unwrap();
     let mut block = Block::default();
     for keys in all.chunk_by(|one, other| one.database == other.database) {

@@ -2,7 +2,7 @@
 //! store's own tests copy whatever is about to change.
 
 use nagi_store::types::string::{Condition, End};
-use nagi_store::{CHUNK_BYTES, EntryView, Options, Store, StringValue, WalkProgress, Walker};
+use nagi_store::{CHUNK_BYTES, EntryView, Store, StoreOptions, StringValue, WalkProgress, Walker};
 use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 #[test]
 fn a_long_string_is_as_it_was_whatever_part_of_it_changes() {
     const LEN: usize = 500 << 20;
-    let store = Store::new(&Options::default());
+    let store = Store::new(&StoreOptions::default());
     let counters = store.counters(0);
     let db = store.database(0, &counters, 1);
     let places = [0, 1, 65_535, 65_536, LEN / 2, LEN - 1];

@@ -1,7 +1,7 @@
 //! What is written is read.
 
 use crate::files::{Known, OPTIONS, read, skim, write};
-use nagi_persist::rdb::{Memcached, Options, Version};
+use nagi_persist::rdb::{Memcached, Version, WriterOptions};
 use nagi_store::types::restore::Usage;
 use nagi_store::{CHUNK_BYTES, Marks};
 use proptest::prelude::*;
@@ -73,7 +73,7 @@ proptest! {
         block_keys in 1_u64..20,
     ) {
         let version = Version::from_number(version).unwrap();
-        let file = write(&all, Options { version, compress, checksum }, block_keys);
+        let file = write(&all, WriterOptions { version, compress, checksum }, block_keys);
         prop_assert_eq!(skim(&file).unwrap(), all.len() as u64);
         prop_assert_eq!(read(&file).unwrap(), all);
     }

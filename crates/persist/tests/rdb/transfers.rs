@@ -6,14 +6,14 @@
 
 use fastrand::Rng;
 use nagi_persist::rdb::{
-    Batch, Fault, LoadOptions, LoadedValue, NoCollections, Options, Preamble, Progress, Version,
-    load,
+    Batch, Fault, LoadOptions, LoadedValue, NoCollections, Preamble, Progress, Version,
+    WriterOptions, load,
 };
 use nagi_persist::save::{SaveHost, SaveProgress, Target, save};
 use nagi_store::types::string::SetOptions;
 use nagi_store::{
-    Claim, Counters, CutError, Database, Intent, Snapshot, Step, Store, StringInput, Walker,
-    parse_i64,
+    Claim, ClaimProgress, Counters, CutError, Database, Intent, Snapshot, Store, StringInput,
+    Walker, parse_i64,
 };
 use std::convert::Infallible;
 use std::fs::{self, File};
@@ -110,12 +110,12 @@ fn begin(store: &Store, counters: &Counters, random: &mut Rng) -> Option<InSlice
         let _batch = store.batch(counters);
         let db = store.database(0, counters, 1);
         match db.take_claims(&mut claiming, Waker::noop(), || true) {
-            Step::Held(_) if from == to => return None,
-            Step::Held(claim) => {
+            ClaimProgress::Held(_) if from == to => return None,
+            ClaimProgress::Held(claim) => {
                 put(db, &from, number(db, &from) - amount);
                 return Some(InSlices { to, amount, claim });
             }
-            Step::More | Step::Wait => thread::yield_now(),
+            ClaimProgress::More | ClaimProgress::Wait => thread::yield_now(),
         }
     }
 }
@@ -180,7 +180,8 @@ fn every_file_holds_all_the_money() {
     let folder = std::env::temp_dir().join(format!("nagi-transfers-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("creates a folder");
     let path = folder.join("dump.rdb");
-    let store = Store::new(&nagi_store::Options { workers: 5, ..nagi_store::Options::default() });
+    let store =
+        Store::new(&nagi_store::StoreOptions { workers: 5, ..nagi_store::StoreOptions::default() });
     let counters = store.counters(0);
     let db = store.database(0, &counters, 1);
     for pick in 0..ACCOUNTS {
@@ -196,7 +197,7 @@ fn every_file_holds_all_the_money() {
         let sums = (0..cuts).map(|_| {
             let target = Target {
                 path: &path,
-                options: Options { version: Version::LOWEST, compress: true, checksum: true },
+                options: WriterOptions { version: Version::LOWEST, compress: true, checksum: true },
                 is_version_fixed: false,
                 preamble: Preamble {
                     redis_version: "7.2.4",

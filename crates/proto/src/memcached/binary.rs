@@ -50,7 +50,7 @@ pub struct Frame<'a> {
 
 /// What the next bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum ParsedFrame<'a> {
     /// More bytes are needed.
     Incomplete,
     /// Bytes of a value that is dropped.
@@ -86,17 +86,21 @@ pub struct Parser {
 
 impl Parser {
     /// Looks for one request at the start of `input`.
-    pub fn parse<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Step<'a> {
+    pub fn parse<'a>(&mut self, input: &'a [u8], limits: &Limits) -> ParsedFrame<'a> {
         if self.swallow_bytes > 0 {
             let consumed = self.swallow_bytes.min(input.len());
             self.swallow_bytes -= consumed;
-            return if consumed == 0 { Step::Incomplete } else { Step::Dropped { consumed } };
+            return if consumed == 0 {
+                ParsedFrame::Incomplete
+            } else {
+                ParsedFrame::Dropped { consumed }
+            };
         }
         if input.first().is_some_and(|magic| *magic != REQUEST) {
-            return Step::Garbage;
+            return ParsedFrame::Garbage;
         }
         let Some((header, body)) = input.split_first_chunk::<HEADER_BYTES>() else {
-            return Step::Incomplete;
+            return ParsedFrame::Incomplete;
         };
         let [_, opcode, k0, k1, extras_len, _, _, _, b0, b1, b2, b3, o0, o1, o2, o3, cas @ ..] =
             *header;
@@ -113,18 +117,18 @@ impl Parser {
             oversized: false,
         };
         if value_at > body_len || key_len > KEY_BYTES || body_len > BODY_BYTES {
-            return Step::Contradiction { frame, too_long: value_at <= body_len };
+            return ParsedFrame::Contradiction { frame, too_long: value_at <= body_len };
         }
         frame.oversized = body_len - value_at > limits.value_bytes;
         let needed = if frame.oversized { value_at } else { body_len };
-        let Some(body) = body.get(..needed) else { return Step::Incomplete };
+        let Some(body) = body.get(..needed) else { return ParsedFrame::Incomplete };
         let (extras, rest) = body.split_at_checked(extras_len.into()).unwrap_or_default();
         let (key, value) = rest.split_at_checked(key_len).unwrap_or_default();
         frame = Frame { extras, key, value, ..frame };
         if frame.oversized {
             self.swallow_bytes = body_len - value_at;
         }
-        Step::Request { consumed: HEADER_BYTES + needed, frame }
+        ParsedFrame::Request { consumed: HEADER_BYTES + needed, frame }
     }
 }
 
@@ -183,9 +187,10 @@ mod tests {
         let input = request(1, b"extr", b"key", b"value");
         for cut in 0..input.len() {
             let step = Parser::default().parse(&input[..cut], &LIMITS);
-            assert_eq!(step, Step::Incomplete, "{cut}");
+            assert_eq!(step, ParsedFrame::Incomplete, "{cut}");
         }
-        let Step::Request { consumed, frame } = Parser::default().parse(&input, &LIMITS) else {
+        let ParsedFrame::Request { consumed, frame } = Parser::default().parse(&input, &LIMITS)
+        else {
             panic!("a request");
         };
         assert_eq!((consumed, frame.opcode, frame.opaque, frame.cas), (input.len(), 1, 7, 9));
@@ -199,26 +204,30 @@ mod tests {
     fn a_value_that_is_too_long_is_dropped_as_it_comes() {
         let input = request(1, b"", b"k", &[b'x'; 11]);
         let mut parser = Parser::default();
-        let Step::Request { consumed: 25, frame } = parser.parse(&input[..30], &LIMITS) else {
+        let ParsedFrame::Request { consumed: 25, frame } = parser.parse(&input[..30], &LIMITS)
+        else {
             panic!("a request");
         };
         assert!(frame.oversized && frame.key == b"k" && frame.value.is_empty());
-        assert_eq!(parser.parse(&input[25..30], &LIMITS), Step::Dropped { consumed: 5 });
-        assert_eq!(parser.parse(b"", &LIMITS), Step::Incomplete);
+        assert_eq!(parser.parse(&input[25..30], &LIMITS), ParsedFrame::Dropped { consumed: 5 });
+        assert_eq!(parser.parse(b"", &LIMITS), ParsedFrame::Incomplete);
         let rest = [&input[30..], &request(0, b"", b"a", b"")].concat();
-        assert_eq!(parser.parse(&rest, &LIMITS), Step::Dropped { consumed: 6 });
-        assert!(matches!(parser.parse(&rest[6..], &LIMITS), Step::Request { consumed: 25, .. }));
+        assert_eq!(parser.parse(&rest, &LIMITS), ParsedFrame::Dropped { consumed: 6 });
+        assert!(matches!(
+            parser.parse(&rest[6..], &LIMITS),
+            ParsedFrame::Request { consumed: 25, .. }
+        ));
     }
 
     #[test]
     fn what_cannot_be() {
-        assert_eq!(Parser::default().parse(b"get a\r\n", &LIMITS), Step::Garbage);
+        assert_eq!(Parser::default().parse(b"get a\r\n", &LIMITS), ParsedFrame::Garbage);
         let mut input = request(0, b"ab", b"key", b"");
         input[11] = 4;
         let step = Parser::default().parse(&input, &LIMITS);
-        assert!(matches!(step, Step::Contradiction { too_long: false, .. }));
+        assert!(matches!(step, ParsedFrame::Contradiction { too_long: false, .. }));
         let input = request(0, b"", &[b'k'; 251], b"");
         let step = Parser::default().parse(&input[..24], &LIMITS);
-        assert!(matches!(step, Step::Contradiction { too_long: true, .. }));
+        assert!(matches!(step, ParsedFrame::Contradiction { too_long: true, .. }));
     }
 }

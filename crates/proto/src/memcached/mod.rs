@@ -7,6 +7,6 @@ mod parse;
 mod reply;
 mod write;
 
-pub use parse::{Limits, Parser, Step};
+pub use parse::{Limits, Parsed, Parser};
 pub use reply::ReplyParser;
 pub use write::Writer;

@@ -31,7 +31,7 @@ pub struct Limits {
 
 /// What the next bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Parsed {
     /// More bytes are needed.
     Incomplete,
     /// A request: its spans were appended, verb first, the data block last where the verb has
@@ -93,7 +93,7 @@ struct Header {
     words: usize,
     quiet: bool,
     /// Whether the data block was taken out.
-    landed: bool,
+    is_large: bool,
 }
 
 /// What is known about a verb's arguments.
@@ -151,24 +151,24 @@ impl Parser {
     /// with memcached: 2 KB of which have no end, even if the next piece would bring it, or 16 KB.
     /// A `get` may be longer.
     #[inline]
-    pub fn parse(&mut self, input: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
-        self.parse_landed(input, limits, &[], spans)
+    pub fn parse(&mut self, input: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Parsed {
+        self.parse_with_large(input, limits, &[], spans)
     }
 
     /// The same for a request whose data block the caller has taken out of the input, if it began
-    /// at one of the offsets `landed`; see [`Parser::awaited`].
-    pub fn parse_landed(
+    /// at one of the offsets `large_offsets`; see [`Parser::awaited`].
+    pub fn parse_with_large(
         &mut self,
         input: &[u8],
         limits: &Limits,
-        landed: &[u32],
+        large_offsets: &[u32],
         spans: &mut Vec<Span>,
-    ) -> Step {
+    ) -> Parsed {
         if self.swallow_bytes > 0 {
             return self.swallow(input.len());
         }
         if input.len() < self.need_bytes {
-            return Step::Incomplete;
+            return Parsed::Incomplete;
         }
         let before = spans.len();
         let Some(line_bytes) = self.line(input, spans) else {
@@ -176,7 +176,7 @@ impl Parser {
                 return self.give_up(input);
             }
             self.need_bytes = input.len() + 1;
-            return Step::Incomplete;
+            return Parsed::Incomplete;
         };
         if line_bytes > LINE_BYTES && line_bytes > longest_line(input, LINE_BYTES) + 1 {
             spans.truncate(before);
@@ -192,11 +192,12 @@ impl Parser {
                 _ => "ERROR",
             };
             spans.truncate(before);
-            return Step::Reject { consumed: line_bytes, reply, close: false };
+            return Parsed::Reject { consumed: line_bytes, reply, close: false };
         }
         let verb = words.first().map_or(Verb::Other, |&verb| Verb::find(text(input, verb)));
-        let landed = landed.contains(&(line_bytes as u32));
-        let mut header = Header { line_bytes, length: 4, words: words.len(), quiet: false, landed };
+        let is_large = large_offsets.contains(&(line_bytes as u32));
+        let mut header =
+            Header { line_bytes, length: 4, words: words.len(), quiet: false, is_large };
         match verb {
             Verb::Other => {}
             Verb::Classic(needed) => {
@@ -216,7 +217,7 @@ impl Parser {
                 if words.len() < first_flag || !flags.all(begins_flag) {
                     spans.truncate(before);
                     let (consumed, reply) = (line_bytes, BAD_LINE);
-                    return Step::Reject { consumed, reply, close: false };
+                    return Parsed::Reject { consumed, reply, close: false };
                 }
                 if first_flag == 3 {
                     header.length = 2;
@@ -224,7 +225,7 @@ impl Parser {
                 }
             }
         }
-        Step::Request { consumed: line_bytes, quiet: header.quiet }
+        Parsed::Request { consumed: line_bytes, quiet: header.quiet }
     }
 
     /// Ends a storage request with its data block.
@@ -235,41 +236,41 @@ impl Parser {
         limits: &Limits,
         before: usize,
         spans: &mut Vec<Span>,
-    ) -> Step {
+    ) -> Parsed {
         let length =
             spans.get(before + header.length).and_then(|&word| block_length(text(input, word)));
         let start = header.line_bytes;
         let Some(len) = length else {
             spans.truncate(before);
-            return Step::Reject { consumed: start, reply: BAD_LINE, close: false };
+            return Parsed::Reject { consumed: start, reply: BAD_LINE, close: false };
         };
-        let end = if header.landed { start + 2 } else { start + len + 2 };
-        if len > limits.item_bytes && !header.landed {
+        let end = if header.is_large { start + 2 } else { start + len + 2 };
+        if len > limits.item_bytes && !header.is_large {
             let verb = spans.get(before).map(|&verb| text(input, verb));
             let line = if matches!(verb, Some(b"set" | b"ms")) { header.words } else { 0 };
             spans.truncate(before + line);
             self.swallow_bytes = end - input.len().min(end);
             let reply = if header.quiet { "" } else { TOO_LARGE };
-            return Step::Reject { consumed: input.len().min(end), reply, close: false };
+            return Parsed::Reject { consumed: input.len().min(end), reply, close: false };
         }
         if input.len() < end {
             spans.truncate(before);
             self.need_bytes = end;
-            let long = len >= LONG_BYTES && !header.landed;
+            let long = len >= LONG_BYTES && !header.is_large;
             self.awaited = long.then_some(Awaited { at: start as u32, len: len as u32 });
-            return Step::Incomplete;
+            return Parsed::Incomplete;
         }
         if input.get(end - 2..end) != Some(b"\r\n") {
             spans.truncate(before);
             let reply = if header.quiet { "" } else { BAD_BLOCK };
-            return Step::Reject { consumed: end, reply, close: false };
+            return Parsed::Reject { consumed: end, reply, close: false };
         }
         spans.truncate(before + header.words);
-        spans.push(match header.landed {
-            true => Span::landed(0),
+        spans.push(match header.is_large {
+            true => Span::large(0),
             false => Span { start: start as u32, len: len as u32 },
         });
-        Step::Request { consumed: end, quiet: header.quiet }
+        Parsed::Request { consumed: end, quiet: header.quiet }
     }
 
     /// The long data block that the request at the start of the input waits for; see
@@ -280,20 +281,20 @@ impl Parser {
     }
 
     /// Goes on behind the awaited block, which was taken out of the input.
-    pub fn land(&mut self) {
+    pub fn skip_large(&mut self) {
         if let Some(awaited) = self.awaited.take() {
             self.need_bytes = awaited.at as usize + 2;
         }
     }
 
     /// Drops what has arrived of a refused data block.
-    fn swallow(&mut self, arrived: usize) -> Step {
+    fn swallow(&mut self, arrived: usize) -> Parsed {
         let consumed = self.swallow_bytes.min(arrived);
         if consumed == 0 {
-            return Step::Incomplete;
+            return Parsed::Incomplete;
         }
         self.swallow_bytes -= consumed;
-        Step::Reject { consumed, reply: "", close: false }
+        Parsed::Reject { consumed, reply: "", close: false }
     }
 
     /// How many arguments there is room for of a request that has arrived in part.
@@ -337,9 +338,9 @@ impl Parser {
 
     /// Ends a connection that sends an endless line.
     #[cold]
-    fn give_up(&mut self, input: &[u8]) -> Step {
+    fn give_up(&mut self, input: &[u8]) -> Parsed {
         *self = Parser::default();
-        Step::Reject { consumed: input.len(), reply: "", close: true }
+        Parsed::Reject { consumed: input.len(), reply: "", close: true }
     }
 }
 
@@ -440,15 +441,15 @@ mod tests {
                     spans.iter().map(|&span| text(&buffer, span).escape_ascii().to_string());
                 let words = words.collect::<Vec<_>>().join("|");
                 let consumed = match step {
-                    Step::Incomplete => {
+                    Parsed::Incomplete => {
                         assert_eq!(words, "", "a partial request must leave no span");
                         break;
                     }
-                    Step::Request { consumed, quiet } => {
+                    Parsed::Request { consumed, quiet } => {
                         found.push(format!("{}{words}", if quiet { "~" } else { "" }));
                         consumed
                     }
-                    Step::Reject { consumed, reply, close } => {
+                    Parsed::Reject { consumed, reply, close } => {
                         let forget = if words.is_empty() { "" } else { " " };
                         if !(reply.is_empty() && words.is_empty()) {
                             found.push(format!("!{reply}{forget}{words}"));
@@ -536,8 +537,8 @@ mod tests {
         check(format!("add a 0 0 1001 noreply\r\n{block}\r\nget a\r\n").as_bytes(), &["get|a"]);
         let mut parser = Parser::default();
         let huge = parser.parse(b"set a 0 0 2147483645\r\nab", &LIMITS, &mut Vec::new());
-        assert_eq!(huge, Step::Reject { consumed: 24, reply: TOO_LARGE, close: false });
-        assert_eq!(parser.parse(b"", &LIMITS, &mut Vec::new()), Step::Incomplete);
+        assert_eq!(huge, Parsed::Reject { consumed: 24, reply: TOO_LARGE, close: false });
+        assert_eq!(parser.parse(b"", &LIMITS, &mut Vec::new()), Parsed::Incomplete);
         assert_eq!(parser.swallow_bytes, 2_147_483_645);
     }
 
@@ -583,7 +584,7 @@ mod tests {
     fn what_is_understood_of_a_long_line_is_kept() {
         let mut parser = Parser::default();
         let input = [&b"get"[..], &b" key".repeat(200), b" k"].concat();
-        assert_eq!(parser.parse(&input, &LIMITS, &mut Vec::new()), Step::Incomplete);
+        assert_eq!(parser.parse(&input, &LIMITS, &mut Vec::new()), Parsed::Incomplete);
         let at = parser.partial.as_ref().map(|partial| (partial.cursor.at, partial.spans.len()));
         assert_eq!(at, Some((input.len(), 201)));
     }
@@ -591,28 +592,30 @@ mod tests {
     #[test]
     fn a_long_block_may_be_taken_out_as_it_arrives() {
         let limits = Limits { item_bytes: 1 << 20 };
-        for (behind, last) in [("\r\n", Some(Span::landed(0))), ("xx", None)] {
+        for (behind, last) in [("\r\n", Some(Span::large(0))), ("xx", None)] {
             let mut input = format!("set a 0 0 {LONG_BYTES}\r\n").into_bytes();
             let at = input.len() as u32;
             let mut parser = Parser::default();
             input.extend(b"some of it");
-            assert_eq!(parser.parse(&input, &limits, &mut Vec::new()), Step::Incomplete);
+            assert_eq!(parser.parse(&input, &limits, &mut Vec::new()), Parsed::Incomplete);
             assert_eq!(parser.awaited(), Some(Awaited { at, len: LONG_BYTES as u32 }));
             input.truncate(at as usize);
-            parser.land();
+            parser.skip_large();
             let mut parse = |input: &[u8], spans: &mut Vec<Span>| {
-                parser.parse_landed(input, &limits, &[at], spans)
+                parser.parse_with_large(input, &limits, &[at], spans)
             };
-            assert_eq!(parse(&input, &mut Vec::new()), Step::Incomplete);
+            assert_eq!(parse(&input, &mut Vec::new()), Parsed::Incomplete);
             input.extend(behind.bytes());
             input.extend(b"get a\r\n");
             let mut spans = Vec::new();
             let consumed = at as usize + 2;
             match parse(&input, &mut spans) {
-                Step::Request { consumed: taken, quiet } => {
+                Parsed::Request { consumed: taken, quiet } => {
                     assert_eq!((taken, quiet), (consumed, false))
                 }
-                step => assert_eq!(step, Step::Reject { consumed, reply: BAD_BLOCK, close: false }),
+                step => {
+                    assert_eq!(step, Parsed::Reject { consumed, reply: BAD_BLOCK, close: false })
+                }
             }
             assert_eq!(spans.last().copied(), last);
         }

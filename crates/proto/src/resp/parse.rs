@@ -105,39 +105,39 @@ impl Parser {
         limits: &Limits,
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
-        self.parse_landed(input, limits, &[], spans)
+        self.parse_with_large(input, limits, &[], spans)
     }
 
     /// The same for a request out of whose bytes the caller has taken long arguments, those that
-    /// began at the offsets `landed`; see [`Parser::awaited`].
+    /// began at the offsets `large_offsets`; see [`Parser::awaited`].
     ///
     /// # Errors
     /// Those of [`Parser::parse`].
     #[inline]
-    pub fn parse_landed(
+    pub fn parse_with_large(
         &mut self,
         input: &mut [u8],
         limits: &Limits,
-        landed: &[u32],
+        large_offsets: &[u32],
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
         if self.need_bytes == 0 {
-            self.read(input, limits, landed, spans)
+            self.read(input, limits, large_offsets, spans)
         } else {
-            self.retry(input, limits, landed, spans)
+            self.retry(input, limits, large_offsets, spans)
         }
     }
 
     /// The long argument that the request at the start of the input waits for, if it waits for
     /// one. Its bytes may be taken out of the input as far as they have arrived; once all have,
-    /// [`Parser::land`] is called, and then [`Parser::parse`] with what stands behind them.
+    /// [`Parser::skip_large`] is called, and then [`Parser::parse`] with what stands behind them.
     #[must_use]
     pub fn awaited(&self) -> Option<Awaited> {
         self.awaited.filter(|awaited| self.need_bytes == awaited.end())
     }
 
     /// Goes on behind the awaited argument, which was taken out of the input.
-    pub fn land(&mut self) {
+    pub fn skip_large(&mut self) {
         if let Some(awaited) = self.awaited.take() {
             self.need_bytes = awaited.at as usize + 2;
         }
@@ -156,15 +156,15 @@ impl Parser {
         &mut self,
         input: &mut [u8],
         limits: &Limits,
-        landed: &[u32],
+        large_offsets: &[u32],
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
         if input.len() < self.need_bytes {
             return Ok(None);
         }
         let found = match self.partial.take() {
-            Some(partial) => self.resume(partial, input, limits, landed, spans)?,
-            None => self.read(input, limits, landed, spans)?,
+            Some(partial) => self.resume(partial, input, limits, large_offsets, spans)?,
+            None => self.read(input, limits, large_offsets, spans)?,
         };
         if found.is_some() {
             *self = Parser::default();
@@ -178,11 +178,11 @@ impl Parser {
         &mut self,
         input: &mut [u8],
         limits: &Limits,
-        landed: &[u32],
+        large_offsets: &[u32],
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
         match input.first() {
-            Some(b'*') => self.multibulk(input, limits, landed, spans),
+            Some(b'*') => self.multibulk(input, limits, large_offsets, spans),
             Some(_) => self.inline(input, spans),
             None => Ok(None),
         }
@@ -193,7 +193,7 @@ impl Parser {
         &mut self,
         input: &[u8],
         limits: &Limits,
-        landed: &[u32],
+        large_offsets: &[u32],
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
         let (count, at) = match number::short(b'*', input) {
@@ -204,7 +204,8 @@ impl Parser {
             },
         };
         let before = spans.len();
-        let cursor = self.arguments(input, limits, landed, Cursor { at, left: count }, spans)?;
+        let cursor =
+            self.arguments(input, limits, large_offsets, Cursor { at, left: count }, spans)?;
         if cursor.left == 0 {
             return Ok(Some(cursor.at));
         }
@@ -221,11 +222,11 @@ impl Parser {
         mut partial: Box<Partial>,
         input: &[u8],
         limits: &Limits,
-        landed: &[u32],
+        large_offsets: &[u32],
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
         partial.cursor =
-            self.arguments(input, limits, landed, partial.cursor, &mut partial.spans)?;
+            self.arguments(input, limits, large_offsets, partial.cursor, &mut partial.spans)?;
         if partial.cursor.left == 0 {
             spans.append(&mut partial.spans);
             return Ok(Some(partial.cursor.at));
@@ -240,7 +241,7 @@ impl Parser {
         &mut self,
         input: &[u8],
         limits: &Limits,
-        landed: &[u32],
+        large_offsets: &[u32],
         mut cursor: Cursor,
         spans: &mut Vec<Span>,
     ) -> Result<Cursor, ProtocolError> {
@@ -260,12 +261,12 @@ impl Parser {
                 return Err(ProtocolError::new("invalid bulk length"));
             }
             if len as usize >= LONG_BYTES {
-                if let Some(index) = landed.iter().position(|&at| at as usize == start) {
+                if let Some(index) = large_offsets.iter().position(|&at| at as usize == start) {
                     if start + 2 > input.len() {
                         self.need_bytes = start + 2;
                         return Ok(cursor);
                     }
-                    spans.push(Span::landed(index));
+                    spans.push(Span::large(index));
                     cursor = Cursor { at: start + 2, left: cursor.left - 1 };
                     continue;
                 }
@@ -496,20 +497,22 @@ mod tests {
         let long = [vec![b'1'; LONG_BYTES], vec![b'2'; LONG_BYTES + 9]];
         let mut input = b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n".to_vec();
         let mut parser = Parser::default();
-        let mut landed = Vec::new();
+        let mut large_offsets = Vec::new();
         for (word, behind) in long.iter().zip(["\r\n$1\r\nb\r\n", "\r\n"]) {
             input.extend(format!("${}\r\n", word.len()).bytes());
             let at = input.len() as u32;
             input.extend_from_slice(&word[..5]);
-            let parsed = parser.parse_landed(&mut input, &LIMITS, &landed, &mut Vec::new());
+            let parsed =
+                parser.parse_with_large(&mut input, &LIMITS, &large_offsets, &mut Vec::new());
             assert_eq!(parsed, Ok(None));
             assert_eq!(parser.awaited(), Some(Awaited { at, len: word.len() as u32 }));
             input.truncate(at as usize);
-            landed.push(at);
-            parser.land();
+            large_offsets.push(at);
+            parser.skip_large();
             assert_eq!(parser.awaited(), None);
             for byte in behind.bytes().take(behind.len() - 1) {
-                let parsed = parser.parse_landed(&mut input, &LIMITS, &landed, &mut Vec::new());
+                let parsed =
+                    parser.parse_with_large(&mut input, &LIMITS, &large_offsets, &mut Vec::new());
                 assert_eq!(parsed, Ok(None));
                 input.push(byte);
             }
@@ -519,11 +522,11 @@ mod tests {
         // From the start or from where the parser stopped, the request is the same.
         for parser in [&mut parser, &mut Parser::default()] {
             let mut spans = Vec::new();
-            let taken = parser.parse_landed(&mut input, &LIMITS, &landed, &mut spans);
+            let taken = parser.parse_with_large(&mut input, &LIMITS, &large_offsets, &mut spans);
             assert_eq!(taken, Ok(Some(input.len() - 4)), "up to the next request");
             let places: Vec<LargeArgument> =
                 long.iter().map(|word| LargeArgument::new(vec![word[..].into()])).collect();
-            let args = Args::new(&input, &spans).with_landed(&places);
+            let args = Args::new(&input, &spans).with_large(&places);
             let words: Vec<&[u8]> = args.from(0).collect();
             assert_eq!(words, [b"MSET", &b"a"[..], &long[0], b"b", &long[1]]);
         }

@@ -84,18 +84,18 @@ pub(crate) fn memcached_requests(
             spans.clear();
             let step = parser.parse(&buffer, limits, &mut spans);
             let (event, taken) = match step {
-                memcached::Step::Incomplete => break,
-                memcached::Step::Request { consumed, quiet } => {
+                memcached::Parsed::Incomplete => break,
+                memcached::Parsed::Request { consumed, quiet } => {
                     let arguments = arguments(&buffer, &spans, consumed);
                     (if quiet { Event::Quiet } else { Event::Request }(arguments), consumed)
                 }
-                memcached::Step::Reject { reply, close: true, .. } => {
+                memcached::Parsed::Reject { reply, close: true, .. } => {
                     let line = buffer.iter().position(|byte| *byte == b'\n');
                     assert!(line.unwrap_or(buffer.len()) > 2048, "only long lines close");
                     events.push(Event::Closed(reply.to_owned()));
                     return (events, Vec::new());
                 }
-                memcached::Step::Reject { consumed, reply, close: false } => {
+                memcached::Parsed::Reject { consumed, reply, close: false } => {
                     (Event::Refused(reply, arguments(&buffer, &spans, consumed)), consumed)
                 }
             };
@@ -119,9 +119,9 @@ pub(crate) fn binary_requests(pieces: &[&[u8]], limits: &binary::Limits) -> (Vec
         buffer.extend_from_slice(piece);
         loop {
             let (event, taken) = match parser.parse(&buffer, limits) {
-                binary::Step::Incomplete => break,
-                binary::Step::Dropped { consumed } => (None, consumed),
-                binary::Step::Request { consumed, frame } => {
+                binary::ParsedFrame::Incomplete => break,
+                binary::ParsedFrame::Dropped { consumed } => (None, consumed),
+                binary::ParsedFrame::Request { consumed, frame } => {
                     assert!(frame.value.len() <= limits.value_bytes, "a value keeps to its limit");
                     let parts = [frame.extras, frame.key, frame.value];
                     let length: usize = parts.iter().map(|part| part.len()).sum();

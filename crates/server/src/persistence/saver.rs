@@ -9,7 +9,7 @@ use crate::state::shared::Shared;
 use nagi_commands::gate::stop_writes_if_unsaved;
 use nagi_commands::saves::{Ending, Order};
 use nagi_commands::{HookFlags, REDIS_VERSION, Server as _};
-use nagi_persist::rdb::{Options, Preamble, Version};
+use nagi_persist::rdb::{Preamble, Version, WriterOptions};
 use nagi_persist::save::{SaveError, SaveHost, Saved, Target, save};
 use nagi_store::{CutError, Snapshot, SnapshotError, Walker};
 use std::cell::{Cell, RefCell};
@@ -188,7 +188,7 @@ fn write(shared: &Shared, snapshot: Snapshot<'_>, host: &dyn SaveHost) -> Result
     let target = Target {
         libraries: &shared.scripts().library_codes(),
         path: &dump_file::path(shared).unwrap_or_default(),
-        options: Options {
+        options: WriterOptions {
             version: pinned.unwrap_or(Version::LOWEST),
             compress: config.rdbcompression.is_on(),
             checksum: config.rdbchecksum.is_on(),

@@ -7,7 +7,7 @@ use crate::protocols::session_state::SessionState;
 use crate::protocols::{BatchInput, Request, RequestKind, RequestProtocol, Requests};
 use nagi_commands::memcached::binary;
 use nagi_commands::{Client, Entry, Server as _, admission};
-use nagi_proto::memcached::binary::{Frame, Limits, Parser, Step};
+use nagi_proto::memcached::binary::{Frame, Limits, ParsedFrame, Parser};
 use nagi_proto::{Args, Output};
 use std::convert::Infallible;
 
@@ -118,17 +118,17 @@ fn parse<'a>(
         let start = at;
         let (frame, contradiction) =
             match parser.parse(input.get(at..).unwrap_or_default(), &limits) {
-                Step::Incomplete => return (at, Some(SessionState::Bytes)),
-                Step::Garbage => return (input.len(), Some(SessionState::Closing)),
-                Step::Dropped { consumed } => {
+                ParsedFrame::Incomplete => return (at, Some(SessionState::Bytes)),
+                ParsedFrame::Garbage => return (input.len(), Some(SessionState::Closing)),
+                ParsedFrame::Dropped { consumed } => {
                     at += consumed;
                     continue;
                 }
-                Step::Request { consumed, frame } => {
+                ParsedFrame::Request { consumed, frame } => {
                     at += consumed;
                     (frame, None)
                 }
-                Step::Contradiction { frame, too_long } => {
+                ParsedFrame::Contradiction { frame, too_long } => {
                     at = input.len();
                     (frame, Some(too_long))
                 }

@@ -119,7 +119,7 @@ impl RequestProtocol for Resp {
     }
 
     fn skip_awaited(&mut self) {
-        self.parser.land();
+        self.parser.skip_large();
     }
 }
 
@@ -144,7 +144,7 @@ fn parse(
             return (at, Ok(None));
         }
         let offsets = if at == 0 { &large.offsets[..] } else { &[] };
-        match parser.parse_landed(rest, limits, offsets, spans) {
+        match parser.parse_with_large(rest, limits, offsets, spans) {
             Ok(Some(taken)) => {
                 let (start, spans_end) = (at, spans.len());
                 at += taken;
@@ -176,10 +176,10 @@ fn resolve<'a>(
         spans_start = spans_end;
         let arguments = if start == 0 { &large.arguments[..] } else { &[] };
         let bytes = input.get(start..end).unwrap_or_default();
-        let args = Args::new(bytes, own).with_landed(arguments);
+        let args = Args::new(bytes, own).with_large(arguments);
         let row = dispatch::resolve(environment.shared.commands, args).ok();
         // A key that is long is not joined here: its request may have to wait for that.
-        let first = row.filter(|_| !args.has_landed());
+        let first = row.filter(|_| !args.has_large());
         let first = first.and_then(|row| row.first_key(args));
         let key = first.map(|bytes| store.key(bytes));
         let ahead = match key {

@@ -9,7 +9,7 @@ use crate::protocols::{BATCH, BatchInput, LargeParts, Request, RequestKind, Requ
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::{self, Error, Verb};
 use nagi_commands::{Client, Marks, Server as _, admission};
-use nagi_proto::memcached::{Limits, Parser, Step};
+use nagi_proto::memcached::{Limits, Parsed, Parser};
 use nagi_proto::{Args, Awaited, Output, Span};
 use std::convert::Infallible;
 
@@ -152,7 +152,7 @@ impl RequestProtocol for Text {
     }
 
     fn skip_awaited(&mut self) {
-        self.parser.land();
+        self.parser.skip_large();
     }
 }
 
@@ -171,10 +171,10 @@ fn parse(
     while extents.len() < most {
         let rest = input.get(at..).unwrap_or_default();
         let offsets = if at == 0 { &large.offsets[..] } else { &[] };
-        let (taken, found) = match parser.parse_landed(rest, limits, offsets, spans) {
-            Step::Incomplete => return (at, Some(SessionState::Bytes)),
-            Step::Request { consumed, quiet } => (consumed, Found::Request { is_quiet: quiet }),
-            Step::Reject { consumed, reply, close } => (consumed, Found::Reject { reply, close }),
+        let (taken, found) = match parser.parse_with_large(rest, limits, offsets, spans) {
+            Parsed::Incomplete => return (at, Some(SessionState::Bytes)),
+            Parsed::Request { consumed, quiet } => (consumed, Found::Request { is_quiet: quiet }),
+            Parsed::Reject { consumed, reply, close } => (consumed, Found::Reject { reply, close }),
         };
         let start = at;
         at += taken;
@@ -200,7 +200,7 @@ fn resolve<'a>(
         spans_start = spans_end;
         let arguments = if start == 0 { &large.arguments[..] } else { &[] };
         let bytes = input.get(start..end).unwrap_or_default();
-        let args = Args::new(bytes, own).with_landed(arguments);
+        let args = Args::new(bytes, own).with_large(arguments);
         let work = match found {
             Found::Reject { reply, close } => Work::Reject { reply, close },
             Found::Request { is_quiet } => match memcached::resolve(args) {

@@ -84,7 +84,7 @@ pub(super) fn execute<P: RequestProtocol>(
         let executed = P::kind(&request.work).map(|kind| Executed {
             kind,
             request: P::loggable(request),
-            request_bytes: end - start + args.landed_bytes(),
+            request_bytes: end - start + args.large_bytes(),
             replies: (replied, out.len()),
         });
         if let Some(remainder) = remainder.filter(|_| !client.closing) {

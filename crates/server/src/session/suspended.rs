@@ -91,7 +91,7 @@ impl Suspended {
         out: &mut Output,
     ) -> Option<Self> {
         let bytes = input.get(..self.len).unwrap_or_default();
-        let args = Args::new(bytes, &self.spans).with_landed(large);
+        let args = Args::new(bytes, &self.spans).with_large(large);
         let replied = out.len();
         let remainder = self.remainder.go_on(args, client, environment, out)?;
         Some(Suspended { remainder, ..self }.replied(out.len() > replied))

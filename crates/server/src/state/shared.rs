@@ -81,13 +81,13 @@ impl Shared {
             Ok(workers) => workers,
         };
         let (seed, run_id) = (random()?, random::<20>()?);
-        let store = Store::new(&nagi_store::Options {
+        let store = Store::new(&nagi_store::StoreOptions {
             databases: usize::try_from(config.databases.get()).unwrap_or(1),
             seed: u128::from_ne_bytes(seed),
             clock: Clock::System,
             // The script thread has counters as well.
             workers: workers + 1,
-            ..nagi_store::Options::default()
+            ..nagi_store::StoreOptions::default()
         });
         config.limit_memory(&store);
         let hooks = RequestHooks::default();

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use nagi_store::accounting::Counting;
 use nagi_store::holds::{self, Holds};
 use nagi_store::types::string::SetOptions;
-use nagi_store::{Counters, Database, Options, Prefetch, Store, StringValue};
+use nagi_store::{Counters, Database, Prefetch, Store, StoreOptions, StringValue};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let most = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
     holds::watch(machine::probe);
-    let store = Store::new(&Options { seed: 1, workers: 2, ..Options::default() });
+    let store = Store::new(&StoreOptions { seed: 1, workers: 2, ..StoreOptions::default() });
     let counters = [store.counters(0), store.counters(1)];
     let base_bytes = resident_bytes();
     let mut sizes = Vec::new();

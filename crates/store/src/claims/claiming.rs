@@ -33,7 +33,7 @@ pub struct Claiming {
 
 /// How far [`crate::Database::take_claims`] has come.
 #[derive(Debug)]
-pub enum Step {
+pub enum ClaimProgress {
     /// The slice is over; there is more to do in the next.
     More,
     /// Another command comes first; the waker will be called.
@@ -127,7 +127,7 @@ impl Claiming {
         worker: usize,
         waker: &Waker,
         mut is_over: impl FnMut() -> bool,
-    ) -> Step {
+    ) -> ClaimProgress {
         if !self.claim.active {
             self.claim.charge.set(self.names.len() * NAME_BYTES);
             // A claim to write includes one to read; taken later, it would wait for itself.
@@ -146,7 +146,7 @@ impl Claiming {
             }
             self.next += 1;
             if self.next.is_multiple_of(STRIDE) && is_over() {
-                return Step::More;
+                return ClaimProgress::More;
             }
         }
         self.wait = None;
@@ -154,15 +154,15 @@ impl Claiming {
         let grace = self.grace.get_or_insert_with(|| quiescence.grace(Some(worker)));
         for _ in 0..GRACE_CHECKS {
             if quiescence.is_over(grace) {
-                return Step::Held(self.claim.hand_over());
+                return ClaimProgress::Held(self.claim.hand_over());
             }
             std::hint::spin_loop();
         }
-        Step::More
+        ClaimProgress::More
     }
 
     /// Releases everything, since holding some while waiting for more is how deadlocks form.
-    fn fail(&mut self, wait: Wait) -> Step {
+    fn fail(&mut self, wait: Wait) -> ClaimProgress {
         self.next = 0;
         self.tries += 1;
         if self.tries >= MOST_FAILED_TRIES {
@@ -172,9 +172,9 @@ impl Claiming {
         self.wait(wait)
     }
 
-    fn wait(&mut self, wait: Wait) -> Step {
+    fn wait(&mut self, wait: Wait) -> ClaimProgress {
         self.wait = Some(wait);
-        Step::Wait
+        ClaimProgress::Wait
     }
 }
 

@@ -81,9 +81,9 @@ impl Fixture {
         let waker = Waker::from(Arc::clone(&bell));
         let claim = loop {
             match claiming.step(&self.quiescence, worker, &waker, || false) {
-                Step::Held(claim) => break claim,
-                Step::Wait => bell.wait(),
-                Step::More => thread::yield_now(),
+                ClaimProgress::Held(claim) => break claim,
+                ClaimProgress::Wait => bell.wait(),
+                ClaimProgress::More => thread::yield_now(),
             }
         };
         names.into_iter().for_each(|name| self.add_one(name));

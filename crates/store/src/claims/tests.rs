@@ -54,19 +54,19 @@ impl Fixture {
         claiming
     }
 
-    fn step(&self, claiming: &mut Claiming, claimant: &Claimant) -> Step {
+    fn step(&self, claiming: &mut Claiming, claimant: &Claimant) -> ClaimProgress {
         claiming.step(&self.quiescence, 0, &claimant.waker, || false)
     }
 
     fn held(&self, names: &[u64], intent: Intent) -> Claim {
         let step = self.step(&mut self.claiming(names, intent), &Claimant::new());
-        let Step::Held(claim) = step else { unreachable!("{step:?}") };
+        let ClaimProgress::Held(claim) = step else { unreachable!("{step:?}") };
         claim
     }
 
     fn waits(&self, claiming: &mut Claiming, claimant: &Claimant) {
         let step = self.step(claiming, claimant);
-        assert!(matches!(step, Step::Wait), "{step:?}");
+        assert!(matches!(step, ClaimProgress::Wait), "{step:?}");
     }
 
     /// Whether nothing is claimed or waited for.
@@ -100,11 +100,11 @@ fn a_claim_waits_for_the_batches_that_do_not_know_of_it() {
     let claimant = Claimant::new();
     let batch = world.quiescence.enter(1);
     let mut claiming = world.claiming(&[1], Intent::Write);
-    assert!(matches!(world.step(&mut claiming, &claimant), Step::More));
-    assert!(matches!(world.step(&mut claiming, &claimant), Step::More));
+    assert!(matches!(world.step(&mut claiming, &claimant), ClaimProgress::More));
+    assert!(matches!(world.step(&mut claiming, &claimant), ClaimProgress::More));
     drop(batch);
     let later = world.quiescence.enter(1);
-    assert!(matches!(world.step(&mut claiming, &claimant), Step::Held(_)));
+    assert!(matches!(world.step(&mut claiming, &claimant), ClaimProgress::Held(_)));
     drop((later, claiming));
     assert!(world.is_forgotten());
 }
@@ -123,7 +123,7 @@ fn claimers_are_served_in_order_of_arrival() {
     world.waits(&mut world.claiming(&[1], Intent::Read), &Claimant::new());
     drop(request);
     assert_eq!([first.calls(), second.calls(), third.calls()], [1, 1, 0]);
-    let Step::Held(claim) = world.step(&mut claiming, &second) else { panic!("its turn") };
+    let ClaimProgress::Held(claim) = world.step(&mut claiming, &second) else { panic!("its turn") };
     assert_eq!(third.calls(), 0);
     drop(claim);
     assert_eq!(third.calls(), 1);
@@ -157,9 +157,11 @@ fn claimer_that_failed_often_holds_newcomers_back() {
     }
     let mut new_one = world.claiming(&[9], Intent::Write);
     world.waits(&mut new_one, &newcomer);
-    let Step::Held(claim) = world.step(&mut patient_one, &patient) else { panic!("its turn") };
+    let ClaimProgress::Held(claim) = world.step(&mut patient_one, &patient) else {
+        panic!("its turn")
+    };
     assert_eq!(newcomer.calls(), 1);
-    assert!(matches!(world.step(&mut new_one, &newcomer), Step::Held(_)));
+    assert!(matches!(world.step(&mut new_one, &newcomer), ClaimProgress::Held(_)));
     drop((claim, patient_one, new_one));
     assert!(world.is_forgotten());
 }
@@ -179,7 +181,7 @@ fn whole_keyspace_is_available_only_without_claims() {
     assert!(world.claims.meet_any(&flusher.waker).is_none());
     drop(wait);
     assert_eq!(newcomer.calls(), 1);
-    assert!(matches!(world.step(&mut claiming, &newcomer), Step::Held(_)));
+    assert!(matches!(world.step(&mut claiming, &newcomer), ClaimProgress::Held(_)));
     drop(claiming);
     assert!(world.is_forgotten());
 }
@@ -193,9 +195,9 @@ fn claiming_stops_at_the_end_of_a_slice() {
     let mut slices = 1;
     let mut claim = loop {
         match claiming.step(&world.quiescence, 0, &claimant.waker, || true) {
-            Step::More => slices += 1,
-            Step::Held(claim) => break claim,
-            Step::Wait => unreachable!("there is no other claimer"),
+            ClaimProgress::More => slices += 1,
+            ClaimProgress::Held(claim) => break claim,
+            ClaimProgress::Wait => unreachable!("there is no other claimer"),
         }
     };
     assert_eq!(slices, 7);
@@ -214,7 +216,7 @@ fn write_claim_includes_read_claim() {
     let mut claiming = world.claiming(&[1, 2], Intent::Read);
     claiming.add(key(1), Intent::Write);
     let step = world.step(&mut claiming, &Claimant::new());
-    assert!(matches!(step, Step::Held(_)), "{step:?}");
+    assert!(matches!(step, ClaimProgress::Held(_)), "{step:?}");
     drop((step, claiming));
     assert!(world.is_forgotten());
 }

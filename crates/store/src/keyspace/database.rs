@@ -1,6 +1,6 @@
 //! One database as a worker's command sees it: the keys' latches are taken here and nowhere else.
 
-use crate::claims::claiming::{Claim, Claiming, Growing, Growth, Step};
+use crate::claims::claiming::{Claim, ClaimProgress, Claiming, Growing, Growth};
 use crate::claims::table::Intent;
 use crate::effects::event::Event;
 use crate::effects::record::Recorded;
@@ -150,7 +150,7 @@ impl<'a> Database<'a> {
         claiming: &mut Claiming,
         waker: &Waker,
         is_over: impl FnMut() -> bool,
-    ) -> Step {
+    ) -> ClaimProgress {
         claiming.step(&self.store.quiescence, self.counters.worker, waker, is_over)
     }
 

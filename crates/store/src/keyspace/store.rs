@@ -35,7 +35,7 @@ use std::time::Duration;
 
 /// How a store is made.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct StoreOptions {
     /// How many databases SELECT can choose from.
     pub databases: usize,
     /// How many shards, a power of two.
@@ -48,9 +48,9 @@ pub struct Options {
     pub workers: usize,
 }
 
-impl Default for Options {
+impl Default for StoreOptions {
     fn default() -> Self {
-        Options { databases: 16, shards: 256, seed: 0, clock: Clock::System, workers: 1 }
+        StoreOptions { databases: 16, shards: 256, seed: 0, clock: Clock::System, workers: 1 }
     }
 }
 
@@ -95,11 +95,11 @@ pub struct Store {
 impl Store {
     /// An empty store.
     #[must_use]
-    pub fn new(options: &Options) -> Self {
+    pub fn new(options: &StoreOptions) -> Self {
         Store::with_hasher(options, Hasher::new(options.seed))
     }
 
-    pub(crate) fn with_hasher(options: &Options, hasher: Hasher) -> Self {
+    pub(crate) fn with_hasher(options: &StoreOptions, hasher: Hasher) -> Self {
         ticks::start();
         let placement = Placement::new(options.shards);
         let pool = Arc::new(PagePool::default());

@@ -3,13 +3,13 @@
 
 use super::Fixture;
 use super::replica::Replica;
-use crate::types::counter::Step;
+use crate::types::counter::Arithmetic;
 use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
 use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
 use crate::{
-    Clock, Counters, Database, Effect, EntryEffect, Expirer, Key, Options, Scope, Store,
-    StoreChange, StringInput,
+    Clock, Counters, Database, Effect, EntryEffect, Expirer, Key, Scope, Store, StoreChange,
+    StoreOptions, StringInput,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -176,7 +176,9 @@ fn operate(db: Database<'_>, kind: u64, [a, b]: [Key<'_>; 2], number: u64) {
         16 => db.get_versioned(a, |_| ()),
         17 => _ = db.store_versioned(a, Write { expiry, ..WRITE }),
         18 => _ = db.store_versioned(a, Write { mode: Mode::Append, ..WRITE }),
-        19 => _ = db.count(a, &Count { expiry, versioned: true, ..Count::plain(Step::Up(3)) }),
+        19 => {
+            _ = db.count(a, &Count { expiry, versioned: true, ..Count::plain(Arithmetic::Up(3)) })
+        }
         20 => _ = db.remove_versioned(a, &Removal { invalidate: true, expiry, ..REMOVAL }),
         21 => {
             let fetch = Fetch { vivify: Some(expiry), expiry, ..Fetch::default() };
@@ -203,11 +205,11 @@ fn effects_of_several_threads_make_the_same_of_another_store() {
     const WORKERS: usize = 4;
     let operations = if cfg!(miri) { 50 } else { 20_000 };
     let clock = Arc::new(AtomicU64::new(1_000_000));
-    let options = Options {
+    let options = StoreOptions {
         shards: 4,
         workers: WORKERS,
         clock: Clock::Manual(Arc::clone(&clock)),
-        ..Options::default()
+        ..StoreOptions::default()
     };
     let store = Store::new(&options);
     let replica = Replica::of(&store);

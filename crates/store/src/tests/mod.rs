@@ -16,7 +16,7 @@ mod snapshot;
 mod threads;
 
 use crate::memory::accounting::tests::PagesAlone;
-use crate::{Clock, Counters, Database, Options, Store};
+use crate::{Clock, Counters, Database, Store, StoreOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,7 +37,7 @@ impl Fixture {
     pub(crate) fn masked(shards: usize, mask: u64) -> Self {
         let now_ms = Arc::new(AtomicU64::new(1_000_000));
         let clock = Clock::Manual(Arc::clone(&now_ms));
-        let options = Options { shards, clock, ..Options::default() };
+        let options = StoreOptions { shards, clock, ..StoreOptions::default() };
         let mut hasher = crate::entry::key::Hasher::new(7);
         hasher.mask = mask;
         let store = Store::with_hasher(&options, hasher);

@@ -3,7 +3,7 @@
 
 use super::Fixture;
 use crate::snapshot::mutation_barrier::observer::{self, PassedEntry};
-use crate::types::counter::Step;
+use crate::types::counter::Arithmetic;
 use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
 use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
@@ -132,7 +132,7 @@ fn every_mutator_passes_the_mutation_barrier() {
             let _ = db.increment(key, 1);
         }),
         ("step", |db, key| {
-            let _ = db.count(key, &Count::plain(Step::Down(1)));
+            let _ = db.count(key, &Count::plain(Arithmetic::Down(1)));
         }),
         ("increment twice", |db, key| {
             {

@@ -1,7 +1,7 @@
 //! A second store that is given what a first one reported of its changes, and is the same then.
 
 use nagi_store::{
-    ChangeListener, Counters, Marks, Options, Rope, Store, StoreChange, StringValue, Value,
+    ChangeListener, Counters, Marks, Rope, Store, StoreChange, StoreOptions, StringValue, Value,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -41,7 +41,8 @@ impl Replica {
     pub(crate) fn of(store: &Store) -> Self {
         let told = Arc::default();
         assert!(store.report_changes_to(Box::new(Recorder(Arc::clone(&told)))));
-        let options = Options { databases: store.databases(), shards: 4, ..Options::default() };
+        let options =
+            StoreOptions { databases: store.databases(), shards: 4, ..StoreOptions::default() };
         Replica { store: Store::new(&options), counters: Counters::default(), told }
     }
 

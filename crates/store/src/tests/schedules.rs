@@ -263,7 +263,7 @@ const VERSIONED: &[Operation] = &[
         db.fetch(name(db, "short"), &Fetch { expiry, ..Fetch::default() }, |_| ());
     }),
     ("count", |db| {
-        let count = Count { versioned: true, ..Count::plain(counter::Step::Up(3)) };
+        let count = Count { versioned: true, ..Count::plain(counter::Arithmetic::Up(3)) };
         let _ = db.count(name(db, "number"), &count);
     }),
     ("store", |db| {

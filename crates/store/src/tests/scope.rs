@@ -1,7 +1,7 @@
 //! Isolated operations: several under one hold, and keys that are claimed.
 
 use super::{Fixture, text};
-use crate::claims::claiming::Step;
+use crate::claims::claiming::ClaimProgress;
 use crate::types::key::ExpireWhen;
 use crate::types::relocation::Relocated;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
@@ -13,7 +13,7 @@ fn claim(db: Database<'_>, keys: &[&[u8]], intent: Intent) -> Claim {
     let mut claiming = db.store().claiming();
     keys.iter().for_each(|key| claiming.add(db.key(key), intent));
     loop {
-        if let Step::Held(claim) = db.take_claims(&mut claiming, Waker::noop(), || false) {
+        if let ClaimProgress::Held(claim) = db.take_claims(&mut claiming, Waker::noop(), || false) {
             return claim;
         }
     }

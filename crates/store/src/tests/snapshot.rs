@@ -2,13 +2,13 @@
 //! every order that a random choice comes upon, and by several threads at once.
 
 use super::Fixture;
-use crate::types::counter::Step;
+use crate::types::counter::Arithmetic;
 use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
 use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
 use crate::{
-    CutError, DatabaseSize, EntryView, Expirer, Intent, Policy, Scope, Snapshot, SnapshotError,
-    Step as Claimed, Store, WalkProgress, Walker,
+    ClaimProgress as Claimed, CutError, DatabaseSize, EntryView, Expirer, Intent, Policy, Scope,
+    Snapshot, SnapshotError, Store, WalkProgress, Walker,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -206,7 +206,8 @@ fn apply_verb(db: crate::Database<'_>, key: crate::Key<'_>, action: &Action) {
         }
         Action::Count { initial } => {
             let initial = Some((initial, Expiry::Never));
-            let _ = db.count(key, &Count { initial, versioned: true, ..Count::plain(Step::Up(3)) });
+            let _ = db
+                .count(key, &Count { initial, versioned: true, ..Count::plain(Arithmetic::Up(3)) });
         }
         Action::Store { mode, len, expected } => {
             let value = vec![b's'; len];
@@ -407,7 +408,7 @@ fn cut_waits_for_claims() {
 fn transfers_are_whole_in_every_snapshot() {
     const ACCOUNTS: u32 = 64;
     const CUTS: usize = if cfg!(miri) { 3 } else { 300 };
-    let options = crate::Options { shards: 8, workers: 4, ..crate::Options::default() };
+    let options = crate::StoreOptions { shards: 8, workers: 4, ..crate::StoreOptions::default() };
     let store = Store::new(&options);
     let name = |account: u32| format!("account:{account}").into_bytes();
     let counters = store.counters(0);

@@ -2,7 +2,7 @@
 //! under sanitizers by `cargo xtask sanitize`.
 
 use crate::types::string::{Expiry, SetOptions};
-use crate::{Database, Expirer, Options, Scope, Store};
+use crate::{Database, Expirer, Scope, Store, StoreOptions};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ fn number(db: Database<'_>, key: &[u8]) -> i64 {
 
 /// Runs `work` on [`THREADS`] threads and `beside` on one more until they are done.
 fn run(work: impl Fn(&Store, usize) + Sync, beside: impl Fn(&Store) + Sync) -> Store {
-    let store = Store::new(&Options { shards: 4, workers: THREADS + 1, ..Options::default() });
+    let store =
+        Store::new(&StoreOptions { shards: 4, workers: THREADS + 1, ..StoreOptions::default() });
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (store, work, beside, done) = (&store, &work, &beside, &done);

@@ -14,7 +14,7 @@ use crate::value::string::StringValue;
 
 /// The direction of memcached's arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Arithmetic {
     /// Upward; wraps at 2^64.
     Up(u64),
     /// Downward; stops at 0.

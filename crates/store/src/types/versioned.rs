@@ -14,7 +14,7 @@ use crate::entry::value::NewValue;
 use crate::entry::view::EntryView;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
-use crate::types::counter::Step;
+use crate::types::counter::Arithmetic;
 use crate::value::number::parse_u64;
 use crate::value::string::{StringInput, StringValue};
 
@@ -132,7 +132,7 @@ pub enum Written {
 #[derive(Clone, Copy, Debug)]
 pub struct Count {
     /// Where to.
-    pub step: Step,
+    pub step: Arithmetic,
     /// The number that the version must have.
     pub expected: Option<u64>,
     /// What becomes of the expiry.
@@ -148,7 +148,7 @@ pub struct Count {
 impl Count {
     /// A plain step.
     #[must_use]
-    pub fn plain(step: Step) -> Self {
+    pub fn plain(step: Arithmetic) -> Self {
         let (expected, initial, version) = (None, None, None);
         Count { step, expected, expiry: Expiry::Keep, initial, version, versioned: false }
     }
@@ -334,8 +334,8 @@ impl Slot<'_> {
                 }
                 let old = number_of(&entry).ok_or(Refusal::NotANumber)?;
                 let new = match count.step {
-                    Step::Up(amount) => old.wrapping_add(amount),
-                    Step::Down(amount) => old.saturating_sub(amount),
+                    Arithmetic::Up(amount) => old.wrapping_add(amount),
+                    Arithmetic::Down(amount) => old.saturating_sub(amount),
                 };
                 with_number(new, |value| self.set_value(value));
                 self.note(Event::IncrBy);

@@ -32,8 +32,8 @@ const QUICK_BYTES: usize = 1024;
 /// The argument at `index` as the element to look for; a long one stays in the chunks in which it
 /// was received.
 fn wanted(args: Args<'_>, index: usize) -> Text<'_> {
-    match args.landed(index).filter(|landed| !landed.is_joined()) {
-        Some(landed) => Text::in_chunks(Rope::from_chunks(landed.chunks())),
+    match args.large(index).filter(|large| !large.is_joined()) {
+        Some(large) => Text::in_chunks(Rope::from_chunks(large.chunks())),
         None => Text::new(args.at(index)),
     }
 }
@@ -287,7 +287,7 @@ fn linsert<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let side = sides.into_iter().find(|(name, _)| is(args.at(2), name));
     let (_, side) = side.ok_or(Error::SYNTAX)?;
     // An element that was received on its own can be taken from the input only once.
-    if is_quick(args, 3) && args.landed(4).is_none() {
+    if is_quick(args, 3) && args.large(4).is_none() {
         let (key, pivot, limit) = (cx.key(args.at(1)), wanted(args, 3), limit(cx));
         let element = Text::from_input(value(args, 4));
         let beside = (&pivot, side);

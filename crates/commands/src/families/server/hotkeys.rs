@@ -6,7 +6,7 @@
 
 use crate::runtime::arguments::{RemainingArguments, is};
 use crate::runtime::help;
-use crate::state::key_costs::{Costly, Options, Report};
+use crate::state::key_costs::{Costly, KeyCostOptions, Report};
 use crate::{Category, Command, Context, Error, Flags, Group, HookFlags, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::parse_i64;
@@ -55,7 +55,7 @@ fn number(
 }
 
 /// Reads METRICS, a count of words and so many words; words that are not known are left out.
-fn metrics(rest: &mut RemainingArguments<'_>) -> Result<Options, Error> {
+fn metrics(rest: &mut RemainingArguments<'_>) -> Result<KeyCostOptions, Error> {
     let named = rest.next().is_some_and(|word| is(word, "METRICS"));
     if !named || rest.len() == 0 {
         return Err(Error::fixed("ERR METRICS parameter is required"));
@@ -77,10 +77,10 @@ fn metrics(rest: &mut RemainingArguments<'_>) -> Result<Options, Error> {
     if !cpu && !net {
         return Err(Error::fixed("ERR METRICS no valid metrics passed. Supported: CPU|NET"));
     }
-    Ok(Options { cpu, net, count: DEFAULT_COUNT, duration_ms: None, sample_ratio: 1 })
+    Ok(KeyCostOptions { cpu, net, count: DEFAULT_COUNT, duration_ms: None, sample_ratio: 1 })
 }
 
-fn options(args: Args<'_>) -> Result<Options, Error> {
+fn options(args: Args<'_>) -> Result<KeyCostOptions, Error> {
     let mut rest = RemainingArguments::from(args, 2);
     let mut options = metrics(&mut rest)?;
     while let Some(option) = rest.next() {

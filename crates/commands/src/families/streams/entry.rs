@@ -126,11 +126,11 @@ fn kept(option: &[u8], argument: &[u8]) -> Result<Keep, Error> {
 
 /// The bytes of an argument in one piece.
 fn in_one_piece(args: Args<'_>, at: usize) -> Cow<'_, [u8]> {
-    match args.landed(at) {
+    match args.large(at) {
         None => Cow::Borrowed(args.at(at)),
-        Some(landed) => {
-            let mut bytes = Vec::with_capacity(landed.len());
-            landed.chunks().iter().for_each(|chunk| bytes.extend_from_slice(chunk));
+        Some(large) => {
+            let mut bytes = Vec::with_capacity(large.len());
+            large.chunks().iter().for_each(|chunk| bytes.extend_from_slice(chunk));
             Cow::Owned(bytes)
         }
     }

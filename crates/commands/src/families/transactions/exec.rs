@@ -24,7 +24,7 @@ use crate::state::slow_log::SlowRequest;
 use crate::state::transaction::{Queued, Transaction};
 use crate::state::watched_keys::Watches;
 use crate::{Context, HookFlags, JobProgress, Suspension, When};
-use nagi_store::{Claim, Claiming, Intent, Step, Store};
+use nagi_store::{Claim, ClaimProgress, Claiming, Intent, Store};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -136,9 +136,9 @@ impl Execution {
             }
             Stage::Claiming(claiming, awaited) => {
                 match cx.db.take_claims(claiming, &cx.client.waker, || slice.is_over()) {
-                    Step::More => return Some(When::NextTick),
-                    Step::Wait => return Some(When::Woken),
-                    Step::Held(claim) => {
+                    ClaimProgress::More => return Some(When::NextTick),
+                    ClaimProgress::Wait => return Some(When::Woken),
+                    ClaimProgress::Held(claim) => {
                         let (before, now) = (std::mem::take(awaited), Awaited::default());
                         self.stage = Stage::Looking(claim, Cursor::default(), before, now);
                     }

@@ -12,7 +12,7 @@ use crate::{Access, Keys};
 use flags::Flags;
 use nagi_proto::Args;
 use nagi_proto::memcached::base64;
-use nagi_store::types::counter::Step;
+use nagi_store::types::counter::Arithmetic;
 use nagi_store::types::string::{Expiry, SetOptions};
 use nagi_store::types::versioned::{Count, Counted, Fetch, Mode, Removal, Write, Written};
 use reply::Reply;
@@ -206,8 +206,8 @@ fn ma<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut room = Vec::new();
     let key = cx.key(flags.key(args.at(1), &mut room).map_err(|_| INVALID)?);
     let step = match flags.mode.map(<[u8]>::first) {
-        None | Some(Some(b'I' | b'+')) => Step::Up(flags.delta),
-        Some(Some(b'D' | b'-')) => Step::Down(flags.delta),
+        None | Some(Some(b'I' | b'+')) => Arithmetic::Up(flags.delta),
+        Some(Some(b'D' | b'-')) => Arithmetic::Down(flags.delta),
         Some(_) => return Err(Error("CLIENT_ERROR invalid mode for ma M token")),
     };
     let count = Count {
