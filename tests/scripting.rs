@@ -518,3 +518,20 @@ fn lua_that_takes_too_much_memory_is_ended() {
     }
     assert!(client.run("INFO memory").text().contains("number_of_cached_scripts:5\r\n"));
 }
+
+/// Each element once took a place on a stack of Lua's that has an end, behind which the process
+/// ended as well.
+#[test]
+fn tables_of_any_size_are_returned_encoded_and_packed() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        let fill = "local t = {} for i = 1, 20000 do t[i] = 'x' .. i end ";
+        let returned = client.run_words(&["EVAL", &format!("{fill} return t"), "0"]);
+        assert_eq!(returned.list().len(), 20_000);
+        assert_eq!(returned.list()[19_999].text(), "x20000");
+        for library in ["cjson.decode(cjson.encode(t))", "cmsgpack.unpack(cmsgpack.pack(t))"] {
+            let script = format!("{fill} return #{library}");
+            assert_eq!(client.run_words(&["EVAL", &script, "0"]).integer(), 20_000, "{library}");
+        }
+    }
+}
