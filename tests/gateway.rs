@@ -439,6 +439,26 @@ fn commands_come_over_web_sockets() {
     assert_eq!(Client::of(&server).ask("GET", "/.json", foreign, b"").status, 403);
 }
 
+/// Bytes behind a request whose response goes on are not read, and so neither is the end.
+#[test]
+fn a_client_that_leaves_bytes_behind_its_request_is_noticed_when_it_has_gone() {
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    for request in ["GET /SUBSCRIBE/news HTTP/1.1\r\n", "POST /BLPOP/list/0 HTTP/1.1\r\n"] {
+        let mut reader = Connection::open(server.http());
+        reader.send(format!("{request}Host: localhost\r\nContent-Length: 0\r\n\r\nx"));
+        let is_there = |count: usize, client: &mut Connection| {
+            let subscribers = client.run("PUBSUB NUMSUB news").list()[1].integer();
+            let info = client.run("INFO clients").text();
+            let is_blocked = info.contains("blocked_clients:1\r\n");
+            (subscribers as usize + usize::from(is_blocked) == count).then_some(())
+        };
+        until("the client to wait", || is_there(1, &mut client)).expect("it waits");
+        drop(reader);
+        until("the client to be gone", || is_there(0, &mut client)).expect("it is noticed");
+    }
+}
+
 #[test]
 fn a_blocked_request_holds_up_itself_alone() {
     let server = nagi(&[]);

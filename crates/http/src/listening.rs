@@ -11,11 +11,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,6 +42,10 @@ const MOST_HEADERS: usize = 64;
 const BACKLOG: i32 = 1024;
 /// For how long nothing is accepted where that has failed: there may be no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often a connection is looked at for its end, and in how many looks in a row it has ended:
+/// what is being sent to a peer that sends nothing more has time until then.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+const ENDED_LOOKS: u32 = 2;
 /// By how much the thread is nicer than the process.
 const NICENESS: i32 = 10;
 
@@ -145,6 +151,7 @@ async fn converse(stream: TcpStream, peer: IpAddr, gateway: Arc<Gateway>) {
         let gateway = Arc::clone(&gateway);
         async move { Ok::<_, Infallible>(serve(request, peer, &gateway).await) }
     });
+    let Ok(socket) = stream.as_fd().try_clone_to_owned() else { return };
     let connection = http1::Builder::new()
         .max_headers(MOST_HEADERS)
         .max_buf_size(LONGEST_HEAD)
@@ -154,9 +161,29 @@ async fn converse(stream: TcpStream, peer: IpAddr, gateway: Arc<Gateway>) {
         .with_upgrades();
     let mut connection = pin!(connection);
     // A client that is gone, broken or slow is none of ours.
-    if tokio::time::timeout(FIRST_REQUEST_WITHIN, &mut connection).await.is_err() && has_asked.get()
-    {
-        let _ = connection.await;
+    let conversation = async {
+        let first = tokio::time::timeout(FIRST_REQUEST_WITHIN, &mut connection).await;
+        if first.is_err() && has_asked.get() {
+            let _ = connection.await;
+        }
+    };
+    tokio::select! {
+        () = conversation => {}
+        () = peer_gone(socket) => {}
+    }
+}
+
+/// Waits until a peer has closed its connection. hyper notices that where it reads; it does not
+/// while bytes are left behind a request whose response has not ended.
+async fn peer_gone(socket: OwnedFd) {
+    let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    let mut looks = 0;
+    while looks < ENDED_LOOKS {
+        tokio::time::sleep(LOOK_PAUSE).await;
+        let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
+        let _ = rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        let has_ended = polled.iter().any(|it| it.revents().intersects(ended));
+        looks = if has_ended { looks + 1 } else { 0 };
     }
 }
 
