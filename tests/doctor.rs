@@ -35,8 +35,8 @@ impl Run {
         names.collect()
     }
 
-    /// For how much of the time, in percent, the server's busiest thread waited for a processor that
-    /// other programs had, as far as that is found.
+    /// For how much of the time, in percent, the server's busiest thread waited for a processor
+    /// that other programs had, as far as that is found.
     fn waited_percent(&self) -> u64 {
         let server = self.server();
         let found = server["found"].as_array().into_iter().flatten();
@@ -46,8 +46,8 @@ impl Run {
         numbers.max().unwrap_or(0)
     }
 
-    /// Checks that nothing is found, but for a limit on processor time and for processors that other
-    /// tests use, which are facts of the machine that runs the tests.
+    /// Checks that nothing is found, but for a limit on processor time and for processors that
+    /// other tests use, which are facts of the machine that runs the tests.
     #[track_caller]
     pub(crate) fn check_well(&self) {
         let names = self.names();

@@ -40,7 +40,9 @@ fn text(server: &Running, styled: bool) -> String {
     for (name, value) in rows {
         text.push_str(&format!("  {dim}{name:<11}{plain}{value}\n"));
     }
-    text.push_str(&format!("\n  {dim}Ctrl-C stops it; a second one ends it at once.{plain}\n\n"));
+    text.push_str(&format!(
+        "\n  {dim}Ctrl-C stops it; a second one meanwhile ends it at once.{plain}\n\n"
+    ));
     text
 }
 
