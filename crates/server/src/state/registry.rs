@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_active_workers_are_promised_connections() {
+    fn only_active_workers_are_assigned_connections() {
         let registry = Registry::new(3);
         registry.activate(0);
         assert_eq!(registry.active(), 1, "there is always one");
