@@ -333,6 +333,40 @@ fn names_of_other_servers_bring_their_arguments() {
 }
 
 #[test]
+fn manual_pages_name_the_program_and_its_version() {
+    let folder = Folder::new("manual");
+    let path = folder.path("");
+    assert!(output(&["man", "--directory", &path]).status.success());
+    let footer = concat!("\"nagi ", env!("CARGO_PKG_VERSION"), "\"");
+    for name in ["nagi.1", "nagi-serve.1", "nagi-client-get.1"] {
+        let text = std::fs::read_to_string(folder.path(name)).expect(name);
+        let title = text.lines().find(|line| line.starts_with(".TH")).unwrap_or_default();
+        assert!(title.contains(footer), "{name}: {title}");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_one_line_and_no_crash() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("opens");
+    for arguments in [
+        &["man"][..],
+        &["completions", "bash"],
+        &["serve", "--help"],
+        &["serve", "--version"],
+        &["memcached", "-h"],
+    ] {
+        let output = nagi(arguments).stdout(full()).output().expect("starts");
+        let told = String::from_utf8_lossy(&output.stderr);
+        let is_one_line = told.starts_with("nagi: ") && told.lines().count() == 1;
+        assert!(is_one_line && output.status.code() == Some(1), "{arguments:?}: {told}");
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("it is bound").port().to_string();
+    let status = nagi(&["serve", "--port", &port]).stderr(full()).status().expect("starts");
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
 fn the_manual_and_completions_know_the_options() {
     for arguments in [&["man", "serve"][..], &["completions", "bash"], &["completions", "zsh"]] {
         let output = output(arguments);

@@ -11,7 +11,7 @@ use nagi_client::cache::{Cache, Failure, Item, Settings, Stored};
 use nagi_client::ring::{ClientConfiguration, Configuration, Server, place_differently};
 use nagi_client::wire::Dialect;
 
-use crate::screen::unless_unread;
+use crate::screen::{complain, print};
 
 /// Keys that configurations are compared by if none are given.
 const COMPARED_KEYS: usize = 100_000;
@@ -113,7 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         }
     };
     // What was found is printed even if a server failed after it.
-    unless_unread(io::stdout().lock().write_all(&out))?;
+    print(&out)?;
     Ok(if complete? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -128,12 +128,12 @@ fn cache(options: &Options) -> Cache {
 
 /// Prints a failure; what it is of has failed.
 fn report(key: &str, failure: &Failure) -> bool {
-    eprintln!("nagi: {key}: {failure}");
+    complain(&format!("{key}: {failure}"));
     false
 }
 
 fn missing(key: &str) -> bool {
-    eprintln!("nagi: {key}: not found");
+    complain(&format!("{key}: not found"));
     false
 }
 

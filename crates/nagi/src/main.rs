@@ -75,11 +75,11 @@ fn main() -> ExitCode {
     let words: Option<Vec<String>> =
         std::env::args_os().map(|word| word.into_string().ok()).collect();
     let Some(words) = words else {
-        eprintln!("nagi: the command line is not text in UTF-8");
+        screen::complain("the command line is not text in UTF-8");
         return ExitCode::FAILURE;
     };
     run(&words).unwrap_or_else(|error| {
-        eprintln!("nagi: {error}");
+        screen::complain(&error.to_string());
         ExitCode::FAILURE
     })
 }
@@ -118,12 +118,14 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Storm(options) => storm::run(&options)?,
         Command::Top(options) => nagi_top::run(&options)?,
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut commands(), "nagi", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut commands(), "nagi", &mut script);
+            screen::print(&script)?;
         }
         Command::Man { directory: Some(folder), .. } => {
-            clap_mangen::generate_to(documented(), folder)?
+            write_pages(&documented(), &folder)?;
         }
-        Command::Man { page, .. } => print!("{}", manual(page.as_deref())?),
+        Command::Man { page, .. } => screen::print(manual(page.as_deref())?.as_bytes())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -133,7 +135,7 @@ fn measured(result: Result<(), bench::Error>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("nagi: {error}");
+            screen::complain(&error.to_string());
             ExitCode::from(error.exit_status())
         }
     }
@@ -153,19 +155,30 @@ fn documented() -> clap::Command {
 }
 
 /// The manual page of a command, or of nagi where none is named.
-fn manual(page: Option<&str>) -> Result<String, Box<dyn std::error::Error>> {
+fn manual(name: Option<&str>) -> Result<String, Box<dyn std::error::Error>> {
     let all = documented();
-    let command = match page {
-        None => all,
+    let command = match name {
+        None => &all,
         Some(name) => {
-            let found = find(&all, name);
-            let command = found.ok_or_else(|| format!("there is no command called {name}"))?;
-            command.clone().version(env!("CARGO_PKG_VERSION"))
+            find(&all, name).ok_or_else(|| format!("there is no command called {name}"))?
         }
     };
     let mut text = Vec::new();
-    clap_mangen::Man::new(command).render(&mut text)?;
+    page(command).render(&mut text)?;
     Ok(String::from_utf8(text)?)
+}
+
+fn page(command: &clap::Command) -> clap_mangen::Man {
+    let version = env!("CARGO_PKG_VERSION");
+    clap_mangen::Man::new(command.clone().version(version)).source(format!("nagi {version}"))
+}
+
+/// Writes the manual pages of a command and those below it into a folder.
+fn write_pages(command: &clap::Command, folder: &Path) -> std::io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_pages(below, folder)?;
+    }
+    page(command).generate_to(folder).map(drop)
 }
 
 /// The command of a name such as `bench` or, below another one, `client-get`.

@@ -1,6 +1,6 @@
 //! `nagi check-rdb` and `nagi rdb-stats`: their options, and what they print where.
 
-use crate::screen::unless_unread;
+use crate::screen::print;
 use clap::{Args, ValueEnum};
 use nagi_persist::inspect::{self, Grouping};
 use std::fs::File;
@@ -107,7 +107,7 @@ pub(crate) fn stats(options: &Stats) -> Result<ExitCode, Box<dyn std::error::Err
 }
 
 fn tell(text: &str) -> io::Result<()> {
-    unless_unread(io::stdout().write_all(text.as_bytes()))
+    print(text.as_bytes())
 }
 
 fn open(path: &Path) -> Result<(File, Progress), String> {

@@ -1,5 +1,5 @@
-//! What is written to standard output, the start screen above all: where to connect, what it is
-//! set to, how to stop it.
+//! What is written to standard output and standard error, the start screen above all: where to
+//! connect, what it is set to, how to stop it.
 
 use nagi_server::{Protocol, Running};
 use std::io::{self, IsTerminal, Write as _, stdout};
@@ -11,6 +11,19 @@ pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
+}
+
+/// Writes a text to standard output.
+///
+/// # Errors
+/// It cannot be written, as on a disk that is full.
+pub(crate) fn print(text: &[u8]) -> io::Result<()> {
+    unless_unread(stdout().lock().write_all(text).and_then(|()| stdout().flush()))
+}
+
+/// Writes a line to standard error. Where that cannot be written, the exit status has to do.
+pub(crate) fn complain(what: &str) {
+    let _ = writeln!(io::stderr(), "nagi: {what}");
 }
 
 /// Shows it, in bold and dim where a terminal can.

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
 
+/// What `--version` prints.
+const VERSION: &str = concat!("nagi ", env!("CARGO_PKG_VERSION"), "\n");
+
 /// Whose place the server takes, which decides where it talks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -74,7 +77,7 @@ pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Erro
         Some(Print::Help) => {
             screen::unless_unread(command().bin_name("nagi serve").print_help())?;
         }
-        Some(Print::Version) => println!("nagi {}", env!("CARGO_PKG_VERSION")),
+        Some(Print::Version) => screen::print(VERSION.as_bytes())?,
         None => return start_as(&arguments, role, &[]),
     }
     Ok(ExitCode::SUCCESS)
@@ -84,8 +87,8 @@ pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Erro
 pub(crate) fn run_memcached(words: &[String]) -> Result<ExitCode, Box<dyn Error>> {
     let flags = memcached::parse(words)?;
     match flags.arguments.print {
-        Some(Print::Help) => print!("{}", memcached::usage()),
-        Some(Print::Version) => println!("nagi {}", env!("CARGO_PKG_VERSION")),
+        Some(Print::Help) => screen::print(memcached::usage().as_bytes())?,
+        Some(Print::Version) => screen::print(VERSION.as_bytes())?,
         None => {
             if let Some(user) = &flags.user {
                 daemon::become_user(user)?;

@@ -1,6 +1,8 @@
 //! Settings that a step changes, with their values before: they are restored when it ends,
 //! whether it fails or not.
 
+use std::io::Write as _;
+
 use nagi_client::Protocol;
 
 use super::server::Server;
@@ -95,7 +97,8 @@ impl<'a> Settings<'a> {
 impl Drop for Settings<'_> {
     fn drop(&mut self) {
         if let Err(why) = self.restore() {
-            eprintln!("nagi calm: {why}");
+            // Where it cannot be said, the run ends nevertheless.
+            let _ = writeln!(std::io::stderr(), "nagi calm: {why}");
         }
     }
 }
