@@ -5,16 +5,13 @@
 //! 2. Between the highest rate that held and the lowest that failed it tries the geometric mean,
 //!    until they are at most 5 % apart.
 //! 3. The highest that held is confirmed by a longer trial. If that fails, the rate goes down by
-//!    5 % and is confirmed anew, up to five times.
+//!    5 %, then by twice as many steps each time, until one is confirmed or the least has failed.
 //!
 //! In 1 and 2 a rate that fails is tried once more, and fails only if both trials did: a single
 //! disturbance of the machine does not end the search far too low.
 
 /// How close the bounds come.
 const PRECISION: f64 = 0.05;
-
-/// Confirmations that may fail before there is no answer.
-const CONFIRMATIONS: u32 = 5;
 
 /// Why a rate is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +47,15 @@ pub(crate) fn highest<E>(
     else {
         return Ok(None);
     };
-    for _ in 0..CONFIRMATIONS {
-        if holds(rate, Step::Confirm)? {
-            return Ok(Some(rate));
+    let mut steps = 1;
+    while !holds(rate, Step::Confirm)? {
+        if rate <= bounds.least {
+            return Ok(None);
         }
-        rate = rounded(rate / (1.0 + PRECISION));
-        if rate < bounds.least {
-            break;
-        }
+        rate = rounded(rate / (1.0 + PRECISION).powi(steps)).max(bounds.least);
+        steps *= 2;
     }
-    Ok(None)
+    Ok(Some(rate))
 }
 
 fn highest_that_held<E>(
@@ -164,6 +160,18 @@ mod tests {
         });
         let found = found.unwrap();
         assert!((37_500.0..=40_000.0).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn a_rate_far_below_the_search_is_confirmed_too() {
+        for threshold in [BOUNDS.least, 100.0, 20_000.0] {
+            let (found, tried) = search(|rate, step| match step {
+                Step::Confirm => rate <= threshold,
+                _ => rate <= 5e6,
+            });
+            let found = found.unwrap();
+            assert!(found <= threshold && tried < 60, "{found} of {threshold}, {tried} trials");
+        }
     }
 
     #[test]
