@@ -169,11 +169,14 @@ fn refusals_are_logged() {
         let log = admin.run("ACL LOG");
         let entries: Vec<_> = log.list().iter().map(|entry| entry.list().to_vec()).collect();
         let field = |at: usize, index: usize| entries[at][index].text();
-        let expected = [("command", "ping"), ("channel", "x"), ("key", "x")];
+        let expected =
+            [("command", "ping", "ping"), ("channel", "x", "publish"), ("key", "x", "get")];
         assert_eq!(entries.len(), 3, "{log:?}");
-        for (at, (reason, object)) in expected.into_iter().enumerate() {
+        for (at, (reason, object, command)) in expected.into_iter().enumerate() {
             let found = [3, 5, 7, 9].map(|index| field(at, index));
             assert_eq!(found, [reason, "toplevel", object, "ann"]);
+            let client = field(at, 13);
+            assert!(client.contains(&format!(" cmd={command} ")), "{client}");
         }
         assert_eq!(entries[2][1].integer(), 2);
         let info = admin.run("INFO stats").text();

@@ -144,7 +144,8 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
 
 /// Whether the client's user has the right to run a request.
 #[cold]
-fn has_right(verb: &Verb, cx: &mut Context<'_>, args: Args<'_>) -> bool {
+fn has_right(verb: &'static Verb, cx: &mut Context<'_>, args: Args<'_>) -> bool {
+    note_verb(verb, cx);
     let mut room = Vec::new();
     let spelled = meta::spelled_key(args, &mut room);
     let keys = verb.keys.all_groups().iter().flat_map(|group| group.of(args));
@@ -184,12 +185,18 @@ fn run_shown<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
 #[inline]
 fn run_now<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     cx.tally.verbs.calls.add(1);
-    let place = VERBS.iter().position(|row| std::ptr::eq(*row, verb)).unwrap_or(0);
-    let number = u32::try_from(place).map_or(0, |place| FIRST_VERB + place);
-    cx.client.info.last_command.store(number, Ordering::Relaxed);
+    note_verb(verb, cx);
     if let Err(error) = (verb.run)(cx, args) {
         refuse(cx, error);
     }
+}
+
+/// Has CLIENT LIST and ACL LOG show a verb as the client's last one.
+#[inline]
+fn note_verb(verb: &'static Verb, cx: &Context<'_>) {
+    let place = VERBS.iter().position(|row| std::ptr::eq(*row, verb)).unwrap_or(0);
+    let number = u32::try_from(place).map_or(0, |place| FIRST_VERB + place);
+    cx.client.info.last_command.store(number, Ordering::Relaxed);
 }
 
 /// Accepts the login of a client: a `set` of any key, whose data block is a user and a password

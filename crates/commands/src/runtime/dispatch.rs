@@ -137,8 +137,7 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
         cx.suspension = Some(Suspension::restart(Some(wait)));
         return;
     }
-    let number = u32::try_from(entry.index + 1).unwrap_or(0);
-    cx.client.info.last_command.store(number, Ordering::Relaxed);
+    cx.client.info.note_command(entry.index);
     if cx.db.store().is_over_limit()
         && queueing::flags(entry, cx).contains(Flags::DENYOOM)
         && (cx.hooks.is_paused(cx.db.now_ms()) || !gate::make_room(cx))

@@ -349,6 +349,13 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
+    /// Has CLIENT LIST and ACL LOG show a command, by its place among the entries, as the last one.
+    #[inline]
+    pub fn note_command(&self, index: usize) {
+        let number = u32::try_from(index + 1).unwrap_or(0);
+        self.last_command.store(number, Ordering::Relaxed);
+    }
+
     /// The name that the client gave itself.
     #[must_use]
     pub fn name(&self) -> String {
