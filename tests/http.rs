@@ -374,7 +374,9 @@ fn a_port_that_was_asked_for_must_be_free_and_the_default_need_not_be() {
         Server::start_nagi(command).err().expect("it does not start")
     };
     let problem = start(&["--http-port", &port]);
-    assert!(problem.contains(&format!("cannot serve HTTP on 127.0.0.1:{port}")), "{problem}");
+    let remedy = format!("ss -ltnp 'sport = :{port}'");
+    assert!(problem.contains(&format!("127.0.0.1:{port} is in use")), "{problem}");
+    assert!(problem.contains("--http-port 0") && problem.contains(&remedy), "{problem}");
     let problem = start(&["--http-port", "any", "--http-bind", "127.0.0.1 0.0.0.0"]);
     assert!(problem.contains("--requirepass"), "{problem}");
     // Whether this test takes it or something else on this machine has it.

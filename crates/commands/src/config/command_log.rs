@@ -70,5 +70,6 @@ pub(super) const SLOWLOG_TOTAL_SLOWER_THAN: Setting = Setting {
     default: "1000000",
     changeable: true,
     place: Place::Number(|values| &values.slowlog_total_slower_than_us),
-    summary: "The same for the time from a request's first byte to its reply's last one",
+    summary: "Microseconds from a request's first byte to its reply's last one from which on it is \
+              in the slow log; -1 for never",
 };

@@ -600,6 +600,7 @@ pub(super) static ROWS: &[Setting] = &[
                   background may take, until half of snapshot-preimage-limit is in use; 100 for \
                   no limit",
     },
+    scripts::SCRIPT_MEMORY_LIMIT,
     Setting {
         name: "set-max-intset-entries",
         aliases: &[],
@@ -637,7 +638,6 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Whether ps shows a title, and top what each worker does",
     },
     command_log::SLOWLOG_LOG_SLOWER_THAN,
-    scripts::SCRIPT_MEMORY_LIMIT,
     command_log::SLOWLOG_MAX_LEN,
     command_log::SLOWLOG_TOTAL_SLOWER_THAN,
     Setting {
@@ -720,6 +720,15 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Seconds of silence after which a connection is closed; 0 for never",
     },
     Setting {
+        name: "tracking-table-max-keys",
+        aliases: &[],
+        kind: Kind::Integer(0..=i64::MAX),
+        default: "1000000",
+        changeable: true,
+        place: Place::Number(|values| &values.tracking_table_max_keys),
+        summary: "Most keys that are remembered for clients that track them; 0 for no limit",
+    },
+    Setting {
         name: "unixsocket",
         aliases: &[],
         kind: Kind::Words,
@@ -736,15 +745,6 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: false,
         place: Place::Number(|values| &values.unixsocketperm),
         summary: "Permissions of the sockets that are paths, in octal; 0 leaves them to the umask",
-    },
-    Setting {
-        name: "tracking-table-max-keys",
-        aliases: &[],
-        kind: Kind::Integer(0..=i64::MAX),
-        default: "1000000",
-        changeable: true,
-        place: Place::Number(|values| &values.tracking_table_max_keys),
-        summary: "Most keys that are remembered for clients that track them; 0 for no limit",
     },
     Setting {
         name: "user",

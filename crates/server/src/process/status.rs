@@ -49,6 +49,14 @@ impl fmt::Display for StatusError {
                 "--http-bind {address}: other machines may see pages only with a password \
                  (--requirepass PASSWORD)"
             ),
+            StatusError::Open(address, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                write!(
+                    f,
+                    "{address} is in use; choose another port with --http-port, or none with \
+                 --http-port 0 (or stop the server that has it: ss -ltnp 'sport = :{}')",
+                    address.port()
+                )
+            }
             StatusError::Open(address, error) => write!(
                 f,
                 "cannot serve HTTP on {address}: {error}; choose another port with --http-port, \
