@@ -122,6 +122,13 @@ fn clients_stop_the_server_where_they_may() {
         assert_eq!(client.rest(), b"");
         assert!(server.wait_for_exit().success());
     }
+    let mut server = nagi(&["-A"]);
+    let client = &mut server.connect_memcached();
+    client.check_raw("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.send("shutdown\r\n");
+    assert!(server.wait_for_exit().success());
+    let log = server.log();
+    assert!(!log.contains("are lost"), "memcached's clients expect nothing else: {log}");
     let server = nagi(&[]);
     let refused = "SERVER_ERROR: shutdown not enabled\r\n";
     server.connect_memcached().check_raw("shutdown\r\n", refused);

@@ -203,10 +203,14 @@ impl Shared {
         self.store.totals().changes.saturating_sub(self.saves.status().changes_saved)
     }
 
-    /// Says in the log how many changes are lost with the process, if any are.
+    /// Says in the log how many changes are lost with the process, if any are. Where only
+    /// memcached's clients are served, data is not expected to outlive the process.
     pub(crate) fn report_unsaved_changes(&self) {
         let changes = self.unsaved_changes();
-        if changes > 0 && !self.hooks.reasons().contains(HookFlags::LOADING) {
+        let has_redis_clients =
+            self.config.port.is_on() || !self.config.unixsocket.get().is_empty();
+        let is_loading = self.hooks.reasons().contains(HookFlags::LOADING);
+        if changes > 0 && has_redis_clients && !is_loading {
             tracing::warn!(changes, "the changes since the last save are lost");
         }
     }
