@@ -1,16 +1,10 @@
 //! Numbers in readable form, and text as a page has it.
 
+use num_format::{Locale, ToFormattedString as _};
+
 /// 1234567 as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    number.to_formatted_string(&Locale::en)
 }
 
 /// Nanoseconds as microseconds, to four digits or so: `85.31`, `853.1`, `8,531`.

@@ -2,6 +2,7 @@
 
 use super::stats::{Group, Named, Stats, TypeName};
 use super::{Checked, Checking};
+use num_format::{Locale, ToFormattedString as _};
 use std::fmt::{self, Display, Write};
 
 impl Display for Checking {
@@ -173,18 +174,9 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// 1234567 as `1,234,567`. `nagi-load` has the same: of the crates that both may use, none is about
-/// what people read.
+/// 1234567 as `1,234,567`.
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    number.to_formatted_string(&Locale::en)
 }
 
 /// Bytes in the unit that suits them.
