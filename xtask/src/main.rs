@@ -41,7 +41,7 @@ enum Task {
     Ci,
     /// Check the rules of the house that neither rustfmt nor clippy knows
     Tidy,
-    /// Show which rooms of a crate use which, and the circles among its files
+    /// Show which modules of a crate use which, and the circles among its files
     Imports {
         /// The crate's folder in crates/, such as `store`
         name: String,

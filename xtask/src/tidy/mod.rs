@@ -5,10 +5,10 @@
 
 mod documents;
 mod edges;
+mod modules;
 mod names_in_files;
 mod path_of_a_get;
 mod persons;
-mod rooms;
 mod source;
 mod unsafe_code;
 
@@ -30,8 +30,8 @@ const RULES: [Rule; 14] = [
     ("tests wait for conditions", source::tests_do_not_sleep),
     ("no host of a registry is named", source::no_registry_is_named),
     ("crates depend only along the design's edges", edges::follow_the_design),
-    ("rooms use each other only along the design's edges", rooms::follow_the_design),
-    ("files import in one direction", rooms::files_import_in_one_direction),
+    ("modules use each other only along the design's edges", modules::follow_the_design),
+    ("files import in one direction", modules::files_import_in_one_direction),
     ("unsafe code stays where it is listed", unsafe_code::stays_where_listed),
     ("the path of a GET is as told, and short", path_of_a_get::is_as_told),
     ("names and comments speak of no persons", persons::are_not_the_subject),
@@ -89,9 +89,9 @@ impl Repository {
     }
 }
 
-/// Prints which rooms of a crate use which, and the circles among its files.
+/// Prints which modules of a crate use which, and the circles among its files.
 pub(crate) fn print_imports(name: &str) -> Result<()> {
-    print!("{}", rooms::describe(&Repository::read()?, name));
+    print!("{}", modules::describe(&Repository::read()?, name));
     Ok(())
 }
 

@@ -1,18 +1,18 @@
-//! The files of a crate import each other in one direction, and its rooms, which are the modules
-//! that its root declares, only along the edges of the design.
+//! The files of a crate import each other in one direction, and the modules that its root declares
+//! only along the edges of the design.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::Repository;
 use crate::rust_source::imports::{Import, Source, imports, test_only_modules};
 
-/// A room and those it may use. What the crate's root itself defines, every room may use.
-type Room = (&'static str, &'static [&'static str]);
+/// A module and those it may use. What the crate's root itself defines, every module may use.
+type Module = (&'static str, &'static [&'static str]);
 
-/// What each room of each crate may use; a room that is not here may not exist.
+/// What each module of each crate may use; a module that is not here may not exist.
 ///
-/// A new room gets a row, behind those that it uses; `cargo xtask imports CRATE` prints which do.
-const ROOMS: &[(&str, &[Room])] = &[
+/// A new module gets a row, behind those that it uses; `cargo xtask imports CRATE` prints which do.
+const MODULES: &[(&str, &[Module])] = &[
     ("chunk", CHUNK),
     ("proto", PROTO),
     ("store", STORE),
@@ -29,9 +29,9 @@ const ROOMS: &[(&str, &[Room])] = &[
     ("nagi", NAGI),
 ];
 
-const CHUNK: &[Room] = &[("pool", &[])];
+const CHUNK: &[Module] = &[("pool", &[])];
 
-const PROTO: &[Room] = &[
+const PROTO: &[Module] = &[
     ("output", &[]),
     ("malformed", &[]),
     ("line", &[]),
@@ -40,7 +40,7 @@ const PROTO: &[Room] = &[
     ("memcached", &["args", "line", "malformed", "output"]),
 ];
 
-const STORE: &[Room] = &[
+const STORE: &[Module] = &[
     ("siphash", &[]),
     ("sync", &[]),
     ("memory", &["sync"]),
@@ -87,7 +87,7 @@ const STORE: &[Room] = &[
     ),
 ];
 
-const PERSIST: &[Room] = &[
+const PERSIST: &[Module] = &[
     ("damage", &[]),
     ("checksum", &[]),
     ("lzf", &[]),
@@ -99,7 +99,7 @@ const PERSIST: &[Room] = &[
     ("inspect", &["rdb"]),
 ];
 
-const SCRIPT: &[Room] = &[
+const SCRIPT: &[Module] = &[
     ("number", &[]),
     ("source", &[]),
     ("host", &[]),
@@ -111,7 +111,7 @@ const SCRIPT: &[Room] = &[
     ("engine", &["convert", "functions", "host", "sandbox", "source", "state"]),
 ];
 
-const COMMANDS: &[Room] = &[
+const COMMANDS: &[Module] = &[
     ("error", &[]),
     ("glob", &[]),
     ("secret", &[]),
@@ -126,7 +126,7 @@ const COMMANDS: &[Room] = &[
     ("catalogue", &["families", "memcached", "runtime"]),
 ];
 
-const HTTP: &[Room] = &[
+const HTTP: &[Module] = &[
     ("site", &[]),
     ("write_timeout", &[]),
     ("guard", &["site"]),
@@ -135,7 +135,7 @@ const HTTP: &[Room] = &[
     ("listening", &["gateway", "guard", "response", "site", "write_timeout"]),
 ];
 
-const SERVER: &[Room] = &[
+const SERVER: &[Module] = &[
     ("net", &[]),
     ("state", &["net"]),
     ("persistence", &["state"]),
@@ -145,7 +145,7 @@ const SERVER: &[Room] = &[
     ("process", &["net", "persistence", "state", "worker"]),
 ];
 
-const CLIENT: &[Room] = &[
+const CLIENT: &[Module] = &[
     ("error", &[]),
     ("http", &[]),
     ("outcome", &["http"]),
@@ -158,7 +158,7 @@ const CLIENT: &[Room] = &[
     ("cache", &["address", "error", "ring", "wire"]),
 ];
 
-const LOAD: &[Room] = &[
+const LOAD: &[Module] = &[
     ("clock", &[]),
     ("text", &[]),
     ("pace", &[]),
@@ -177,7 +177,7 @@ const LOAD: &[Room] = &[
     ("calm", &["clock", "interrupt", "pace", "tally", "target", "text", "wire"]),
 ];
 
-const DOCTOR: &[Room] = &[
+const DOCTOR: &[Module] = &[
     ("observation", &[]),
     ("options", &[]),
     ("placement", &["observation"]),
@@ -188,7 +188,7 @@ const DOCTOR: &[Room] = &[
     ("observe", &["observation", "options", "probes", "readers"]),
 ];
 
-const TOP: &[Room] = &[
+const TOP: &[Module] = &[
     ("options", &[]),
     ("sample", &[]),
     ("view", &["options", "sample"]),
@@ -196,7 +196,7 @@ const TOP: &[Room] = &[
     ("screen", &["options", "view"]),
 ];
 
-const NAGI: &[Room] = &[
+const NAGI: &[Module] = &[
     ("arguments", &[]),
     ("screen", &[]),
     ("memcached", &["arguments"]),
@@ -208,16 +208,17 @@ const NAGI: &[Room] = &[
 pub(super) fn follow_the_design(repository: &Repository) -> Vec<String> {
     let mut found = Vec::new();
     for name in crates(repository) {
-        let Some((_, rooms)) = ROOMS.iter().find(|(known, _)| *known == name) else {
-            found.push(format!("crates/{name}: a crate whose rooms are not listed"));
+        let Some((_, modules)) = MODULES.iter().find(|(known, _)| *known == name) else {
+            found.push(format!("crates/{name}: a crate whose modules are not listed"));
             continue;
         };
-        let all = existing_rooms(repository, name);
-        let unlisted = all.iter().filter(|room| !rooms.iter().any(|(known, _)| known == *room));
-        found.extend(unlisted.map(|room| format!("crates/{name}: {room} is not listed")));
-        let gone = rooms.iter().filter(|(room, _)| !all.contains(*room));
-        found.extend(gone.map(|(room, _)| format!("crates/{name}: {room} does not exist")));
-        found.extend(forbidden(name, rooms, &imports_of(repository, name)));
+        let all = existing_modules(repository, name);
+        let unlisted =
+            all.iter().filter(|module| !modules.iter().any(|(known, _)| known == *module));
+        found.extend(unlisted.map(|module| format!("crates/{name}: {module} is not listed")));
+        let gone = modules.iter().filter(|(module, _)| !all.contains(*module));
+        found.extend(gone.map(|(module, _)| format!("crates/{name}: {module} does not exist")));
+        found.extend(forbidden(name, modules, &imports_of(repository, name)));
     }
     found
 }
@@ -232,16 +233,16 @@ pub(super) fn files_import_in_one_direction(repository: &Repository) -> Vec<Stri
         .collect()
 }
 
-/// What `cargo xtask imports` prints: which rooms use which, with a file of each that does, and
+/// What `cargo xtask imports` prints: which modules use which, with a file of each that does, and
 /// the circles.
 pub(super) fn describe(repository: &Repository, name: &str) -> String {
     let imports = imports_of(repository, name);
     let mut text = String::new();
-    for room in existing_rooms(repository, name) {
-        text += &format!("{room}\n");
+    for module in existing_modules(repository, name) {
+        text += &format!("{module}\n");
         let mut used: BTreeMap<String, &Import> = BTreeMap::new();
-        for import in imports.iter().filter(|import| room_of(&import.user) == Some(&*room)) {
-            if let Some(other) = room_of(&import.used).filter(|other| *other != room) {
+        for import in imports.iter().filter(|import| module_of(&import.user) == Some(&*module)) {
+            if let Some(other) = module_of(&import.used).filter(|other| *other != module) {
                 used.entry(other.to_owned()).or_insert(import);
             }
         }
@@ -275,31 +276,32 @@ fn sources<'a>(repository: &'a Repository, name: &str) -> Vec<Source<'a>> {
     files.collect()
 }
 
-/// The rooms of a crate that are not for tests only.
-fn existing_rooms(repository: &Repository, name: &str) -> BTreeSet<String> {
+/// The modules of a crate that are not for tests only.
+fn existing_modules(repository: &Repository, name: &str) -> BTreeSet<String> {
     let sources = sources(repository, name);
     let in_tests = test_only_modules(&sources);
-    let rooms = sources.iter().filter_map(|source| room_of(source.path));
-    rooms
-        .filter(|room| !in_tests.contains([room.to_string()].as_slice()))
+    let modules = sources.iter().filter_map(|source| module_of(source.path));
+    modules
+        .filter(|module| !in_tests.contains([module.to_string()].as_slice()))
         .map(str::to_owned)
         .collect()
 }
 
-/// The room of a file, `None` for the crate's root.
-fn room_of(path: &str) -> Option<&str> {
+/// The module of a file, `None` for the crate's root.
+fn module_of(path: &str) -> Option<&str> {
     let name = path.split('/').next()?;
     let name = name.strip_suffix(".rs").unwrap_or(name);
     let is_root = !path.contains('/') && ["lib", "main"].contains(&name);
     (!is_root).then_some(name)
 }
 
-fn forbidden(name: &str, rooms: &[Room], imports: &[Import]) -> Vec<String> {
+fn forbidden(name: &str, modules: &[Module], imports: &[Import]) -> Vec<String> {
     let is_forbidden = |import: &&Import| {
-        let (Some(user), Some(used)) = (room_of(&import.user), room_of(&import.used)) else {
+        let (Some(user), Some(used)) = (module_of(&import.user), module_of(&import.used)) else {
             return false;
         };
-        let allowed = rooms.iter().find(|(room, _)| *room == user).map_or(&[][..], |row| row.1);
+        let allowed =
+            modules.iter().find(|(module, _)| *module == user).map_or(&[][..], |row| row.1);
         user != used && !allowed.contains(&used)
     };
     let imports = imports.iter().filter(is_forbidden);
@@ -356,7 +358,7 @@ fn shortest_circle<'a>(
 mod tests {
     use super::*;
 
-    const ROWS: [Room; 2] = [("low", &[]), ("high", &["low"])];
+    const ROWS: [Module; 2] = [("low", &[]), ("high", &["low"])];
 
     fn planted(low: &str, high: &str) -> Vec<Import> {
         let root = Source { path: "lib.rs", text: "mod low; mod high; pub const ONE: u8 = 1;" };
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forbidden_edge_between_rooms_is_found() {
+    fn a_forbidden_edge_between_modules_is_found() {
         let allowed = planted("mod a; mod b;", "use crate::low::a::A;");
         assert_eq!(forbidden("one", &ROWS, &allowed), Vec::<String>::new());
         let against = planted("mod a; mod b;\nuse crate::high::H;", "");
@@ -404,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_that_is_not_listed_or_gone_is_found() {
+    fn a_module_that_is_not_listed_or_gone_is_found() {
         let mut files = vec![
             ("crates/client/Cargo.toml", ""),
             ("crates/client/src/lib.rs", "#[cfg(test)] mod tests; mod planted;"),
@@ -412,7 +414,7 @@ mod tests {
             ("crates/client/src/tests.rs", ""),
         ];
         let paths: Vec<String> =
-            CLIENT.iter().map(|(room, _)| format!("crates/client/src/{room}.rs")).collect();
+            CLIENT.iter().map(|(module, _)| format!("crates/client/src/{module}.rs")).collect();
         files.extend(paths.iter().map(|path| (path.as_str(), "")));
         let faults = follow_the_design(&Repository::of(&files));
         assert_eq!(faults, ["crates/client: planted is not listed"]);
