@@ -208,6 +208,14 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
+    /// Asks the processor for what is read first to give a new member this score.
+    #[inline]
+    pub(crate) fn prefetch(self, score: f64) {
+        if let SortedSetForm::Tree(trees) = self.0 {
+            trees.scores.prefetch(written_score(score));
+        }
+    }
+
     /// Begins to look for about `count` members from a cursor on. A cursor is a hash, so members
     /// that stay in the sorted set are shown whatever becomes of their scores.
     pub fn scan(self, cursor: u64, count: usize) -> SortedSetScan {

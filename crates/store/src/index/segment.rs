@@ -24,10 +24,10 @@ use crate::index::placement::POSITION_BITS;
 use crate::index::word::{Half, LANES, UnlatchedWord, Word};
 use crate::memory::pages::PagePool;
 use crate::memory::region::PAGE_BYTES;
+use crate::sync::cache_line::{LINE_BYTES, prefetch};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-const LINE_BYTES: usize = 64;
 /// The greatest depth that fits the tag of a [`Segment`] reference.
 pub(crate) const MAX_DEPTH: u32 = 59;
 /// Shares no divisor with the number of words of any geometry.
@@ -728,19 +728,6 @@ fn small_layout(bytes: usize) -> Layout {
 }
 
 const _: () = assert!(size_of::<Header>() <= LINE_BYTES);
-
-/// Asks the processor for the cache line at `address`, which need not be readable.
-#[inline]
-pub(crate) fn prefetch(address: NonNull<u8>) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch reads nothing and cannot fault.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.as_ptr().cast());
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = address;
-}
 
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ use crate::eviction::policy::{SAMPLES, VictimSelection};
 use crate::index::directory::{self, Directory};
 use crate::index::expiring_hashes::ExpiringHashes;
 use crate::index::placement::{POSITION_BITS, Range, fingerprint};
-use crate::index::segment::{Index, Segment, prefetch};
+use crate::index::segment::{Index, Segment};
 use crate::index::sweep::{BucketCursor, Sweep};
 use crate::index::word::{LANES, Word};
 use crate::memory::pages::PagePool;
@@ -35,6 +35,7 @@ use crate::memory::reclaim::Removed;
 use crate::memory::slab::{Block, LARGEST_BLOCK, Slab, rounded_bytes};
 use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::snapshot::{DatabaseSize, HOLD_BYTES, Images, SnapshotProgress, ValueOutcome};
+use crate::sync::cache_line::prefetch;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 use crate::sync::steps::{self, Step};
@@ -566,7 +567,7 @@ impl Drop for Table {
             }
             // SAFETY: the directory goes too.
             unsafe { segment.free(&self.pool) };
-            self.pool.cool();
+            self.pool.notify_preparer();
         }
     }
 }

@@ -1,6 +1,10 @@
-//! A cache line to itself.
+//! Cache lines: one to itself, and one that is asked for before it is needed.
 
 use std::ops::Deref;
+use std::ptr::NonNull;
+
+/// What a processor fetches at a time.
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// On lines of its own, two of them since processors fetch them in pairs: for what one worker
 /// writes while other workers read what would lie beside it.
@@ -15,4 +19,17 @@ impl<T> Deref for Line<T> {
     fn deref(&self) -> &T {
         &self.0
     }
+}
+
+/// Asks the processor for the cache line at `address`, which need not be readable.
+#[inline]
+pub(crate) fn prefetch(address: NonNull<u8>) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch reads nothing and cannot fault.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.as_ptr().cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
 }

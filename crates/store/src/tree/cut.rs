@@ -94,7 +94,7 @@ unsafe fn cut_below<L: Layout>(slot: &mut Node, ranks: Range<u64>, garbage: &mut
             before += elements;
             if to - from == elements {
                 inner.remove(child);
-                let bytes = it.node.summary().bytes;
+                let bytes = it.node.bytes();
                 inner.bytes_below -= bytes;
                 garbage.bytes += bytes;
                 garbage.nodes.push(it.node);
@@ -103,7 +103,7 @@ unsafe fn cut_below<L: Layout>(slot: &mut Node, ranks: Range<u64>, garbage: &mut
             if from < to
                 && let Some(below) = inner.node_mut(child)
             {
-                let bytes = below.summary().bytes;
+                let bytes = below.bytes();
                 cut_below(below, from..to, garbage);
                 let (now, bytes_now) = below.as_child(it.key);
                 inner.bytes_below = inner.bytes_below - bytes + bytes_now;

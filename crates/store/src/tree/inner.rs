@@ -1,6 +1,5 @@
 //! An inner node: what it knows of each child, in an array for each kind of thing.
 
-use super::count::Count;
 use super::header::{Header, Node};
 
 /// Children at most.
@@ -43,6 +42,10 @@ pub(crate) struct Inner {
 const _: () = assert!(size_of::<Inner>() == super::blocks::Size::Quarter.bytes());
 
 impl Inner {
+    /// Where its keys end.
+    pub(super) const KEYS_END: usize =
+        std::mem::offset_of!(Inner, keys) + size_of::<[u64; MOST_CHILDREN]>();
+
     pub(crate) fn new(header: Header) -> Self {
         Inner {
             header,
@@ -58,10 +61,6 @@ impl Inner {
     pub(crate) fn copy(&self, header: Header) -> Self {
         let Inner { bytes_below, keys, nodes, elements, earliest_s, .. } = *self;
         Inner { header, bytes_below, keys, nodes, elements, earliest_s }
-    }
-
-    pub(crate) fn count(&self) -> &Count {
-        &self.header.count
     }
 
     #[inline]

@@ -4,11 +4,14 @@
 //!   0  groups               2  end of the elements     4  elements     6  elements that expire
 //!   8  the earliest time that one does, in milliseconds since 1970, or 0 (6 bytes)
 //!  14  bytes of strings that lie elsewhere (6 bytes)
-//!  20  elements ->       ...       <- groups: key, start, elements (8, 2 and 2 bytes each)
+//!  20  where elements begin
+//!  22  ... elements ...       <- groups: key, start, elements (8, 2 and 2 bytes each)
 //! ```
+//!
+//! There may be a gap before the elements and one behind them. An insertion moves what is before it
+//! or what is behind it, whichever is less, so that either end can be added to without moving all.
 
-use super::layout::{EXPIRY_BYTES, Layout, bytes_elsewhere, release, rest};
-use crate::value::item::MOST_ITEM_BYTES;
+use super::layout::{Layout, bytes_elsewhere, release, rest};
 use std::ops::Range;
 
 const GROUPS: usize = 0;
@@ -17,8 +20,11 @@ const ELEMENTS: usize = 4;
 const EXPIRING: usize = 6;
 const EARLIEST: usize = 8;
 const BYTES_ELSEWHERE: usize = 14;
-/// Where elements begin.
-pub(crate) const START: usize = 20;
+const FIRST: usize = 20;
+/// Where elements begin at the earliest.
+pub(crate) const START: usize = 22;
+/// Elements are moved to between two gaps only where these have room for so many insertions.
+const INSERTIONS_WORTH_MOVING: usize = 16;
 /// Bytes of a group in the table.
 pub(crate) const GROUP_BYTES: usize = 12;
 
@@ -77,6 +83,12 @@ impl<'a> Leaf<'a> {
         self.number(GROUPS)
     }
 
+    /// Where elements begin.
+    #[inline]
+    pub(crate) fn first(self) -> usize {
+        self.number(FIRST)
+    }
+
     #[inline]
     pub(crate) fn end(self) -> usize {
         self.number(END)
@@ -113,7 +125,13 @@ impl<'a> Leaf<'a> {
 
     /// Bytes that elements and groups take.
     pub(crate) fn load(self) -> usize {
-        self.end() - START + GROUP_BYTES * self.groups()
+        self.end() - self.first() + GROUP_BYTES * self.groups()
+    }
+
+    /// Bytes between the elements and the groups.
+    #[inline]
+    fn gap_behind(self) -> usize {
+        self.0.len() - GROUP_BYTES * self.groups() - self.end()
     }
 
     #[inline]
@@ -194,7 +212,7 @@ impl<'a> Leaf<'a> {
             group += 1;
         }
         if self.groups() == 0 {
-            return LeafPosition { group: 0, index: 0, start: START };
+            return LeafPosition { group: 0, index: 0, start: self.first() };
         }
         let Group { start, elements, .. } = self.group(group);
         let index = index.min(elements);
@@ -232,6 +250,7 @@ impl LeafMut<'_> {
     /// Makes it one without elements.
     pub(crate) fn clear(&mut self) {
         self.0.iter_mut().take(START).for_each(|byte| *byte = 0);
+        self.set_number(FIRST, START);
         self.set_number(END, START);
     }
 
@@ -303,15 +322,83 @@ impl LeafMut<'_> {
         }
     }
 
+    /// Adds to where some groups start.
+    fn move_groups(&mut self, groups: Range<usize>, by: isize) {
+        for group in groups {
+            let at = self.read().group_at(group) + 8;
+            self.add(at, by);
+        }
+    }
+
     /// Moves what is behind `from` by so many bytes, the starts of groups from `group` on included.
-    fn shift(&mut self, from: usize, group: usize, by: isize) {
+    fn shift_behind(&mut self, from: usize, group: usize, by: isize) {
         let end = self.read().end();
         self.0.copy_within(from..end, from.wrapping_add_signed(by));
         self.set_number(END, end.wrapping_add_signed(by));
-        let groups = self.read().groups();
-        for group in group..groups {
-            let at = self.read().group_at(group) + 8;
-            self.add(at, by);
+        self.move_groups(group..self.read().groups(), by);
+    }
+
+    /// Moves what is before `to` by so many bytes, the starts of groups before `group` included.
+    fn shift_before(&mut self, to: usize, group: usize, by: isize) {
+        let first = self.read().first();
+        self.0.copy_within(first..to, first.wrapping_add_signed(by));
+        self.set_number(FIRST, first.wrapping_add_signed(by));
+        self.move_groups(0..group, by);
+    }
+
+    /// Has all elements begin at another place, and returns by how much that is further back.
+    fn move_elements(&mut self, first: usize) -> isize {
+        let by = first.wrapping_sub(self.read().first()).cast_signed();
+        self.shift_behind(self.read().first(), 0, by);
+        self.set_number(FIRST, first);
+        by
+    }
+
+    /// Leaves so many bytes behind the elements, which there are in all. Returns by how much
+    /// elements are further back now.
+    fn reserve_behind(&mut self, bytes: usize) -> isize {
+        let missing = bytes.saturating_sub(self.read().gap_behind());
+        let first = self.read().first().saturating_sub(missing).max(START);
+        if missing == 0 { 0 } else { self.move_elements(first) }
+    }
+
+    /// Makes room for so many bytes, which there are in all, at a place within a group or at its
+    /// end. Returns where the room begins.
+    fn open(&mut self, group: usize, at: usize, bytes: usize) -> usize {
+        let leaf = self.read();
+        let is_before = at - leaf.first() < leaf.end() - at;
+        let (before, behind) = (leaf.first() - START, leaf.gap_behind());
+        let (gap, other) = if is_before { (before, behind) } else { (behind, before) };
+        if gap >= bytes {
+            return self.open_on_side(group, at, bytes, is_before);
+        }
+        let total = behind + before;
+        if other >= bytes && total < INSERTIONS_WORTH_MOVING * bytes {
+            return self.open_on_side(group, at, bytes, !is_before);
+        }
+        let half = (total / 2).max(bytes).min(total);
+        let first = START + if is_before { half } else { total - half };
+        let at = at.wrapping_add_signed(self.move_elements(first));
+        self.open_on_side(group, at, bytes, is_before)
+    }
+
+    fn open_on_side(&mut self, group: usize, at: usize, bytes: usize, is_before: bool) -> usize {
+        if is_before {
+            self.shift_before(at, group + 1, -bytes.cast_signed());
+            at - bytes
+        } else {
+            self.shift_behind(at, group + 1, bytes.cast_signed());
+            at
+        }
+    }
+
+    /// Takes an element's bytes out of a group.
+    fn close(&mut self, group: usize, at: usize, bytes: usize) {
+        let leaf = self.read();
+        if at - leaf.first() < leaf.end() - at {
+            self.shift_before(at, group + 1, bytes.cast_signed());
+        } else {
+            self.shift_behind(at + bytes, group + 1, -bytes.cast_signed());
         }
     }
 
@@ -329,18 +416,21 @@ impl LeafMut<'_> {
             leaf.group(group).elements >= L::GROUP_ELEMENTS || bytes > L::GROUP_BYTES
         };
         if leaf.groups() == 0 {
-            self.insert_group(0, Group { key, start: START, elements: 0 });
-            return self.insert_into::<L>(0, START, key, element);
+            let start = leaf.first().wrapping_add_signed(self.reserve_behind(GROUP_BYTES));
+            self.insert_group(0, Group { key, start, elements: 0 });
+            return self.insert_into::<L>(0, start, key, element);
         }
-        let at_end = L::IS_ORDERED && leaf.is_end(spot);
-        let at_start = L::IS_ORDERED && start == START;
-        if at_end && is_full(group) {
+        let at_end = L::IS_ORDERED && leaf.is_end(spot) && is_full(group);
+        let at_start = L::IS_ORDERED && start == leaf.first() && is_full(0);
+        if at_end {
+            let start = start.wrapping_add_signed(self.reserve_behind(GROUP_BYTES));
             self.insert_group(group + 1, Group { key, start, elements: 0 });
             return self.insert_into::<L>(group + 1, start, key, element);
         }
-        if at_start && is_full(0) {
+        if at_start {
+            let start = start.wrapping_add_signed(self.reserve_behind(GROUP_BYTES));
             // The key of what was first may be below this one.
-            let before = leaf.group(0);
+            let before = self.read().group(0);
             self.set_key(0, before.key.max(key));
             self.insert_group(0, Group { key: before.key.min(key), start, elements: 0 });
             return self.insert_into::<L>(0, start, key, element);
@@ -350,7 +440,7 @@ impl LeafMut<'_> {
     }
 
     fn insert_into<L: Layout>(&mut self, group: usize, start: usize, key: u64, element: &[u8]) {
-        self.shift(start, group + 1, element.len().cast_signed());
+        let start = self.open(group, start, element.len());
         self.write(start, element);
         let it = self.read().group(group);
         self.set_group(group, Group { key: it.key.min(key), elements: it.elements + 1, ..it });
@@ -364,7 +454,7 @@ impl LeafMut<'_> {
         // SAFETY: the element was written for a tree, and is overwritten now.
         unsafe { release::<L>(element) };
         self.uncount(counted);
-        self.shift(spot.start + len, spot.group + 1, -len.cast_signed());
+        self.close(spot.group, spot.start, len);
         let it = self.read().group(spot.group);
         if it.elements > 1 {
             self.set_group(spot.group, Group { elements: it.elements - 1, ..it });
@@ -385,15 +475,18 @@ impl LeafMut<'_> {
         unsafe { release::<L>(self.read().element::<L>(spot)) };
         self.uncount(counted);
         let by = element.len().cast_signed() - len.cast_signed();
+        let moved = self.reserve_behind(usize::try_from(by).unwrap_or(0));
+        let start = spot.start.wrapping_add_signed(moved);
         if by != 0 {
-            self.shift(spot.start + len, spot.group + 1, by);
+            self.shift_behind(start + len, spot.group + 1, by);
         }
-        self.write(spot.start, element);
+        self.write(start, element);
         self.count(Counted::of::<L>(element));
         self.split_if_large::<L>(spot.group);
         true
     }
 
+    /// Adds a group to the table, for which there is room behind the elements.
     fn insert_group(&mut self, group: usize, it: Group) {
         let groups = self.read().groups();
         let (last, first) = (self.read().group_at(groups), self.read().group_at(group));
@@ -413,11 +506,14 @@ impl LeafMut<'_> {
     /// Halves a group that has become too large, unless its elements have to stay together.
     fn split_if_large<L: Layout>(&mut self, group: usize) {
         let it = self.read().group(group);
-        let end = self.read().group_end(group);
-        let is_large = end - it.start > L::GROUP_BYTES || it.elements > L::GROUP_ELEMENTS;
+        let bytes = self.read().group_end(group) - it.start;
+        let is_large = bytes > L::GROUP_BYTES || it.elements > L::GROUP_ELEMENTS;
         if it.elements < 2 || !is_large || self.read().free() < GROUP_BYTES {
             return;
         }
+        self.reserve_behind(GROUP_BYTES);
+        let it = self.read().group(group);
+        let end = it.start + bytes;
         let Some(bytes) = self.0.get_mut(it.start..end) else { return };
         let half = if L::IS_ORDERED {
             halve_in_order::<L>(bytes, it.elements)
@@ -486,9 +582,6 @@ impl LeafMut<'_> {
         self.set_earliest_ms(earliest_ms);
     }
 }
-
-/// The most bytes of an element: a time, a field and a value.
-pub(crate) const MOST_ELEMENT_BYTES: usize = EXPIRY_BYTES + 2 * MOST_ITEM_BYTES;
 
 /// What the first half of a group has, and the key of the second.
 struct Half {

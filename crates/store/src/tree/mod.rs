@@ -27,10 +27,7 @@
 //! from the top down, edits nodes that have one reference in place, and copies the rest ([`count`]
 //! says why that is sound while other threads drop theirs).
 
-#![expect(dead_code, reason = "the commands of collections come next")]
-
 pub(crate) mod blocks;
-pub(crate) mod consume;
 mod count;
 pub(crate) mod cut;
 mod edit;

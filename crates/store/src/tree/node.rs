@@ -7,10 +7,16 @@
 use super::blocks::{Blocks, Size};
 use super::count::Count;
 pub(crate) use super::header::{Header, Node};
-use super::inner::{Child, Inner, seconds};
+use super::inner::{Child, Inner, NEVER, seconds};
 use super::layout::{self, Layout};
-use super::leaf::{Leaf, LeafMut};
+use super::leaf::{GROUP_BYTES, Leaf, LeafMut};
+use crate::sync::cache_line::{LINE_BYTES, prefetch};
 use std::ptr::NonNull;
+
+/// Lines of an inner node up to the last key.
+const KEY_LINES: usize = Inner::KEYS_END.div_ceil(LINE_BYTES);
+/// Lines that the groups of a full leaf of short elements take, sixteen of them or so.
+const GROUP_LINES: usize = (16 * GROUP_BYTES).div_ceil(LINE_BYTES);
 
 impl Node {
     /// A leaf without elements.
@@ -48,6 +54,22 @@ impl Node {
 
     pub(crate) fn size(self) -> Size {
         self.header().size
+    }
+
+    /// Asks the processor for what a search reads first in a node below the topmost one: the keys
+    /// of an inner node, or a leaf's counts and groups. Otherwise each of these lines would be
+    /// waited for after the one before.
+    #[inline]
+    pub(super) fn prefetch(self, is_leaf: bool) {
+        let line = |at: usize| prefetch(self.0.cast::<u8>().map_addr(|it| it.saturating_add(at)));
+        line(0);
+        if is_leaf {
+            // Leaves below an inner node are whole blocks.
+            let end = Size::Whole.bytes();
+            (1..=GROUP_LINES).for_each(|lines| line(end - lines * LINE_BYTES));
+        } else {
+            (1..KEY_LINES).for_each(|lines| line(lines * LINE_BYTES));
+        }
     }
 
     /// Where a leaf's bytes begin.
@@ -128,53 +150,59 @@ impl Node {
         }
     }
 
-    /// Elements, bytes and the earliest time that one expires, of it and all below it.
+    /// Elements of it and all below it.
     ///
     /// # Safety
     /// It stays counted and unchanged meanwhile.
-    pub(crate) unsafe fn summary(self) -> Summary {
+    unsafe fn elements(self) -> u64 {
         // SAFETY: the caller's promise.
         unsafe {
-            if self.is_inner() {
-                let inner = self.inner();
-                Summary {
-                    elements: inner.elements(),
-                    bytes: self.size().bytes() as u64 + inner.bytes_below,
-                    earliest_s: inner
-                        .earliest()
-                        .iter()
-                        .copied()
-                        .min()
-                        .unwrap_or(super::inner::NEVER),
-                }
-            } else {
-                let leaf = self.leaf();
-                Summary {
-                    elements: leaf.elements() as u64,
-                    bytes: self.size().bytes() as u64 + leaf.bytes_elsewhere(),
-                    earliest_s: seconds(leaf.earliest_ms()),
-                }
+            match self.is_inner() {
+                true => self.inner().elements(),
+                false => self.leaf().elements() as u64,
             }
         }
     }
 
-    /// It as a child with this key.
+    /// Bytes of it and all below it, and of what lies elsewhere.
     ///
     /// # Safety
-    /// That of [`Node::summary`].
+    /// That of [`Node::elements`].
+    pub(crate) unsafe fn bytes(self) -> u64 {
+        // SAFETY: the caller's promise.
+        let below = unsafe {
+            match self.is_inner() {
+                true => self.inner().bytes_below,
+                false => self.leaf().bytes_elsewhere(),
+            }
+        };
+        self.size().bytes() as u64 + below
+    }
+
+    /// No element below it expires before this second since 1970; [`NEVER`] if none does.
+    ///
+    /// # Safety
+    /// That of [`Node::elements`].
+    pub(crate) unsafe fn earliest_s(self) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.is_inner() {
+                true => self.inner().earliest().iter().copied().min().unwrap_or(NEVER),
+                false => seconds(self.leaf().earliest_ms()),
+            }
+        }
+    }
+
+    /// It as a child with this key, and its bytes.
+    ///
+    /// # Safety
+    /// That of [`Node::elements`].
     pub(crate) unsafe fn as_child(self, key: u64) -> (Child, u64) {
         // SAFETY: the caller's promise.
-        let Summary { elements, bytes, earliest_s } = unsafe { self.summary() };
+        let (elements, bytes, earliest_s) =
+            unsafe { (self.elements(), self.bytes(), self.earliest_s()) };
         (Child { key, elements: elements as u32, earliest_s, node: self }, bytes)
     }
-}
-
-/// What there is below a node, itself included.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Summary {
-    pub(crate) elements: u64,
-    pub(crate) bytes: u64,
-    pub(crate) earliest_s: u32,
 }
 
 fn for_each<L: Layout>(leaf: Leaf<'_>, visit: impl FnMut(&[u8])) {

@@ -15,16 +15,32 @@ use std::ops::Range;
 /// What shifting has to leave free in each leaf: it should not be needed again at once.
 const LEAST_GAIN_BYTES: usize = 160;
 
+/// About what a group of short elements takes; others take more.
+const LEAST_GROUP_BYTES: usize = 128;
+
 /// Groups on their way between leaves.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Gathered {
     bytes: Vec<u8>,
     /// Key, elements, and where its bytes end.
     groups: Vec<(u64, usize, usize)>,
+    /// Whether no element expires or has anything elsewhere.
+    is_plain: bool,
 }
 
 impl Gathered {
+    /// Room for what so many leaves have.
+    fn with_leaves(leaves: usize) -> Self {
+        let groups = leaves * Size::Whole.bytes() / LEAST_GROUP_BYTES;
+        Gathered {
+            bytes: Vec::with_capacity(leaves * Size::Whole.bytes()),
+            groups: Vec::with_capacity(groups),
+            is_plain: true,
+        }
+    }
+
     fn add(&mut self, leaf: Leaf<'_>) {
+        self.is_plain &= leaf.expiring() == 0 && leaf.bytes_elsewhere() == 0;
         for place in 0..leaf.groups() {
             let group = leaf.group(place);
             self.bytes.extend_from_slice(leaf.group_bytes(place));
@@ -64,7 +80,9 @@ impl Gathered {
             leaf.push_group(*key, *elements, self.bytes.get(start..*end).unwrap_or(&[]));
             start = *end;
         }
-        leaf.recount::<L>();
+        if !self.is_plain {
+            leaf.recount::<L>();
+        }
     }
 
     fn key(&self, group: usize) -> u64 {
@@ -127,7 +145,7 @@ impl<L: Layout> Tree<L> {
     /// Puts the only leaf into a block of another size.
     fn move_leaf(&mut self, size: Size) {
         let node = Node::new_leaf(&self.blocks, size);
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered::with_leaves(1);
         // SAFETY: the old leaf is the tree's own, and its elements go to the new one.
         unsafe {
             Node::own::<L>(&mut self.top, &self.blocks);
@@ -240,7 +258,7 @@ impl<L: Layout> Tree<L> {
         bytes: usize,
     ) -> bool {
         let parent = self.height - 1;
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered::with_leaves(window.len());
         for child in window.clone() {
             let node = self.own_inner(path, parent).and_then(|inner| inner.node(child));
             // SAFETY: the tree has its nodes counted.
@@ -331,7 +349,7 @@ impl<L: Layout> Tree<L> {
             let inner: &mut Inner = right.inner_mut();
             while let Some(child) = left.remove(cut) {
                 inner.insert(inner.len(), child);
-                inner.bytes_below += child.node.summary().bytes;
+                inner.bytes_below += child.node.bytes();
             }
             left.bytes_below -= inner.bytes_below;
             right.as_child(inner.key(0))
@@ -380,7 +398,7 @@ impl<L: Layout> Tree<L> {
 
     fn redistribute_into_one(&mut self, path: &Path, left: usize) -> bool {
         let parent = self.height - 1;
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered::with_leaves(2);
         for child in [left, left + 1] {
             let Some(node) = self.own_child(path, parent, child) else { return false };
             // SAFETY: the leaf is the tree's own.
@@ -403,7 +421,7 @@ impl<L: Layout> Tree<L> {
         let Some(Child { node, .. }) = inner.remove(child) else { return };
         let is_empty = inner.len() == 0;
         // SAFETY: the tree has its nodes counted, and this one is no part of it any more.
-        let bytes = unsafe { node.summary() }.bytes;
+        let bytes = unsafe { node.bytes() };
         self.add_bytes(path, level, -(bytes as i64));
         // SAFETY: as above.
         unsafe { node::release::<L>(node, &self.blocks) };

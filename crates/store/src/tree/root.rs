@@ -129,13 +129,16 @@ impl<L: Layout> Tree<L> {
     /// Memory of all nodes, and of what lies elsewhere. What is shared with clones counts in full.
     pub(crate) fn bytes(&self) -> u64 {
         // SAFETY: the tree has its nodes counted, and they do not change meanwhile.
-        unsafe { self.top.summary() }.bytes
+        unsafe { self.top.bytes() }
     }
 
     /// No element expires before this second since 1970; `u32::MAX` if none does.
     pub(crate) fn earliest_s(&self) -> u32 {
+        if self.expiring == 0 {
+            return NEVER;
+        }
         // SAFETY: as above.
-        unsafe { self.top.summary() }.earliest_s
+        unsafe { self.top.earliest_s() }
     }
 
     /// Whether freeing it takes no longer than a few microseconds.
@@ -160,6 +163,7 @@ impl<L: Layout> Tree<L> {
             path.push(child);
             before += inner.elements_before(child);
             let Some(below) = inner.node(child) else { break };
+            below.prefetch(usize::from(path.height) == self.height);
             node = below;
         }
         // SAFETY: as above; a tree's inner nodes have children.
@@ -179,6 +183,7 @@ impl<L: Layout> Tree<L> {
             let child = choose(inner).min(inner.len().saturating_sub(1));
             path.push(child);
             let Some(below) = inner.node(child) else { break };
+            below.prefetch(usize::from(path.height) == self.height);
             node = below;
         }
         // SAFETY: as in `descend`.

@@ -139,6 +139,15 @@ impl Border<'_> {
         }
     }
 
+    /// The child of an inner node below which it lies.
+    fn child_of(self, inner: &Inner) -> usize {
+        let first = inner.below(self.score);
+        let behind = inner.child_of(self.score) + 1;
+        let is_before =
+            |child: usize| first_element(inner, child).is_some_and(|it| self.is_behind(it));
+        last_before(first, behind, is_before)
+    }
+
     /// How many elements of a run come before it, and where the first one that does not begins.
     pub(crate) fn in_run<'a>(self, elements: impl Iterator<Item = &'a [u8]>) -> (usize, usize) {
         let before = elements.take_while(|element| self.is_behind(element));
@@ -176,14 +185,16 @@ impl Tree<Scores> {
     /// Where a border lies. What is inserted there may have to stand before the first element of
     /// the next leaf, never behind it.
     pub(crate) fn seek(&self, border: Border<'_>) -> BoundPosition<'_> {
-        let found = self.descend(|inner| {
-            let first = inner.below(border.score);
-            let behind = inner.child_of(border.score) + 1;
-            let is_before =
-                |child: usize| first_element(inner, child).is_some_and(|it| border.is_behind(it));
-            last_before(first, behind, is_before)
-        });
+        let found = self.descend(|inner| border.child_of(inner));
         BoundPosition { found, spot: spot_in(found.leaf, border, border) }
+    }
+
+    /// Asks the processor for what is read first to insert a member with this score, which has its
+    /// sign.
+    #[inline]
+    pub(crate) fn prefetch(&self, signed_score: u64) {
+        let score = ordered(signed_score);
+        self.descend_uncounted(|inner| inner.child_of(score));
     }
 
     /// The element of this score and member.
@@ -208,8 +219,9 @@ impl Tree<Scores> {
         element.extend_from_slice(&signed_score.to_le_bytes());
         member.write(&mut element);
         loop {
-            let BoundPosition { found, spot } =
-                self.seek(Border { score, member: Some(member), is_behind: false });
+            let border = Border { score, member: Some(member), is_behind: false };
+            let found = self.descend_uncounted(|inner| border.child_of(inner));
+            let spot = spot_in(found.leaf, border, border);
             let place = self.place(&found, spot, element.len());
             if self.insert(&place, score, &element) {
                 return;

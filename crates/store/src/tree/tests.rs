@@ -5,6 +5,7 @@ use super::blocks::Blocks;
 use super::inner::{Inner, NEVER};
 use super::keyed::Keyed;
 use super::layout::{Fields, Layout, Members, UNORDERED_BITS, rest};
+use super::leaf::START;
 use super::node::Node;
 use super::root::Tree;
 use crate::memory::pages::PagePool;
@@ -86,8 +87,12 @@ fn check_leaf<L: Layout>(node: Node) -> Below {
     // SAFETY: the tree is borrowed.
     let leaf = unsafe { node.leaf() };
     let mut all = Below { elements: 0, bytes: 0, expiring: 0, earliest_s: NEVER, keys: vec![] };
+    let mut start = leaf.first();
+    assert!((START..=leaf.end()).contains(&start) && leaf.load() <= leaf.room());
     for place in 0..leaf.groups() {
         let group = leaf.group(place);
+        assert_eq!(group.start, start, "groups lie one behind the other");
+        start = leaf.group_end(place);
         let elements: Vec<&[u8]> = leaf.group_elements::<L>(place).collect();
         assert_eq!(elements.len(), group.elements);
         assert!(group.elements > 0);

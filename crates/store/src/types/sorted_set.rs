@@ -91,6 +91,8 @@ impl Slot<'_> {
             }
             let mut placed = Placed::default();
             for (member, score) in members {
+                // It arrives while the member is looked for in the index.
+                set.read().prefetch(*score);
                 let new = |old| Some(*score).filter(|new| condition.allows(old, *new));
                 match set.update(member, new, limits, blocks) {
                     (None, Some(_)) => placed.added += 1,

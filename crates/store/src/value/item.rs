@@ -21,8 +21,6 @@ use std::sync::Arc;
 
 /// The longest string that is written where it stands.
 pub(crate) const MOST_INLINE_BYTES: usize = 512;
-/// The most bytes that one item takes.
-pub(crate) const MOST_ITEM_BYTES: usize = MOST_INLINE_BYTES + 2;
 
 const MOST_SHORT: u8 = 191;
 const MEDIUM: u8 = 192;
@@ -172,6 +170,7 @@ impl<'a> Text<'a> {
     }
 
     /// How many bytes [`Text::write`] adds.
+    #[inline]
     pub(crate) fn item_bytes(&self) -> usize {
         if self.is_long() { 1 + ADDRESS_BYTES } else { self.head().len() + self.body.len() }
     }
@@ -201,7 +200,10 @@ impl<'a> Text<'a> {
             let own = own.unwrap_or(StringValue::Bytes(self.source));
             return item.is_elsewhere() && is_same(own, item.value());
         }
-        item.0.strip_prefix(self.head()).is_some_and(|body| body == self.body)
+        // Names of one collection often differ at their ends alone.
+        item.0.len() == self.item_bytes()
+            && (self.body.is_empty() || item.0.last() == self.body.last())
+            && item.0.strip_prefix(self.head()).is_some_and(|body| body == self.body)
     }
 
     /// How this string stands to `item` by the bytes of both (as `memcmp` has it).

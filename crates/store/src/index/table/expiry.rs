@@ -5,10 +5,11 @@ use super::{GLANCES, ServerRemovals, Table, fields_due_ms, span};
 use crate::entry::block::Entry;
 use crate::entry::view::EntryView;
 use crate::index::placement::{POSITION_BITS, fingerprint};
-use crate::index::segment::{Segment, prefetch};
+use crate::index::segment::Segment;
 use crate::index::sweep::Sweep;
 use crate::snapshot::ValueOutcome;
 use crate::snapshot::mutation_barrier::MutationBarrier;
+use crate::sync::cache_line::prefetch;
 use crate::sync::holds::{self, Work};
 
 /// Entries that one step removes from a segment; with each of them a few may move.

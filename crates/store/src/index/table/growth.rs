@@ -13,8 +13,9 @@
 
 use super::{Place, Table, span};
 use crate::index::placement::POSITION_BITS;
-use crate::index::segment::{MAX_DEPTH, Segment, prefetch};
+use crate::index::segment::{MAX_DEPTH, Segment};
 use crate::index::word::{Half, LANES, Word};
+use crate::sync::cache_line::prefetch;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 
