@@ -18,8 +18,10 @@
 //! Pages are taken and given back under the latches of shards, where no thread should wait for the
 //! kernel. So the preparer asks it beforehand (`provide`), without a latch: for the pages that come
 //! next, for the memory of some of those that were given back to it, and, in a large store, for
-//! that of whole arenas. The preparer also gives back what is idle, a slice at a time. Only where
-//! it was not in time does a worker do some of this, between batches (`maintain`).
+//! that of whole arenas. Only where it was not in time does a worker do some of this, between batches
+//! (`maintain`). The preparer also gives back what is idle. Pages are freed in no order, and each
+//! request to the kernel interrupts every worker: so it gathers many of them, and gives back
+//! together those that lie side by side.
 
 use crate::memory::idle::{self, Idle, NOTE_BYTES, Unit};
 use crate::memory::region::{self, PAGE_BYTES, REGION_BYTES};
@@ -72,12 +74,13 @@ const READY_PART: usize = 64;
 const WARM_BYTES: usize = 4 * READY_BYTES;
 /// More than this of all kinds together, and the preparer gives some back.
 const MOST_WARM_BYTES: usize = 3 * WARM_BYTES;
-/// More than this, and workers help it between batches.
-const TOO_WARM_BYTES: usize = 2 * MOST_WARM_BYTES;
 /// Time between two looks whether idle memory is requested.
 const LOOK_EVERY: Duration = Duration::from_millis(80);
-/// What is given back to the kernel at a time: about 20 microseconds' worth.
+/// What is taken out of a list under its latch at a time, and given back to the kernel by another
+/// thread than the preparer.
 const SLICE_BYTES: usize = 64 * PAGE_BYTES;
+/// What the preparer gathers to give it back to the kernel.
+const GATHERED_BYTES: usize = 16 << 20;
 
 /// A page: aligned memory of [`PAGE_BYTES`], contents undefined.
 pub(crate) type Page = Unit;
@@ -110,6 +113,8 @@ pub(crate) struct PagePool {
     expects_much: AtomicBool,
     /// When requests for idle memory were last looked at, in ticks.
     looked_at: AtomicU64,
+    /// Whether the preparer is to give back what was not requested of late.
+    rests: AtomicBool,
     /// Held by the thread that prepares what comes next.
     preparing: Mutex<()>,
     preparer: OnceLock<Thread>,
@@ -183,6 +188,7 @@ impl Default for PagePool {
             stock: AtomicU8::new(FINE),
             expects_much: AtomicBool::default(),
             looked_at: AtomicU64::default(),
+            rests: AtomicBool::default(),
             preparing: Mutex::default(),
             preparer: OnceLock::new(),
         }
@@ -360,17 +366,14 @@ impl PagePool {
         }
     }
 
-    /// Prepares memory so that no thread waits for the kernel under a latch, and returns idle
-    /// memory to it. Nearly always there is nothing to do. No latch may be held.
+    /// Prepares memory so that no thread waits for the kernel under a latch, and has idle memory
+    /// returned to it. Nearly always there is nothing to do. No latch may be held.
     #[inline]
     pub(crate) fn maintain(&self) {
         if self.stock.load(Ordering::Relaxed) == CRITICAL {
             self.prepare();
         }
         self.notify_preparer();
-        if self.warm_bytes() > TOO_WARM_BYTES {
-            self.cool();
-        }
     }
 
     /// Wakes the preparer if there is work for it. No latch may be held.
@@ -398,9 +401,12 @@ impl PagePool {
             for kind in KINDS {
                 worked |= self.ready_pages(kind);
             }
-            if !worked && !self.cool() {
-                return;
+            if !worked && !self.cool_by(GATHERED_BYTES) {
+                break;
             }
+        }
+        if self.rests.swap(false, Ordering::Relaxed) {
+            self.release_unrequested(GATHERED_BYTES);
         }
     }
 
@@ -502,19 +508,36 @@ impl PagePool {
     /// Gives memory back to the kernel if more of it is idle than the next requests need;
     /// a slice of it, with no latch held meanwhile. Whether it did.
     pub(crate) fn cool(&self) -> bool {
-        self.warm_bytes() > MOST_WARM_BYTES && self.release_warm(|_| WARM_BYTES) > 0
+        self.cool_by(SLICE_BYTES)
     }
 
-    /// The same; of a kind that was not requested during the last second, all idle memory counts,
-    /// a slice at a time.
+    fn cool_by(&self, bytes: usize) -> bool {
+        self.warm_bytes() > MOST_WARM_BYTES && self.release_warm(|_| WARM_BYTES, bytes) > 0
+    }
+
+    /// Has the same done; of a kind that was not requested during the last second, all idle memory
+    /// counts. To be called now and then.
     pub(crate) fn rest(&self) {
         let (now, before) = (ticks::now(), self.looked_at.load(Ordering::Relaxed));
         let is_due = ticks::duration(now.wrapping_sub(before)) >= LOOK_EVERY;
         let order = Ordering::Relaxed;
-        if is_due && self.looked_at.compare_exchange(before, now, order, order).is_ok() {
+        let is_own = is_due && self.looked_at.compare_exchange(before, now, order, order).is_ok();
+        if is_own {
             self.look();
         }
-        self.release_warm(|idle| if idle.is_wanted() { WARM_BYTES } else { 0 });
+        match self.preparer.get() {
+            None => self.release_unrequested(SLICE_BYTES),
+            Some(preparer) if is_own && self.warm_bytes() > 0 => {
+                self.rests.store(true, Ordering::Relaxed);
+                preparer.unpark();
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Gives back so much of what is idle, but of what is requested not all.
+    fn release_unrequested(&self, bytes: usize) {
+        self.release_warm(|idle| if idle.is_wanted() { WARM_BYTES } else { 0 }, bytes);
     }
 
     fn look(&self) {
@@ -526,32 +549,42 @@ impl PagePool {
 
     /// Gives a slice of all that is idle back to the kernel; how many bytes.
     pub(crate) fn purge(&self) -> usize {
-        self.release_warm(|_| 0)
+        self.release_warm(|_| 0, SLICE_BYTES)
     }
 
-    /// Gives back a slice of each kind of what is warm, beyond as much as is kept of it; how many
-    /// bytes.
+    /// Gives back so many bytes of each kind of what is warm, beyond as much as is kept of it; how
+    /// many bytes.
     #[cold]
-    fn release_warm(&self, kept_bytes: impl Fn(&Idle) -> usize) -> usize {
+    fn release_warm(&self, kept_bytes: impl Fn(&Idle) -> usize, most_bytes: usize) -> usize {
         // Allocated here, so that nothing is under the latch.
-        let mut taken = Vec::with_capacity(SLICE_BYTES / PAGE_BYTES);
+        let mut taken = Vec::with_capacity(most_bytes / PAGE_BYTES);
         let mut gave_bytes = 0;
-        let take = |idle: &mut Idle, taken: &mut Vec<(Unit, usize)>| {
-            idle.take_warm(kept_bytes(idle), SLICE_BYTES, taken);
-        };
         for kind in KINDS {
-            take(kind(&mut self.pages.lock()), &mut taken);
+            // A slice at a time, so that no thread waits for the latch for long.
+            loop {
+                let before = taken.len();
+                let mut pages = self.pages.lock();
+                let idle = kind(&mut pages);
+                idle.take_warm(kept_bytes(idle), SLICE_BYTES, &mut taken);
+                drop(pages);
+                if taken.len() == before {
+                    break;
+                }
+            }
             gave_bytes += bytes_of(&taken);
             // SAFETY: they were taken out of their list.
             unsafe { self.release(&mut taken) };
-            let mut pages = self.pages.lock();
-            // SAFETY: they were taken out of that list.
-            taken.drain(..).for_each(|(page, _)| unsafe { kind(&mut pages).give(page, 0) });
+            for slice in taken.chunks(SLICE_BYTES / PAGE_BYTES) {
+                let mut pages = self.pages.lock();
+                // SAFETY: they were taken out of that list.
+                slice.iter().for_each(|(page, _)| unsafe { kind(&mut pages).give(*page, 0) });
+            }
+            taken.clear();
         }
         let mut arenas = self.arenas.lock();
         // A small store takes those that are cold.
         let kept_bytes = if self.is_small() { 0 } else { kept_bytes(&arenas.idle) };
-        arenas.idle.take_warm(kept_bytes, SLICE_BYTES, &mut taken);
+        arenas.idle.take_warm(kept_bytes, most_bytes, &mut taken);
         drop(arenas);
         gave_bytes += bytes_of(&taken);
         // SAFETY: they were taken out of their list.
