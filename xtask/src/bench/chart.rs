@@ -1,6 +1,6 @@
-//! Line charts as SVG, drawn by plotters: a title, panels side by side, a legend.
+//! Line charts and dot plots as SVG, drawn by plotters: a title, panels side by side, a legend.
 //!
-//! Colours are three of Okabe and Ito's, which people tell apart however they see colours; each
+//! Colours are four of Okabe and Ito's, which people tell apart however they see colours; each
 //! line has its own mark as well, and dashes say something apart from the colour.
 
 use std::ops::Range;
@@ -11,16 +11,22 @@ use plotters::coord::{CoordTranslate, Shift};
 use plotters::element::DashedPathElement;
 use plotters::prelude::{
     BLACK, ChartBuilder, Circle, DashedLineSeries, DrawingArea, EmptyElement, FontStyle,
-    IntoDrawingArea, LineSeries, PathElement, RGBColor, Rectangle, SVGBackend, TRANSPARENT, Text,
-    TriangleMarker, WHITE,
+    IntoDrawingArea, LineSeries, PathElement, Polygon, RGBColor, Rectangle, SVGBackend,
+    TRANSPARENT, Text, TriangleMarker, WHITE,
 };
 use plotters::style::{Color, TextStyle};
 
 const WIDTH: u32 = 860;
+/// The least height.
 const HEIGHT: u32 = 420;
+/// The height of a category's row.
+const ROW_HEIGHT: u32 = 24;
+/// What a character of a tick's label takes at most.
+const LABEL_CHARACTER_WIDTH: u32 = 8;
 /// The height of title, subtitle and legend.
 const HEAD: u32 = 100;
-const COLOURS: [RGBColor; 3] = [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115)];
+const COLOURS: [RGBColor; 4] =
+    [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115), RGBColor(204, 121, 167)];
 const GREY: RGBColor = RGBColor(68, 68, 68);
 const FONT: &str = "sans-serif";
 
@@ -45,6 +51,8 @@ pub(super) struct Panel {
 
 /// Points that belong together, in the order of x.
 pub(super) struct Line {
+    /// Whether the points are joined.
+    pub(super) is_joined: bool,
     /// Which of the names it is of.
     pub(super) style: usize,
     pub(super) is_dashed: bool,
@@ -95,6 +103,20 @@ impl Axis {
         let ticks = values.iter().map(|&value| (value, round(value))).collect();
         let (from, to) = (ends.0 / 1.15, ends.1 * 1.15);
         Axis { label: label.to_owned(), is_log: true, from, to, ticks }
+    }
+
+    /// Names from top to bottom; the first is at 0, the next at -1.
+    pub(super) fn categories(names: &[&str]) -> Self {
+        let at = |index: usize| -(index as f64);
+        let ticks = names.iter().enumerate().map(|(index, &name)| (at(index), name.to_owned()));
+        let (from, to) = (at(names.len()) + 0.5, 0.5);
+        Axis { label: String::new(), is_log: false, from, to, ticks: ticks.collect() }
+    }
+
+    /// What the longest label of a tick takes.
+    fn label_width(&self) -> u32 {
+        let lengths = self.ticks.iter().map(|(_, label)| label.chars().count() as u32);
+        lengths.max().unwrap_or(0) * LABEL_CHARACTER_WIDTH
     }
 
     /// Where a value lies, from 0 at the beginning to 1 at the end; what is beyond lies there.
@@ -153,7 +175,7 @@ impl Figure {
     /// The picture as a file of its own.
     pub(super) fn render(&self) -> Result<String> {
         let mut svg = String::new();
-        let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, self.height())).into_drawing_area();
         root.fill(&WHITE)?;
         let (head, body) = root.split_vertically(HEAD);
         head.draw(&Text::new(
@@ -175,6 +197,11 @@ impl Figure {
         root.present()?;
         drop((head, body, root));
         Ok(svg)
+    }
+
+    fn height(&self) -> u32 {
+        let rows = self.panels.iter().map(|panel| panel.y.ticks.len() as u32).max().unwrap_or(0);
+        HEIGHT.max(HEAD + (rows + 3) * ROW_HEIGHT)
     }
 
     fn draw_legend(&self, head: &Area<'_>) -> Result<()> {
@@ -207,7 +234,7 @@ impl Panel {
             .caption(&self.title, (FONT, 16))
             .margin(12)
             .x_label_area_size(44)
-            .y_label_area_size(58)
+            .y_label_area_size(self.y.label_width().max(58))
             .build_cartesian_2d(self.x.clone(), self.y.clone())?;
         chart
             .configure_mesh()
@@ -224,7 +251,7 @@ impl Panel {
             if line.is_dashed {
                 let stroke = colour.stroke_width(1);
                 chart.draw_series(DashedLineSeries::new(points.clone(), 5, 4, stroke))?;
-            } else {
+            } else if line.is_joined {
                 chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
             }
             if line.has_marks {
@@ -236,7 +263,7 @@ impl Panel {
     }
 }
 
-/// Draws a circle, a square or a triangle, filled or as an outline.
+/// Draws a circle, a square, a triangle or a diamond, filled or as an outline.
 fn mark<Coordinates: CoordTranslate>(
     area: &DrawingArea<SVGBackend<'_>, Coordinates>,
     at: Coordinates::From,
@@ -251,11 +278,15 @@ where
     match style % COLOURS.len() {
         0 => area.draw(&Circle::new(at, 4, paint))?,
         1 => area.draw(&(EmptyElement::at(at) + Rectangle::new([(-4, -4), (4, 4)], paint)))?,
-        _ if is_hollow => {
+        2 if is_hollow => {
             let outline = PathElement::new([(0, -5), (5, 4), (-5, 4), (0, -5)], paint);
             area.draw(&(EmptyElement::at(at) + outline))?;
         }
-        _ => area.draw(&TriangleMarker::new(at, 5, paint))?,
+        2 => area.draw(&TriangleMarker::new(at, 5, paint))?,
+        _ => {
+            let diamond = Polygon::new([(0, -5), (5, 0), (0, 5), (-5, 0)], paint);
+            area.draw(&(EmptyElement::at(at) + diamond))?;
+        }
     }
     Ok(())
 }
@@ -288,6 +319,7 @@ mod tests {
         let line = |style, is_dashed| Line {
             style,
             is_dashed,
+            is_joined: true,
             has_marks: true,
             points: vec![(1.0, 5.0), (2.0, f64::NAN), (4.0, 700.0)],
         };
@@ -315,5 +347,38 @@ mod tests {
         };
         assert_eq!(lines_of("#0072B2"), 2, "the line and its key: {svg}");
         assert!(lines_of("#009E73") > 2, "dashes: {svg}");
+    }
+
+    #[test]
+    fn a_dot_plot_has_a_row_for_each_category() {
+        let names = ["above", "a much longer name of a category", "below"];
+        let line = |style| Line {
+            style,
+            is_joined: false,
+            is_dashed: false,
+            has_marks: true,
+            points: vec![(2e3, 0.0), (5e6, -1.0), (30.0, -2.0)],
+        };
+        let figure = Figure {
+            title: "title".to_owned(),
+            subtitle: String::new(),
+            panels: vec![Panel {
+                title: String::new(),
+                x: Axis::log_time("", [30.0, 5e6].into_iter()),
+                y: Axis::categories(&names),
+                lines: (0..4).map(line).collect(),
+            }],
+            names: ["a", "b", "c", "d"].map(str::to_owned).to_vec(),
+            dashes: None,
+        };
+        let svg = figure.render().unwrap();
+        let row_of = |name: &str| {
+            let (before, _) = svg.split_once(&format!("\n{name}\n")).unwrap();
+            let tag = before.rsplit_once(" y=\"").unwrap().1;
+            tag.split('"').next().unwrap().parse::<u32>().unwrap()
+        };
+        let [above, between, below] = names.map(row_of);
+        assert!(above < between && between < below, "{above} {between} {below}");
+        assert_eq!(svg.matches("<polygon").count(), 8, "triangles and diamonds, and their keys");
     }
 }

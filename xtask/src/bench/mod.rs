@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     /// Measure commands over HTTP beside webdis in front of Valkey
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "collections"])]
     http: bool,
-    /// Measure what disturbances do to requests, with `nagi calm`
+    /// Measure small requests while nothing else happens, and while disturbances do
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "http"])]
     calm: bool,
     #[command(flatten)]
@@ -117,9 +117,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     if arguments.snapshot.snapshot {
         return snapshot::measure(&contestants, &arguments, &machine);
     }
-    let report = if arguments.calm {
-        calm::measure(&contestants, &arguments)?
-    } else if arguments.memory {
+    if arguments.calm {
+        return calm::measure(&contestants, &arguments, finish_part);
+    }
+    let report = if arguments.memory {
         memory::measure(&contestants, &arguments)?
     } else if arguments.http {
         http::measure(&contestants, &arguments)?
@@ -140,8 +141,11 @@ fn finish(
 ) -> Result<()> {
     println!("\n{}\n{}", report.details, report.table);
     let has_parts = arguments.sockets || arguments.collections;
-    let narrowed = !arguments.only.is_empty() && !has_parts;
-    if !arguments.is_written_down() || narrowed {
+    let is_whole = match arguments.calm {
+        true => calm::is_whole(arguments),
+        false => has_parts || arguments.only.is_empty(),
+    };
+    if !arguments.is_written_down() || !is_whole {
         println!("\nbench: not a whole run, so nothing is written down");
         return report.keep_apart(machine, contestants);
     }

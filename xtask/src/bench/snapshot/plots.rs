@@ -51,7 +51,7 @@ fn lines(
     let line = |(style, server): (usize, &String)| {
         let own = rows.iter().filter(|row| row.server == *server);
         let points = own.map(|row| (row.gigabytes, figure(row))).collect();
-        Line { style, is_dashed, has_marks: true, points }
+        Line { style, is_joined: true, is_dashed, has_marks: true, points }
     };
     servers.iter().enumerate().map(line).collect()
 }
@@ -119,7 +119,7 @@ fn memory(rows: &[Row], servers: &[String]) -> Figure {
         let row = rows.iter().find(|row| row.server == *server && row.gigabytes == largest);
         let samples = row.map(|row| &row.memory).into_iter().flatten();
         let points = samples.map(|(at_s, bytes)| (*at_s, bytes.max(0.0) / 1e6)).collect();
-        Line { style, is_dashed: false, has_marks: false, points }
+        Line { style, is_joined: true, is_dashed: false, has_marks: false, points }
     };
     let lines: Vec<Line> = servers.iter().enumerate().map(line).collect();
     let longest = lines.iter().flat_map(|it| &it.points).map(|(x, _)| *x).fold(0.0, f64::max);
@@ -155,7 +155,13 @@ fn limits(rows: &[Row]) -> Option<Figure> {
         let all = row.limited.iter();
         all.map(|it| (it.setting.parse().unwrap_or(f64::NAN), figure(it))).collect()
     };
-    let line = |style, is_dashed, points| Line { style, is_dashed, has_marks: true, points };
+    let line = |style, is_dashed, points| Line {
+        style,
+        is_joined: true,
+        is_dashed,
+        has_marks: true,
+        points,
+    };
     let seconds = vec![line(0, false, points(&|it| it.seconds))];
     let latencies = vec![
         line(0, false, points(&|it| it.saving.p99)),

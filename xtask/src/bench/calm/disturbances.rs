@@ -1,5 +1,4 @@
-//! `cargo xtask bench --calm`: how servers bear disturbances, by `nagi calm`, which takes them in
-//! turns at each step.
+//! How servers bear disturbances, by `nagi calm`, which takes them in turns at each step.
 //!
 //! All are measured several times; what counts is the median of the repetitions that were not
 //! void.
@@ -11,14 +10,13 @@ use anyhow::{Context, Result, ensure};
 use harness::Server;
 use serde_json::{Value, json};
 
-use super::Arguments;
-use super::contestants::{Contestant, Folder, Placement, Protocol};
-use super::figures::median;
-use super::report::{Report, Table};
+use super::super::Arguments;
+use super::super::chart::{Axis, Figure, Line, Panel};
+use super::super::contestants::{Contestant, Folder, Placement, Protocol};
+use super::super::figures::median;
+use super::super::report::{Report, Table};
+use super::DOCUMENT;
 use crate::process;
-
-/// The document with the tables.
-const DOCUMENT: &str = "docs/benchmarks/calm.md";
 
 /// A figure of a row, the title of its table, and whether requests that were lost are said there.
 const TABLES: [(&str, &str, bool); 2] =
@@ -56,7 +54,10 @@ impl Running {
 }
 
 /// Measures every server with every disturbance.
-pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
+pub(in super::super) fn measure(
+    contestants: &[Contestant],
+    arguments: &Arguments,
+) -> Result<Report> {
     let takes_part = |it: &&Contestant| it.is_nagi() || it.is_peer();
     let servers = contestants.iter().filter(takes_part);
     let servers: Vec<Running> = servers.map(Running::start).collect::<Result<_>>()?;
@@ -80,10 +81,10 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     }
     println!("bench: a page of the last repetition is {}", page.display());
     let names: Vec<&str> = servers.iter().map(|it| it.contestant).collect();
-    Ok(report(&names, &runs))
+    report(&names, &runs)
 }
 
-fn report(names: &[&str], runs: &[Value]) -> Report {
+fn report(names: &[&str], runs: &[Value]) -> Result<Report> {
     let mut text = String::new();
     let mut results = Vec::new();
     for (figure, title, says_lost) in TABLES {
@@ -100,14 +101,61 @@ fn report(names: &[&str], runs: &[Value]) -> Report {
         }
         text += &format!("### {title}\n\n{table}\n");
     }
-    Report {
+    text += "![Slowest requests](calm.svg)\n\n";
+    Ok(Report {
         name: "calm",
         document: DOCUMENT,
         table: text + &reasons(names, runs),
         details: String::new(),
-        summary: String::new(),
+        summary: summary(names, runs).to_string(),
         results,
-        pictures: Vec::new(),
+        pictures: vec![("calm.svg", figure(names, runs).render()?)],
+    })
+}
+
+/// The slowest requests in milliseconds, for the README.
+fn summary(names: &[&str], runs: &[Value]) -> Table {
+    let header = ["slowest small request, ms"].into_iter().chain(names.iter().copied());
+    let mut table = Table::new(&header.collect::<Vec<_>>());
+    for row in 0..=rows(runs).len() {
+        let cells = (0..names.len()).map(|server| {
+            let cell = Cell::new(runs, server, row, "max_us");
+            match cell.us {
+                Some(_) if cell.lost > 0 => format!("{} lost", cell.lost),
+                Some(us) => format!("{:.1}", us / 1e3),
+                None => cell.show(false),
+            }
+        });
+        let cells: Vec<String> = cells.collect();
+        table.row([what(runs, row).to_owned()].into_iter().chain(cells).collect());
+    }
+    table
+}
+
+/// The same, drawn.
+fn figure(names: &[&str], runs: &[Value]) -> Figure {
+    let rows = 0..=rows(runs).len();
+    let line = |server: usize| {
+        let points = rows.clone().filter_map(|row| {
+            let us = Cell::new(runs, server, row, "max_us").us?;
+            Some((us, -(row as f64)))
+        });
+        let points = points.collect();
+        Line { style: server, is_joined: false, is_dashed: false, has_marks: true, points }
+    };
+    let lines: Vec<Line> = (0..names.len()).map(line).collect();
+    let all = lines.iter().flat_map(|line| line.points.iter().map(|(us, _)| *us));
+    Figure {
+        title: "Slowest small request while something else happens".to_owned(),
+        subtitle: "5,000 requests a second, timed from when each was due; medians".to_owned(),
+        panels: vec![Panel {
+            title: String::new(),
+            x: Axis::log_time("", all),
+            y: Axis::categories(&rows.map(|row| what(runs, row)).collect::<Vec<_>>()),
+            lines,
+        }],
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+        dashes: None,
     }
 }
 
@@ -120,6 +168,12 @@ fn rows(runs: &[Value]) -> &[Value] {
 fn row_name(runs: &[Value], row: usize) -> &str {
     let name = row.checked_sub(1).and_then(|index| rows(runs).get(index)?.get("name")?.as_str());
     name.unwrap_or("quiet")
+}
+
+/// What happens in a row, in words.
+fn what(runs: &[Value], row: usize) -> &str {
+    let what = row.checked_sub(1).and_then(|index| rows(runs).get(index)?.get("what")?.as_str());
+    what.unwrap_or("nothing")
 }
 
 /// What one server showed at one disturbance, over all repetitions.
@@ -207,7 +261,8 @@ mod tests {
 
     fn run(status: &str, us: f64, lost: u64) -> Value {
         let figures = json!({ "max_us": us, "p99_9_us": us / 2.0, "lost": lost });
-        let row = json!({ "name": "keys", "status": status, "figures": figures, "reason": "why" });
+        let row = json!({ "name": "keys", "what": "KEYS *", "status": status, "figures": figures,
+            "reason": "why" });
         let quiet = json!({ "max_us": 1000.0, "p99_9_us": 500.0 });
         json!({ "servers": [{ "quiet": quiet, "rows": [row] }] })
     }
@@ -223,8 +278,20 @@ mod tests {
 
     #[test]
     fn what_a_server_cannot_do_is_no_pass() {
-        let report = report(&["nagi"], &[run("not-applicable", 0.0, 0)]);
+        let report = report(&["nagi"], &[run("not-applicable", 0.0, 0)]).unwrap();
         assert!(report.table.contains("| keys  | n/a"), "{}", report.table);
         assert!(report.table.ends_with("- nagi, keys: why\n"), "{}", report.table);
+        assert!(report.summary.contains("| KEYS *                    | n/a"), "{}", report.summary);
+    }
+
+    #[test]
+    fn the_summary_has_the_slowest_request_or_what_was_lost() {
+        let report = report(&["nagi"], &[run("measured", 3000.0, 0)]).unwrap();
+        assert!(report.summary.contains("| nothing                   | 1.0"), "{}", report.summary);
+        assert!(report.summary.contains("| KEYS *                    | 3.0"), "{}", report.summary);
+        let (name, picture) = &report.pictures[0];
+        assert!(*name == "calm.svg" && picture.contains("KEYS *"), "{name}");
+        let lost = super::report(&["nagi"], &[run("measured", 1e7, 7)]).unwrap();
+        assert!(lost.summary.contains("7 lost"), "{}", lost.summary);
     }
 }
