@@ -80,7 +80,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(80);
 /// thread than the preparer.
 const SLICE_BYTES: usize = 64 * PAGE_BYTES;
 /// What the preparer gathers to give it back to the kernel.
-const GATHERED_BYTES: usize = 16 << 20;
+const GATHERED_BYTES: usize = 64 << 20;
 
 /// A page: aligned memory of [`PAGE_BYTES`], contents undefined.
 pub(crate) type Page = Unit;

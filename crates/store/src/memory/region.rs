@@ -11,7 +11,7 @@ pub(crate) const REGION_BYTES: usize = if cfg!(miri) { 64 * PAGE_BYTES } else { 
 pub(crate) use real::{map, populate, release, unmap, want_small_pages};
 
 #[cfg(all(test, not(miri)))]
-pub(crate) use real::asked;
+pub(crate) use real::{asked, releases};
 
 #[cfg(miri)]
 pub(crate) use watched::{map, populate, release, unmap, want_small_pages};
@@ -27,6 +27,13 @@ mod real {
     #[cfg(test)]
     thread_local! {
         static ASKED: std::cell::Cell<(usize, usize)> = const { std::cell::Cell::new((0, 0)) };
+        static RELEASES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    /// How often this thread has given memory back.
+    #[cfg(test)]
+    pub(crate) fn releases() -> usize {
+        RELEASES.get()
     }
 
     /// Bytes that this thread has had provided, and given back.
@@ -90,6 +97,8 @@ mod real {
         holds::note(Work { requests: 1, ..Work::default() });
         #[cfg(test)]
         ASKED.set((ASKED.get().0, ASKED.get().1 + bytes));
+        #[cfg(test)]
+        RELEASES.set(RELEASES.get() + 1);
         // SAFETY: the caller's promise.
         let released = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
         debug_assert!(released.is_ok(), "they are mapped: {released:?}");

@@ -189,6 +189,31 @@ fn idle_memory_goes_back_a_slice_at_a_time() {
     assert_eq!(pool.warm_bytes(), 0, "not requested for long");
 }
 
+/// Each request to the kernel for it interrupts all workers.
+#[test]
+#[cfg(not(miri))]
+fn pages_that_are_freed_in_no_order_go_back_many_at_a_time() {
+    let pool = PagePool::default();
+    pool.set_preparer(std::thread::current());
+    let mut pages: Vec<Page> = (0..GATHERED_BYTES / 2 / PAGE_BYTES).map(|_| pool.take()).collect();
+    fastrand::Rng::with_seed(1).shuffle(&mut pages);
+    for page in &pages {
+        // SAFETY: it came from the pool and is used by nothing.
+        unsafe { pool.give(*page) };
+        pool.maintain();
+    }
+    assert_eq!(region::releases(), 0, "a worker leaves it to the preparer");
+    pool.provide();
+    assert!(pool.warm_bytes() <= MOST_WARM_BYTES);
+    let releases = region::releases();
+    assert!(releases < pages.len() / 5, "{releases} for {} pages", pages.len());
+    (0..u8::MAX).for_each(|_| pool.look());
+    pool.looked_at.store(0, Ordering::Relaxed);
+    pool.rest();
+    pool.provide();
+    assert_eq!(pool.warm_bytes(), 0, "not requested for long");
+}
+
 #[test]
 fn pages_are_distinct_aligned_and_come_back() {
     let pool = PagePool::default();
