@@ -19,11 +19,13 @@ use nagi_store::accounting::{self, Charge};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
+use std::time::{Duration, Instant};
 
 /// What one connection gets of one tick: it stops behind the batch that passes one of these.
 const SLICE_REQUESTS: usize = 1024;
 pub(crate) const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_REPLY_BYTES: usize = 256 * 1024;
+const SLICE_TIME: Duration = Duration::from_micros(500);
 
 /// One client's conversation.
 pub(crate) struct Session {
@@ -220,6 +222,7 @@ impl Session {
         out: &mut Output,
     ) -> (usize, SessionState) {
         let (mut at, mut requests, replies_before) = (0, 0, out.len());
+        let mut began = None;
         loop {
             let rest = input.get_mut(at..).unwrap_or_default();
             if rest.is_empty() {
@@ -243,7 +246,12 @@ impl Session {
                 return (at, state);
             }
             let replies = out.len() - replies_before;
-            if requests >= SLICE_REQUESTS || at >= SLICE_BYTES || replies >= SLICE_REPLY_BYTES {
+            let is_over =
+                requests >= SLICE_REQUESTS || at >= SLICE_BYTES || replies >= SLICE_REPLY_BYTES;
+            // Most requests arrive alone, and no clock is read for them.
+            let took_long =
+                at < input.len() && began.get_or_insert_with(Instant::now).elapsed() >= SLICE_TIME;
+            if is_over || took_long {
                 return (at, SessionState::NEXT_SLICE);
             }
         }

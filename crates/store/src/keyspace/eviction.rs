@@ -23,16 +23,21 @@ const CHOICES: usize = 4;
 /// A shard with so many entries is not small: a few more or less than in other shards make no
 /// difference.
 const MANY_ENTRIES: usize = 1000;
-/// Longest time that evicting goes on at a stretch.
+/// Longest time that evicting goes on at a stretch, and the least where that is not enough.
 const BUDGET: Duration = Duration::from_micros(500);
+const LEAST_BUDGET: Duration = Duration::from_micros(10);
+/// Such a part of the limit beyond it, and evicting goes on for the longest time.
+const FAR_PART: u64 = 32;
 
 /// What is free on pages or taken by empty tables and not counted, beside a share of all pages.
 const UNCOUNTED_BYTES: usize = 4 << 20;
 
 impl Database<'_> {
-    /// Removes entries, of any database, until memory is below the limit, or half a millisecond
-    /// has passed and the rest is left to the next call. `false` if memory is above the limit and
-    /// nothing can go: then commands that need memory are refused.
+    /// Removes entries, of any database, until memory is below the limit, or for a time, and the rest
+    /// is left to the next call. That is half a millisecond where memory is far beyond the limit,
+    /// and less in proportion: what is freed among other entries does not count at once, and each of
+    /// many requests would go on for so long, though the next ones use what has been freed. `false`
+    /// if memory is above the limit and nothing can go: then commands that need memory are refused.
     #[must_use]
     pub fn make_room(&self) -> bool {
         if self.is_latched() {
@@ -76,11 +81,12 @@ impl Database<'_> {
         let policy = self.store.limit.policy();
         let clock = self.store.limit.clock(self.now_ms);
         let selection = VictimSelection { policy, clock };
+        let budget = self.store.eviction_budget();
         while self.store.is_over_limit() {
             if policy == Policy::NoEviction || !self.evict(selection) {
                 return false;
             }
-            if started.elapsed() >= BUDGET {
+            if started.elapsed() >= budget {
                 break;
             }
         }
@@ -268,7 +274,15 @@ impl Store {
     #[inline]
     pub fn is_far_over_limit(&self) -> bool {
         let limit = self.limit.bytes.load(Ordering::Relaxed);
-        limit != 0 && self.data_bytes() > limit + limit / 32
+        limit != 0 && self.data_bytes() > limit + limit / FAR_PART
+    }
+
+    /// How long evicting may go on.
+    pub(crate) fn eviction_budget(&self) -> Duration {
+        let limit = self.limit.bytes.load(Ordering::Relaxed);
+        let excess = self.lasting_bytes().saturating_sub(limit);
+        let share = excess as f64 / (limit / FAR_PART).max(1) as f64;
+        BUDGET.mul_f64(share.min(1.0)).max(LEAST_BUDGET)
     }
 
     /// Whether more is in use than the limit allows.

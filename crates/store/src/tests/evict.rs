@@ -286,3 +286,24 @@ fn idle_time_grows_for_half_a_year() {
         assert_eq!(db.idle_ms(db.key(b"key:0")), Some(0), "it was used just now");
     }
 }
+
+/// Or each of many requests would evict for half a millisecond while what is freed does not count
+/// yet.
+#[test]
+fn evicting_takes_less_time_the_nearer_the_limit_is() {
+    let fixture = Fixture::new(4);
+    for key in 0..KEYS {
+        set(&fixture, &format!("key:{key}"), None);
+    }
+    let used_bytes = fixture.store.used_bytes();
+    let budget_us = |beyond: f64| {
+        let limit = (used_bytes as f64 / (1.0 + beyond / 32.0)) as u64;
+        fixture.store.set_limit(limit, Policy::AllKeysLru);
+        fixture.store.eviction_budget().as_micros()
+    };
+    assert_eq!(budget_us(40.0), 500);
+    assert_eq!(budget_us(1.01), 500);
+    let half = budget_us(0.5);
+    assert!((200..=300).contains(&half), "{half}");
+    assert_eq!(budget_us(0.0), 10);
+}
