@@ -33,11 +33,12 @@ const FAR_PART: u64 = 32;
 const UNCOUNTED_BYTES: usize = 4 << 20;
 
 impl Database<'_> {
-    /// Removes entries, of any database, until memory is below the limit, or for a time, and the rest
-    /// is left to the next call. That is half a millisecond where memory is far beyond the limit,
-    /// and less in proportion: what is freed among other entries does not count at once, and each of
-    /// many requests would go on for so long, though the next ones use what has been freed. `false`
-    /// if memory is above the limit and nothing can go: then commands that need memory are refused.
+    /// Removes entries, of any database, until memory is below the limit, or for a time, and the
+    /// rest is left to the next call. That is half a millisecond where memory is far beyond the
+    /// limit, and less in proportion: what is freed among other entries does not count at once, and
+    /// each of many requests would go on for so long, though the next ones use what has been freed.
+    /// `false` if memory is above the limit and nothing can go: then commands that need memory are
+    /// refused.
     #[must_use]
     pub fn make_room(&self) -> bool {
         if self.is_latched() {

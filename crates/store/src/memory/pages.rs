@@ -18,10 +18,10 @@
 //! Pages are taken and given back under the latches of shards, where no thread should wait for the
 //! kernel. So the preparer asks it beforehand (`provide`), without a latch: for the pages that come
 //! next, for the memory of some of those that were given back to it, and, in a large store, for
-//! that of whole arenas. Only where it was not in time does a worker do some of this, between batches
-//! (`maintain`). The preparer also gives back what is idle. Pages are freed in no order, and each
-//! request to the kernel interrupts every worker: so it gathers many of them, and gives back
-//! together those that lie side by side.
+//! that of whole arenas. Only where it was not in time does a worker do some of this, between
+//! batches (`maintain`). The preparer also gives back what is idle. Pages are freed in no order,
+//! and each request to the kernel interrupts every worker: so it gathers many of them, and gives
+//! back together those that lie side by side.
 
 use crate::memory::idle::{self, Idle, NOTE_BYTES, Unit};
 use crate::memory::region::{self, PAGE_BYTES, REGION_BYTES};

@@ -1,6 +1,6 @@
-//! Connections that differ in load: ten of a thousand send nine of ten requests, more than one worker
-//! can serve, and one worker has accepted all ten. What the requests of the rest take shows whether
-//! the busy ones move to the other worker.
+//! Connections that differ in load: ten of a thousand send nine of ten requests, more than one
+//! worker can serve, and one worker has accepted all ten. What the requests of the rest take shows
+//! whether the busy ones move to the other worker.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -185,7 +185,8 @@ fn workers_of(
 
 fn status(server: &Server) -> Result<Value> {
     let mut stream = TcpStream::connect(server.http())?;
-    let request = "GET /server-status?json&limit=2000 HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+    let request = "GET /server-status?json&limit=2000 HTTP/1.1\r\nHost: 127.0.0.1\r\n\
+                   Connection: close\r\n\r\n";
     stream.write_all(request.as_bytes())?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
