@@ -3,7 +3,7 @@
 use super::layout::{Fields, Layout, Members, UNORDERED_BITS, expiry_bytes, key_of, rest};
 use super::leaf::{Leaf, LeafPosition};
 use super::root::{FoundLeaf, Tree};
-use crate::value::item::{Item, Text};
+use crate::value::item::Text;
 
 /// A layout whose elements are found by a string.
 pub(crate) trait Keyed: Layout {
@@ -117,7 +117,7 @@ fn find_in<'a, L: Keyed>(
     let mut start = leaf.group(group).start;
     for (index, element) in leaf.group_elements::<L>(group).enumerate() {
         // SAFETY: elements of trees were written by `Text::write`, and hold what they refer to.
-        if name.is(unsafe { Item::any(L::name(element)) }) {
+        if unsafe { name.is_at(L::name(element)) } {
             return (LeafPosition { group, index, start }, Some(element));
         }
         start += element.len();

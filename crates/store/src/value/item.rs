@@ -200,10 +200,27 @@ impl<'a> Text<'a> {
             let own = own.unwrap_or(StringValue::Bytes(self.source));
             return item.is_elsewhere() && is_same(own, item.value());
         }
+        item.0.strip_prefix(self.head()).is_some_and(|body| body == self.body)
+    }
+
+    /// Whether the item at the start of `bytes` is this string.
+    ///
+    /// # Safety
+    /// That of [`Item::any`].
+    #[inline]
+    pub(crate) unsafe fn is_at(&self, bytes: &[u8]) -> bool {
+        let [first, ..] = self.head;
+        if bytes.first() != Some(&first) {
+            return false;
+        }
+        if self.is_long() {
+            // SAFETY: the caller's promise.
+            return self.is(unsafe { Item::any(bytes) });
+        }
         // Names of one collection often differ at their ends alone.
-        item.0.len() == self.item_bytes()
-            && (self.body.is_empty() || item.0.last() == self.body.last())
-            && item.0.strip_prefix(self.head()).is_some_and(|body| body == self.body)
+        let end = self.body.last().or_else(|| self.head().last());
+        let item = bytes.get(..self.item_bytes()).filter(|item| item.last() == end);
+        item.and_then(|item| item.strip_prefix(self.head())).is_some_and(|body| body == self.body)
     }
 
     /// How this string stands to `item` by the bytes of both (as `memcmp` has it).
@@ -436,6 +453,11 @@ mod tests {
             prop_assert_eq!(first.compare(items[1]), a.cmp(&b));
             prop_assert_eq!(first.is(items[1]), a == b);
             prop_assert!(first.is(items[0]));
+            // SAFETY: as above.
+            unsafe {
+                prop_assert_eq!(first.is_at(&out[len..]), a == b);
+                prop_assert!(first.is_at(&out));
+            }
             // SAFETY: the copy that is counted for is given up as well.
             unsafe {
                 retain(&out);
