@@ -575,8 +575,9 @@ impl Cache {
     /// assert_eq!(statistics.len(), 1);
     /// ```
     pub fn stats(&mut self) -> Vec<Result<Statistics, Failure>> {
-        let requests: Vec<_> =
-            (0..self.ring.servers().len()).map(|server| (server, Request::Stats)).collect();
+        let requests: Vec<_> = (0..self.ring.servers().len())
+            .map(|server| (server, Request::Stats { section: "" }))
+            .collect();
         let answers = self.exchange(&requests).into_iter().enumerate();
         answers
             .map(|(server, answer)| match answer? {

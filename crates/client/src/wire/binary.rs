@@ -2,7 +2,8 @@
 
 use nagi_proto::MalformedReply;
 
-use super::request::{Answer, Mode, Request, Value, in_order, malformed};
+use super::progress::{Progress, Step};
+use super::request::{Answer, Mode, Request, Value, malformed};
 
 const HEADER_BYTES: usize = 24;
 
@@ -44,7 +45,7 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
             put(out, if *down { 0x06 } else { 0x05 }, 0, &extras, key, &[]);
         }
         Request::Touch { key, expiry } => put(out, 0x1c, 0, &expiry.to_be_bytes(), key, &[]),
-        Request::Stats => put(out, STAT, 0, &[], &[], &[]),
+        Request::Stats { section } => put(out, STAT, 0, &[], section.as_bytes(), &[]),
         Request::Flush => put(out, 0x08, 0, &[], &[], &[]),
         Request::Asking => {}
     }
@@ -74,73 +75,71 @@ struct Packet<'a> {
     len: usize,
 }
 
-fn packet(input: &[u8]) -> Result<Option<Packet<'_>>, MalformedReply> {
-    if input.first() != Some(&0x81) {
+/// The packet at the start of `input`, or how many bytes have to be there first.
+fn packet(input: &[u8]) -> Result<Result<Packet<'_>, usize>, MalformedReply> {
+    if input.first().is_some_and(|&magic| magic != 0x81) {
         return Err(malformed());
     }
-    let Some((header, rest)) = input.split_at_checked(HEADER_BYTES) else { return Ok(None) };
+    let Some((header, rest)) = input.split_at_checked(HEADER_BYTES) else {
+        return Ok(Err(HEADER_BYTES));
+    };
     let &[_, operation, k0, k1, extras, _, s0, s1, b0, b1, b2, b3, _, _, _, _, ref cas @ ..] =
         header
     else {
         return Err(malformed());
     };
     let body_bytes = u32::from_be_bytes([b0, b1, b2, b3]) as usize;
-    let Some(body) = rest.get(..body_bytes) else { return Ok(None) };
+    let len = HEADER_BYTES + body_bytes;
+    let Some(body) = rest.get(..body_bytes) else { return Ok(Err(len)) };
     let (extras, body) = body.split_at_checked(usize::from(extras)).ok_or_else(malformed)?;
     let key_bytes = usize::from(u16::from_be_bytes([k0, k1]));
     let (key, value) = body.split_at_checked(key_bytes).ok_or_else(malformed)?;
     let cas = cas.first_chunk().copied().map_or(0, u64::from_be_bytes);
     let status = u16::from_be_bytes([s0, s1]);
-    Ok(Some(Packet { operation, status, cas, extras, key, value, len: HEADER_BYTES + body_bytes }))
+    Ok(Ok(Packet { operation, status, cas, extras, key, value, len }))
 }
 
-pub(super) fn decode(
+/// Reads the next packet of an answer.
+pub(super) fn step(
+    progress: &mut Progress,
     request: &Request<'_>,
     input: &[u8],
-) -> Result<Option<(usize, Answer)>, MalformedReply> {
-    let mut found = Vec::new();
-    let mut pairs = Vec::new();
-    let mut refused = None;
-    let mut at = 0;
-    loop {
-        let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) else { return Ok(None) };
-        let Some(packet) = packet(rest)? else { return Ok(None) };
-        at += packet.len;
-        let answer = match (request, packet.operation) {
-            (Request::Get { keys }, NO_OPERATION) => {
-                refused.unwrap_or_else(|| in_order(keys, found))
+) -> Result<Step, MalformedReply> {
+    let packet = match packet(input)? {
+        Ok(packet) => packet,
+        Err(need_bytes) => return Ok(Step::Incomplete { need_bytes }),
+    };
+    let bytes = packet.len;
+    let answer = match (request, packet.operation) {
+        (Request::Get { keys }, NO_OPERATION) => progress.answer(keys),
+        (Request::Get { keys }, _) => {
+            match packet.status {
+                0 => progress.found.put(keys, packet.key, value(&packet))?,
+                _ => progress.refused = Some(answer(&packet)),
             }
-            (Request::Get { .. }, _) => {
-                match packet.status {
-                    0 => found.push((packet.key.to_vec(), value(&packet))),
-                    _ => refused = Some(answer(&packet)),
-                }
-                continue;
-            }
-            (Request::Stats, STAT) if packet.status == 0 => {
-                if packet.key.is_empty() {
-                    return Ok(Some((at, Answer::Pairs(pairs))));
-                }
+            return Ok(Step::More { bytes });
+        }
+        (Request::Stats { .. }, STAT) if packet.status == 0 => {
+            if !packet.key.is_empty() {
                 let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-                pairs.push((text(packet.key), text(packet.value)));
-                continue;
+                progress.pairs.push((text(packet.key), text(packet.value)));
+                return Ok(Step::More { bytes });
             }
-            (Request::GetAndTouch { .. }, _) if packet.status == 0 => {
-                Answer::Values(vec![Some(value(&packet))])
-            }
-            (Request::GetAndTouch { .. }, _) if packet.status == 1 => Answer::Values(vec![None]),
-            (Request::Count { .. }, _) if packet.status == 0 => {
-                let number = packet.value.first_chunk().copied().map(u64::from_be_bytes);
-                Answer::Number(number.ok_or_else(malformed)?)
-            }
-            (Request::Store { mode: Mode::Add, .. }, _) if packet.status == 2 => Answer::NotStored,
-            (Request::Store { mode: Mode::Replace, .. }, _) if packet.status == 1 => {
-                Answer::NotStored
-            }
-            _ => answer(&packet),
-        };
-        return Ok(Some((at, answer)));
-    }
+            Answer::Pairs(std::mem::take(&mut progress.pairs))
+        }
+        (Request::GetAndTouch { .. }, _) if packet.status == 0 => {
+            Answer::Values(vec![Some(value(&packet))])
+        }
+        (Request::GetAndTouch { .. }, _) if packet.status == 1 => Answer::Values(vec![None]),
+        (Request::Count { .. }, _) if packet.status == 0 => {
+            let number = packet.value.first_chunk().copied().map(u64::from_be_bytes);
+            Answer::Number(number.ok_or_else(malformed)?)
+        }
+        (Request::Store { mode: Mode::Add, .. }, _) if packet.status == 2 => Answer::NotStored,
+        (Request::Store { mode: Mode::Replace, .. }, _) if packet.status == 1 => Answer::NotStored,
+        _ => answer(&packet),
+    };
+    Ok(Step::Done { bytes, answer })
 }
 
 fn value(packet: &Packet<'_>) -> Value {

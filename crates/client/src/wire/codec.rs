@@ -2,6 +2,7 @@
 
 use nagi_proto::{MalformedReply, memcached};
 
+use super::progress::Progress;
 use super::request::{Answer, Dialect, Request};
 use super::{binary, meta, resp, text};
 
@@ -26,6 +27,11 @@ impl Request<'_> {
         }
         if dialect != Dialect::Resp && *self == Request::Asking {
             return Err("memcached has no clusters".to_owned());
+        }
+        if let Request::Stats { section } = self
+            && !section.bytes().all(|byte| byte.is_ascii_graphic())
+        {
+            return Err(format!("no statistics are called {section:?}"));
         }
         match dialect {
             Dialect::Text => text::encode(self, out),
@@ -63,6 +69,7 @@ fn check_key(dialect: Dialect, key: &[u8]) -> Result<(), String> {
 #[derive(Debug)]
 pub struct Decoder {
     dialect: Dialect,
+    progress: Progress,
     text: memcached::ReplyParser,
     resp: nagi_proto::resp::ReplyParser,
 }
@@ -76,7 +83,12 @@ impl Decoder {
     /// ```
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
-        Decoder { dialect, text: Default::default(), resp: Default::default() }
+        Decoder {
+            dialect,
+            progress: Progress::default(),
+            text: memcached::ReplyParser::default(),
+            resp: nagi_proto::resp::ReplyParser::default(),
+        }
     }
 
     /// The answer to `request` at the start of `input` with its length in bytes, or `None` until
@@ -88,7 +100,7 @@ impl Decoder {
     /// ```
     /// use nagi_client::wire::{Decoder, Dialect, Request};
     /// let mut decoder = Decoder::new(Dialect::Binary);
-    /// assert!(decoder.next(&Request::Stats, &[0x80; 24]).is_err());
+    /// assert!(decoder.next(&Request::Flush, &[0x80; 24]).is_err());
     /// ```
     pub fn next(
         &mut self,
@@ -104,13 +116,17 @@ impl Decoder {
                 let reply = input.get(..len).unwrap_or_default();
                 Ok(Some((len, resp::answer(request, reply)?)))
             }
-            (Dialect::Binary, _) => binary::decode(request, input),
-            (Dialect::Meta, Request::Stats | Request::Flush) | (Dialect::Text, _) => {
+            (Dialect::Meta, Request::Stats { .. } | Request::Flush) | (Dialect::Text, _) => {
                 let Some(len) = self.text.next(input)? else { return Ok(None) };
                 let reply = input.get(..len).unwrap_or_default();
                 Ok(Some((len, text::answer(request, reply)?)))
             }
-            (Dialect::Meta, _) => meta::decode(request, input),
+            (Dialect::Binary, _) => {
+                self.progress.run(input, |progress, rest| binary::step(progress, request, rest))
+            }
+            (Dialect::Meta, _) => {
+                self.progress.run(input, |progress, rest| meta::step(progress, request, rest))
+            }
         }
     }
 }

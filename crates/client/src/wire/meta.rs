@@ -2,9 +2,8 @@
 
 use nagi_proto::MalformedReply;
 
-use super::request::{
-    Answer, Mode, Request, Value, in_order, malformed, number, split_line, split_value,
-};
+use super::progress::{Progress, Step};
+use super::request::{Answer, Mode, Request, Value, malformed, number, split_value};
 use super::text;
 
 pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
@@ -43,14 +42,16 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
         Request::Touch { key, expiry } => {
             put(&[b"mg ", key, b" T", expiry.to_string().as_bytes(), b"\r\n"]);
         }
-        Request::Stats | Request::Flush | Request::Asking => text::encode(request, out),
+        Request::Stats { .. } | Request::Flush | Request::Asking => text::encode(request, out),
     }
 }
 
-pub(super) fn decode(
+/// Reads the next line of an answer, with the value that it announces.
+pub(super) fn step(
+    progress: &mut Progress,
     request: &Request<'_>,
     input: &[u8],
-) -> Result<Option<(usize, Answer)>, MalformedReply> {
+) -> Result<Step, MalformedReply> {
     let single;
     let keys: &[&[u8]] = match request {
         Request::Get { keys } => keys,
@@ -60,54 +61,54 @@ pub(super) fn decode(
         }
         _ => &[],
     };
-    let mut found = Vec::new();
-    let mut refused = None;
-    let mut rest = input;
-    loop {
-        let Some((line, behind)) = split_line(rest) else { return Ok(None) };
-        let mut words = line.split(|&byte| byte == b' ');
-        let answer = match words.next().unwrap_or_default() {
-            b"VA" => {
-                let len = number(words.next().unwrap_or_default())?;
-                let Some((bytes, behind)) = split_value(behind, len)? else { return Ok(None) };
-                rest = behind;
-                if !keys.is_empty() {
-                    found.push(value(words, bytes)?);
-                    continue;
-                }
-                return Ok(Some((
-                    input.len() - rest.len(),
-                    Answer::Number(number(bytes.trim_ascii())?),
-                )));
+    let Some(end) = progress.line_end(input) else {
+        return Ok(Step::Incomplete { need_bytes: input.len() + 1 });
+    };
+    let (line, behind) = input.split_at_checked(end).ok_or_else(malformed)?;
+    let line = line.strip_suffix(b"\r\n").or(line.strip_suffix(b"\n")).unwrap_or(line);
+    let mut words = line.split(|&byte| byte == b' ');
+    let answer = match words.next().unwrap_or_default() {
+        b"VA" => {
+            let len: u32 = number(words.next().unwrap_or_default())?;
+            let bytes = end + len as usize + 2;
+            let Some((value, _)) = split_value(behind, len as usize)? else {
+                return Ok(Step::Incomplete { need_bytes: bytes });
+            };
+            if keys.is_empty() {
+                let answer = Answer::Number(number(value.trim_ascii())?);
+                return Ok(Step::Done { bytes, answer });
             }
-            b"MN" => refused.take().unwrap_or_else(|| in_order(keys, std::mem::take(&mut found))),
-            b"HD" => Answer::Done,
-            b"EN" | b"NF" => Answer::Missing,
-            b"NS" => Answer::NotStored,
-            b"EX" => Answer::Changed,
-            _ => text::refusal(line).ok_or_else(malformed)?,
-        };
-        rest = behind;
-        // The end of several is the answer to `mn`, even behind an error.
-        if !keys.is_empty() && !line.starts_with(b"MN") {
-            refused = Some(answer);
-            continue;
+            let (key, value) = with_flags(words, value)?;
+            progress.found.put(keys, key, value)?;
+            return Ok(Step::More { bytes });
         }
-        return Ok(Some((input.len() - rest.len(), answer)));
+        b"MN" => progress.answer(keys),
+        b"HD" => Answer::Done,
+        b"EN" | b"NF" => Answer::Missing,
+        b"NS" => Answer::NotStored,
+        b"EX" => Answer::Changed,
+        _ => text::refusal(line).ok_or_else(malformed)?,
+    };
+    // The end of several is the answer to `mn`, even behind an error.
+    if !keys.is_empty() && !line.starts_with(b"MN") {
+        progress.refused = Some(answer);
+        return Ok(Step::More { bytes: end });
     }
+    Ok(Step::Done { bytes: end, answer })
 }
 
-fn value<'a>(
+/// A value and its key, by the flags of its line.
+fn with_flags<'a>(
     flags: impl Iterator<Item = &'a [u8]>,
     bytes: &[u8],
-) -> Result<(Vec<u8>, Value), MalformedReply> {
+) -> Result<(&'a [u8], Value), MalformedReply> {
     let mut value = Value { bytes: bytes.to_vec(), flags: 0, cas: None };
-    let mut key = Vec::new();
+    let mut key = &b""[..];
     for flag in flags {
         match flag {
             [b'f', text @ ..] => value.flags = number(text)?,
             [b'c', text @ ..] => value.cas = Some(number(text)?),
-            [b'k', text @ ..] => key = text.to_vec(),
+            [b'k', text @ ..] => key = text,
             _ => {}
         }
     }

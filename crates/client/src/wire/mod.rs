@@ -4,6 +4,7 @@
 mod binary;
 mod codec;
 mod meta;
+mod progress;
 mod request;
 mod resp;
 mod text;

@@ -118,7 +118,10 @@ pub enum Request<'a> {
         expiry: u32,
     },
     /// The server's statistics.
-    Stats,
+    Stats {
+        /// Which of them, such as `settings`, or `persistence` in Redis; empty for the usual ones.
+        section: &'a str,
+    },
     /// Removes every key.
     Flush,
     /// Tells a Redis Cluster's server that the next request is for a slot on its way to it.
@@ -171,12 +174,12 @@ impl<'a> Request<'a> {
     ///
     /// ```
     /// use nagi_client::wire::Request;
-    /// assert!(Request::Stats.is_idempotent());
+    /// assert!(Request::Stats { section: "" }.is_idempotent());
     /// assert!(!Request::Count { key: b"k", by: 1, down: false }.is_idempotent());
     /// ```
     #[must_use]
     pub fn is_idempotent(&self) -> bool {
-        matches!(self, Request::Get { .. } | Request::GetAndTouch { .. } | Request::Stats)
+        matches!(self, Request::Get { .. } | Request::GetAndTouch { .. } | Request::Stats { .. })
     }
 
     pub(super) fn keys(&self) -> Vec<&'a [u8]> {
@@ -187,7 +190,7 @@ impl<'a> Request<'a> {
             | Request::Delete { key }
             | Request::Count { key, .. }
             | Request::Touch { key, .. } => vec![key],
-            Request::Stats | Request::Flush | Request::Asking => Vec::new(),
+            Request::Stats { .. } | Request::Flush | Request::Asking => Vec::new(),
         }
     }
 }
@@ -220,15 +223,4 @@ pub(super) fn split_value(input: &[u8], len: usize) -> Result<Split<'_>, Malform
         [] | [b'\r'] => Ok(None),
         _ => Err(malformed()),
     }
-}
-
-/// Puts the values that came into the order of the keys.
-pub(super) fn in_order(keys: &[&[u8]], mut found: Vec<(Vec<u8>, Value)>) -> Answer {
-    // Servers answer in the order of the keys, leaving out what they do not have.
-    found.reverse();
-    let values = keys.iter().map(|key| {
-        let is_next = found.last().is_some_and(|(of, _)| of == key);
-        if is_next { found.pop().map(|(_, value)| value) } else { None }
-    });
-    Answer::Values(values.collect())
 }

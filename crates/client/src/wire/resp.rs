@@ -3,7 +3,7 @@
 use nagi_proto::MalformedReply;
 use nagi_proto::resp::Reply;
 
-use super::request::{Answer, Mode, Request, Value, malformed};
+use super::request::{Answer, Mode, Request, Value, malformed, number, split_line};
 use crate::client::encode_command;
 
 /// Above this an expiry is a Unix time, as in memcached.
@@ -56,7 +56,8 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Str
             let verb: &[u8] = if *expiry > MONTH_SECONDS { b"EXPIREAT" } else { b"EXPIRE" };
             encode_command(&[verb, key, expiry.to_string().as_bytes()], out);
         }
-        Request::Stats => encode_command(&[b"INFO"], out),
+        Request::Stats { section: "" } => encode_command(&[b"INFO"], out),
+        Request::Stats { section } => encode_command(&[b"INFO", section.as_bytes()], out),
         Request::Flush => encode_command(&[b"FLUSHALL"], out),
         Request::Asking => encode_command(&[b"ASKING"], out),
     }
@@ -67,14 +68,17 @@ fn unit(expiry: u32) -> &'static [u8] {
     if expiry > MONTH_SECONDS { b"EXAT" } else { b"EX" }
 }
 
-/// What a whole reply says.
+/// What a whole reply says. Nothing is made of elements that were not asked for, which may be many
+/// more than there are bytes of memory for.
 pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, MalformedReply> {
+    match (request, reply) {
+        (Request::Get { keys }, [b'*', rest @ ..]) => return values(keys.len(), rest),
+        (_, [b'+' | b'-' | b':' | b'$' | b'_', ..]) => {}
+        _ => return Err(malformed()),
+    }
     let (reply, _) = Reply::decode(reply)?.ok_or_else(malformed)?;
     Ok(match (request, reply) {
         (_, Reply::Error(text)) => Answer::Refused(text),
-        (Request::Get { .. }, Reply::Array(values)) => {
-            Answer::Values(values.into_iter().map(value).collect::<Result<_, _>>()?)
-        }
         (Request::GetAndTouch { .. }, reply) => Answer::Values(vec![value(reply)?]),
         (Request::Store { .. }, Reply::Null) => Answer::NotStored,
         (Request::Store { .. } | Request::Flush | Request::Asking, _) => Answer::Done,
@@ -84,7 +88,7 @@ pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, Malf
             Ok(number) => Answer::Number(number),
             Err(_) => Answer::Refused(format!("the number is {number}, below zero")),
         },
-        (Request::Stats, Reply::Bulk(text)) => {
+        (Request::Stats { .. }, Reply::Bulk(text)) => {
             let text = String::from_utf8_lossy(&text);
             let pairs = text.lines().filter_map(|line| line.split_once(':'));
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -92,6 +96,24 @@ pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, Malf
         }
         _ => return Err(malformed()),
     })
+}
+
+/// The elements of an array that has one for each of `count` keys.
+fn values(count: usize, array: &[u8]) -> Result<Answer, MalformedReply> {
+    let (announced, mut rest) = split_line(array).ok_or_else(malformed)?;
+    if number::<usize>(announced)? != count {
+        return Err(malformed());
+    }
+    let mut values = Vec::new();
+    for _ in 0..count {
+        if !matches!(rest, [b'$' | b'_', ..]) {
+            return Err(malformed());
+        }
+        let (reply, bytes) = Reply::decode(rest)?.ok_or_else(malformed)?;
+        values.push(value(reply)?);
+        rest = rest.get(bytes..).unwrap_or_default();
+    }
+    Ok(Answer::Values(values))
 }
 
 fn value(reply: Reply) -> Result<Option<Value>, MalformedReply> {

@@ -1,5 +1,6 @@
 //! Answers in every protocol, whole and in pieces.
 
+use super::progress::Progress;
 use super::*;
 
 fn value(bytes: &str, flags: u32, cas: Option<u64>) -> Option<Value> {
@@ -72,4 +73,85 @@ fn keys_that_would_end_a_line_are_refused() {
         }
     }
     assert!(Request::Delete { key: &[0xe9; 250] }.encode(Dialect::Text, &mut Vec::new()).is_ok());
+}
+
+/// A packet of the binary protocol as a server sends it.
+fn packet(operation: u8, key: &[u8], value: &[u8]) -> Vec<u8> {
+    let extras: &[u8] = if key.is_empty() { &[] } else { &[0; 4] };
+    let body = (extras.len() + key.len() + value.len()) as u32;
+    let mut bytes = vec![0x81, operation, 0, key.len() as u8, extras.len() as u8, 0, 0, 0];
+    bytes.extend_from_slice(&body.to_be_bytes());
+    bytes.extend_from_slice(&[0; 12]);
+    bytes.extend([extras, key, value].concat());
+    bytes
+}
+
+#[test]
+fn a_large_answer_in_many_pieces_is_read_once() {
+    const KEYS: usize = 1000;
+    let names: Vec<String> = (0..KEYS).map(|number| format!("key-{number}")).collect();
+    let request = Request::Get { keys: names.iter().map(String::as_bytes).collect() };
+    let mut meta = Vec::new();
+    let mut binary = Vec::new();
+    for name in &names {
+        meta.extend(format!("VA 20 f0 c1 k{name}\r\n{}\r\n", "x".repeat(20)).into_bytes());
+        binary.extend(packet(0x0d, name.as_bytes(), &[b'x'; 20]));
+    }
+    meta.extend(b"MN\r\n");
+    binary.extend(packet(0x0a, b"", b""));
+    for (bytes, step) in [(meta, meta::step as fn(&mut _, &_, &_) -> _), (binary, binary::step)] {
+        let (mut steps, mut progress) = (0, Progress::default());
+        let mut answer = None;
+        for end in 1..=bytes.len() {
+            assert_eq!(answer, None, "{end} of {}", bytes.len());
+            let read = progress.run(&bytes[..end], |progress, rest| {
+                steps += 1;
+                step(progress, &request, rest)
+            });
+            answer = read.unwrap();
+        }
+        let Some((len, Answer::Values(values))) = answer else { panic!("{answer:?}") };
+        assert_eq!(len, bytes.len());
+        assert!(values.iter().flatten().all(|value| value.bytes == [b'x'; 20]));
+        assert_eq!(values.iter().flatten().count(), KEYS);
+        // A step is one look at an element: one for each byte of its line, until that is there.
+        assert!(steps <= 30 * KEYS, "{steps} steps for {KEYS} values in {len} pieces");
+    }
+}
+
+#[test]
+fn a_long_line_in_many_pieces_is_searched_once() {
+    let line = [&[b'x'; 1000][..], b"\n"].concat();
+    let mut progress = Progress::default();
+    for end in 0..line.len() {
+        // What was searched is not looked at again, even if it is another by now.
+        assert_eq!(progress.line_end(&line[..end]), None);
+        let changed = vec![b'\n'; end];
+        assert_eq!(progress.line_end(&changed), None);
+    }
+    assert_eq!(progress.line_end(&line), Some(1001));
+}
+
+#[test]
+fn values_that_were_not_asked_for_are_malformed() {
+    let request = Request::Get { keys: vec![b"a", b"b"] };
+    let unasked = |key: &[u8]| packet(0x0d, key, b"x");
+    for (dialect, reply) in [
+        (Dialect::Text, b"VALUE c 0 1\r\nx\r\nEND\r\n".to_vec()),
+        (Dialect::Text, b"VALUE a 0 1\r\nx\r\nVALUE a 0 1\r\nx\r\nEND\r\n".to_vec()),
+        (Dialect::Meta, b"VA 1 kc\r\nx\r\nMN\r\n".to_vec()),
+        (Dialect::Binary, unasked(b"c")),
+        (Dialect::Resp, b"*3\r\n$-1\r\n$-1\r\n$-1\r\n".to_vec()),
+        (Dialect::Resp, b"*2\r\n*1\r\n_\r\n_\r\n".to_vec()),
+    ] {
+        let answer = Decoder::new(dialect).next(&request, &reply);
+        assert!(answer.is_err(), "{dialect:?} {answer:?}");
+    }
+    let reply = b"*1\r\n_\r\n";
+    let answer = Decoder::new(Dialect::Resp).next(&Request::Delete { key: b"a" }, reply);
+    assert!(answer.is_err(), "{answer:?}");
+    // Another order than that of the keys is as good.
+    let reply = b"VALUE b 0 1\r\ny\r\nVALUE a 0 1\r\nx\r\nEND\r\n";
+    let (_, answer) = Decoder::new(Dialect::Text).next(&request, reply).unwrap().unwrap();
+    assert_eq!(answer, Answer::Values(vec![value("x", 0, None), value("y", 0, None)]));
 }

@@ -2,9 +2,8 @@
 
 use nagi_proto::MalformedReply;
 
-use super::request::{
-    Answer, Mode, Request, Value, in_order, malformed, number, split_line, split_value,
-};
+use super::progress::Found;
+use super::request::{Answer, Mode, Request, Value, malformed, number, split_line, split_value};
 
 pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
     let mut put = |parts: &[&[u8]]| {
@@ -44,7 +43,8 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
         Request::Touch { key, expiry } => {
             put(&[b"touch ", key, b" ", expiry.to_string().as_bytes(), b"\r\n"]);
         }
-        Request::Stats => put(&[b"stats\r\n"]),
+        Request::Stats { section: "" } => put(&[b"stats\r\n"]),
+        Request::Stats { section } => put(&[b"stats ", section.as_bytes(), b"\r\n"]),
         Request::Flush => put(&[b"flush_all\r\n"]),
         Request::Asking => {}
     }
@@ -59,7 +59,7 @@ pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, Malf
     Ok(match (request, line) {
         (Request::Get { keys }, _) => values(keys, reply)?,
         (Request::GetAndTouch { key, .. }, _) => values(&[*key], reply)?,
-        (Request::Stats, _) => statistics(reply)?,
+        (Request::Stats { .. }, _) => statistics(reply)?,
         (_, b"STORED" | b"DELETED" | b"TOUCHED" | b"OK") => Answer::Done,
         (_, b"NOT_FOUND") => Answer::Missing,
         (_, b"NOT_STORED") => Answer::NotStored,
@@ -79,23 +79,23 @@ pub(super) fn refusal(line: &[u8]) -> Option<Answer> {
 }
 
 fn values(keys: &[&[u8]], mut reply: &[u8]) -> Result<Answer, MalformedReply> {
-    let mut found = Vec::new();
+    let mut found = Found::default();
     loop {
         let (line, rest) = split_line(reply).ok_or_else(malformed)?;
         let Some(line) = line.strip_prefix(b"VALUE ") else {
             return Ok(match refusal(line) {
                 Some(refused) => refused,
-                None if line == b"END" => in_order(keys, found),
+                None if line == b"END" => found.answer(keys),
                 None => return Err(malformed()),
             });
         };
         let mut words = line.split(|&byte| byte == b' ');
-        let key = words.next().unwrap_or_default().to_vec();
+        let key = words.next().unwrap_or_default();
         let flags = number(words.next().unwrap_or_default())?;
         let len = number(words.next().unwrap_or_default())?;
         let cas = words.next().map(number).transpose()?;
         let (bytes, rest) = split_value(rest, len)?.ok_or_else(malformed)?;
-        found.push((key, Value { bytes: bytes.to_vec(), flags, cas }));
+        found.put(keys, key, Value { bytes: bytes.to_vec(), flags, cas })?;
         reply = rest;
     }
 }
