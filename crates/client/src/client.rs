@@ -9,6 +9,7 @@ use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::error::REPLY_LIMIT_BYTES;
 use crate::{Address, Error};
 
 /// Bytes received at once.
@@ -22,6 +23,7 @@ pub struct Client {
     /// Received and not looked at.
     input: Vec<u8>,
     request: Vec<u8>,
+    reply_limit_bytes: usize,
 }
 
 impl Client {
@@ -35,7 +37,13 @@ impl Client {
             parser: ReplyParser::default(),
             input: Vec::new(),
             request: Vec::new(),
+            reply_limit_bytes: REPLY_LIMIT_BYTES,
         })
+    }
+
+    /// Sets how many bytes a reply may have, which is 513 MiB at first; a longer one is an error.
+    pub fn set_reply_limit(&mut self, bytes: usize) {
+        self.reply_limit_bytes = bytes;
     }
 
     /// Lets sends and receives fail after `timeout` without progress; `None` waits for ever.
@@ -81,7 +89,11 @@ impl Client {
     pub fn receive(&mut self) -> Result<Reply, Error> {
         loop {
             let found = self.parser.next(&self.input);
-            if let Some(len) = found.map_err(|_| Error::malformed(&self.input))? {
+            let found = found.map_err(|_| Error::malformed(&self.input))?;
+            if found.unwrap_or(self.input.len()) > self.reply_limit_bytes {
+                return Err(Error::TooLong { limit_bytes: self.reply_limit_bytes });
+            }
+            if let Some(len) = found {
                 let decoded = Reply::decode(self.input.get(..len).unwrap_or_default());
                 let malformed = || Error::malformed(&self.input);
                 let (reply, _) = decoded.ok().flatten().ok_or_else(malformed)?;

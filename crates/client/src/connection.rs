@@ -9,6 +9,7 @@ use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::error::REPLY_LIMIT_BYTES;
 use crate::outcome::Parser;
 use crate::{Address, Error, Framing, Outcome, Protocol};
 
@@ -27,6 +28,7 @@ pub struct Connection {
     unsent: Vec<u8>,
     flushed: usize,
     in_flight: usize,
+    reply_limit_bytes: usize,
 }
 
 impl Connection {
@@ -51,7 +53,13 @@ impl Connection {
             unsent: Vec::new(),
             flushed: 0,
             in_flight: 0,
+            reply_limit_bytes: REPLY_LIMIT_BYTES,
         })
+    }
+
+    /// Sets how many bytes a reply may have, which is 513 MiB at first; a longer one is an error.
+    pub fn set_reply_limit(&mut self, bytes: usize) {
+        self.reply_limit_bytes = bytes;
     }
 
     /// Requests sent and not answered.
@@ -116,8 +124,8 @@ impl Connection {
     /// Returns how many bytes came; fewer than `scratch` holds mean that the socket is drained.
     ///
     /// # Errors
-    /// The connection is closed or broken, or what came is no reply to anything; replies before
-    /// that have been handed over.
+    /// The connection is closed or broken, what came is no reply to anything, or a reply is too
+    /// long; replies before that have been handed over.
     pub fn receive_replies(
         &mut self,
         scratch: &mut [u8],
@@ -142,6 +150,9 @@ impl Connection {
             partial.shrink_to(IDLE_BYTES);
         }
         self.partial = partial;
+        if self.partial.len() > self.reply_limit_bytes {
+            return Err(Error::TooLong { limit_bytes: self.reply_limit_bytes });
+        }
         Ok(bytes)
     }
 

@@ -5,6 +5,10 @@ use std::io;
 
 use rustix::io::Errno;
 
+/// How many bytes a reply may have unless more are allowed: the longest string of Redis, 512 MB,
+/// and what is around it.
+pub(crate) const REPLY_LIMIT_BYTES: usize = (512 << 20) + (1 << 20);
+
 /// Why a connection cannot be made or go on.
 #[derive(Debug)]
 pub enum Error {
@@ -21,6 +25,11 @@ pub enum Error {
     Closed,
     /// Bytes that are no reply.
     Protocol(String),
+    /// A reply that would take more memory than it may.
+    TooLong {
+        /// The limit.
+        limit_bytes: usize,
+    },
 }
 
 impl Error {
@@ -39,6 +48,9 @@ impl fmt::Display for Error {
             Error::Io(source) => write!(out, "connection failed: {source}"),
             Error::Closed => out.write_str("connection closed by the server"),
             Error::Protocol(text) => write!(out, "not a reply: {text}"),
+            Error::TooLong { limit_bytes } => {
+                write!(out, "a reply is longer than {limit_bytes} bytes, the limit")
+            }
         }
     }
 }
@@ -47,7 +59,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Connect { source, .. } | Error::Io(source) => Some(source),
-            Error::Closed | Error::Protocol(_) => None,
+            Error::Closed | Error::Protocol(_) | Error::TooLong { .. } => None,
         }
     }
 }

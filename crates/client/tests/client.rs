@@ -124,3 +124,40 @@ fn a_command_is_answered_with_its_reply() {
     assert_eq!(&server.join().unwrap(), b"*3\r\n$4\r\nMGET\r\n$0\r\n\r\n$2\r\n\r\n\r\n");
     assert!(matches!(client.receive(), Err(Error::Closed)));
 }
+
+/// Sends `header` and then bytes without an end, until the other side has had enough.
+fn endless(listener: TcpListener, header: &'static [u8]) -> thread::JoinHandle<usize> {
+    thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.read_exact(&mut [0; 4]).unwrap();
+        let mut sent = peer.write(header).unwrap();
+        while let Ok(bytes) = peer.write(&[b'x'; 64 * 1024]) {
+            sent += bytes;
+        }
+        sent
+    })
+}
+
+#[test]
+fn a_reply_without_end_is_given_up_at_its_limit() {
+    const LIMIT_BYTES: usize = 1 << 20;
+    let (listener, address) = listen();
+    let server = endless(listener, b"$4000000000\r\n");
+    let mut client = Client::connect(&address).unwrap();
+    client.set_reply_limit(LIMIT_BYTES);
+    let error = client.command(&[b"GET", b"k"]).unwrap_err();
+    assert!(matches!(error, Error::TooLong { limit_bytes: LIMIT_BYTES }), "{error}");
+    assert!(error.to_string().contains("1048576"), "{error}");
+    drop(client);
+    assert!(server.join().unwrap() >= LIMIT_BYTES);
+
+    let (listener, address) = listen();
+    let server = endless(listener, b"VALUE k 0 4000000000\r\n");
+    let mut connection = Connection::open(&address, Protocol::Memcached).unwrap();
+    connection.set_reply_limit(LIMIT_BYTES);
+    connection.send(b"get k\r\n", 1).unwrap();
+    let error = receive(&mut connection, 1).unwrap_err();
+    assert!(matches!(error, Error::TooLong { limit_bytes: LIMIT_BYTES }), "{error}");
+    drop(connection);
+    server.join().unwrap();
+}

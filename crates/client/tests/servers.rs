@@ -213,3 +213,27 @@ fn a_reply_of_another_protocol_is_a_protocol_error() {
     let failure = cache([peer.port], settings_for(Dialect::Text)).get(b"a").unwrap_err();
     assert!(matches!(failure.reason, Reason::Protocol(_)), "{failure}");
 }
+
+#[test]
+fn a_reply_that_is_too_long_fails_alone() {
+    let memcached = [Dialect::Text, Dialect::Meta, Dialect::Binary];
+    let redis = [Dialect::Resp];
+    for (name, dialects) in [("memcached", &memcached[..]), ("redis-server", &redis)] {
+        let peer = Peer::fresh(name);
+        for &dialect in dialects {
+            let limit_bytes = 300_000;
+            let settings = Settings { reply_limit_bytes: limit_bytes, ..settings_for(dialect) };
+            let mut cache = cache([peer.port], settings);
+            for (key, len) in [(&b"a"[..], 10), (b"large", 400_000), (b"z", 20)] {
+                assert_eq!(cache.set(key, &Item::new(&vec![b'x'; len])), Ok(Stored::Yes));
+            }
+            let too_long = Reason::TooLong { limit_bytes };
+            assert_eq!(cache.get(b"large").unwrap_err().reason, too_long, "{dialect:?}");
+            let values = cache.get_each(&[b"a", b"large", b"z"]);
+            let lens =
+                values.into_iter().map(|value| value.map(|value| value.unwrap().bytes.len()));
+            let lens: Vec<_> = lens.map(|len| len.map_err(|failure| failure.reason)).collect();
+            assert_eq!(lens, [Ok(10), Err(too_long), Ok(20)], "{dialect:?}");
+        }
+    }
+}

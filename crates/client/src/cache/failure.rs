@@ -40,6 +40,13 @@ pub enum Reason {
     Refused(String),
     /// The server sent something that is no answer; it may speak another protocol.
     Protocol(String),
+    /// The answer to a request that changes nothing is longer than [`Settings`] allow.
+    ///
+    /// [`Settings`]: super::Settings::reply_limit_bytes
+    TooLong {
+        /// The limit.
+        limit_bytes: usize,
+    },
 }
 
 impl fmt::Display for Failure {
@@ -47,7 +54,23 @@ impl fmt::Display for Failure {
         if !self.server.is_empty() {
             write!(out, "{}: ", self.server)?;
         }
-        match &self.reason {
+        self.reason.fmt(out)
+    }
+}
+
+impl Reason {
+    /// What happened, as part of what it means for another request.
+    pub(super) fn cause(&self) -> String {
+        match self {
+            Reason::Broken(text) => text.clone(),
+            reason => reason.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Reason::Request(text) | Reason::Refused(text) => out.write_str(text),
             Reason::Connect(text) => write!(out, "cannot connect: {text}"),
             Reason::Dead => out.write_str("not asked, as it did not answer just now"),
@@ -55,6 +78,9 @@ impl fmt::Display for Failure {
             Reason::Broken(text) => write!(out, "the connection broke: {text}"),
             Reason::Unknown(text) => write!(out, "unknown whether it was done: {text}"),
             Reason::Protocol(text) => write!(out, "not an answer: {text}"),
+            Reason::TooLong { limit_bytes } => {
+                write!(out, "the answer is longer than {limit_bytes} bytes, the limit")
+            }
         }
     }
 }

@@ -1,154 +1,239 @@
 //! The connection to one server: opened when it is needed, given up when it fails, and not tried
 //! again for a while, so that a dead server costs one time-out and not one per request.
 
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use rustix::buffer::spare_capacity;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::sockopt::{set_socket_linger, set_tcp_nodelay};
+use rustix::net::{RecvFlags, recv};
 
 use super::failure::Reason;
-use super::settings::Settings;
-use crate::Address;
+use super::identity::Identity;
+use super::settings::{OnFailure, Settings};
+use super::socket::Socket;
 use crate::ring::Server;
 use crate::wire::{Answer, Decoder, Request};
+use crate::{Address, Error};
 
 /// Bytes received at once.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
+/// What a buffer may hold in memory, in bytes, while it has no use for it.
+const IDLE_BYTES: usize = 256 * 1024;
+
 /// A server and perhaps a connection.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct Link<S> {
     server: Server,
     address: Option<Address>,
-    open: Option<Open>,
+    open: Option<Open<S>>,
     dead_until: Option<Instant>,
+    /// Time-outs and refused connections since the last answer.
+    pub(super) failures: u32,
+    /// Which process answered the newest connection, and when, where servers are ejected.
+    pub(super) identity: Option<(Instant, Identity)>,
 }
 
-#[derive(Debug)]
-struct Open {
-    socket: OwnedFd,
-    decoder: Decoder,
-    input: Vec<u8>,
-}
-
-impl Link {
+impl<S: Socket> Link<S> {
     pub(super) fn new(server: Server) -> Self {
-        Link { server, address: None, open: None, dead_until: None }
+        let (address, open, dead_until) = (None, None, None);
+        Link { server, address, open, dead_until, failures: 0, identity: None }
     }
 
-    /// Sends bytes over the connection, which is opened first where there is none.
-    pub(super) fn send(&mut self, settings: &Settings, mut bytes: &[u8]) -> Result<(), Reason> {
-        let open = self.connected(settings)?;
-        while !bytes.is_empty() {
-            let sent = retry_on_intr(|| send(&open.socket, bytes, SendFlags::NOSIGNAL));
-            match sent {
-                Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
-                Err(Errno::AGAIN) => return Err(Reason::TimedOut),
-                Err(errno) => return Err(Reason::Broken(std::io::Error::from(errno).to_string())),
-            }
-        }
-        Ok(())
+    /// Sends the bytes of `requests` requests over the connection, which is opened first where
+    /// there is none.
+    pub(super) async fn send(
+        &mut self,
+        settings: &Settings,
+        bytes: &[u8],
+        requests: usize,
+    ) -> Result<(), Reason> {
+        let mut open = self.connected(settings).await?;
+        open.owed += requests;
+        let sent = open.socket.send(bytes, settings.timeout).await;
+        self.open = Some(open);
+        sent.map_err(reason)
     }
 
     /// Waits until `deadline` for the answer to `request`, the oldest that is unanswered.
-    pub(super) fn receive(
+    pub(super) async fn receive(
         &mut self,
+        settings: &Settings,
         request: &Request<'_>,
         deadline: Instant,
     ) -> Result<Answer, Reason> {
-        let closed = || Reason::Broken("closed by the server".to_owned());
         let open = self.open.as_mut().ok_or_else(closed)?;
-        loop {
-            match open.decoder.next(request, &open.input) {
-                Ok(Some((len, answer))) => {
-                    open.input.drain(..len);
-                    return Ok(answer);
-                }
-                Ok(None) => {}
-                Err(_) => {
-                    let start = open.input.get(..64).unwrap_or(&open.input);
-                    return Err(Reason::Protocol(start.escape_ascii().to_string()));
-                }
-            }
-            wait(&open.socket, deadline)?;
-            open.input.reserve(RECEIVE_BYTES);
-            let received = retry_on_intr(|| {
-                recv(&open.socket, spare_capacity(&mut open.input), RecvFlags::empty())
-            });
-            match received {
-                Ok((_, 0)) => return Err(closed()),
-                Ok(_) => {}
-                Err(errno) => return Err(Reason::Broken(std::io::Error::from(errno).to_string())),
-            }
-        }
+        let answer = open.receive(settings, request, deadline).await?;
+        self.failures = 0;
+        Ok(answer)
     }
 
-    /// Gives the connection up. After a time-out the server is left alone for `retry_after`.
-    pub(super) fn fail(&mut self, reason: &Reason, retry_after: Duration) {
-        self.open = None;
+    /// Sends one request and waits for its answer.
+    pub(super) async fn ask(
+        &mut self,
+        settings: &Settings,
+        request: &Request<'_>,
+    ) -> Result<Answer, Reason> {
+        let mut bytes = Vec::new();
+        request.encode(settings.dialect, &mut bytes).map_err(Reason::Request)?;
+        self.send(settings, &bytes, 1).await?;
+        self.receive(settings, request, Instant::now() + settings.timeout).await
+    }
+
+    /// Gives the connection up. After a time-out the server is left alone for a while.
+    pub(super) fn fail(&mut self, reason: &Reason, settings: &Settings) {
+        self.close(settings);
         if matches!(reason, Reason::TimedOut | Reason::Connect(_)) {
-            self.dead_until = Some(Instant::now() + retry_after);
+            self.dead_until = Some(Instant::now() + settings.retry_after);
+            self.failures = self.failures.saturating_add(1);
         }
     }
 
-    fn connected(&mut self, settings: &Settings) -> Result<&mut Open, Reason> {
+    /// Gives the connection up and forgets that it failed.
+    pub(super) fn reset(&mut self, settings: &Settings) {
+        self.close(settings);
+        (self.dead_until, self.failures) = (None, 0);
+    }
+
+    fn close(&mut self, settings: &Settings) {
+        let Some(open) = self.open.take() else { return };
+        if matches!(settings.on_failure, OnFailure::Eject(_)) && !self.server.is_unix() {
+            // What the server has not received, it never shall: the client goes on without it.
+            set_socket_linger(&open.socket, Some(Duration::ZERO)).ok();
+        }
+    }
+
+    /// The connection, which its caller has to put back: what is left off midway is closed.
+    async fn connected(&mut self, settings: &Settings) -> Result<Open<S>, Reason> {
         if self.dead_until.is_some_and(|until| Instant::now() < until) {
             return Err(Reason::Dead);
         }
         // A server that was restarted has closed the connection; a write must not go there.
-        let open = match self.open.take().filter(|open| !is_closed(&open.socket)) {
-            Some(open) => open,
-            None => {
-                let connect = |error: crate::Error| match error {
-                    crate::Error::Connect { source, .. } => Reason::Connect(source.to_string()),
-                    error => Reason::Connect(error.to_string()),
-                };
-                let address = match self.address.take() {
-                    Some(address) => address,
-                    None if self.server.is_unix() => Address::Unix((&self.server.host).into()),
-                    None => Address::tcp(&self.server.host, self.server.port).map_err(connect)?,
-                };
-                let socket = self.address.insert(address).connect_within(settings.timeout);
-                let socket = socket.map_err(connect)?;
-                let prepared = set_socket_timeout(&socket, Timeout::Send, Some(settings.timeout))
-                    .and_then(|()| match self.server.is_unix() {
-                        true => Ok(()),
-                        false => set_tcp_nodelay(&socket, settings.tcp_nodelay),
-                    });
-                prepared
-                    .map_err(|errno| Reason::Connect(std::io::Error::from(errno).to_string()))?;
-                self.dead_until = None;
-                Open { socket, decoder: Decoder::new(settings.dialect), input: Vec::new() }
-            }
+        let usable = |open: &mut Open<S>| open.owed == 0 && !is_closed(&open.socket);
+        if let Some(open) = self.open.take_if(usable) {
+            return Ok(open);
+        }
+        self.close(settings);
+        let mut open = self.connect(settings).await?;
+        if matches!(settings.on_failure, OnFailure::Eject(_)) {
+            let identity = open.identify(settings).await;
+            // Nothing of the request that waits for the connection has been sent.
+            let identity = identity.map_err(|reason| Reason::Connect(reason.cause()))?;
+            self.identity = identity.map(|identity| (Instant::now(), identity));
+        }
+        self.dead_until = None;
+        Ok(open)
+    }
+
+    async fn connect(&mut self, settings: &Settings) -> Result<Open<S>, Reason> {
+        let failed = |error: Error| match error {
+            Error::Connect { source, .. } => Reason::Connect(source.to_string()),
+            error => Reason::Connect(error.to_string()),
         };
-        Ok(self.open.insert(open))
+        let address = match self.address.take() {
+            Some(address) => address,
+            None if self.server.is_unix() => Address::Unix((&self.server.host).into()),
+            None => S::resolve(&self.server).await.map_err(failed)?,
+        };
+        let address = self.address.insert(address);
+        let socket = S::connect(address, settings.timeout).await.map_err(failed)?;
+        if !self.server.is_unix() {
+            let prepared = set_tcp_nodelay(&socket, settings.tcp_nodelay);
+            prepared.map_err(|errno| Reason::Connect(io::Error::from(errno).to_string()))?;
+        }
+        let decoder = Decoder::new(settings.dialect);
+        Ok(Open { socket, decoder, input: Vec::new(), read: 0, owed: 0 })
     }
 }
 
-fn is_closed(socket: &OwnedFd) -> bool {
+/// A connection.
+#[derive(Debug)]
+struct Open<S> {
+    socket: S,
+    decoder: Decoder,
+    /// Received; the first `read` bytes have been answers.
+    input: Vec<u8>,
+    read: usize,
+    /// Requests that were sent, perhaps in part, and have no answer. A caller that went away leaves
+    /// them, and the next could not tell its own answers from theirs.
+    owed: usize,
+}
+
+impl<S: Socket> Open<S> {
+    async fn receive(
+        &mut self,
+        settings: &Settings,
+        request: &Request<'_>,
+        deadline: Instant,
+    ) -> Result<Answer, Reason> {
+        loop {
+            let unread = self.input.get(self.read..).unwrap_or_default();
+            let limit_bytes = settings.reply_limit_bytes;
+            match self.decoder.next(request, unread) {
+                Ok(Some((len, answer))) if len <= limit_bytes => {
+                    self.take(len);
+                    return Ok(answer);
+                }
+                Ok(None) if unread.len() < limit_bytes => {}
+                Ok(_) => return Err(Reason::TooLong { limit_bytes }),
+                Err(_) => {
+                    let start = unread.get(..64).unwrap_or(unread);
+                    return Err(Reason::Protocol(start.escape_ascii().to_string()));
+                }
+            }
+            self.input.drain(..self.read);
+            self.read = 0;
+            self.input.reserve(RECEIVE_BYTES);
+            match self.socket.receive(&mut self.input, deadline).await {
+                Ok(0) => return Err(closed()),
+                Ok(_) => {}
+                Err(error) => return Err(reason(error)),
+            }
+        }
+    }
+
+    /// The next `len` bytes have been an answer.
+    fn take(&mut self, len: usize) {
+        self.read += len;
+        self.owed = self.owed.saturating_sub(1);
+        if self.read == self.input.len() {
+            self.read = 0;
+            self.input.clear();
+            self.input.shrink_to(IDLE_BYTES);
+        }
+    }
+
+    /// Which process the server is; `None` where it does not say.
+    async fn identify(&mut self, settings: &Settings) -> Result<Option<Identity>, Reason> {
+        let request = Request::Stats { section: "" };
+        let mut bytes = Vec::new();
+        request.encode(settings.dialect, &mut bytes).map_err(Reason::Request)?;
+        self.owed += 1;
+        self.socket.send(&bytes, settings.timeout).await.map_err(reason)?;
+        let deadline = Instant::now() + settings.timeout;
+        Ok(match self.receive(settings, &request, deadline).await? {
+            Answer::Pairs(pairs) => Identity::read(&pairs),
+            _ => None,
+        })
+    }
+}
+
+fn closed() -> Reason {
+    Reason::Broken("closed by the server".to_owned())
+}
+
+fn reason(error: io::Error) -> Reason {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Reason::TimedOut,
+        _ => Reason::Broken(error.to_string()),
+    }
+}
+
+fn is_closed(socket: impl AsFd) -> bool {
     let mut byte = [0; 1];
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     // Bytes that answer no request make a connection unusable, as its end does.
-    !matches!(retry_on_intr(|| recv(socket, &mut byte[..], flags)), Err(Errno::AGAIN))
-}
-
-fn wait(socket: &OwnedFd, deadline: Instant) -> Result<(), Reason> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let time = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        let mut polled = [PollFd::new(socket, PollFlags::IN)];
-        match poll(&mut polled, Some(&time)) {
-            Ok(0) => return Err(Reason::TimedOut),
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(Reason::Broken(std::io::Error::from(errno).to_string())),
-        }
-    }
+    !matches!(retry_on_intr(|| recv(&socket, &mut byte[..], flags)), Err(Errno::AGAIN))
 }

@@ -1,15 +1,64 @@
 //! What can be asked of a cache, each also with a master key that decides the server, so that
 //! related items are on one and come with one request.
 
+use super::engine::Engine;
+use super::failure::Failure;
 use super::item::{Item, Stored};
-use super::{Cache, Failure, Reason};
+use super::requests::Statistics;
+use super::settings::Settings;
+use super::socket::{Blocking, ready};
 use crate::ring::Ring;
-use crate::wire::{Answer, Mode, Request, Value};
+use crate::wire::{Mode, Value};
 
 /// Seconds from now, or a Unix time above 30 days; 0 means never.
 type Expiry = u32;
 
+/// A blocking client of several servers.
+///
+/// ```
+/// use nagi_client::cache::{Cache, Item, Settings};
+/// use nagi_client::ring::{Configuration, Library, Server};
+///
+/// let servers = vec!["127.0.0.1:1".parse::<Server>()?];
+/// let ring = Configuration::from(Library::PhpKetama).ring(servers);
+/// let mut cache = Cache::new(ring, Settings::default());
+/// // No server listens there.
+/// let failure = cache.set(b"user:1", &Item::new(b"Ume")).unwrap_err();
+/// assert_eq!(failure.server, "127.0.0.1:1");
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug)]
+pub struct Cache {
+    engine: Engine<Blocking>,
+}
+
 impl Cache {
+    /// No connection is made until it is needed.
+    ///
+    /// ```
+    /// use nagi_client::cache::{Cache, Settings};
+    /// use nagi_client::ring::{Dalli, Ring};
+    /// let ring = Ring::Dalli(Dalli::new(Vec::new()));
+    /// assert!(Cache::new(ring, Settings::default()).get(b"key").is_err());
+    /// ```
+    #[must_use]
+    pub fn new(ring: Ring, settings: Settings) -> Self {
+        Cache { engine: Engine::new(ring, settings) }
+    }
+
+    /// Where keys are at this time: without the servers that are ejected.
+    ///
+    /// ```
+    /// use nagi_client::cache::{Cache, Settings};
+    /// use nagi_client::ring::{Dalli, Ring, Server};
+    /// let ring = Ring::Dalli(Dalli::new(vec![Server::new("kyoto", 0)]));
+    /// assert_eq!(Cache::new(ring, Settings::default()).ring().servers().len(), 1);
+    /// ```
+    #[must_use]
+    pub fn ring(&self) -> &Ring {
+        self.engine.ring()
+    }
+
     /// The value of a key, or nothing.
     ///
     /// # Errors
@@ -24,7 +73,7 @@ impl Cache {
     /// # assert!(result.is_err());
     /// ```
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Value>, Failure> {
-        self.get_by_key(key, key)
+        ready(self.engine.get(key, key))
     }
 
     /// [`Cache::get`] on the server that `master` decides.
@@ -41,8 +90,7 @@ impl Cache {
     /// # assert!(result.is_err());
     /// ```
     pub fn get_by_key(&mut self, master: &[u8], key: &[u8]) -> Result<Option<Value>, Failure> {
-        let answer = self.ask(master, key, |key| Request::Get { keys: vec![key] })?;
-        self.value(master, answer)
+        ready(self.engine.get(master, key))
     }
 
     /// The value of a key, whose expiry is set anew.
@@ -59,7 +107,7 @@ impl Cache {
     /// # assert!(result.is_err());
     /// ```
     pub fn get_and_touch(&mut self, key: &[u8], expiry: Expiry) -> Result<Option<Value>, Failure> {
-        self.get_and_touch_by_key(key, key, expiry)
+        ready(self.engine.get_and_touch(key, key, expiry))
     }
 
     /// [`Cache::get_and_touch`] on the server that `master` decides.
@@ -81,8 +129,7 @@ impl Cache {
         key: &[u8],
         expiry: Expiry,
     ) -> Result<Option<Value>, Failure> {
-        let answer = self.ask(master, key, |key| Request::GetAndTouch { key, expiry })?;
-        self.value(master, answer)
+        ready(self.engine.get_and_touch(master, key, expiry))
     }
 
     /// Stores a value, whatever was there.
@@ -99,7 +146,7 @@ impl Cache {
     /// # assert!(stored.is_err());
     /// ```
     pub fn set(&mut self, key: &[u8], item: &Item<'_>) -> Result<Stored, Failure> {
-        self.store(key, key, Mode::Set, item)
+        ready(self.engine.store(key, key, Mode::Set, item))
     }
 
     /// [`Cache::set`] on the server that `master` decides.
@@ -121,7 +168,7 @@ impl Cache {
         key: &[u8],
         item: &Item<'_>,
     ) -> Result<Stored, Failure> {
-        self.store(master, key, Mode::Set, item)
+        ready(self.engine.store(master, key, Mode::Set, item))
     }
 
     /// Stores a value only where nothing is.
@@ -138,7 +185,7 @@ impl Cache {
     /// # assert!(stored.is_err());
     /// ```
     pub fn add(&mut self, key: &[u8], item: &Item<'_>) -> Result<Stored, Failure> {
-        self.store(key, key, Mode::Add, item)
+        ready(self.engine.store(key, key, Mode::Add, item))
     }
 
     /// [`Cache::add`] on the server that `master` decides.
@@ -160,7 +207,7 @@ impl Cache {
         key: &[u8],
         item: &Item<'_>,
     ) -> Result<Stored, Failure> {
-        self.store(master, key, Mode::Add, item)
+        ready(self.engine.store(master, key, Mode::Add, item))
     }
 
     /// Stores a value only where something is.
@@ -177,7 +224,7 @@ impl Cache {
     /// # assert!(stored.is_err());
     /// ```
     pub fn replace(&mut self, key: &[u8], item: &Item<'_>) -> Result<Stored, Failure> {
-        self.store(key, key, Mode::Replace, item)
+        ready(self.engine.store(key, key, Mode::Replace, item))
     }
 
     /// [`Cache::replace`] on the server that `master` decides.
@@ -199,7 +246,7 @@ impl Cache {
         key: &[u8],
         item: &Item<'_>,
     ) -> Result<Stored, Failure> {
-        self.store(master, key, Mode::Replace, item)
+        ready(self.engine.store(master, key, Mode::Replace, item))
     }
 
     /// Adds behind the value; flags and expiry stay.
@@ -216,7 +263,7 @@ impl Cache {
     /// # assert!(stored.is_err());
     /// ```
     pub fn append(&mut self, key: &[u8], item: &Item<'_>) -> Result<Stored, Failure> {
-        self.store(key, key, Mode::Append, item)
+        ready(self.engine.store(key, key, Mode::Append, item))
     }
 
     /// [`Cache::append`] on the server that `master` decides.
@@ -238,7 +285,7 @@ impl Cache {
         key: &[u8],
         item: &Item<'_>,
     ) -> Result<Stored, Failure> {
-        self.store(master, key, Mode::Append, item)
+        ready(self.engine.store(master, key, Mode::Append, item))
     }
 
     /// Adds before the value; flags and expiry stay. Redis has no such command.
@@ -255,7 +302,7 @@ impl Cache {
     /// # assert!(stored.is_err());
     /// ```
     pub fn prepend(&mut self, key: &[u8], item: &Item<'_>) -> Result<Stored, Failure> {
-        self.store(key, key, Mode::Prepend, item)
+        ready(self.engine.store(key, key, Mode::Prepend, item))
     }
 
     /// [`Cache::prepend`] on the server that `master` decides.
@@ -277,7 +324,7 @@ impl Cache {
         key: &[u8],
         item: &Item<'_>,
     ) -> Result<Stored, Failure> {
-        self.store(master, key, Mode::Prepend, item)
+        ready(self.engine.store(master, key, Mode::Prepend, item))
     }
 
     /// Stores a value if it still has the unique number that a get brought.
@@ -300,7 +347,7 @@ impl Cache {
         cas: u64,
         item: &Item<'_>,
     ) -> Result<Stored, Failure> {
-        self.compare_and_store_by_key(key, key, cas, item)
+        ready(self.engine.store(key, key, Mode::Cas(cas), item))
     }
 
     /// [`Cache::compare_and_store`] on the server that `master` decides.
@@ -324,7 +371,7 @@ impl Cache {
         cas: u64,
         item: &Item<'_>,
     ) -> Result<Stored, Failure> {
-        self.store(master, key, Mode::Cas(cas), item)
+        ready(self.engine.store(master, key, Mode::Cas(cas), item))
     }
 
     /// Removes a key; whether it was there.
@@ -341,7 +388,7 @@ impl Cache {
     /// # assert!(result.is_err());
     /// ```
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Failure> {
-        self.delete_by_key(key, key)
+        ready(self.engine.delete(key, key))
     }
 
     /// [`Cache::delete`] on the server that `master` decides.
@@ -358,8 +405,7 @@ impl Cache {
     /// # assert!(result.is_err());
     /// ```
     pub fn delete_by_key(&mut self, master: &[u8], key: &[u8]) -> Result<bool, Failure> {
-        let answer = self.ask(master, key, |key| Request::Delete { key })?;
-        self.was_there(master, answer)
+        ready(self.engine.delete(master, key))
     }
 
     /// Sets an expiry anew; whether the key is there.
@@ -376,7 +422,7 @@ impl Cache {
     /// # assert!(result.is_err());
     /// ```
     pub fn touch(&mut self, key: &[u8], expiry: Expiry) -> Result<bool, Failure> {
-        self.touch_by_key(key, key, expiry)
+        ready(self.engine.touch(key, key, expiry))
     }
 
     /// [`Cache::touch`] on the server that `master` decides.
@@ -398,8 +444,7 @@ impl Cache {
         key: &[u8],
         expiry: Expiry,
     ) -> Result<bool, Failure> {
-        let answer = self.ask(master, key, |key| Request::Touch { key, expiry })?;
-        self.was_there(master, answer)
+        ready(self.engine.touch(master, key, expiry))
     }
 
     /// Adds to a number: the sum, or nothing where the key is not there. Redis begins at 0.
@@ -416,7 +461,7 @@ impl Cache {
     /// # assert!(result.is_err());
     /// ```
     pub fn increment(&mut self, key: &[u8], by: u64) -> Result<Option<u64>, Failure> {
-        self.increment_by_key(key, key, by)
+        ready(self.engine.count(key, key, by, false))
     }
 
     /// [`Cache::increment`] on the server that `master` decides.
@@ -438,8 +483,7 @@ impl Cache {
         key: &[u8],
         by: u64,
     ) -> Result<Option<u64>, Failure> {
-        let answer = self.ask(master, key, |key| Request::Count { key, by, down: false })?;
-        self.number(master, answer)
+        ready(self.engine.count(master, key, by, false))
     }
 
     /// Subtracts from a number: the difference, in memcached not below 0.
@@ -456,7 +500,7 @@ impl Cache {
     /// # assert!(result.is_err());
     /// ```
     pub fn decrement(&mut self, key: &[u8], by: u64) -> Result<Option<u64>, Failure> {
-        self.decrement_by_key(key, key, by)
+        ready(self.engine.count(key, key, by, true))
     }
 
     /// [`Cache::decrement`] on the server that `master` decides.
@@ -478,8 +522,7 @@ impl Cache {
         key: &[u8],
         by: u64,
     ) -> Result<Option<u64>, Failure> {
-        let answer = self.ask(master, key, |key| Request::Count { key, by, down: true })?;
-        self.number(master, answer)
+        ready(self.engine.count(master, key, by, true))
     }
 
     /// The values of many keys, from all servers at once; one server's failure is the failure of
@@ -494,12 +537,7 @@ impl Cache {
     /// assert_eq!(values.len(), 2);
     /// ```
     pub fn get_many(&mut self, keys: &[&[u8]]) -> Vec<Result<Option<Value>, Failure>> {
-        if matches!(self.ring, Ring::Cluster(_)) {
-            // A cluster refuses one request for keys of several slots.
-            return self.get_each(keys);
-        }
-        let servers = keys.iter().map(|key| self.locate(key)).collect();
-        self.get_from(keys, servers)
+        ready(self.engine.get_many(keys))
     }
 
     /// The values of keys with a request for each, spread over the connections of each server.
@@ -513,14 +551,7 @@ impl Cache {
     /// assert_eq!(values.len(), 2);
     /// ```
     pub fn get_each(&mut self, keys: &[&[u8]]) -> Vec<Result<Option<Value>, Failure>> {
-        let whole: Vec<Vec<u8>> = keys.iter().map(|key| self.prefixed(key)).collect();
-        let requests: Vec<_> = keys
-            .iter()
-            .zip(&whole)
-            .map(|(key, whole)| (self.locate(key), Request::Get { keys: vec![whole] }))
-            .collect();
-        let answers = self.exchange(&requests).into_iter().zip(keys);
-        answers.map(|(answer, key)| self.value(key, answer?)).collect()
+        ready(self.engine.get_each(keys))
     }
 
     /// The values of related keys, with one request to the server that `master` decides.
@@ -538,8 +569,7 @@ impl Cache {
         master: &[u8],
         keys: &[&[u8]],
     ) -> Vec<Result<Option<Value>, Failure>> {
-        let server = self.locate(master);
-        self.get_from(keys, vec![server; keys.len()])
+        ready(self.engine.get_many_by_key(master, keys))
     }
 
     /// Stores many values: requests are buffered and go to all servers at once, and each has its
@@ -554,14 +584,7 @@ impl Cache {
     /// assert_eq!(stored.len(), 2);
     /// ```
     pub fn set_many(&mut self, items: &[(&[u8], Item<'_>)]) -> Vec<Result<Stored, Failure>> {
-        let keys: Vec<Vec<u8>> = items.iter().map(|(key, _)| self.prefixed(key)).collect();
-        let requests: Vec<_> = items
-            .iter()
-            .zip(&keys)
-            .map(|((key, item), whole)| (self.locate(key), store(whole, Mode::Set, item)))
-            .collect();
-        let answers = self.exchange(&requests).into_iter().zip(&requests);
-        answers.map(|(answer, (server, _))| self.stored(*server, answer?)).collect()
+        ready(self.engine.set_many(items))
     }
 
     /// The statistics of every server, each under its name.
@@ -575,16 +598,7 @@ impl Cache {
     /// assert_eq!(statistics.len(), 1);
     /// ```
     pub fn stats(&mut self) -> Vec<Result<Statistics, Failure>> {
-        let requests: Vec<_> = (0..self.ring.servers().len())
-            .map(|server| (server, Request::Stats { section: "" }))
-            .collect();
-        let answers = self.exchange(&requests).into_iter().enumerate();
-        answers
-            .map(|(server, answer)| match answer? {
-                Answer::Pairs(pairs) => Ok((self.name(server), pairs)),
-                answer => Err(self.unexpected(server, &answer)),
-            })
-            .collect()
+        ready(self.engine.stats(""))
     }
 
     /// Removes every key of every server; a result for each.
@@ -597,141 +611,6 @@ impl Cache {
     /// assert!(cache.flush()[0].is_err());
     /// ```
     pub fn flush(&mut self) -> Vec<Result<(), Failure>> {
-        let requests: Vec<_> =
-            (0..self.ring.servers().len()).map(|server| (server, Request::Flush)).collect();
-        self.exchange(&requests).into_iter().map(|answer| answer.map(drop)).collect()
+        ready(self.engine.flush())
     }
-
-    fn locate(&self, key: &[u8]) -> usize {
-        self.ring.locate(key).unwrap_or(usize::MAX)
-    }
-
-    fn prefixed(&self, key: &[u8]) -> Vec<u8> {
-        [&self.settings.prefix, key].concat()
-    }
-
-    fn name(&self, server: usize) -> String {
-        self.ring.servers().get(server).map(ToString::to_string).unwrap_or_default()
-    }
-
-    /// Asks the server that `master` decides about `key`.
-    fn ask(
-        &mut self,
-        master: &[u8],
-        key: &[u8],
-        request: impl FnOnce(&[u8]) -> Request<'_>,
-    ) -> Result<Answer, Failure> {
-        let (server, key) = (self.locate(master), self.prefixed(key));
-        let answer = self.exchange(&[(server, request(&key))]).pop();
-        answer.unwrap_or_else(|| Err(no_server()))
-    }
-
-    fn store(
-        &mut self,
-        master: &[u8],
-        key: &[u8],
-        mode: Mode,
-        item: &Item<'_>,
-    ) -> Result<Stored, Failure> {
-        let (server, key) = (self.locate(master), self.prefixed(key));
-        let answer = self.exchange(&[(server, store(&key, mode, item))]).pop();
-        self.stored(server, answer.unwrap_or_else(|| Err(no_server()))?)
-    }
-
-    fn get_from(
-        &mut self,
-        keys: &[&[u8]],
-        servers: Vec<usize>,
-    ) -> Vec<Result<Option<Value>, Failure>> {
-        let whole: Vec<Vec<u8>> = keys.iter().map(|key| self.prefixed(key)).collect();
-        let mut requests = Vec::new();
-        let mut asked: Vec<Vec<usize>> = Vec::new();
-        let mut distinct = servers.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        for server in distinct {
-            let of_server: Vec<usize> = servers
-                .iter()
-                .enumerate()
-                .filter_map(|(number, of)| (*of == server).then_some(number))
-                .collect();
-            for numbers in of_server.chunks(KEYS_AT_ONCE) {
-                let keys = numbers.iter().filter_map(|number| whole.get(*number));
-                requests.push((server, Request::Get { keys: keys.map(Vec::as_slice).collect() }));
-                asked.push(numbers.to_vec());
-            }
-        }
-        let mut values: Vec<Result<Option<Value>, Failure>> = vec![Ok(None); keys.len()];
-        let answers = self.exchange(&requests).into_iter().zip(&requests);
-        for ((answer, (server, _)), numbers) in answers.zip(asked) {
-            let mut found = match answer {
-                Ok(Answer::Values(found)) => Ok(found.into_iter()),
-                Ok(answer) => Err(self.unexpected(*server, &answer)),
-                Err(failure) => Err(failure),
-            };
-            for number in numbers {
-                if let Some(value) = values.get_mut(number) {
-                    *value = match &mut found {
-                        Ok(found) => Ok(found.next().flatten()),
-                        Err(failure) => Err(failure.clone()),
-                    };
-                }
-            }
-        }
-        values
-    }
-
-    fn value(&self, master: &[u8], answer: Answer) -> Result<Option<Value>, Failure> {
-        match answer {
-            Answer::Values(mut values) => Ok(values.pop().flatten()),
-            answer => Err(self.unexpected(self.locate(master), &answer)),
-        }
-    }
-
-    fn was_there(&self, master: &[u8], answer: Answer) -> Result<bool, Failure> {
-        match answer {
-            Answer::Done => Ok(true),
-            Answer::Missing => Ok(false),
-            answer => Err(self.unexpected(self.locate(master), &answer)),
-        }
-    }
-
-    fn number(&self, master: &[u8], answer: Answer) -> Result<Option<u64>, Failure> {
-        match answer {
-            Answer::Number(number) => Ok(Some(number)),
-            Answer::Missing => Ok(None),
-            answer => Err(self.unexpected(self.locate(master), &answer)),
-        }
-    }
-
-    fn stored(&self, server: usize, answer: Answer) -> Result<Stored, Failure> {
-        match answer {
-            Answer::Done => Ok(Stored::Yes),
-            Answer::NotStored => Ok(Stored::Condition),
-            Answer::Changed => Ok(Stored::Changed),
-            Answer::Missing => Ok(Stored::Missing),
-            answer => Err(self.unexpected(server, &answer)),
-        }
-    }
-
-    fn unexpected(&self, server: usize, answer: &Answer) -> Failure {
-        let reason = Reason::Protocol(format!("{answer:?} is an answer to something else"));
-        Failure { server: self.name(server), reason }
-    }
-}
-
-fn no_server() -> Failure {
-    let reason = Reason::Request("there are no servers".to_owned());
-    Failure { server: String::new(), reason }
-}
-
-/// A server's name, and its statistics by name.
-pub type Statistics = (String, Vec<(String, String)>);
-
-/// Keys of one request, so that no request is too long a line for a server.
-const KEYS_AT_ONCE: usize = 100;
-
-fn store<'a>(key: &'a [u8], mode: Mode, item: &Item<'a>) -> Request<'a> {
-    let Item { value, flags, expiry } = *item;
-    Request::Store { mode, key, value, flags, expiry }
 }

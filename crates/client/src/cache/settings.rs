@@ -1,7 +1,8 @@
-//! How a client talks to its servers.
+//! How a client talks to its servers, and what it does about those that fail.
 
 use std::time::Duration;
 
+use crate::error::REPLY_LIMIT_BYTES;
 use crate::wire::Dialect;
 
 /// How a [`Cache`](super::Cache) talks.
@@ -18,14 +19,18 @@ pub struct Settings {
     /// How long a connection, a send and an answer may take, each.
     pub timeout: Duration,
     /// How long a server that did not answer in time is left alone; its requests fail at once.
-    /// Its keys go to no other server: that would let one client read what another has replaced.
     pub retry_after: Duration,
+    /// What becomes of the keys of a server that fails.
+    pub on_failure: OnFailure,
     /// Put before every key.
     pub prefix: Vec<u8>,
     /// Connections to each server, over which requests sent together are spread.
     pub connections: usize,
     /// Whether requests go out at once instead of waiting for a full packet (`TCP_NODELAY`).
     pub tcp_nodelay: bool,
+    /// How many bytes the reply to one request may have, all its values together; a longer one ends
+    /// the connection.
+    pub reply_limit_bytes: usize,
 }
 
 impl Default for Settings {
@@ -34,9 +39,66 @@ impl Default for Settings {
             dialect: Dialect::Text,
             timeout: Duration::from_secs(1),
             retry_after: Duration::from_secs(2),
+            on_failure: OnFailure::Fail,
             prefix: Vec::new(),
             connections: 1,
             tcp_nodelay: true,
+            reply_limit_bytes: REPLY_LIMIT_BYTES,
+        }
+    }
+}
+
+/// What becomes of the keys of a server that fails.
+///
+/// ```
+/// use nagi_client::cache::{Ejection, OnFailure, Settings};
+/// let on_failure = OnFailure::Eject(Ejection { failures: 2, ..Ejection::default() });
+/// let settings = Settings { on_failure, ..Settings::default() };
+/// assert_ne!(settings.on_failure, OnFailure::Fail);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Their requests fail. They go to no other server: two clients that see a failure at different
+    /// times would write to different servers.
+    #[default]
+    Fail,
+    /// They go to other servers while theirs is left out of the ring.
+    Eject(Ejection),
+}
+
+/// How servers that fail are left out of a ring of libmemcached that has points (consistent,
+/// weighted or `KETAMA_SPY`), as its `AUTO_EJECT_HOSTS` does; other rings leave none out, and the
+/// last server of a ring stays in it.
+///
+/// A server comes back if it was restarted in the meantime and has loaded nothing, which its
+/// statistics say. Otherwise it is flushed first, so that what this client has replaced elsewhere
+/// is not read again. Values that were written to another server than usual are deleted there when
+/// the ring changes.
+///
+/// ```
+/// assert_eq!(nagi_client::cache::Ejection::default().failures, 3);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ejection {
+    /// After how many failures in a row, each a time-out or a refused connection.
+    pub failures: u32,
+    /// For how long at least.
+    pub duration: Duration,
+    /// How long a server that was not restarted has to answer before it is flushed, so that it has
+    /// executed by then what was sent to it before it failed.
+    pub settling: Duration,
+    /// How many keys this client may write to other servers than usual. Writes of further ones
+    /// fail, since they could not be deleted there.
+    pub keys: usize,
+}
+
+impl Default for Ejection {
+    fn default() -> Self {
+        Ejection {
+            failures: 3,
+            duration: Duration::from_secs(30),
+            settling: Duration::from_secs(3),
+            keys: 100_000,
         }
     }
 }

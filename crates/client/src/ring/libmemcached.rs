@@ -116,6 +116,8 @@ pub struct Libmemcached {
     hashes_prefix: bool,
     prefix: Vec<u8>,
     points: Vec<Point>,
+    /// Whether each server is left out of the points; those behind the end are not.
+    out: Vec<bool>,
 }
 
 impl Libmemcached {
@@ -193,6 +195,29 @@ impl Libmemcached {
         self
     }
 
+    /// Leaves out the servers whose place is true here, and no others: the points are made anew
+    /// as if there were only the rest, which is what `AUTO_EJECT_HOSTS` does with servers that
+    /// fail. Modula has no points and leaves none out; when all are out, the points stay as they
+    /// are.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Behavior, Libmemcached, Server};
+    /// let mut memc = Libmemcached::new();
+    /// memc.set(Behavior::Ketama(true));
+    /// memc.add(Server::new("kyoto", 0)).add(Server::new("tokyo", 0));
+    /// memc.eject(&[true]);
+    /// assert_eq!(memc.locate(b"key"), Some(1));
+    /// ```
+    pub fn eject(&mut self, out: &[bool]) -> &mut Self {
+        self.out = out.to_vec();
+        self.rebuild();
+        self
+    }
+
+    pub(super) fn has_points(&self) -> bool {
+        self.distribution != Distribution::Modula
+    }
+
     /// The servers, in the order that [`Libmemcached::locate`] counts.
     ///
     /// ```
@@ -246,15 +271,19 @@ impl Libmemcached {
                 one.host.as_bytes().cmp(other.host.as_bytes()).then(one.port.cmp(&other.port))
             });
         }
-        if self.distribution == Distribution::Modula || self.servers.is_empty() {
+        let out = &self.out;
+        let is_in = |index: usize| !out.get(index).copied().unwrap_or(false);
+        let servers = || self.servers.iter().enumerate().filter(|(index, _)| is_in(*index));
+        let count = servers().count();
+        if self.distribution == Distribution::Modula || count == 0 {
             return;
         }
-        let total: u64 = self.servers.iter().map(|server| u64::from(server.weight)).sum();
+        let total: u64 = servers().map(|(_, server)| u64::from(server.weight)).sum();
         let mut points = Vec::new();
-        for (index, server) in self.servers.iter().enumerate() {
+        for (index, server) in servers() {
             let place = |value| Point { value, server: index };
             if self.is_weighted {
-                for number in 0..self.weighted_names(server, total) {
+                for number in 0..weighted_names(server, total, count) {
                     let digest = Md5::digest(self.point_name(server, number));
                     let (words, _) = digest.as_chunks::<4>();
                     points.extend(words.iter().map(|word| place(u32::from_le_bytes(*word))));
@@ -271,13 +300,6 @@ impl Libmemcached {
         self.points = points;
     }
 
-    /// How many names of a server are hashed, each to four points. In single precision, as there.
-    fn weighted_names(&self, server: &Server, total: u64) -> u32 {
-        let share = server.weight as f32 / total as f32;
-        let names = share * WEIGHTED_POINTS as f32 / 4.0 * self.servers.len() as f32;
-        (names + 0.000_000_000_1).floor() as u32
-    }
-
     fn point_name(&self, server: &Server, number: u32) -> String {
         let Server { host, port, .. } = server;
         match self.distribution {
@@ -286,4 +308,12 @@ impl Libmemcached {
             _ => format!("{host}:{port}-{number}"),
         }
     }
+}
+
+/// How many names of a server are hashed, each to four points, on a ring of `servers` servers. In
+/// single precision, as there.
+fn weighted_names(server: &Server, total: u64, servers: usize) -> u32 {
+    let share = server.weight as f32 / total as f32;
+    let names = share * WEIGHTED_POINTS as f32 / 4.0 * servers as f32;
+    (names + 0.000_000_000_1).floor() as u32
 }

@@ -85,4 +85,33 @@ impl Ring {
     pub fn server_of(&self, key: &[u8]) -> Option<&Server> {
         self.servers().get(self.locate(key)?)
     }
+
+    /// Whether [`Ring::eject`] has an effect: on libmemcached's rings that have points.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Configuration, Library};
+    /// let has_points = |library| Configuration::from(library).ring(Vec::new()).is_ejecting();
+    /// assert!(has_points(Library::PhpKetama));
+    /// assert!(!has_points(Library::Libmemcached), "modula has none");
+    /// ```
+    #[must_use]
+    pub fn is_ejecting(&self) -> bool {
+        matches!(self, Ring::Libmemcached(ring) if ring.has_points())
+    }
+
+    /// Leaves out the servers whose place is true here, and no others, as libmemcached does with
+    /// `AUTO_EJECT_HOSTS`; see [`Libmemcached::eject`].
+    ///
+    /// ```
+    /// use nagi_client::ring::{Configuration, Library, Server};
+    /// let servers = ["kyoto", "tokyo"].map(|host| Server::new(host, 0)).to_vec();
+    /// let mut ring = Configuration::from(Library::PhpKetama).ring(servers);
+    /// ring.eject(&[true, false]);
+    /// assert!((0..100_u32).all(|key| ring.locate(&key.to_be_bytes()) == Some(1)));
+    /// ```
+    pub fn eject(&mut self, out: &[bool]) {
+        if let Ring::Libmemcached(ring) = self {
+            ring.eject(out);
+        }
+    }
 }

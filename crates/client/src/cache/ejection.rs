@@ -1,0 +1,231 @@
+//! Leaving servers that fail out of the ring, and having them back without reading old values.
+//!
+//! A server that is left out and comes back may hold what this client has replaced elsewhere since.
+//! So it comes back empty: restarted, or flushed. Nor is that all: while it was away its keys were
+//! written to other servers, which would show them again the next time it is away, and on a ring of
+//! unequal weights keys of other servers move as well. So each write that goes to another server
+//! than usual is noted, and the copies are deleted before the ring changes.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use super::engine::{Engine, Routed};
+use super::failure::Reason;
+use super::identity::{Identity, starts_empty};
+use super::settings::{Ejection, OnFailure};
+use super::socket::Socket;
+use crate::ring::Ring;
+use crate::wire::{Answer, Dialect, Request};
+
+/// Which servers are left out.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// For each server, since one was left out.
+    out: Vec<Option<Out>>,
+    /// The ring with every server, while one is left out.
+    home: Option<Ring>,
+    /// Servers with keys of which they may hold a copy that is old when the ring changes.
+    away: HashSet<(usize, Vec<u8>)>,
+}
+
+/// A server that is left out.
+#[derive(Clone, Debug)]
+struct Out {
+    /// When it is asked again.
+    until: Instant,
+    /// The process that failed.
+    earlier: Option<Identity>,
+    /// Whether it has answered since.
+    answered: bool,
+}
+
+/// What came of asking a server that is left out.
+enum Visit {
+    /// It does not answer, or refuses to be flushed.
+    Failed,
+    /// It is there again, and what was sent to it before may still be executed.
+    Settling,
+    /// It has nothing of what this client wrote.
+    Empty,
+}
+
+impl Watch {
+    pub(super) fn is_out(&self, server: usize) -> bool {
+        matches!(self.out.get(server), Some(Some(_)))
+    }
+}
+
+impl<S: Socket> Engine<S> {
+    /// Leaves out the servers that have failed often enough, and has one back whose time has come.
+    pub(super) async fn tend(&mut self) {
+        let OnFailure::Eject(ejection) = self.settings.on_failure else { return };
+        if self.ring.is_ejecting() {
+            self.visit_due(&ejection).await;
+            self.eject_failing(&ejection).await;
+        }
+    }
+
+    /// Notes that a request may leave or miss a copy on another server than usual.
+    ///
+    /// # Errors
+    /// There are too many of them.
+    pub(super) fn note(
+        &mut self,
+        master: &[u8],
+        server: usize,
+        request: &Request<'_>,
+    ) -> Result<(), Reason> {
+        let OnFailure::Eject(ejection) = self.settings.on_failure else { return Ok(()) };
+        let (Some(ring), Some(key)) = (&self.watch.home, written(request)) else { return Ok(()) };
+        let home = ring.locate(master).unwrap_or(usize::MAX);
+        if home == server {
+            return Ok(());
+        }
+        let copy = (server, key.to_vec());
+        if !self.watch.away.contains(&copy) && self.watch.away.len() >= 2 * ejection.keys {
+            return Err(Reason::Request(format!(
+                "{} has been ejected, and {} keys are on other servers already",
+                self.name(home),
+                ejection.keys
+            )));
+        }
+        self.watch.away.insert(copy);
+        // What an ejected server holds is gone when it comes back.
+        if !self.watch.is_out(home) {
+            self.watch.away.insert((home, key.to_vec()));
+        }
+        Ok(())
+    }
+
+    async fn eject_failing(&mut self, ejection: &Ejection) {
+        let connections = self.connections();
+        for server in 0..self.ring.servers().len() {
+            let links = || self.links.iter().skip(server * connections).take(connections);
+            let failures = links().map(|link| link.failures).max().unwrap_or(0);
+            if failures < ejection.failures.max(1) || self.watch.is_out(server) {
+                continue;
+            }
+            let newest = links().filter_map(|link| link.identity.clone()).max_by_key(|(at, _)| *at);
+            let mut out = self.watch.out.clone();
+            out.resize(self.ring.servers().len(), None);
+            if let Some(of_server) = out.get_mut(server) {
+                let earlier = newest.map(|(_, identity)| identity);
+                let until = Instant::now() + ejection.duration;
+                *of_server = Some(Out { until, earlier, answered: false });
+            }
+            if out.iter().any(Option::is_none) && self.change(out).await {
+                self.reset_links(server);
+            }
+        }
+    }
+
+    async fn visit_due(&mut self, ejection: &Ejection) {
+        let now = Instant::now();
+        // One at a time, so that it costs one time-out if it still does not answer.
+        let due = |out: &Option<Out>| out.as_ref().is_some_and(|out| out.until <= now);
+        let Some(server) = self.watch.out.iter().position(due) else { return };
+        let Some(Some(mut out)) = self.watch.out.get(server).cloned() else { return };
+        match self.visit(server, &out).await {
+            Visit::Failed => {
+                self.reset_links(server);
+                out.answered = false;
+                out.until = Instant::now() + ejection.duration;
+            }
+            Visit::Settling => {
+                out.answered = true;
+                out.until = Instant::now() + ejection.settling;
+            }
+            Visit::Empty => {
+                let mut others = self.watch.out.clone();
+                if let Some(of_server) = others.get_mut(server) {
+                    *of_server = None;
+                }
+                if self.change(others).await {
+                    return;
+                }
+                out.until = Instant::now() + ejection.settling;
+            }
+        }
+        if let Some(of_server) = self.watch.out.get_mut(server) {
+            *of_server = Some(out);
+        }
+    }
+
+    /// Asks a server whether it is there again and empty, or else empties it.
+    async fn visit(&mut self, server: usize, out: &Out) -> Visit {
+        let connections = self.connections();
+        let Some(link) = self.links.get_mut(server * connections) else { return Visit::Failed };
+        let statistics = |answer| match answer {
+            Ok(Answer::Pairs(pairs)) => Ok(pairs),
+            Ok(_) => Ok(Vec::new()),
+            Err(reason) => Err::<_, Reason>(reason),
+        };
+        let answer = link.ask(&self.settings, &Request::Stats { section: "" }).await;
+        let Ok(pairs) = statistics(answer) else { return Visit::Failed };
+        let process = Identity::read(&pairs).zip(out.earlier.as_ref());
+        if process.is_some_and(|(process, earlier)| process.is_newer_than(earlier)) {
+            let section = match self.settings.dialect {
+                Dialect::Resp => "persistence",
+                Dialect::Text | Dialect::Meta | Dialect::Binary => "settings",
+            };
+            let answer = link.ask(&self.settings, &Request::Stats { section }).await;
+            match statistics(answer) {
+                Ok(pairs) if starts_empty(&pairs) => return Visit::Empty,
+                Ok(_) => {}
+                Err(_) => return Visit::Failed,
+            }
+        }
+        if !out.answered {
+            return Visit::Settling;
+        }
+        match link.ask(&self.settings, &Request::Flush).await {
+            Ok(Answer::Done) => Visit::Empty,
+            _ => Visit::Failed,
+        }
+    }
+
+    /// Has the ring leave out these servers from now on, once no server has a copy of a key that
+    /// would be old then; whether it does.
+    async fn change(&mut self, out: Vec<Option<Out>>) -> bool {
+        let is_out = |server: usize| matches!(out.get(server), Some(Some(_)));
+        // What a server holds that is left out is gone when it comes back.
+        let copies = self.watch.away.iter().filter(|(server, _)| !is_out(*server));
+        let copies: Vec<(usize, Vec<u8>)> = copies.cloned().collect();
+        let deletions: Vec<Routed<'_>> =
+            copies.iter().map(|(server, key)| (*server, Request::Delete { key })).collect();
+        let results = self.exchange_once(&deletions).await;
+        let is_clean = results.iter().all(Result::is_ok);
+        for (copy, result) in copies.iter().zip(results) {
+            if result.is_ok() {
+                self.watch.away.remove(copy);
+            }
+        }
+        if !is_clean {
+            return false;
+        }
+        self.watch.away.clear();
+        let home = self.watch.home.take().unwrap_or_else(|| self.ring.clone());
+        let places: Vec<bool> = out.iter().map(Option::is_some).collect();
+        self.ring.eject(&places);
+        self.watch.home = places.contains(&true).then_some(home);
+        self.watch.out = out;
+        true
+    }
+
+    fn reset_links(&mut self, server: usize) {
+        let connections = self.connections();
+        for link in self.links.iter_mut().skip(server * connections).take(connections) {
+            link.reset(&self.settings);
+        }
+    }
+}
+
+/// The key that a request changes.
+fn written<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
+    match request {
+        Request::Store { key, .. } | Request::Delete { key } | Request::Count { key, .. } => {
+            Some(key)
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,316 @@
+//! Requests to several servers at once and their answers, whatever waits for them: the engine asks
+//! nothing of its sockets but to send and to receive.
+
+use std::time::Instant;
+
+use super::ejection::Watch;
+use super::failure::{Failure, Reason};
+use super::link::Link;
+use super::redirect::Redirect;
+use super::settings::Settings;
+use super::socket::Socket;
+use crate::ring::{Ring, Server};
+use crate::wire::{Answer, Request};
+
+/// Bytes of requests that are under way at once on a connection, unless one alone has more: what
+/// the system buffers, so that a server never has to wait for us to read while we wait to send.
+const WINDOW_BYTES: usize = 32 * 1024;
+
+/// How often one request follows a cluster's servers to another.
+const REDIRECTIONS: usize = 5;
+
+/// A request and the number of the server that it goes to.
+pub(super) type Routed<'a> = (usize, Request<'a>);
+
+/// Several servers and what is known of them.
+#[derive(Debug)]
+pub(crate) struct Engine<S> {
+    pub(super) ring: Ring,
+    pub(super) links: Vec<Link<S>>,
+    pub(super) settings: Settings,
+    pub(super) watch: Watch,
+}
+
+/// Requests of one connection as bytes, the first `sent` of which are under way or done.
+#[derive(Clone, Default)]
+struct Queue {
+    requests: Vec<(usize, Vec<u8>)>,
+    sent: usize,
+}
+
+impl<S: Socket> Engine<S> {
+    pub(crate) fn new(ring: Ring, settings: Settings) -> Self {
+        let mut engine = Engine { ring, links: Vec::new(), settings, watch: Watch::default() };
+        engine.add_links();
+        engine
+    }
+
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.settings.connections.max(1)
+    }
+
+    pub(super) fn locate(&self, key: &[u8]) -> usize {
+        self.ring.locate(key).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn name(&self, server: usize) -> String {
+        self.ring.servers().get(server).map(ToString::to_string).unwrap_or_default()
+    }
+
+    pub(super) fn failure(&self, server: usize, reason: Reason) -> Failure {
+        Failure { server: self.name(server), reason }
+    }
+
+    /// Makes the links of servers that have none; those of one server are behind each other.
+    fn add_links(&mut self) {
+        let connections = self.connections();
+        let known = self.links.len() / connections;
+        for server in self.ring.servers().iter().skip(known) {
+            self.links.extend((0..connections).map(|_| Link::new(server.clone())));
+        }
+    }
+
+    /// Sends requests to all their servers at once and returns the answers in their order. Where a
+    /// cluster's server says that a key is elsewhere, it has done nothing, and the request goes
+    /// there.
+    pub(super) async fn exchange(
+        &mut self,
+        requests: &[Routed<'_>],
+    ) -> Vec<Result<Answer, Failure>> {
+        let mut results = self.exchange_once(requests).await;
+        if !matches!(self.ring, Ring::Cluster(_)) {
+            return results;
+        }
+        for _ in 0..REDIRECTIONS {
+            let mut numbers = Vec::new();
+            let mut moved: Vec<Routed<'_>> = Vec::new();
+            for (number, ((_, request), result)) in requests.iter().zip(&mut results).enumerate() {
+                match redirect(result) {
+                    Some(Redirect::Moved { slot, server }) => {
+                        let Ring::Cluster(cluster) = &mut self.ring else { continue };
+                        moved.push((cluster.assign(slot, server), request.clone()));
+                        numbers.push(number);
+                    }
+                    Some(Redirect::Ask { server }) => {
+                        *result = self.ask_once(server, request).await;
+                    }
+                    None => {}
+                }
+            }
+            if moved.is_empty() {
+                break;
+            }
+            self.add_links();
+            for (number, answer) in numbers.into_iter().zip(self.exchange_once(&moved).await) {
+                if let Some(result) = results.get_mut(number) {
+                    *result = answer;
+                }
+            }
+        }
+        results
+    }
+
+    /// Sends one request to the server that a slot is on its way to.
+    async fn ask_once(&mut self, server: Server, request: &Request<'_>) -> Result<Answer, Failure> {
+        let name = server.to_string();
+        let failed = |reason| Failure { server: name.clone(), reason };
+        let Ring::Cluster(cluster) = &mut self.ring else { return Err(failed(Reason::Dead)) };
+        let place = cluster.add(server);
+        self.add_links();
+        let mut bytes = Vec::new();
+        for request in [&Request::Asking, request] {
+            let encoded = request.encode(self.settings.dialect, &mut bytes);
+            encoded.map_err(|text| failed(Reason::Request(text)))?;
+        }
+        let deadline = Instant::now() + self.settings.timeout;
+        let link = self.links.get_mut(place * self.settings.connections.max(1));
+        let link = link.ok_or_else(|| failed(Reason::Dead))?;
+        let mut answer = link.send(&self.settings, &bytes, 2).await.map(|()| Answer::Done);
+        for request in [&Request::Asking, request] {
+            if answer.is_ok() {
+                answer = link.receive(&self.settings, request, deadline).await;
+            }
+        }
+        match answer {
+            Ok(Answer::Refused(text)) => Err(failed(Reason::Refused(text))),
+            Ok(answer) => Ok(answer),
+            Err(reason) => {
+                link.fail(&reason, &self.settings);
+                Err(failed(lost(request, &reason)))
+            }
+        }
+    }
+
+    /// The same without redirections.
+    pub(super) async fn exchange_once(
+        &mut self,
+        requests: &[Routed<'_>],
+    ) -> Vec<Result<Answer, Failure>> {
+        let mut results: Vec<Option<Result<Answer, Reason>>> = vec![None; requests.len()];
+        let mut queues = self.queues(requests, &mut results);
+        loop {
+            let mut windows = Vec::new();
+            for (link, queue) in queues.iter_mut().enumerate() {
+                windows.push(self.send_window(link, queue, requests, &mut results).await);
+            }
+            if windows.iter().all(Vec::is_empty) {
+                break;
+            }
+            let deadline = Instant::now() + self.settings.timeout;
+            for (link, numbers) in windows.into_iter().enumerate() {
+                self.receive_window(link, &numbers, deadline, requests, &mut results).await;
+            }
+        }
+        let no_server = || Err(Reason::Request("there are no servers".to_owned()));
+        let results = results.into_iter().map(|result| result.unwrap_or_else(no_server));
+        let named = results.zip(requests).map(|(result, (server, _))| {
+            match result {
+                Ok(Answer::Refused(text)) => Err(Reason::Refused(text)),
+                result => result,
+            }
+            .map_err(|reason| self.failure(*server, reason))
+        });
+        named.collect()
+    }
+
+    /// Encodes requests for the connections that they go over.
+    fn queues(
+        &self,
+        requests: &[Routed<'_>],
+        results: &mut [Option<Result<Answer, Reason>>],
+    ) -> Vec<Queue> {
+        let mut queues = vec![Queue::default(); self.links.len()];
+        for (number, (server, request)) in requests.iter().enumerate() {
+            if self.watch.is_out(*server) {
+                set(results, number, Err(Reason::Dead));
+                continue;
+            }
+            let mut bytes = Vec::new();
+            let encoded = request.encode(self.settings.dialect, &mut bytes);
+            let connections = self.connections();
+            let link = server.saturating_mul(connections).saturating_add(number % connections);
+            match (encoded, queues.get_mut(link)) {
+                (Ok(()), Some(queue)) => queue.requests.push((number, bytes)),
+                (Err(reason), _) => set(results, number, Err(Reason::Request(reason))),
+                (Ok(()), None) => {}
+            }
+        }
+        queues
+    }
+
+    /// Sends as many of a connection's next requests as a window takes: their numbers.
+    async fn send_window(
+        &mut self,
+        link: usize,
+        queue: &mut Queue,
+        requests: &[Routed<'_>],
+        results: &mut [Option<Result<Answer, Reason>>],
+    ) -> Vec<usize> {
+        let mut bytes = Vec::new();
+        let mut numbers = Vec::new();
+        for (number, request) in queue.requests.iter().skip(queue.sent) {
+            if !bytes.is_empty() && bytes.len() + request.len() > WINDOW_BYTES {
+                break;
+            }
+            bytes.extend_from_slice(request);
+            numbers.push(*number);
+        }
+        queue.sent += numbers.len();
+        let link = self.links.get_mut(link).filter(|_| !numbers.is_empty());
+        let Some(link) = link else { return Vec::new() };
+        let Err(reason) = link.send(&self.settings, &bytes, numbers.len()).await else {
+            return numbers;
+        };
+        link.fail(&reason, &self.settings);
+        for number in numbers {
+            let Some((_, request)) = requests.get(number) else { continue };
+            set(results, number, Err(lost(request, &reason)));
+        }
+        // An empty window ends a server's turn: what is left fails likewise, at once.
+        for (number, _) in queue.requests.iter().skip(queue.sent) {
+            set(results, *number, Err(not_sent(&reason)));
+        }
+        queue.sent = queue.requests.len();
+        Vec::new()
+    }
+
+    async fn receive_window(
+        &mut self,
+        link: usize,
+        numbers: &[usize],
+        deadline: Instant,
+        requests: &[Routed<'_>],
+        results: &mut [Option<Result<Answer, Reason>>],
+    ) {
+        let Some(link) = self.links.get_mut(link) else { return };
+        let mut failed: Option<Reason> = None;
+        for &number in numbers {
+            let Some((_, request)) = requests.get(number) else { continue };
+            let mut answer = match &failed {
+                Some(reason) => Err(reason.clone()),
+                None => link.receive(&self.settings, request, deadline).await,
+            };
+            if let (Err(reason), None) = (&answer, &failed) {
+                link.fail(reason, &self.settings);
+                failed = Some(behind(reason));
+            }
+            // What changes nothing is asked once more, unless the server was too slow.
+            if request.is_idempotent() && matches!(answer, Err(Reason::Broken(_))) {
+                answer = link.ask(&self.settings, request).await;
+                if let Err(reason) = &answer {
+                    link.fail(reason, &self.settings);
+                    failed = Some(behind(reason));
+                }
+            }
+            set(results, number, answer.map_err(|reason| lost(request, &reason)));
+        }
+    }
+}
+
+/// Where a refused request belongs, if the refusal says so.
+fn redirect(result: &Result<Answer, Failure>) -> Option<Redirect> {
+    let Err(Failure { server, reason: Reason::Refused(text) }) = result else { return None };
+    let (answering, _) = server.rsplit_once(':')?;
+    Redirect::parse(text, answering.trim_matches(['[', ']']))
+}
+
+fn set(
+    results: &mut [Option<Result<Answer, Reason>>],
+    number: usize,
+    answer: Result<Answer, Reason>,
+) {
+    if let Some(result) = results.get_mut(number) {
+        *result = Some(answer);
+    }
+}
+
+/// What the failure of a request means for those behind it on its connection.
+fn behind(reason: &Reason) -> Reason {
+    match reason {
+        Reason::TooLong { .. } => Reason::Broken(reason.cause()),
+        reason => reason.clone(),
+    }
+}
+
+/// What a failure means for a request that was, perhaps in part, sent.
+fn lost(request: &Request<'_>, reason: &Reason) -> Reason {
+    match reason {
+        reason if request.is_idempotent() => reason.clone(),
+        Reason::TimedOut | Reason::Broken(_) | Reason::Protocol(_) | Reason::TooLong { .. } => {
+            Reason::Unknown(reason.cause())
+        }
+        reason => reason.clone(),
+    }
+}
+
+/// What a failure means for a request of which nothing was sent.
+fn not_sent(reason: &Reason) -> Reason {
+    match reason {
+        Reason::Connect(text) => Reason::Connect(text.clone()),
+        _ => Reason::Dead,
+    }
+}
