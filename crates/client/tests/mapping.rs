@@ -101,6 +101,15 @@ impl Calls {
         self.ours.push(servers);
     }
 
+    fn eject(&mut self, places: &[usize]) {
+        let mut out = vec![false; self.ours.servers().len()];
+        for &place in places {
+            writeln!(self.text, "eject {place}").unwrap();
+            out[place] = true;
+        }
+        self.ours.eject(&out);
+    }
+
     fn prefix(&mut self, prefix: &str) {
         writeln!(self.text, "prefix {prefix}").unwrap();
         self.ours.set_prefix(prefix);
@@ -176,6 +185,36 @@ fn compare(all: &[Calls], keys: &[Vec<u8>], path: &Path) -> usize {
     assert!(faults.is_empty(), "{} faults: {}", faults.len(), faults[0]);
     assert!(child.wait().unwrap().success());
     all.len() * keys.len()
+}
+
+/// Servers of this machine on which nothing listens, so that they fail at once.
+fn closed_servers(count: usize, is_weighted: bool) -> Vec<Server> {
+    let weight = |number: u16| if is_weighted { u32::from(number * 7 % 5) + 1 } else { 1 };
+    (1..=count as u16)
+        .map(|number| Server::new(format!("127.9.0.{number}"), number).with_weight(weight(number)))
+        .collect()
+}
+
+#[test]
+fn ejected_servers_leave_the_ring_that_libmemcached_leaves() {
+    let (keys, path) = keys(100_000, "keys-of-ejection");
+    let distributions = [Distribution::Consistent, Distribution::Weighted, Distribution::KetamaSpy];
+    let mut all = Vec::new();
+    for distribution in distributions {
+        for (count, places) in
+            [(2, &[0][..]), (3, &[2]), (3, &[0, 1]), (10, &[0, 4, 9]), (10, &[7]), (50, &[3, 33])]
+        {
+            for is_weighted in [false, true] {
+                let mut calls = Calls::default();
+                calls.set(Behavior::Distribution(distribution));
+                calls.push(&closed_servers(count, is_weighted));
+                calls.eject(places);
+                all.push(calls);
+            }
+        }
+    }
+    let compared = compare(&all, &keys, &path);
+    assert_eq!(compared, 36 * 100_000);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use nagi_client::ring::{Configuration, Library, Server};
 use nagi_client::wire::Dialect;
 
 mod cluster;
+mod ejection;
 mod peer;
 mod values;
 

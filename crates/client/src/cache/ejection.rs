@@ -14,7 +14,7 @@ use super::failure::Reason;
 use super::identity::{Identity, starts_empty};
 use super::settings::{Ejection, OnFailure};
 use super::socket::Socket;
-use crate::ring::Ring;
+use crate::ring::{Ring, Server};
 use crate::wire::{Answer, Dialect, Request};
 
 /// Which servers are left out.
@@ -56,6 +56,11 @@ impl Watch {
 }
 
 impl<S: Socket> Engine<S> {
+    pub(crate) fn ejected(&self) -> Vec<&Server> {
+        let servers = self.ring.servers().iter().enumerate();
+        servers.filter(|(place, _)| self.watch.is_out(*place)).map(|(_, server)| server).collect()
+    }
+
     /// Leaves out the servers that have failed often enough, and has one back whose time has come.
     pub(super) async fn tend(&mut self) {
         let OnFailure::Eject(ejection) = self.settings.on_failure else { return };

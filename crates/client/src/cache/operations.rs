@@ -7,7 +7,7 @@ use super::item::{Item, Stored};
 use super::requests::Statistics;
 use super::settings::Settings;
 use super::socket::{Blocking, ready};
-use crate::ring::Ring;
+use crate::ring::{Ring, Server};
 use crate::wire::{Mode, Value};
 
 /// Seconds from now, or a Unix time above 30 days; 0 means never.
@@ -57,6 +57,21 @@ impl Cache {
     #[must_use]
     pub fn ring(&self) -> &Ring {
         self.engine.ring()
+    }
+
+    /// The servers that are left out of the ring at this time, if [`OnFailure::Eject`] is set.
+    ///
+    /// ```
+    /// use nagi_client::cache::{Cache, Settings};
+    /// use nagi_client::ring::{Dalli, Ring, Server};
+    /// let ring = Ring::Dalli(Dalli::new(vec![Server::new("kyoto", 0)]));
+    /// assert!(Cache::new(ring, Settings::default()).ejected().is_empty());
+    /// ```
+    ///
+    /// [`OnFailure::Eject`]: super::OnFailure::Eject
+    #[must_use]
+    pub fn ejected(&self) -> Vec<&Server> {
+        self.engine.ejected()
     }
 
     /// The value of a key, or nothing.

@@ -1,5 +1,7 @@
 /* Where libmemcached puts keys. Argument: a file with one key a line. Input: calls, one a line:
- *   set BEHAVIOR VALUE | prefix TEXT | add HOST PORT WEIGHT | stage HOST PORT WEIGHT | push | ask
+ *   set BEHAVIOR VALUE | prefix TEXT | add HOST PORT WEIGHT | stage HOST PORT WEIGHT | push |
+ *   eject PLACE | ask
+ * `eject` has a server fail on which nothing listens, until it is out of the ring.
  * `ask` prints the servers in their order as one line and then one byte per key, the server's
  * place, and starts afresh. */
 #include <libmemcached/memcached.h>
@@ -40,6 +42,22 @@ static void ask(memcached_st *memc) {
     }
 }
 
+static void eject(memcached_st *memc, uint32_t place) {
+    memcached_behavior_set(memc, MEMCACHED_BEHAVIOR_AUTO_EJECT_HOSTS, 1);
+    memcached_behavior_set(memc, MEMCACHED_BEHAVIOR_SERVER_FAILURE_LIMIT, 1);
+    memcached_behavior_set(memc, MEMCACHED_BEHAVIOR_RETRY_TIMEOUT, 3600);
+    memcached_behavior_set(memc, MEMCACHED_BEHAVIOR_DEAD_TIMEOUT, 3600);
+    for (size_t at = 0; at < count; at++) {
+        for (int tries = 0; memcached_generate_hash(memc, keys[at], lengths[at]) == place; tries++) {
+            memcached_return_t result;
+            size_t length;
+            uint32_t flags;
+            if (tries == 10) exit(5);
+            free(memcached_get(memc, keys[at], lengths[at], &length, &flags, &result));
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     memcached_st *memc = memcached_create(NULL);
     memcached_server_list_st staged = NULL;
@@ -63,6 +81,8 @@ int main(int argc, char **argv) {
             result = memcached_server_push(memc, staged);
             memcached_server_list_free(staged);
             staged = NULL;
+        } else if (sscanf(line, "eject %u", &first) == 1) {
+            eject(memc, first);
         } else if (strcmp(line, "ask\n") == 0) {
             ask(memc);
             memcached_free(memc);

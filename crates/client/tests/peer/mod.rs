@@ -39,11 +39,16 @@ impl Peer {
     pub(crate) fn process_id(&self) -> String {
         self.child.id().to_string()
     }
-}
-impl Drop for Peer {
-    fn drop(&mut self) {
+
+    pub(crate) fn kill(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 

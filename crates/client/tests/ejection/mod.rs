@@ -1,0 +1,267 @@
+//! Servers that fail under load and come back: nothing old is read, and a dead server costs no more
+//! than its time-outs.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nagi_client::cache::{Cache, Ejection, Item, OnFailure, Reason, Settings};
+use nagi_client::ring::{Configuration, Server};
+use nagi_client::wire::Dialect;
+
+use crate::peer::{self, Peer};
+use crate::{signal, stop};
+
+const FAILURES: u32 = 2;
+
+fn ejecting(dialect: Dialect) -> Settings {
+    let on_failure = OnFailure::Eject(Ejection {
+        failures: FAILURES,
+        duration: Duration::from_millis(200),
+        settling: Duration::from_millis(300),
+        keys: 1000,
+    });
+    let timeout = Duration::from_secs(1);
+    Settings { dialect, timeout, retry_after: Duration::ZERO, on_failure, ..Settings::default() }
+}
+
+/// Three servers of unequal weights, so that keys move between servers that do not fail as well.
+fn cache(peers: &[Peer], settings: Settings) -> Cache {
+    let servers = peers.iter().zip([1, 1, 2]);
+    let servers = servers
+        .map(|(peer, weight)| Server::new("127.0.0.1", peer.port).with_weight(weight))
+        .collect();
+    let configuration: Configuration = "php-ketama".parse().unwrap();
+    Cache::new(configuration.ring(servers), settings)
+}
+
+/// One client that writes ever newer versions of its keys and reads them.
+struct Load {
+    cache: Cache,
+    random: fastrand::Rng,
+    version: u64,
+    /// The newest version of each key that is certain: a smaller one is old.
+    certain: HashMap<u32, u64>,
+    hits: u32,
+    /// How many requests of each server failed, other than at once.
+    failed: HashMap<String, u32>,
+    not_sent: u32,
+    slowest: Duration,
+}
+
+impl Load {
+    fn new(cache: Cache) -> Self {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        Load {
+            cache,
+            random: fastrand::Rng::with_seed(seed),
+            version: 0,
+            certain: HashMap::new(),
+            hits: 0,
+            failed: HashMap::new(),
+            not_sent: 0,
+            slowest: Duration::ZERO,
+        }
+    }
+
+    /// One request of any kind.
+    fn step(&mut self) {
+        let number = self.random.u32(..200);
+        let key = format!("key-{number}");
+        let (key, start) = (key.as_bytes(), Instant::now());
+        self.version += 1;
+        let failed = match self.random.u32(..10) {
+            0..4 => {
+                let value = self.version.to_string();
+                let stored = self.cache.set(key, &Item::new(value.as_bytes()));
+                stored.map(|_| self.certain.insert(number, self.version)).err()
+            }
+            4 => {
+                let deleted = self.cache.delete(key);
+                deleted.map(|_| self.certain.insert(number, self.version)).err()
+            }
+            5 => {
+                let values = self.cache.get_many(&[key]);
+                values.into_iter().find_map(|value| self.check(number, value).err())
+            }
+            _ => {
+                let value = self.cache.get(key);
+                self.check(number, value).err()
+            }
+        };
+        self.slowest = self.slowest.max(start.elapsed());
+        let Some(failure) = failed else { return };
+        match failure.reason {
+            Reason::Dead => self.not_sent += 1,
+            Reason::Request(text) | Reason::Refused(text) => panic!("{text}"),
+            _ => *self.failed.entry(failure.server).or_default() += 1,
+        }
+    }
+
+    fn check<E>(
+        &mut self,
+        number: u32,
+        value: Result<Option<nagi_client::wire::Value>, E>,
+    ) -> Result<(), E> {
+        let Some(value) = value? else { return Ok(()) };
+        self.hits += 1;
+        let version: u64 = std::str::from_utf8(&value.bytes).unwrap().parse().unwrap();
+        let certain = self.certain.entry(number).or_default();
+        assert!(version >= *certain, "key-{number} is old: version {version}, not {certain}");
+        *certain = version;
+        Ok(())
+    }
+
+    /// Goes on for some requests, and until as many servers are ejected; prints what it saw.
+    fn run(&mut self, phase: &str, ejected: usize) {
+        let (start, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+        let mut steps = 0;
+        while steps < 2000 || self.cache.ejected().len() != ejected {
+            assert!(Instant::now() < deadline, "{phase}: {:?} ejected", self.cache.ejected());
+            self.step();
+            steps += 1;
+        }
+        println!(
+            "{phase}: {steps} requests in {:.3} s, slowest {:.3} s; {} hits, {} not sent, failed \
+             {:?}",
+            start.elapsed().as_secs_f64(),
+            self.slowest.as_secs_f64(),
+            self.hits,
+            self.not_sent,
+            self.failed
+        );
+        (self.hits, self.not_sent, self.slowest) = (0, 0, Duration::ZERO);
+    }
+
+    /// How many requests of a server failed since the last time, other than at once.
+    fn failures(&mut self, peer: &Peer) -> u32 {
+        let failures = self.failed.get(&format!("127.0.0.1:{}", peer.port)).copied();
+        self.failed.clear();
+        failures.unwrap_or_default()
+    }
+}
+
+fn statistic(peer: &Peer, name: &str) -> String {
+    let settings = Settings { timeout: Duration::from_secs(10), ..Settings::default() };
+    let ring = "php".parse::<Configuration>().unwrap();
+    let ring = ring.ring(vec![Server::new("127.0.0.1", peer.port)]);
+    let (_, pairs) = Cache::new(ring, settings).stats().remove(0).unwrap();
+    pairs.into_iter().find(|(key, _)| key == name).unwrap().1
+}
+
+/// Stops a server, has it back, and does both again: what was written elsewhere the first time is
+/// not read the second.
+fn pause(name: &str, dialect: Dialect) {
+    let peers = [Peer::fresh(name), Peer::fresh(name), Peer::fresh(name)];
+    let mut load = Load::new(cache(&peers, ejecting(dialect)));
+    load.run("all there", 0);
+    for peer in [&peers[0], &peers[0], &peers[2]] {
+        stop(peer);
+        load.run("stopped", 1);
+        // Nothing but the time-outs that it takes to be ejected: of a request, and of a connection.
+        assert_eq!(load.failures(peer), FAILURES, "{name} {dialect:?}");
+        assert_eq!(load.cache.ejected()[0].port, peer.port);
+        signal(peer, "-CONT");
+        load.run("back", 0);
+        assert_eq!(load.failures(peer), 0, "{name} {dialect:?}");
+    }
+}
+
+#[test]
+fn a_server_that_stood_still_is_flushed_before_it_is_back() {
+    for dialect in [Dialect::Text, Dialect::Binary] {
+        pause("memcached", dialect);
+    }
+    pause("redis-server", Dialect::Resp);
+}
+
+#[test]
+fn a_server_that_was_restarted_is_back_without_a_flush() {
+    let mut peers = [(); 3].map(|()| Peer::fresh("memcached"));
+    let mut load = Load::new(cache(&peers, ejecting(Dialect::Text)));
+    load.run("all there", 0);
+    for place in [0, 0, 2] {
+        let port = peers[place].port;
+        let mut killed = std::mem::replace(&mut peers[place], Peer::fresh("memcached"));
+        killed.kill();
+        load.run("killed", 1);
+        // A write over the connection that broke, and connections that were refused.
+        assert!(load.failures(&killed) <= 1 + FAILURES);
+        peers[place] = Peer::start("memcached", port, &[]);
+        load.run("restarted", 0);
+        assert_eq!(statistic(&peers[place], "cmd_flush"), "0");
+    }
+}
+
+#[test]
+fn a_redis_that_loaded_its_dump_is_flushed_before_it_is_back() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ejection-dump");
+    fs::remove_dir_all(&folder).ok();
+    fs::create_dir_all(&folder).unwrap();
+    let folder = folder.to_str().unwrap();
+    let persistent = Peer::start("redis-server", peer::free_port(), &["--dir", folder]);
+    let port = persistent.port;
+    let mut peers = [persistent, Peer::fresh("redis-server"), Peer::fresh("redis-server")];
+    let mut load = Load::new(cache(&peers, ejecting(Dialect::Resp)));
+    load.run("all there", 0);
+    let address = nagi_client::Address::tcp("127.0.0.1", port).unwrap();
+    let mut admin = nagi_client::Client::connect(&address).unwrap();
+    admin.command(&[b"SET", b"left", b"behind"]).unwrap();
+    admin.command(&[b"SAVE"]).unwrap();
+    drop(std::mem::replace(&mut peers[0], Peer::fresh("redis-server")));
+    load.run("killed", 1);
+    peers[0] = Peer::start("redis-server", port, &["--dir", folder]);
+    let mut admin = nagi_client::Client::connect(&address).unwrap();
+    let left = admin.command(&[b"GET", b"left"]).unwrap();
+    assert_eq!(left, nagi_client::Reply::Bulk(b"behind".to_vec()), "the dump is loaded");
+    load.run("restarted", 0);
+    assert_eq!(admin.command(&[b"GET", b"left"]).unwrap(), nagi_client::Reply::Null);
+}
+
+#[test]
+fn without_ejection_keys_stay_where_they_are() {
+    let peers = [(); 3].map(|()| Peer::fresh("memcached"));
+    let settings = Settings { on_failure: OnFailure::Fail, ..ejecting(Dialect::Text) };
+    let mut cache = cache(&peers, Settings { timeout: Duration::from_millis(100), ..settings });
+    stop(&peers[0]);
+    let key = (0_u32..).map(u32::to_be_bytes).map(|key| format!("{key:?}").replace(' ', ""));
+    let is_there = |key: &String| cache.ring().locate(key.as_bytes()) == Some(0);
+    let key = key.into_iter().find(is_there).unwrap();
+    for _ in 0..5 {
+        assert!(cache.get(key.as_bytes()).is_err());
+        assert!(cache.ejected().is_empty());
+    }
+    signal(&peers[0], "-CONT");
+}
+
+#[test]
+fn keys_elsewhere_are_bounded() {
+    let mut peers = [(); 3].map(|()| Peer::fresh("memcached"));
+    let mut settings = ejecting(Dialect::Text);
+    let duration = Duration::from_secs(600);
+    let ejection = Ejection { failures: 1, duration, keys: 10, ..Ejection::default() };
+    settings.on_failure = OnFailure::Eject(ejection);
+    let mut cache = cache(&peers, settings);
+    let homes = cache.ring().clone();
+    drop(std::mem::replace(&mut peers[0], Peer::fresh("memcached")));
+    let (mut stored, mut refused) = (0, 0);
+    for number in 0..500 {
+        let key = format!("key-{number}");
+        let result = cache.set(key.as_bytes(), &Item::new(b"x"));
+        if homes.locate(key.as_bytes()) != Some(0) || cache.ejected().is_empty() {
+            continue;
+        }
+        match result {
+            Ok(_) => stored += 1,
+            Err(failure) => {
+                assert!(matches!(failure.reason, Reason::Request(_)), "{failure}");
+                assert!(failure.to_string().contains("10 keys are on other servers"), "{failure}");
+                refused += 1;
+            }
+        }
+    }
+    // A key of the server that is away is noted once, another that moved twice.
+    assert!((1..=20).contains(&stored) && refused > 50, "{stored} stored, {refused} refused");
+}
