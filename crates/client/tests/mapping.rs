@@ -13,13 +13,12 @@ use nagi_client::ring::{
     Behavior, Configuration, Dalli, Distribution, Hash, Libmemcached, Library, Rendezvous, Server,
 };
 
+mod libraries;
 mod proxy;
 
-const COUNTS: [usize; 5] = [1, 2, 3, 10, 50];
+use libraries::{compile, setup};
 
-fn setup() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.setup").canonicalize().unwrap()
-}
+const COUNTS: [usize; 5] = [1, 2, 3, 10, 50];
 
 /// A program that `cargo xtask setup` brings, or that of the machine.
 fn tool(name: &str) -> Command {
@@ -118,29 +117,6 @@ impl Calls {
 
 fn index_of(hash: Hash) -> usize {
     Hash::ALL.into_iter().position(|one| one == hash).unwrap()
-}
-
-fn compile() -> PathBuf {
-    static ONCE: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
-    ONCE.get_or_init(|| {
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libmemcached-places");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libraries/libmemcached.c");
-        let mut command = Command::new("cc");
-        command.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&program).arg(source);
-        let tree = setup().join("debian/usr");
-        command.arg("-I").arg(tree.join("include"));
-        for folder in fs::read_dir(tree.join("lib")).into_iter().flatten() {
-            let folder = folder.unwrap().path();
-            if folder.is_dir() {
-                command.arg(format!("-L{}", folder.display()));
-                command.arg(format!("-Wl,-rpath,{}", folder.display()));
-            }
-        }
-        let output = command.arg("-lmemcached").output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        program
-    })
-    .clone()
 }
 
 /// Asks libmemcached about each sequence of calls and compares every key; how many were compared.

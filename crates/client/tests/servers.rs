@@ -14,7 +14,9 @@ use nagi_client::wire::Dialect;
 
 mod cluster;
 mod ejection;
+mod libraries;
 mod peer;
+mod replicas;
 mod values;
 
 use peer::Peer;

@@ -29,6 +29,7 @@ pub(crate) struct Engine<S> {
     pub(super) links: Vec<Link<S>>,
     pub(super) settings: Settings,
     pub(super) watch: Watch,
+    pub(super) replica_failures: Vec<Failure>,
 }
 
 /// Requests of one connection as bytes, the first `sent` of which are under way or done.
@@ -40,7 +41,8 @@ struct Queue {
 
 impl<S: Socket> Engine<S> {
     pub(crate) fn new(ring: Ring, settings: Settings) -> Self {
-        let mut engine = Engine { ring, links: Vec::new(), settings, watch: Watch::default() };
+        let (links, watch, replica_failures) = (Vec::new(), Watch::default(), Vec::new());
+        let mut engine = Engine { ring, links, settings, watch, replica_failures };
         engine.add_links();
         engine
     }

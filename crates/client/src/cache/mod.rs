@@ -21,5 +21,5 @@ pub use item::{Item, Stored};
 pub use operations::Cache;
 pub use pool::Pool;
 pub use requests::Statistics;
-pub use settings::{Ejection, OnFailure, Settings};
+pub use settings::{Ejection, OnFailure, Replicas, Settings};
 pub(crate) use socket::Socket;

@@ -74,6 +74,25 @@ impl Cache {
         self.engine.ejected()
     }
 
+    /// What went wrong with copies since the last call, if [`OnFailure::Replicate`] is set: a
+    /// request fails only by its first server. The first 100 are kept.
+    ///
+    /// ```
+    /// # use nagi_client::cache::{Cache, Item, OnFailure, Replicas, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// let servers = ["127.0.0.1:1", "127.0.0.1:2"].map(|server| server.parse::<Server>());
+    /// let ring = Ring::Dalli(Dalli::new(servers.into_iter().flatten().collect()));
+    /// let on_failure = OnFailure::Replicate(Replicas { count: 1, random_reads: false });
+    /// let mut cache = Cache::new(ring, Settings { on_failure, ..Settings::default() });
+    /// assert!(cache.set(b"key", &Item::new(b"value")).is_err());
+    /// assert_eq!(cache.take_replica_failures().len(), 1);
+    /// ```
+    ///
+    /// [`OnFailure::Replicate`]: super::OnFailure::Replicate
+    pub fn take_replica_failures(&mut self) -> Vec<Failure> {
+        self.engine.take_replica_failures()
+    }
+
     /// The value of a key, or nothing.
     ///
     /// # Errors

@@ -64,6 +64,8 @@ pub enum OnFailure {
     Fail,
     /// They go to other servers while theirs is left out of the ring.
     Eject(Ejection),
+    /// They are read from other servers, which have copies.
+    Replicate(Replicas),
 }
 
 /// How servers that fail are left out of a ring of libmemcached that has points (consistent,
@@ -101,4 +103,27 @@ impl Default for Ejection {
             keys: 100_000,
         }
     }
+}
+
+/// How values are copied to further servers, those that follow in the list of servers, as
+/// libmemcached does with `NUMBER_OF_REPLICAS`.
+///
+/// Sets, deletions and new expiries go to all of them at once, and the result is that of the first;
+/// [`Cache::take_replica_failures`](super::Cache::take_replica_failures) has the failures of
+/// others. A value that was stored on a condition is copied when the first has answered, and what
+/// was counted, appended or prepended is deleted on the others. A read that fails goes to the next.
+/// A cluster of Redis has replicas of its own and gets none of these.
+///
+/// ```
+/// use nagi_client::cache::{OnFailure, Replicas};
+/// let on_failure = OnFailure::Replicate(Replicas { count: 1, random_reads: false });
+/// assert_ne!(on_failure, OnFailure::Fail);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    /// How many copies there are besides the first.
+    pub count: usize,
+    /// Whether reads begin at any of them, `RANDOMIZE_REPLICA_READ`, which spreads the load of hot
+    /// keys. What that one lacks is asked of the others.
+    pub random_reads: bool,
 }

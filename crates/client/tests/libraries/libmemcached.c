@@ -1,6 +1,7 @@
 /* Where libmemcached puts keys. Argument: a file with one key a line. Input: calls, one a line:
  *   set BEHAVIOR VALUE | prefix TEXT | add HOST PORT WEIGHT | stage HOST PORT WEIGHT | push |
- *   eject PLACE | ask
+ *   eject PLACE | replicate COUNT | ask
+ * `replicate` stores each key as its own value, with so many copies.
  * `eject` has a server fail on which nothing listens, until it is out of the ring.
  * `ask` prints the servers in their order as one line and then one byte per key, the server's
  * place, and starts afresh. */
@@ -58,6 +59,18 @@ static void eject(memcached_st *memc, uint32_t place) {
     }
 }
 
+static memcached_return_t replicate(memcached_st *memc, uint32_t copies) {
+    memcached_return_t result = MEMCACHED_SUCCESS;
+    memcached_behavior_set(memc, MEMCACHED_BEHAVIOR_BINARY_PROTOCOL, 1);
+    memcached_behavior_set(memc, MEMCACHED_BEHAVIOR_NUMBER_OF_REPLICAS, copies);
+    for (size_t at = 0; at < count && result == MEMCACHED_SUCCESS; at++) {
+        result = memcached_set(memc, keys[at], lengths[at], keys[at], lengths[at], 0, 0);
+    }
+    /* Copies are sent without waiting for answers, and perhaps not at once. */
+    memcached_quit(memc);
+    return result;
+}
+
 int main(int argc, char **argv) {
     memcached_st *memc = memcached_create(NULL);
     memcached_server_list_st staged = NULL;
@@ -81,6 +94,8 @@ int main(int argc, char **argv) {
             result = memcached_server_push(memc, staged);
             memcached_server_list_free(staged);
             staged = NULL;
+        } else if (sscanf(line, "replicate %u", &first) == 1) {
+            result = replicate(memc, first);
         } else if (sscanf(line, "eject %u", &first) == 1) {
             eject(memc, first);
         } else if (strcmp(line, "ask\n") == 0) {
