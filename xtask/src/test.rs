@@ -29,6 +29,9 @@ const STEPS: [Step; 9] = [
     Step { name: "python", what: "the server through clients written in Python", run: python },
 ];
 
+/// Features that the server does not need and their users turn on.
+const FEATURES: &str = "nagi-client/tokio";
+
 /// The names that [`run`] takes.
 pub(crate) fn step_names() -> [&'static str; STEPS.len()] {
     STEPS.map(|step| step.name)
@@ -90,13 +93,14 @@ fn check_dependencies() -> Result<Count> {
 
 fn clippy() -> Result<Count> {
     require_component("clippy", "clippy")?;
-    let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    process::run(&mut cargo(&arguments))?;
+    let mut clippy = cargo(&["clippy", "--workspace", "--all-targets", "--features", FEATURES]);
+    process::run(clippy.args(["--", "-D", "warnings"]))?;
     Ok(Count::default())
 }
 
 fn unit() -> Result<Count> {
-    count(&mut cargo(&["test", "--workspace", "--exclude", "nagi-tests"]))
+    let arguments = ["test", "--workspace", "--exclude", "nagi-tests", "--features", FEATURES];
+    count(&mut cargo(&arguments))
 }
 
 fn black_box() -> Result<Count> {

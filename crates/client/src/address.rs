@@ -34,9 +34,18 @@ impl Address {
     /// # Errors
     /// The host has no address.
     pub fn tcp(host: &str, port: u16) -> Result<Self, Error> {
+        Address::resolved(host, port, (host, port).to_socket_addrs().map(Vec::from_iter))
+    }
+
+    /// What a lookup of `host` found.
+    pub(crate) fn resolved(
+        host: &str,
+        port: u16,
+        found: io::Result<Vec<SocketAddr>>,
+    ) -> Result<Self, Error> {
         let name =
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        match (host, port).to_socket_addrs().map(Vec::from_iter) {
+        match found {
             Ok(resolved) if !resolved.is_empty() => Ok(Address::Tcp { name, resolved }),
             Ok(_) => Err(Error::Connect {
                 address: name,

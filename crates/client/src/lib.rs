@@ -2,9 +2,12 @@
 //!
 //! A [`Connection`] has many requests in flight and is driven by its owner's event loop, as the
 //! load tool does by the hundred; a [`Client`] waits for each reply. A [`ring::Ring`] says which of
-//! several servers has a key, and a [`cache::Cache`] asks it.
+//! several servers has a key, and a [`cache::Cache`] asks it. With the feature `tokio` both clients
+//! are also there for tasks, in the module `asynchronous`.
 
 mod address;
+#[cfg(feature = "tokio")]
+pub mod asynchronous;
 pub mod cache;
 mod client;
 mod connection;

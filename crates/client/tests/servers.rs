@@ -25,14 +25,14 @@ const MEMCACHED: [Dialect; 3] = [Dialect::Text, Dialect::Meta, Dialect::Binary];
 
 fn signal(peer: &Peer, name: &str) {
     let mut kill = Command::new("kill");
-    assert!(kill.args([name, &peer.process_id()]).status().unwrap().success());
+    assert!(kill.args([name, &peer.child.id().to_string()]).status().unwrap().success());
 }
 
 /// Stops the server and waits until each of its threads is stopped: the signal alone is
 /// accepted before they are, and a thread on the other core may still answer.
 fn stop(peer: &Peer) {
     signal(peer, "-STOP");
-    let tasks = format!("/proc/{}/task", peer.process_id());
+    let tasks = format!("/proc/{}/task", peer.child.id());
     let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
         let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
         status.contains("State:\tT")

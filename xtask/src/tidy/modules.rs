@@ -156,6 +156,7 @@ const CLIENT: &[Module] = &[
     ("wire", &["client"]),
     ("values", &["wire"]),
     ("cache", &["address", "error", "ring", "wire"]),
+    ("asynchronous", &["address", "cache", "client", "error", "ring", "wire"]),
 ];
 
 const LOAD: &[Module] = &[

@@ -15,6 +15,7 @@ mod requests;
 mod settings;
 mod socket;
 
+#[cfg(feature = "tokio")]
 pub(crate) use engine::Engine;
 pub use failure::{Failure, Reason};
 pub use item::{Item, Stored};
@@ -22,4 +23,5 @@ pub use operations::Cache;
 pub use pool::Pool;
 pub use requests::Statistics;
 pub use settings::{Ejection, OnFailure, Replicas, Settings};
+#[cfg(feature = "tokio")]
 pub(crate) use socket::Socket;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// A server of another project, which ends with the test.
 pub(crate) struct Peer {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) port: u16,
 }
 
@@ -34,10 +34,6 @@ impl Peer {
 
     pub(crate) fn fresh(name: &str) -> Self {
         Self::start(name, free_port(), &[])
-    }
-
-    pub(crate) fn process_id(&self) -> String {
-        self.child.id().to_string()
     }
 
     pub(crate) fn kill(&mut self) {

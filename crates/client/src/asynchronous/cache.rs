@@ -1,0 +1,796 @@
+//! What can be asked of a cache by a task that waits, as `cache::Cache` is asked by a thread.
+
+use super::socket::Stream;
+use crate::cache::{Engine, Failure, Item, Settings, Statistics, Stored};
+use crate::ring::{Dalli, Ring, Server};
+use crate::wire::{Mode, Value};
+
+/// Seconds from now, or a Unix time above 30 days; 0 means never.
+type Expiry = u32;
+
+/// A client of several servers for a task of tokio, whose runtime has I/O and time enabled. It
+/// answers and fails as [`cache::Cache`](crate::cache::Cache) does.
+///
+/// A request that is given up, because its future is dropped, may have been executed. Its
+/// connection is closed, so that its answer cannot be taken for that of another.
+///
+/// ```
+/// use nagi_client::asynchronous::Cache;
+/// use nagi_client::cache::{Item, Settings};
+/// use nagi_client::ring::{Configuration, Library, Server};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), String> {
+/// let servers = vec!["127.0.0.1:1".parse::<Server>()?];
+/// let ring = Configuration::from(Library::PhpKetama).ring(servers);
+/// let mut cache = Cache::new(ring, Settings::default());
+/// // No server listens there.
+/// let failure = cache.set(b"user:1", &Item::new(b"Ume")).await.unwrap_err();
+/// assert_eq!(failure.server, "127.0.0.1:1");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Cache {
+    engine: Engine<Stream>,
+}
+
+impl Cache {
+    /// No connection is made until it is needed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use nagi_client::asynchronous::Cache;
+    /// use nagi_client::cache::Settings;
+    /// use nagi_client::ring::{Dalli, Ring};
+    /// let ring = Ring::Dalli(Dalli::new(Vec::new()));
+    /// assert!(Cache::new(ring, Settings::default()).get(b"key").await.is_err());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn new(ring: Ring, settings: Settings) -> Self {
+        Cache { engine: Engine::new(ring, settings) }
+    }
+
+    /// What is left of a client that has gone back to its pool.
+    pub(super) fn without_servers() -> Self {
+        Cache::new(Ring::Dalli(Dalli::new(Vec::new())), Settings::default())
+    }
+
+    /// Where keys are at this time: without the servers that are ejected.
+    ///
+    /// ```
+    /// use nagi_client::asynchronous::Cache;
+    /// use nagi_client::cache::Settings;
+    /// use nagi_client::ring::{Dalli, Ring, Server};
+    /// let ring = Ring::Dalli(Dalli::new(vec![Server::new("kyoto", 0)]));
+    /// assert_eq!(Cache::new(ring, Settings::default()).ring().servers().len(), 1);
+    /// ```
+    #[must_use]
+    pub fn ring(&self) -> &Ring {
+        self.engine.ring()
+    }
+
+    /// The servers that are left out of the ring at this time, if [`OnFailure::Eject`] is set.
+    ///
+    /// ```
+    /// use nagi_client::asynchronous::Cache;
+    /// use nagi_client::cache::Settings;
+    /// use nagi_client::ring::{Dalli, Ring, Server};
+    /// let ring = Ring::Dalli(Dalli::new(vec![Server::new("kyoto", 0)]));
+    /// assert!(Cache::new(ring, Settings::default()).ejected().is_empty());
+    /// ```
+    ///
+    /// [`OnFailure::Eject`]: crate::cache::OnFailure::Eject
+    #[must_use]
+    pub fn ejected(&self) -> Vec<&Server> {
+        self.engine.ejected()
+    }
+
+    /// What went wrong with copies since the last call, if [`OnFailure::Replicate`] is set: a
+    /// request fails only by its first server. The first 100 are kept.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, OnFailure, Replicas, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// let servers = ["127.0.0.1:1", "127.0.0.1:2"].map(|server| server.parse::<Server>());
+    /// let ring = Ring::Dalli(Dalli::new(servers.into_iter().flatten().collect()));
+    /// let on_failure = OnFailure::Replicate(Replicas { count: 1, random_reads: false });
+    /// let mut cache = Cache::new(ring, Settings { on_failure, ..Settings::default() });
+    /// assert!(cache.set(b"key", &Item::new(b"value")).await.is_err());
+    /// assert_eq!(cache.take_replica_failures().len(), 1);
+    /// # }
+    /// ```
+    ///
+    /// [`OnFailure::Replicate`]: crate::cache::OnFailure::Replicate
+    pub fn take_replica_failures(&mut self) -> Vec<Failure> {
+        self.engine.take_replica_failures()
+    }
+
+    /// The value of a key, or nothing.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.get(b"key").await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn get(&mut self, key: &[u8]) -> Result<Option<Value>, Failure> {
+        self.engine.get(key, key).await
+    }
+
+    /// [`Cache::get`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.get_by_key(b"user:1", b"key").await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn get_by_key(
+        &mut self,
+        master: &[u8],
+        key: &[u8],
+    ) -> Result<Option<Value>, Failure> {
+        self.engine.get(master, key).await
+    }
+
+    /// The value of a key, whose expiry is set anew.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.get_and_touch(b"key", 60).await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn get_and_touch(
+        &mut self,
+        key: &[u8],
+        expiry: Expiry,
+    ) -> Result<Option<Value>, Failure> {
+        self.engine.get_and_touch(key, key, expiry).await
+    }
+
+    /// [`Cache::get_and_touch`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.get_and_touch_by_key(b"user:1", b"key", 60).await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn get_and_touch_by_key(
+        &mut self,
+        master: &[u8],
+        key: &[u8],
+        expiry: Expiry,
+    ) -> Result<Option<Value>, Failure> {
+        self.engine.get_and_touch(master, key, expiry).await
+    }
+
+    /// Stores a value, whatever was there.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let stored = cache.set(b"key", &Item::new(b"value").expiring(60)).await;
+    /// # assert!(stored.is_err());
+    /// # }
+    /// ```
+    pub async fn set(&mut self, key: &[u8], item: &Item<'_>) -> Result<Stored, Failure> {
+        self.engine.store(key, key, Mode::Set, item).await
+    }
+
+    /// [`Cache::set`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let stored = cache.set_by_key(b"user:1", b"key", &Item::new(b"value")).await;
+    /// # assert!(stored.is_err());
+    /// # }
+    /// ```
+    pub async fn set_by_key(
+        &mut self,
+        master: &[u8],
+        key: &[u8],
+        item: &Item<'_>,
+    ) -> Result<Stored, Failure> {
+        self.engine.store(master, key, Mode::Set, item).await
+    }
+
+    /// Stores a value only where nothing is.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let stored = cache.add(b"key", &Item::new(b"value").expiring(60)).await;
+    /// # assert!(stored.is_err());
+    /// # }
+    /// ```
+    pub async fn add(&mut self, key: &[u8], item: &Item<'_>) -> Result<Stored, Failure> {
+        self.engine.store(key, key, Mode::Add, item).await
+    }
+
+    /// [`Cache::add`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let stored = cache.add_by_key(b"user:1", b"key", &Item::new(b"value")).await;
+    /// # assert!(stored.is_err());
+    /// # }
+    /// ```
+    pub async fn add_by_key(
+        &mut self,
+        master: &[u8],
+        key: &[u8],
+        item: &Item<'_>,
+    ) -> Result<Stored, Failure> {
+        self.engine.store(master, key, Mode::Add, item).await
+    }
+
+    /// Stores a value only where something is.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let stored = cache.replace(b"key", &Item::new(b"value").expiring(60)).await;
+    /// # assert!(stored.is_err());
+    /// # }
+    /// ```
+    pub async fn replace(&mut self, key: &[u8], item: &Item<'_>) -> Result<Stored, Failure> {
+        self.engine.store(key, key, Mode::Replace, item).await
+    }
+
+    /// [`Cache::replace`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let stored = cache.replace_by_key(b"user:1", b"key", &Item::new(b"value")).await;
+    /// # assert!(stored.is_err());
+    /// # }
+    /// ```
+    pub async fn replace_by_key(
+        &mut self,
+        master: &[u8],
+        key: &[u8],
+        item: &Item<'_>,
+    ) -> Result<Stored, Failure> {
+        self.engine.store(master, key, Mode::Replace, item).await
+    }
+
+    /// Adds behind the value; flags and expiry stay.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let stored = cache.append(b"key", &Item::new(b"value").expiring(60)).await;
+    /// # assert!(stored.is_err());
+    /// # }
+    /// ```
+    pub async fn append(&mut self, key: &[u8], item: &Item<'_>) -> Result<Stored, Failure> {
+        self.engine.store(key, key, Mode::Append, item).await
+    }
+
+    /// [`Cache::append`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let stored = cache.append_by_key(b"user:1", b"key", &Item::new(b"value")).await;
+    /// # assert!(stored.is_err());
+    /// # }
+    /// ```
+    pub async fn append_by_key(
+        &mut self,
+        master: &[u8],
+        key: &[u8],
+        item: &Item<'_>,
+    ) -> Result<Stored, Failure> {
+        self.engine.store(master, key, Mode::Append, item).await
+    }
+
+    /// Adds before the value; flags and expiry stay. Redis has no such command.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let stored = cache.prepend(b"key", &Item::new(b"value").expiring(60)).await;
+    /// # assert!(stored.is_err());
+    /// # }
+    /// ```
+    pub async fn prepend(&mut self, key: &[u8], item: &Item<'_>) -> Result<Stored, Failure> {
+        self.engine.store(key, key, Mode::Prepend, item).await
+    }
+
+    /// [`Cache::prepend`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let stored = cache.prepend_by_key(b"user:1", b"key", &Item::new(b"value")).await;
+    /// # assert!(stored.is_err());
+    /// # }
+    /// ```
+    pub async fn prepend_by_key(
+        &mut self,
+        master: &[u8],
+        key: &[u8],
+        item: &Item<'_>,
+    ) -> Result<Stored, Failure> {
+        self.engine.store(master, key, Mode::Prepend, item).await
+    }
+
+    /// Stores a value if it still has the unique number that a get brought.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let item = nagi_client::cache::Item::new(b"value");
+    /// let result = cache.compare_and_store(b"key", 7, &item).await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn compare_and_store(
+        &mut self,
+        key: &[u8],
+        cas: u64,
+        item: &Item<'_>,
+    ) -> Result<Stored, Failure> {
+        self.engine.store(key, key, Mode::Cas(cas), item).await
+    }
+
+    /// [`Cache::compare_and_store`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let item = nagi_client::cache::Item::new(b"value");
+    /// let result = cache.compare_and_store_by_key(b"user:1", b"key", 7, &item).await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn compare_and_store_by_key(
+        &mut self,
+        master: &[u8],
+        key: &[u8],
+        cas: u64,
+        item: &Item<'_>,
+    ) -> Result<Stored, Failure> {
+        self.engine.store(master, key, Mode::Cas(cas), item).await
+    }
+
+    /// Removes a key; whether it was there.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.delete(b"key").await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn delete(&mut self, key: &[u8]) -> Result<bool, Failure> {
+        self.engine.delete(key, key).await
+    }
+
+    /// [`Cache::delete`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.delete_by_key(b"user:1", b"key").await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn delete_by_key(&mut self, master: &[u8], key: &[u8]) -> Result<bool, Failure> {
+        self.engine.delete(master, key).await
+    }
+
+    /// Sets an expiry anew; whether the key is there.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.touch(b"key", 60).await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn touch(&mut self, key: &[u8], expiry: Expiry) -> Result<bool, Failure> {
+        self.engine.touch(key, key, expiry).await
+    }
+
+    /// [`Cache::touch`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.touch_by_key(b"user:1", b"key", 60).await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn touch_by_key(
+        &mut self,
+        master: &[u8],
+        key: &[u8],
+        expiry: Expiry,
+    ) -> Result<bool, Failure> {
+        self.engine.touch(master, key, expiry).await
+    }
+
+    /// Adds to a number: the sum, or nothing where the key is not there. Redis begins at 0.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.increment(b"key", 1).await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn increment(&mut self, key: &[u8], by: u64) -> Result<Option<u64>, Failure> {
+        self.engine.count(key, key, by, false).await
+    }
+
+    /// [`Cache::increment`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.increment_by_key(b"user:1", b"key", 1).await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn increment_by_key(
+        &mut self,
+        master: &[u8],
+        key: &[u8],
+        by: u64,
+    ) -> Result<Option<u64>, Failure> {
+        self.engine.count(master, key, by, false).await
+    }
+
+    /// Subtracts from a number: the difference, in memcached not below 0.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.decrement(b"key", 1).await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn decrement(&mut self, key: &[u8], by: u64) -> Result<Option<u64>, Failure> {
+        self.engine.count(key, key, by, true).await
+    }
+
+    /// [`Cache::decrement`] on the server that `master` decides.
+    ///
+    /// # Errors
+    /// There is no answer, or the server refuses.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let result = cache.decrement_by_key(b"user:1", b"key", 1).await;
+    /// # assert!(result.is_err());
+    /// # }
+    /// ```
+    pub async fn decrement_by_key(
+        &mut self,
+        master: &[u8],
+        key: &[u8],
+        by: u64,
+    ) -> Result<Option<u64>, Failure> {
+        self.engine.count(master, key, by, true).await
+    }
+
+    /// The values of many keys, from all servers at once; one server's failure is the failure of
+    /// its keys alone.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let values = cache.get_many(&[b"a", b"b"]).await;
+    /// assert_eq!(values.len(), 2);
+    /// # }
+    /// ```
+    pub async fn get_many(&mut self, keys: &[&[u8]]) -> Vec<Result<Option<Value>, Failure>> {
+        self.engine.get_many(keys).await
+    }
+
+    /// The values of keys with a request for each, spread over the connections of each server.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let values = cache.get_each(&[b"a", b"b"]).await;
+    /// assert_eq!(values.len(), 2);
+    /// # }
+    /// ```
+    pub async fn get_each(&mut self, keys: &[&[u8]]) -> Vec<Result<Option<Value>, Failure>> {
+        self.engine.get_each(keys).await
+    }
+
+    /// The values of related keys, with one request to the server that `master` decides.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let values = cache.get_many_by_key(b"user:1", &[b"a", b"b"]).await;
+    /// assert_eq!(values.len(), 2);
+    /// # }
+    /// ```
+    pub async fn get_many_by_key(
+        &mut self,
+        master: &[u8],
+        keys: &[&[u8]],
+    ) -> Vec<Result<Option<Value>, Failure>> {
+        self.engine.get_many_by_key(master, keys).await
+    }
+
+    /// Stores many values: requests are buffered and go to all servers at once, and each has its
+    /// result.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::{Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let stored = cache.set_many(&[(b"a", Item::new(b"1")), (b"b", Item::new(b"2"))]).await;
+    /// assert_eq!(stored.len(), 2);
+    /// # }
+    /// ```
+    pub async fn set_many(&mut self, items: &[(&[u8], Item<'_>)]) -> Vec<Result<Stored, Failure>> {
+        self.engine.set_many(items).await
+    }
+
+    /// The statistics of every server, each under its name.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let statistics = cache.stats().await;
+    /// assert_eq!(statistics.len(), 1);
+    /// # }
+    /// ```
+    pub async fn stats(&mut self) -> Vec<Result<Statistics, Failure>> {
+        self.engine.stats("").await
+    }
+
+    /// Removes every key of every server; a result for each.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// # use nagi_client::asynchronous::Cache;
+    /// # use nagi_client::cache::Settings;
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// assert!(cache.flush().await[0].is_err());
+    /// # }
+    /// ```
+    pub async fn flush(&mut self) -> Vec<Result<(), Failure>> {
+        self.engine.flush().await
+    }
+}

@@ -1,0 +1,119 @@
+//! A client that sends one command and has its task wait for the reply.
+
+use std::time::{Duration, Instant};
+
+use super::socket::Stream;
+use crate::cache::Socket;
+use crate::client::{CommandReplies, encode_command};
+use crate::{Address, Error, Reply};
+
+/// What stands for no limit, in seconds: runtimes count in milliseconds from some start.
+const EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+/// How long a TCP connection may take to be established.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A RESP client for a task of tokio, whose runtime has I/O and time enabled.
+///
+/// ```
+/// use nagi_client::asynchronous::Client;
+/// use nagi_client::{Address, Reply};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+/// # let address = Address::from(listener.local_addr()?);
+/// # let server = std::thread::spawn(move || {
+/// #     let (mut peer, _) = listener.accept().unwrap();
+/// #     std::io::Read::read(&mut peer, &mut [0; 100]).unwrap();
+/// #     std::io::Write::write_all(&mut peer, b"+PONG\r\n").unwrap();
+/// # });
+/// let mut client = Client::connect(&address).await?;
+/// client.set_timeout(Some(std::time::Duration::from_secs(10)));
+/// let reply = client.command(&[b"PING"]).await?;
+/// assert_eq!(reply, Reply::Simple("PONG".to_owned()));
+/// # server.join().unwrap();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Client {
+    socket: Stream,
+    replies: CommandReplies,
+    timeout: Option<Duration>,
+}
+
+impl Client {
+    /// Connects to a server.
+    ///
+    /// # Errors
+    /// No server listens there.
+    ///
+    /// ```
+    /// use nagi_client::asynchronous::Client;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), nagi_client::Error> {
+    /// let address = nagi_client::Address::tcp("127.0.0.1", 1)?;
+    /// assert!(Client::connect(&address).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect(address: &Address) -> Result<Self, Error> {
+        let socket = Stream::connect(address, CONNECT_TIMEOUT).await?;
+        Ok(Client { socket, replies: CommandReplies::default(), timeout: None })
+    }
+
+    /// Lets sends fail that make no progress for so long, and replies that take longer; `None`
+    /// waits for ever.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeout = timeout;
+    }
+
+    /// Sets how many bytes a reply may have, which is 513 MiB at first; a longer one is an error.
+    pub fn set_reply_limit(&mut self, bytes: usize) {
+        self.replies.limit_bytes = bytes;
+    }
+
+    /// Sends one command, its name first, and waits for the reply. The server's errors are
+    /// replies like any other.
+    ///
+    /// # Errors
+    /// The connection is broken, the server sends what is no reply, or an earlier command was given
+    /// up, whose reply may still come.
+    pub async fn command(&mut self, arguments: &[&[u8]]) -> Result<Reply, Error> {
+        self.replies.begin()?;
+        let mut request = Vec::new();
+        encode_command(arguments, &mut request);
+        self.send(&request).await?;
+        let reply = self.receive().await?;
+        self.replies.end();
+        Ok(reply)
+    }
+
+    /// Sends bytes as they are, such as several commands at once.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        Ok(self.socket.send(bytes, self.limit()).await?)
+    }
+
+    /// Waits for the next reply.
+    ///
+    /// # Errors
+    /// The connection is broken, or the server sends what is no reply.
+    pub async fn receive(&mut self) -> Result<Reply, Error> {
+        let deadline = Instant::now() + self.limit();
+        loop {
+            if let Some(reply) = self.replies.next()? {
+                return Ok(reply);
+            }
+            if self.socket.receive(self.replies.room(), deadline).await? == 0 {
+                return Err(Error::Closed);
+            }
+        }
+    }
+
+    fn limit(&self) -> Duration {
+        self.timeout.unwrap_or(EVER)
+    }
+}

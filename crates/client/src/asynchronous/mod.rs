@@ -1,0 +1,11 @@
+//! The same clients for programs that run on tokio, with the feature `tokio`: nothing here but
+//! waiting differs from [`cache`](crate::cache) and [`Client`](crate::Client).
+
+mod cache;
+mod client;
+mod pool;
+mod socket;
+
+pub use cache::Cache;
+pub use client::Client;
+pub use pool::{Lent, Pool};
