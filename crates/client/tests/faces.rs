@@ -1,6 +1,5 @@
 //! Blocking clients and those of tokio hold the same conversations and come to the same results.
 #![expect(clippy::unwrap_used, reason = "a test stops where it finds something wrong")]
-#![expect(clippy::indexing_slicing, reason = "a test stops where it finds something wrong")]
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

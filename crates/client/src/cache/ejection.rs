@@ -6,7 +6,6 @@
 //! unequal weights keys of other servers move as well. So each write that goes to another server
 //! than usual is noted, and the copies are deleted before the ring changes.
 
-use std::collections::HashSet;
 use std::time::Instant;
 
 use super::engine::{Engine, Routed};
@@ -14,30 +13,9 @@ use super::failure::Reason;
 use super::identity::{Identity, starts_empty};
 use super::settings::{Ejection, OnFailure};
 use super::socket::Socket;
-use crate::ring::{Ring, Server};
+use super::watch::Out;
+use crate::ring::Server;
 use crate::wire::{Answer, Dialect, Request};
-
-/// Which servers are left out.
-#[derive(Debug, Default)]
-pub(super) struct Watch {
-    /// For each server, since one was left out.
-    out: Vec<Option<Out>>,
-    /// The ring with every server, while one is left out.
-    home: Option<Ring>,
-    /// Servers with keys of which they may hold a copy that is old when the ring changes.
-    away: HashSet<(usize, Vec<u8>)>,
-}
-
-/// A server that is left out.
-#[derive(Clone, Debug)]
-struct Out {
-    /// When it is asked again.
-    until: Instant,
-    /// The process that failed.
-    earlier: Option<Identity>,
-    /// Whether it has answered since.
-    answered: bool,
-}
 
 /// What came of asking a server that is left out.
 enum Visit {
@@ -47,12 +25,6 @@ enum Visit {
     Settling,
     /// It has nothing of what this client wrote.
     Empty,
-}
-
-impl Watch {
-    pub(super) fn is_out(&self, server: usize) -> bool {
-        matches!(self.out.get(server), Some(Some(_)))
-    }
 }
 
 impl<S: Socket> Engine<S> {

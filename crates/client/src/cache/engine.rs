@@ -3,12 +3,12 @@
 
 use std::time::Instant;
 
-use super::ejection::Watch;
 use super::failure::{Failure, Reason};
 use super::link::Link;
 use super::redirect::Redirect;
 use super::settings::Settings;
 use super::socket::Socket;
+use super::watch::Watch;
 use crate::ring::{Ring, Server};
 use crate::wire::{Answer, Request};
 

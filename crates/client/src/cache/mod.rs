@@ -14,6 +14,7 @@ mod replicas;
 mod requests;
 mod settings;
 mod socket;
+mod watch;
 
 #[cfg(feature = "tokio")]
 pub(crate) use engine::Engine;

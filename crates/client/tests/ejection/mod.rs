@@ -95,7 +95,9 @@ impl Load {
         let Some(failure) = failed else { return };
         match failure.reason {
             Reason::Dead => self.not_sent += 1,
-            Reason::Request(text) | Reason::Refused(text) => panic!("{text}"),
+            refused @ (Reason::Request(_) | Reason::Refused(_)) => {
+                assert_eq!(refused, Reason::Dead, "{}", failure.server);
+            }
             _ => *self.failed.entry(failure.server).or_default() += 1,
         }
     }
