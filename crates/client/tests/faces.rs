@@ -38,6 +38,8 @@ enum Call {
     Touch(&'static str, u32),
     Increment(&'static str, u64),
     Decrement(&'static str, u64),
+    SetQuietly(&'static [(&'static str, &'static str)]),
+    DeleteQuietly(&'static [&'static str]),
     Flush,
 }
 
@@ -99,6 +101,13 @@ macro_rules! call {
             Touch(key, expiry) => format!("{:?}", cache.touch(key.as_bytes(), expiry)$(.$wait)?),
             Increment(key, by) => format!("{:?}", cache.increment(key.as_bytes(), by)$(.$wait)?),
             Decrement(key, by) => format!("{:?}", cache.decrement(key.as_bytes(), by)$(.$wait)?),
+            SetQuietly(items) => {
+                let items = items.iter().map(|(key, value)| (key.as_bytes(), item(value)));
+                format!("{:?}", cache.set_many_quietly(&Vec::from_iter(items))$(.$wait)?)
+            }
+            DeleteQuietly(keys) => {
+                format!("{:?}", cache.delete_many_quietly(&bytes(keys))$(.$wait)?)
+            }
             Flush => format!("{:?}", cache.flush()$(.$wait)?),
         };
         without_numbers(&shown)
@@ -332,6 +341,9 @@ const CALLS: &[Call] = &[
     Delete("a"),
     Delete("a"),
     Get("a"),
+    SetQuietly(&[("f", "1"), ("bad key", "2"), ("g", "3")]),
+    DeleteQuietly(&["e", "none"]),
+    GetMany(&["e", "f", "g"]),
     Flush,
     Get("e"),
 ];

@@ -240,3 +240,48 @@ fn a_reply_that_is_too_long_fails_alone() {
         }
     }
 }
+
+#[test]
+fn quiet_writes_are_done_and_refusals_reported() {
+    let redis = [Dialect::Resp];
+    for (name, dialects) in [("memcached", &MEMCACHED[..]), ("redis-server", &redis)] {
+        let peers = [Peer::fresh(name), Peer::fresh(name)];
+        for &dialect in dialects {
+            let mut cache = cache(peers.iter().map(|peer| peer.port), settings_for(dialect));
+            let keys: Vec<String> = (0..1000).map(|number| format!("key-{number}")).collect();
+            let names: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+            let items: Vec<_> = names.iter().map(|key| (*key, Item::new(key))).collect();
+            assert_eq!(cache.set_many_quietly(&items), [], "{dialect:?}");
+            for (key, value) in names.iter().zip(cache.get_many(&names)) {
+                assert_eq!(value.unwrap().unwrap().bytes, *key, "{dialect:?}");
+            }
+            // Half of them, and one that is not there.
+            let deleted: Vec<&[u8]> =
+                names.iter().copied().step_by(2).chain([&b"none"[..]]).collect();
+            assert_eq!(cache.delete_many_quietly(&deleted), [], "{dialect:?}");
+            let left = cache.get_many(&names).into_iter().filter(|value| value != &Ok(None));
+            assert_eq!(left.count(), 500, "{dialect:?}");
+            if dialect == Dialect::Resp {
+                continue;
+            }
+            let huge = vec![b'x'; 2 << 20];
+            let items = [
+                (&b"a"[..], Item::new(b"1")),
+                (b"huge", Item::new(&huge)),
+                (b"", Item::new(b"x")),
+                (b"b", Item::new(b"2")),
+            ];
+            let failures = cache.set_many_quietly(&items);
+            assert!(matches!(failures[0].reason, Reason::Request(_)), "{failures:?}");
+            // In text memcached keeps even that to itself.
+            assert_eq!(
+                failures.len(),
+                if dialect == Dialect::Text { 1 } else { 2 },
+                "{failures:?}"
+            );
+            assert_eq!(cache.get(b"huge"), Ok(None));
+            assert_eq!(cache.get(b"a").unwrap().unwrap().bytes, b"1", "{dialect:?}");
+            assert_eq!(cache.get(b"b").unwrap().unwrap().bytes, b"2", "{dialect:?}");
+        }
+    }
+}

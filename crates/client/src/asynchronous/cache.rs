@@ -39,8 +39,7 @@ impl Cache {
     /// No connection is made until it is needed.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// use nagi_client::asynchronous::Cache;
     /// use nagi_client::cache::Settings;
     /// use nagi_client::ring::{Dalli, Ring};
@@ -92,10 +91,8 @@ impl Cache {
     /// request fails only by its first server. The first 100 are kept.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, OnFailure, Replicas, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, OnFailure, Replicas, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// let servers = ["127.0.0.1:1", "127.0.0.1:2"].map(|server| server.parse::<Server>());
     /// let ring = Ring::Dalli(Dalli::new(servers.into_iter().flatten().collect()));
@@ -117,10 +114,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -138,10 +133,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -163,10 +156,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -188,10 +179,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -214,10 +203,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -235,10 +222,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -261,10 +246,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -282,10 +265,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -308,10 +289,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -329,10 +308,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -355,10 +332,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -376,10 +351,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -402,10 +375,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -423,10 +394,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -449,10 +418,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -476,10 +443,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -504,10 +469,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -525,10 +488,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -546,10 +507,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -567,10 +526,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -593,10 +550,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -614,10 +569,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -640,10 +593,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -661,10 +612,8 @@ impl Cache {
     /// There is no answer, or the server refuses.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -685,10 +634,8 @@ impl Cache {
     /// its keys alone.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -703,10 +650,8 @@ impl Cache {
     /// The values of keys with a request for each, spread over the connections of each server.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -721,10 +666,8 @@ impl Cache {
     /// The values of related keys, with one request to the server that `master` decides.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -744,10 +687,8 @@ impl Cache {
     /// result.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::{Item, Settings};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -759,13 +700,46 @@ impl Cache {
         self.engine.set_many(items).await
     }
 
+    /// Stores many values without being answered, except what memcached refuses: the failures of
+    /// each server. A batch of 100 whose end does not arrive is `Unknown`. Redis answers each.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::{Item, Settings}};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let items = [(&b"a"[..], Item::new(b"1")), (b"b", Item::new(b"2"))];
+    /// let failures = cache.set_many_quietly(&items).await;
+    /// # assert_eq!(failures.len(), 1);
+    /// # }
+    /// ```
+    pub async fn set_many_quietly(&mut self, items: &[(&[u8], Item<'_>)]) -> Vec<Failure> {
+        self.engine.set_many_quietly(items).await
+    }
+
+    /// Removes many keys without being answered whether they were there, as
+    /// [`Cache::set_many_quietly`] stores them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let failures = cache.delete_many_quietly(&[b"a", b"b"]).await;
+    /// # assert_eq!(failures.len(), 1);
+    /// # }
+    /// ```
+    pub async fn delete_many_quietly(&mut self, keys: &[&[u8]]) -> Vec<Failure> {
+        self.engine.delete_many_quietly(keys).await
+    }
+
     /// The statistics of every server, each under its name.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());
@@ -780,10 +754,8 @@ impl Cache {
     /// Removes every key of every server; a result for each.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// # use nagi_client::asynchronous::Cache;
-    /// # use nagi_client::cache::Settings;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// # use nagi_client::{asynchronous::Cache, cache::Settings};
     /// # use nagi_client::ring::{Dalli, Ring, Server};
     /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
     /// # let mut cache = Cache::new(ring, Settings::default());

@@ -621,6 +621,37 @@ impl Cache {
         ready(self.engine.set_many(items))
     }
 
+    /// Stores many values without being answered, except what memcached refuses: the failures of
+    /// each server. A batch of 100 whose end does not arrive is `Unknown`. Redis answers each.
+    ///
+    /// ```
+    /// # use nagi_client::cache::{Cache, Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let items = [(&b"a"[..], Item::new(b"1")), (b"b", Item::new(b"2"))];
+    /// let failures = cache.set_many_quietly(&items);
+    /// # assert_eq!(failures.len(), 1);
+    /// ```
+    pub fn set_many_quietly(&mut self, items: &[(&[u8], Item<'_>)]) -> Vec<Failure> {
+        ready(self.engine.set_many_quietly(items))
+    }
+
+    /// Removes many keys without being answered whether they were there, as
+    /// [`Cache::set_many_quietly`] stores them.
+    ///
+    /// ```
+    /// # use nagi_client::cache::{Cache, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let failures = cache.delete_many_quietly(&[b"a", b"b"]);
+    /// # assert_eq!(failures.len(), 1);
+    /// ```
+    pub fn delete_many_quietly(&mut self, keys: &[&[u8]]) -> Vec<Failure> {
+        ready(self.engine.delete_many_quietly(keys))
+    }
+
     /// The statistics of every server, each under its name.
     ///
     /// ```

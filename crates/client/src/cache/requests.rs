@@ -5,7 +5,7 @@ use super::failure::{Failure, Reason};
 use super::item::{Item, Stored};
 use super::socket::Socket;
 use crate::ring::Ring;
-use crate::wire::{Answer, Mode, Request, Value};
+use crate::wire::{Answer, Dialect, Mode, Request, Value};
 
 /// Keys of one request, so that no request is too long a line for a server.
 const KEYS_AT_ONCE: usize = 100;
@@ -133,6 +133,63 @@ impl<S: Socket> Engine<S> {
             None => Err(no_server()),
         };
         results.into_iter().map(|result| result.unwrap_or_else(&mut next)).collect()
+    }
+
+    pub(crate) async fn set_many_quietly(&mut self, items: &[(&[u8], Item<'_>)]) -> Vec<Failure> {
+        if self.settings.dialect == Dialect::Resp {
+            return self.set_many(items).await.into_iter().filter_map(Result::err).collect();
+        }
+        let keys: Vec<Vec<u8>> = items.iter().map(|(key, _)| self.prefixed(key)).collect();
+        let writes = items.iter().zip(&keys);
+        let writes = writes.map(|((key, item), whole)| (*key, store(whole, Mode::Set, item)));
+        self.write_quietly(writes.collect()).await
+    }
+
+    pub(crate) async fn delete_many_quietly(&mut self, keys: &[&[u8]]) -> Vec<Failure> {
+        let whole: Vec<Vec<u8>> = keys.iter().map(|key| self.prefixed(key)).collect();
+        let deletions = whole.iter().map(|key| Request::Delete { key });
+        let writes: Vec<(&[u8], Request<'_>)> = keys.iter().copied().zip(deletions).collect();
+        if self.settings.dialect != Dialect::Resp {
+            return self.write_quietly(writes).await;
+        }
+        self.tend().await;
+        let mut failures = Vec::new();
+        let mut requests = Vec::new();
+        for (key, request) in writes {
+            let server = self.locate(key);
+            match self.note(key, server, &request) {
+                Ok(()) => requests.push((server, request)),
+                Err(reason) => failures.push(self.failure(server, reason)),
+            }
+        }
+        failures.extend(self.perform(&requests).await.into_iter().filter_map(Result::err));
+        failures
+    }
+
+    /// Writes, each with the key that decides its server; what failed, of each server.
+    async fn write_quietly(&mut self, writes: Vec<(&[u8], Request<'_>)>) -> Vec<Failure> {
+        self.tend().await;
+        let mut failures = Vec::new();
+        let mut of_servers = vec![Vec::new(); self.ring.servers().len()];
+        for (key, request) in writes {
+            let server = self.locate(key);
+            let checked = request.check(self.settings.dialect).map_err(Reason::Request);
+            match (
+                checked.and_then(|()| self.note(key, server, &request)),
+                of_servers.get_mut(server),
+            ) {
+                (Ok(()), Some(of_server)) => of_server.push(request),
+                (Ok(()), None) => failures.push(no_server()),
+                (Err(reason), _) => failures.push(self.failure(server, reason)),
+            }
+        }
+        let batches = of_servers.iter().enumerate().flat_map(|(server, writes)| {
+            let batches = writes.chunks(KEYS_AT_ONCE);
+            batches.map(move |writes| (server, Request::Quietly { writes: writes.to_vec() }))
+        });
+        let requests: Vec<Routed<'_>> = batches.collect();
+        failures.extend(self.perform(&requests).await.into_iter().filter_map(Result::err));
+        failures
     }
 
     pub(crate) async fn stats(&mut self, section: &str) -> Each<Statistics> {

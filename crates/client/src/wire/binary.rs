@@ -3,17 +3,26 @@
 use nagi_proto::MalformedReply;
 
 use super::progress::{Progress, Step};
-use super::request::{Answer, Mode, Request, Value, malformed};
+use super::request::{Answer, Mode, Request, Value, malformed, quiet_answer};
 
 const HEADER_BYTES: usize = 24;
 
 /// An expiry that has counting fail where nothing is.
 const NO_INITIAL: [u8; 4] = [0xff; 4];
 
+const DELETE: u8 = 0x04;
 const GET_KEY_QUIETLY: u8 = 0x0d;
 const NO_OPERATION: u8 = 0x0a;
 const STAT: u8 = 0x10;
 const GET_AND_TOUCH: u8 = 0x1d;
+
+/// The operation that does the same and answers only if it fails.
+fn quiet(operation: u8) -> u8 {
+    match operation {
+        0x0e | 0x0f => operation + 0x0b,
+        operation => operation + 0x10,
+    }
+}
 
 pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
     match request {
@@ -39,7 +48,17 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
             let has_extras = !matches!(mode, Mode::Append | Mode::Prepend);
             put(out, operation, cas, if has_extras { &extras } else { &[] }, key, value);
         }
-        Request::Delete { key } => put(out, 0x04, 0, &[], key, &[]),
+        Request::Delete { key } => put(out, DELETE, 0, &[], key, &[]),
+        Request::Quietly { writes } => {
+            for write in writes {
+                let start = out.len();
+                encode(write, out);
+                if let Some(operation) = out.get_mut(start + 1) {
+                    *operation = quiet(*operation);
+                }
+            }
+            put(out, NO_OPERATION, 0, &[], &[], &[]);
+        }
         Request::Count { key, by, down } => {
             let extras = [&by.to_be_bytes()[..], &[0; 8], &NO_INITIAL].concat();
             put(out, if *down { 0x06 } else { 0x05 }, 0, &extras, key, &[]);
@@ -112,6 +131,16 @@ pub(super) fn step(
     let bytes = packet.len;
     let answer = match (request, packet.operation) {
         (Request::Get { keys }, NO_OPERATION) => progress.answer(keys),
+        (Request::Quietly { writes }, NO_OPERATION) => {
+            quiet_answer(writes.len(), progress.refusals, progress.refused.take())
+        }
+        (Request::Quietly { .. }, operation) => {
+            // What was to be removed and is not there is as good as removed.
+            if !(operation == quiet(DELETE) && packet.status == 1) {
+                progress.refuse(answer(&packet));
+            }
+            return Ok(Step::More { bytes });
+        }
         (Request::Get { keys }, _) => {
             match packet.status {
                 0 => progress.found.put(keys, packet.key, value(&packet))?,

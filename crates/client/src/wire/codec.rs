@@ -3,7 +3,7 @@
 use nagi_proto::{MalformedReply, memcached};
 
 use super::progress::Progress;
-use super::request::{Answer, Dialect, Request};
+use super::request::{Answer, Dialect, Mode, Request};
 use super::{binary, meta, resp, text};
 
 /// memcached's longest key, in bytes.
@@ -22,11 +22,14 @@ impl Request<'_> {
     /// assert!(spaced.encode(Dialect::Resp, &mut Vec::new()).is_ok());
     /// ```
     pub fn encode(&self, dialect: Dialect, out: &mut Vec<u8>) -> Result<(), String> {
-        for key in self.keys() {
-            check_key(dialect, key)?;
-        }
+        self.check(dialect)?;
         if dialect != Dialect::Resp && *self == Request::Asking {
             return Err("memcached has no clusters".to_owned());
+        }
+        if let Request::Quietly { writes } = self
+            && !writes.iter().all(Request::can_be_quiet)
+        {
+            return Err("only values that are stored or removed can be so quietly".to_owned());
         }
         if let Request::Stats { section } = self
             && !section.bytes().all(|byte| byte.is_ascii_graphic())
@@ -40,6 +43,18 @@ impl Request<'_> {
             Dialect::Resp => return resp::encode(self, out),
         }
         Ok(())
+    }
+
+    /// Whether the protocol takes its keys.
+    pub(crate) fn check(&self, dialect: Dialect) -> Result<(), String> {
+        self.keys().into_iter().try_for_each(|key| check_key(dialect, key))
+    }
+
+    fn can_be_quiet(&self) -> bool {
+        match self {
+            Request::Store { mode, .. } => !matches!(mode, Mode::Cas(_)),
+            request => matches!(request, Request::Delete { .. }),
+        }
     }
 }
 
@@ -116,6 +131,9 @@ impl Decoder {
                 let reply = input.get(..len).unwrap_or_default();
                 Ok(Some((len, resp::answer(request, reply)?)))
             }
+            (Dialect::Text, Request::Quietly { writes }) => self
+                .progress
+                .run(input, |progress, rest| text::quiet_step(progress, writes.len(), rest)),
             (Dialect::Meta, Request::Stats { .. } | Request::Flush) | (Dialect::Text, _) => {
                 let Some(len) = self.text.next(input)? else { return Ok(None) };
                 let reply = input.get(..len).unwrap_or_default();

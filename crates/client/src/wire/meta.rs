@@ -3,10 +3,15 @@
 use nagi_proto::MalformedReply;
 
 use super::progress::{Progress, Step};
-use super::request::{Answer, Mode, Request, Value, malformed, number, split_value};
+use super::request::{Answer, Mode, Request, Value, malformed, number, quiet_answer, split_value};
 use super::text;
 
 pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
+    encode_with(request, "", out);
+}
+
+/// Encodes with a flag at the end of the request's line.
+fn encode_with(request: &Request<'_>, flag: &str, out: &mut Vec<u8>) {
     let mut put = |parts: &[&[u8]]| {
         for part in parts {
             out.extend_from_slice(part);
@@ -31,10 +36,16 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
                 Mode::Prepend => "MP".to_owned(),
                 Mode::Cas(cas) => format!("C{cas}"),
             };
-            let line = format!(" {} F{flags} T{expiry} {mode}\r\n", value.len());
+            let line = format!(" {} F{flags} T{expiry} {mode}{flag}\r\n", value.len());
             put(&[b"ms ", key, line.as_bytes(), value, b"\r\n"]);
         }
-        Request::Delete { key } => put(&[b"md ", key, b"\r\n"]),
+        Request::Delete { key } => put(&[b"md ", key, flag.as_bytes(), b"\r\n"]),
+        Request::Quietly { writes } => {
+            for write in writes {
+                encode_with(write, " q", out);
+            }
+            out.extend_from_slice(b"mn\r\n");
+        }
         Request::Count { key, by, down } => {
             let mode: &[u8] = if *down { b" v MD D" } else { b" v MI D" };
             put(&[b"ma ", key, mode, by.to_string().as_bytes(), b"\r\n"]);
@@ -82,7 +93,12 @@ pub(super) fn step(
             progress.found.put(keys, key, value)?;
             return Ok(Step::More { bytes });
         }
-        b"MN" => progress.answer(keys),
+        b"MN" => match request {
+            Request::Quietly { writes } => {
+                quiet_answer(writes.len(), progress.refusals, progress.refused.take())
+            }
+            _ => progress.answer(keys),
+        },
         b"HD" => Answer::Done,
         b"EN" | b"NF" => Answer::Missing,
         b"NS" => Answer::NotStored,
@@ -90,6 +106,13 @@ pub(super) fn step(
         _ => text::refusal(line).ok_or_else(malformed)?,
     };
     // The end of several is the answer to `mn`, even behind an error.
+    if matches!(request, Request::Quietly { .. }) && !line.starts_with(b"MN") {
+        // What was to be removed and is not there is as good as removed.
+        if answer != Answer::Missing {
+            progress.refuse(answer);
+        }
+        return Ok(Step::More { bytes: end });
+    }
     if !keys.is_empty() && !line.starts_with(b"MN") {
         progress.refused = Some(answer);
         return Ok(Step::More { bytes: end });

@@ -39,6 +39,8 @@ pub(super) struct Progress {
     pub(super) pairs: Vec<(String, String)>,
     /// What the server refused, behind which the rest of the answer still comes.
     pub(super) refused: Option<Answer>,
+    /// How many writes among several were refused.
+    pub(super) refusals: usize,
 }
 
 impl Progress {
@@ -80,6 +82,12 @@ impl Progress {
             self.scanned = rest.len();
         }
         end.map(|end| from + end + 1)
+    }
+
+    /// Notes that one write among several was refused.
+    pub(super) fn refuse(&mut self, answer: Answer) {
+        self.refusals += 1;
+        self.refused.get_or_insert(answer);
     }
 
     /// What was refused, or else the values of `keys`.

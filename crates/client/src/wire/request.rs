@@ -117,6 +117,12 @@ pub enum Request<'a> {
         /// Seconds from now, or a Unix time above 30 days; 0 means never.
         expiry: u32,
     },
+    /// Stores and removals of which memcached answers only those that it refuses, which saves it
+    /// the answers and the client their reading.
+    Quietly {
+        /// [`Request::Store`] without [`Mode::Cas`], and [`Request::Delete`].
+        writes: Vec<Request<'a>>,
+    },
     /// The server's statistics.
     Stats {
         /// Which of them, such as `settings`, or `persistence` in Redis; empty for the usual ones.
@@ -185,6 +191,7 @@ impl<'a> Request<'a> {
     pub(super) fn keys(&self) -> Vec<&'a [u8]> {
         match self {
             Request::Get { keys } => keys.clone(),
+            Request::Quietly { writes } => writes.iter().flat_map(Request::keys).collect(),
             Request::GetAndTouch { key, .. }
             | Request::Store { key, .. }
             | Request::Delete { key }
@@ -202,6 +209,17 @@ pub(super) const fn malformed() -> MalformedReply {
 /// A decimal number.
 pub(super) fn number<T: std::str::FromStr>(text: &[u8]) -> Result<T, MalformedReply> {
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or_else(malformed)
+}
+
+/// What came of quiet writes, the first refusal of which is `first`.
+pub(super) fn quiet_answer(count: usize, refused: usize, first: Option<Answer>) -> Answer {
+    match first {
+        Some(Answer::Refused(text)) => {
+            Answer::Refused(format!("{refused} of {count} writes: {text}"))
+        }
+        Some(answer) => Answer::Refused(format!("{refused} of {count} writes: {answer:?}")),
+        None => Answer::Done,
+    }
 }
 
 /// The line at the start of `input` without its end, and what is behind it.

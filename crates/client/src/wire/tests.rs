@@ -155,3 +155,52 @@ fn values_that_were_not_asked_for_are_malformed() {
     let (_, answer) = Decoder::new(Dialect::Text).next(&request, reply).unwrap().unwrap();
     assert_eq!(answer, Answer::Values(vec![value("x", 0, None), value("y", 0, None)]));
 }
+
+#[test]
+fn quiet_writes_are_answered_by_what_is_refused() {
+    let set = |key, value| Request::Store { mode: Mode::Set, key, value, flags: 1, expiry: 2 };
+    let writes = vec![set(b"a", b"x"), Request::Delete { key: b"b" }];
+    let request = Request::Quietly { writes };
+    let too_large = "SERVER_ERROR object too large for cache";
+    let text = format!("{too_large}\r\nERROR\r\nVERSION 1.6.18\r\n");
+    let meta = format!("{too_large}\r\nNF \r\nNS \r\nMN\r\n");
+    let binary = [packet(0x14, b"", b""), packet(0x0a, b"", b"")].concat();
+    for (dialect, sent, done, refused) in [
+        (
+            Dialect::Text,
+            &b"set a 1 2 1 noreply\r\nx\r\ndelete b noreply\r\nversion\r\n"[..],
+            b"VERSION 1.6.18\r\n".to_vec(),
+            text.into_bytes(),
+        ),
+        (
+            Dialect::Meta,
+            b"ms a 1 F1 T2 MS q\r\nx\r\nmd b q\r\nmn\r\n",
+            b"MN\r\n".to_vec(),
+            meta.into(),
+        ),
+    ] {
+        let mut bytes = Vec::new();
+        request.encode(dialect, &mut bytes).unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), String::from_utf8_lossy(sent));
+        assert_eq!(decode(dialect, &request, &done), Answer::Done);
+        let expected = Answer::Refused(format!("2 of 2 writes: {too_large}"));
+        assert_eq!(decode(dialect, &request, &refused), expected);
+    }
+    let mut bytes = Vec::new();
+    request.encode(Dialect::Binary, &mut bytes).unwrap();
+    let operations = [bytes[1], bytes[24 + 8 + 2 + 1], bytes[24 + 8 + 2 + 24 + 1 + 1]];
+    assert_eq!(operations, [0x11, 0x14, 0x0a]);
+    let mut failed = packet(0x11, b"", b"Too large.");
+    failed[7] = 3;
+    assert_eq!(
+        decode(Dialect::Binary, &request, &[failed, binary[24..].to_vec()].concat()),
+        Answer::Refused("1 of 2 writes: Too large.".to_owned())
+    );
+    let mut missing = packet(0x14, b"", b"Not found");
+    missing[7] = 1;
+    let answer = decode(Dialect::Binary, &request, &[missing, binary[24..].to_vec()].concat());
+    assert_eq!(answer, Answer::Done);
+    let counted =
+        Request::Quietly { writes: vec![Request::Count { key: b"a", by: 1, down: true }] };
+    assert!(counted.encode(Dialect::Text, &mut Vec::new()).is_err());
+}

@@ -2,10 +2,17 @@
 
 use nagi_proto::MalformedReply;
 
-use super::progress::Found;
-use super::request::{Answer, Mode, Request, Value, malformed, number, split_line, split_value};
+use super::progress::{Found, Progress, Step};
+use super::request::{
+    Answer, Mode, Request, Value, malformed, number, quiet_answer, split_line, split_value,
+};
 
 pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
+    encode_with(request, "", out);
+}
+
+/// Encodes with a word at the end of the request's line.
+fn encode_with(request: &Request<'_>, word: &str, out: &mut Vec<u8>) {
     let mut put = |parts: &[&[u8]]| {
         for part in parts {
             out.extend_from_slice(part);
@@ -32,10 +39,16 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
                 Mode::Cas(cas) => ("cas", Some(cas)),
             };
             let cas = cas.map(|cas| format!(" {cas}")).unwrap_or_default();
-            let line = format!(" {flags} {expiry} {}{cas}\r\n", value.len());
+            let line = format!(" {flags} {expiry} {}{cas}{word}\r\n", value.len());
             put(&[verb.as_bytes(), b" ", key, line.as_bytes(), value, b"\r\n"]);
         }
-        Request::Delete { key } => put(&[b"delete ", key, b"\r\n"]),
+        Request::Delete { key } => put(&[b"delete ", key, word.as_bytes(), b"\r\n"]),
+        Request::Quietly { writes } => {
+            for write in writes {
+                encode_with(write, " noreply", out);
+            }
+            out.extend_from_slice(b"version\r\n");
+        }
         Request::Count { key, by, down } => {
             let verb: &[u8] = if *down { b"decr " } else { b"incr " };
             put(&[verb, key, b" ", by.to_string().as_bytes(), b"\r\n"]);
@@ -48,6 +61,24 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
         Request::Flush => put(&[b"flush_all\r\n"]),
         Request::Asking => {}
     }
+}
+
+/// Reads the next line of what answers quiet writes, the last of which is the version.
+pub(super) fn quiet_step(
+    progress: &mut Progress,
+    count: usize,
+    input: &[u8],
+) -> Result<Step, MalformedReply> {
+    let Some(bytes) = progress.line_end(input) else {
+        return Ok(Step::Incomplete { need_bytes: input.len() + 1 });
+    };
+    let (line, _) = split_line(input).ok_or_else(malformed)?;
+    if line.starts_with(b"VERSION ") {
+        let answer = quiet_answer(count, progress.refusals, progress.refused.take());
+        return Ok(Step::Done { bytes, answer });
+    }
+    progress.refuse(refusal(line).ok_or_else(malformed)?);
+    Ok(Step::More { bytes })
 }
 
 /// What a whole reply says.

@@ -18,7 +18,7 @@ pub(crate) fn failure_of(error: &Error) -> Failure {
     match error {
         Error::Connect { source, .. } | Error::Io(source) => failure_of_io(source),
         Error::Closed => Failure::TurnedAway,
-        Error::Protocol(_) => Failure::Other,
+        Error::Protocol(_) | Error::TooLong { .. } => Failure::Other,
     }
 }
 
