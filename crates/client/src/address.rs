@@ -15,6 +15,11 @@ use crate::Error;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server's address.
+///
+/// ```
+/// let address = nagi_client::Address::Unix("/run/redis.sock".into());
+/// assert_eq!(address.to_string(), "/run/redis.sock");
+/// ```
 #[derive(Clone, Debug)]
 pub enum Address {
     /// A host and port, with what they resolved to; tried in order.
@@ -33,6 +38,12 @@ impl Address {
     ///
     /// # Errors
     /// The host has no address.
+    ///
+    /// ```
+    /// let address = nagi_client::Address::tcp("::1", 6379)?;
+    /// assert_eq!(address.to_string(), "[::1]:6379");
+    /// # Ok::<(), nagi_client::Error>(())
+    /// ```
     pub fn tcp(host: &str, port: u16) -> Result<Self, Error> {
         Address::resolved(host, port, (host, port).to_socket_addrs().map(Vec::from_iter))
     }
@@ -59,6 +70,13 @@ impl Address {
     ///
     /// # Errors
     /// The last address that was tried did not answer.
+    ///
+    /// ```
+    /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let socket = nagi_client::Address::from(listener.local_addr()?).connect()?;
+    /// # drop(socket);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn connect(&self) -> Result<OwnedFd, Error> {
         self.connect_within(CONNECT_TIMEOUT)
     }
@@ -67,6 +85,13 @@ impl Address {
     ///
     /// # Errors
     /// The last address that was tried did not answer.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let address = nagi_client::Address::Unix("/nonexistent".into());
+    /// let error = address.connect_within(Duration::from_millis(100)).unwrap_err();
+    /// assert!(error.to_string().starts_with("cannot connect to /nonexistent: "));
+    /// ```
     pub fn connect_within(&self, timeout: Duration) -> Result<OwnedFd, Error> {
         self.open(timeout).map_err(|source| Error::Connect { address: self.to_string(), source })
     }

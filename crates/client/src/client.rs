@@ -76,6 +76,17 @@ impl CommandReplies {
 }
 
 /// A blocking RESP client.
+///
+/// ```
+/// # use std::io::Write;
+/// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+/// # let address = nagi_client::Address::from(listener.local_addr()?);
+/// let mut client = nagi_client::Client::connect(&address)?;
+/// # let mut peer = listener.accept()?.0;
+/// # peer.write_all(b":2\r\n")?;
+/// assert_eq!(client.command(&[b"INCR", b"visits"])?, nagi_client::Reply::Integer(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Client {
     socket: OwnedFd,
@@ -88,12 +99,32 @@ impl Client {
     ///
     /// # Errors
     /// No server listens there.
+    ///
+    /// ```
+    /// use nagi_client::{Address, Client};
+    /// let address = Address::tcp("127.0.0.1", 1)?;
+    /// assert!(Client::connect(&address).is_err(), "no server listens there");
+    /// # Ok::<(), nagi_client::Error>(())
+    /// ```
     pub fn connect(address: &Address) -> Result<Self, Error> {
         let (socket, replies) = (address.connect()?, CommandReplies::default());
         Ok(Client { socket, replies, request: Vec::new() })
     }
 
     /// Sets how many bytes a reply may have, which is 513 MiB at first; a longer one is an error.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// # let address = nagi_client::Address::from(listener.local_addr()?);
+    /// # let mut client = nagi_client::Client::connect(&address)?;
+    /// # let mut peer = listener.accept()?.0;
+    /// client.set_reply_limit(1000);
+    /// # peer.write_all(b"$2000\r\n")?;
+    /// # peer.write_all(&[b'x'; 2002])?;
+    /// assert!(client.command(&[b"GET", b"key"]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_reply_limit(&mut self, bytes: usize) {
         self.replies.limit_bytes = bytes;
     }
@@ -102,6 +133,18 @@ impl Client {
     ///
     /// # Errors
     /// A timeout of zero.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// # let address = nagi_client::Address::from(listener.local_addr()?);
+    /// # let mut client = nagi_client::Client::connect(&address)?;
+    /// # let mut peer = listener.accept()?.0;
+    /// client.set_timeout(Some(std::time::Duration::from_millis(1)))?;
+    /// # peer.write_all(b"$2000\r\n")?;
+    /// assert!(client.command(&[b"GET", b"key"]).is_err(), "only a part of the reply has come");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_timeout(&self, timeout: Option<Duration>) -> Result<(), Error> {
         set_socket_timeout(&self.socket, Timeout::Recv, timeout)?;
         Ok(set_socket_timeout(&self.socket, Timeout::Send, timeout)?)
@@ -113,6 +156,18 @@ impl Client {
     /// # Errors
     /// The connection is broken, the server sends what is no reply, or an earlier command was given
     /// up, whose reply may still come.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// # let address = nagi_client::Address::from(listener.local_addr()?);
+    /// # let mut client = nagi_client::Client::connect(&address)?;
+    /// # let mut peer = listener.accept()?.0;
+    /// # peer.write_all(b"-ERR unknown command\r\n")?;
+    /// let reply = client.command(&[b"NONSENSE"])?;
+    /// assert_eq!(reply, nagi_client::Reply::Error("ERR unknown command".to_owned()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn command(&mut self, arguments: &[&[u8]]) -> Result<Reply, Error> {
         self.replies.begin()?;
         let mut request = std::mem::take(&mut self.request);
@@ -130,6 +185,18 @@ impl Client {
     ///
     /// # Errors
     /// The connection is broken.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// # let address = nagi_client::Address::from(listener.local_addr()?);
+    /// # let mut client = nagi_client::Client::connect(&address)?;
+    /// # let mut peer = listener.accept()?.0;
+    /// # peer.write_all(b"+PONG\r\n+PONG\r\n")?;
+    /// client.send(b"PING\r\nPING\r\n")?;
+    /// assert_eq!(client.receive()?, client.receive()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn send(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         while !bytes.is_empty() {
             let sent = retry_on_intr(|| send(&self.socket, bytes, SendFlags::NOSIGNAL))?;
@@ -142,6 +209,19 @@ impl Client {
     ///
     /// # Errors
     /// The connection is broken, or the server sends what is no reply.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// # let address = nagi_client::Address::from(listener.local_addr()?);
+    /// # let mut client = nagi_client::Client::connect(&address)?;
+    /// # let mut peer = listener.accept()?.0;
+    /// # peer.write_all(b"*1\r\n:7\r\n")?;
+    /// client.send(b"LRANGE list 0 0\r\n")?;
+    /// let seven = nagi_client::Reply::Integer(7);
+    /// assert_eq!(client.receive()?, nagi_client::Reply::Array(vec![seven]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn receive(&mut self) -> Result<Reply, Error> {
         loop {
             if let Some(reply) = self.replies.next()? {
@@ -159,6 +239,12 @@ impl Client {
 }
 
 /// Appends a command as RESP's array of bulk strings.
+///
+/// ```
+/// let mut bytes = Vec::new();
+/// nagi_client::encode_command(&[b"GET", b"key"], &mut bytes);
+/// assert_eq!(bytes, b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n");
+/// ```
 pub fn encode_command(arguments: &[&[u8]], out: &mut Vec<u8>) {
     let mut number = itoa::Buffer::new();
     let mut header = |kind: u8, count: usize, out: &mut Vec<u8>| {

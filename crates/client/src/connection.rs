@@ -17,6 +17,19 @@ use crate::{Address, Error, Framing, Outcome, Protocol};
 const IDLE_BYTES: usize = 256 * 1024;
 
 /// A connection.
+///
+/// ```
+/// # use std::io::{Read, Write};
+/// use nagi_client::{Connection, Framing, Outcome};
+/// let (socket, mut peer) = std::os::unix::net::UnixStream::pair()?;
+/// let mut connection = Connection::over(socket.into(), Framing::Memcached)?;
+/// connection.send(b"get a\r\nget b\r\n", 2)?;
+/// peer.write_all(b"END\r\nVALUE b 0 1\r\nx\r\nEND\r\n")?;
+/// let mut outcomes = Vec::new();
+/// connection.receive(&mut [0; 1000], |outcome| outcomes.push(outcome == Outcome::Hit))?;
+/// assert_eq!(outcomes, [false, true]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
@@ -36,6 +49,14 @@ impl Connection {
     ///
     /// # Errors
     /// No server listens there, or the socket cannot be made non-blocking.
+    ///
+    /// ```
+    /// use nagi_client::{Address, Connection, Protocol};
+    /// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// let address = Address::from(listener.local_addr()?);
+    /// assert_eq!(Connection::open(&address, Protocol::Resp)?.in_flight(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn open(address: &Address, protocol: Protocol) -> Result<Self, Error> {
         Connection::over(address.connect()?, protocol.into())
     }
@@ -44,6 +65,14 @@ impl Connection {
     ///
     /// # Errors
     /// The socket cannot be made non-blocking.
+    ///
+    /// ```
+    /// use nagi_client::{Connection, Framing};
+    /// let (socket, _peer) = std::os::unix::net::UnixStream::pair()?;
+    /// let connection = Connection::over(socket.into(), Framing::Resp)?;
+    /// # drop(connection);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn over(socket: OwnedFd, framing: Framing) -> Result<Self, Error> {
         rustix::io::ioctl_fionbio(&socket, true).map_err(Error::from)?;
         Ok(Connection {
@@ -58,17 +87,57 @@ impl Connection {
     }
 
     /// Sets how many bytes a reply may have, which is 513 MiB at first; a longer one is an error.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// use nagi_client::{Connection, Framing};
+    /// let (socket, mut peer) = std::os::unix::net::UnixStream::pair()?;
+    /// let mut connection = Connection::over(socket.into(), Framing::Memcached)?;
+    /// connection.set_reply_limit(100);
+    /// connection.send(b"get a\r\n", 1)?;
+    /// peer.write_all(b"VALUE a 0 999\r\n")?;
+    /// peer.write_all(&[b'x'; 200])?;
+    /// let mut scratch = [0; 120];
+    /// connection.receive(&mut scratch, |_| {})?;
+    /// assert!(connection.receive(&mut scratch, |_| {}).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_reply_limit(&mut self, bytes: usize) {
         self.reply_limit_bytes = bytes;
     }
 
     /// Requests sent and not answered.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// use nagi_client::{Connection, Framing};
+    /// let (socket, mut peer) = std::os::unix::net::UnixStream::pair()?;
+    /// let mut connection = Connection::over(socket.into(), Framing::Memcached)?;
+    /// connection.send(b"get a\r\n", 1)?;
+    /// assert_eq!(connection.in_flight(), 1);
+    /// peer.write_all(b"END\r\n")?;
+    /// connection.receive(&mut [0; 100], |_| {})?;
+    /// assert_eq!(connection.in_flight(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
     /// Whether bytes wait for the socket to be writable.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// use nagi_client::{Connection, Framing};
+    /// let (socket, mut peer) = std::os::unix::net::UnixStream::pair()?;
+    /// let mut connection = Connection::over(socket.into(), Framing::Memcached)?;
+    /// assert!(!connection.has_unsent());
+    /// connection.send(&vec![b'x'; 50_000_000], 1)?;
+    /// assert!(connection.has_unsent());
+    /// # peer.read(&mut [0; 1])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
@@ -78,6 +147,18 @@ impl Connection {
     ///
     /// # Errors
     /// The connection is broken.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// use nagi_client::{Connection, Framing};
+    /// let (socket, mut peer) = std::os::unix::net::UnixStream::pair()?;
+    /// let mut connection = Connection::over(socket.into(), Framing::Memcached)?;
+    /// connection.send(b"get a\r\nget b\r\n", 2)?;
+    /// let mut received = [0; 14];
+    /// peer.read_exact(&mut received)?;
+    /// assert_eq!(&received, b"get a\r\nget b\r\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn send(&mut self, bytes: &[u8], requests: usize) -> Result<(), Error> {
         self.in_flight += requests;
         if self.has_unsent() {
@@ -93,6 +174,20 @@ impl Connection {
     ///
     /// # Errors
     /// The connection is broken.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// use nagi_client::{Connection, Framing};
+    /// let (socket, mut peer) = std::os::unix::net::UnixStream::pair()?;
+    /// let mut connection = Connection::over(socket.into(), Framing::Memcached)?;
+    /// connection.send(&vec![b'x'; 1_000_000], 1)?;
+    /// let mut received = vec![0; 100_000];
+    /// while connection.has_unsent() {
+    ///     peer.read(&mut received)?;
+    ///     connection.flush()?;
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn flush(&mut self) -> Result<(), Error> {
         self.flushed +=
             send_once(&self.socket, self.unsent.get(self.flushed..).unwrap_or_default())?;
@@ -109,6 +204,17 @@ impl Connection {
     ///
     /// # Errors
     /// As there.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// use nagi_client::{Connection, Framing, Outcome};
+    /// let (socket, mut peer) = std::os::unix::net::UnixStream::pair()?;
+    /// let mut connection = Connection::over(socket.into(), Framing::Memcached)?;
+    /// connection.send(b"delete a\r\n", 1)?;
+    /// peer.write_all(b"DELETED\r\n")?;
+    /// connection.receive(&mut [0; 100], |outcome| assert_eq!(outcome, Outcome::Done))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn receive(
         &mut self,
         scratch: &mut [u8],
@@ -126,6 +232,17 @@ impl Connection {
     /// # Errors
     /// The connection is closed or broken, what came is no reply to anything, or a reply is too
     /// long; replies before that have been handed over.
+    ///
+    /// ```
+    /// # use std::io::{Read, Write};
+    /// use nagi_client::{Connection, Framing};
+    /// let (socket, mut peer) = std::os::unix::net::UnixStream::pair()?;
+    /// let mut connection = Connection::over(socket.into(), Framing::Memcached)?;
+    /// connection.send(b"incr a 1\r\n", 1)?;
+    /// peer.write_all(b"7\r\n")?;
+    /// connection.receive_replies(&mut [0; 100], |_, reply| assert_eq!(reply, b"7\r\n"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn receive_replies(
         &mut self,
         scratch: &mut [u8],

@@ -10,6 +10,11 @@ use rustix::io::Errno;
 pub(crate) const REPLY_LIMIT_BYTES: usize = (512 << 20) + (1 << 20);
 
 /// Why a connection cannot be made or go on.
+///
+/// ```
+/// let error = nagi_client::Error::Closed;
+/// assert_eq!(error.to_string(), "connection closed by the server");
+/// ```
 #[derive(Debug)]
 pub enum Error {
     /// No connection to the address.

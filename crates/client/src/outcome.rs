@@ -5,6 +5,10 @@ use nagi_proto::{MalformedReply, memcached, resp};
 use crate::http;
 
 /// Which protocol a connection speaks.
+///
+/// ```
+/// assert_ne!(nagi_client::Protocol::Resp, nagi_client::Protocol::Memcached);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// RESP2 or RESP3.
@@ -39,6 +43,11 @@ impl From<Protocol> for Framing {
 }
 
 /// What a reply amounts to.
+///
+/// ```
+/// use nagi_client::Outcome;
+/// assert_ne!(Outcome::Hit, Outcome::Error(b"ERR out of memory"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// Neither a value nor an error.

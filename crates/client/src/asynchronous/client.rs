@@ -64,11 +64,42 @@ impl Client {
 
     /// Lets sends fail that make no progress for so long, and replies that take longer; `None`
     /// waits for ever.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// # let address = nagi_client::Address::from(listener.local_addr()?);
+    /// # let mut client = nagi_client::asynchronous::Client::connect(&address).await?;
+    /// # let mut peer = listener.accept()?.0;
+    /// client.set_timeout(Some(std::time::Duration::from_millis(1)));
+    /// # peer.write_all(b"$2000\r\n")?;
+    /// assert!(client.command(&[b"GET", b"key"]).await.is_err(), "only a part has come");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
     }
 
     /// Sets how many bytes a reply may have, which is 513 MiB at first; a longer one is an error.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// # let address = nagi_client::Address::from(listener.local_addr()?);
+    /// # let mut client = nagi_client::asynchronous::Client::connect(&address).await?;
+    /// # let mut peer = listener.accept()?.0;
+    /// client.set_reply_limit(1000);
+    /// # peer.write_all(b"$2000\r\n")?;
+    /// # peer.write_all(&[b'x'; 2002])?;
+    /// assert!(client.command(&[b"GET", b"key"]).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_reply_limit(&mut self, bytes: usize) {
         self.replies.limit_bytes = bytes;
     }
@@ -79,6 +110,21 @@ impl Client {
     /// # Errors
     /// The connection is broken, the server sends what is no reply, or an earlier command was given
     /// up, whose reply may still come.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// # let address = nagi_client::Address::from(listener.local_addr()?);
+    /// # let mut client = nagi_client::asynchronous::Client::connect(&address).await?;
+    /// # let mut peer = listener.accept()?.0;
+    /// # peer.write_all(b"-ERR unknown command\r\n")?;
+    /// let reply = client.command(&[b"NONSENSE"]).await?;
+    /// assert_eq!(reply, nagi_client::Reply::Error("ERR unknown command".to_owned()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn command(&mut self, arguments: &[&[u8]]) -> Result<Reply, Error> {
         self.replies.begin()?;
         let mut request = Vec::new();
@@ -93,6 +139,21 @@ impl Client {
     ///
     /// # Errors
     /// The connection is broken.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// # let address = nagi_client::Address::from(listener.local_addr()?);
+    /// # let mut client = nagi_client::asynchronous::Client::connect(&address).await?;
+    /// # let mut peer = listener.accept()?.0;
+    /// # peer.write_all(b"+PONG\r\n+PONG\r\n")?;
+    /// client.send(b"PING\r\nPING\r\n").await?;
+    /// assert_eq!(client.receive().await?, client.receive().await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
         Ok(self.socket.send(bytes, self.limit()).await?)
     }
@@ -101,6 +162,22 @@ impl Client {
     ///
     /// # Errors
     /// The connection is broken, or the server sends what is no reply.
+    ///
+    /// ```
+    /// # use std::io::Write;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    /// # let address = nagi_client::Address::from(listener.local_addr()?);
+    /// # let mut client = nagi_client::asynchronous::Client::connect(&address).await?;
+    /// # let mut peer = listener.accept()?.0;
+    /// # peer.write_all(b"*1\r\n:7\r\n")?;
+    /// client.send(b"LRANGE list 0 0\r\n").await?;
+    /// let seven = nagi_client::Reply::Integer(7);
+    /// assert_eq!(client.receive().await?, nagi_client::Reply::Array(vec![seven]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn receive(&mut self) -> Result<Reply, Error> {
         let deadline = Instant::now() + self.limit();
         loop {

@@ -11,6 +11,11 @@ use crate::wire::{Answer, Dialect, Mode, Request, Value};
 const KEYS_AT_ONCE: usize = 100;
 
 /// A server's name, and its statistics by name.
+///
+/// ```
+/// let statistics: nagi_client::cache::Statistics = ("kyoto:11211".into(), Vec::new());
+/// assert!(statistics.1.is_empty());
+/// ```
 pub type Statistics = (String, Vec<(String, String)>);
 
 /// What became of each of several keys.
