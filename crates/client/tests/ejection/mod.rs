@@ -18,7 +18,7 @@ const FAILURES: u32 = 2;
 fn ejecting(dialect: Dialect) -> Settings {
     let on_failure = OnFailure::Eject(Ejection {
         failures: FAILURES,
-        duration: Duration::from_millis(200),
+        duration: Duration::from_secs(1),
         settling: Duration::from_millis(300),
         keys: 1000,
     });
@@ -118,7 +118,7 @@ impl Load {
 
     /// Goes on for some requests, and until as many servers are ejected; prints what it saw.
     fn run(&mut self, phase: &str, ejected: usize) {
-        let (start, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+        let (start, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(120));
         let mut steps = 0;
         while steps < 2000 || self.cache.ejected().len() != ejected {
             assert!(Instant::now() < deadline, "{phase}: {:?} ejected", self.cache.ejected());
