@@ -229,7 +229,7 @@ fn wrong_urls_and_passwords_end_with_one_line() {
     for (url, words) in [
         (format!("redis://{closed}"), "cannot connect to"),
         ("redis://no-such-host.invalid:1".to_owned(), "cannot connect to"),
-        ("127.0.0.1:6379".to_owned(), "not a URL"),
+        ("127.0.0.1:6379/3".to_owned(), "not a URL"),
         ("http://127.0.0.1".to_owned(), "none of redis"),
         ("redis://127.0.0.1:99999".to_owned(), "no port"),
         ("unix:/no/such/socket".to_owned(), "cannot connect to"),

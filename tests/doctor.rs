@@ -4,10 +4,11 @@
 use harness::{Server, nagi_binary, tool, until};
 use rustix::process::Signal;
 use std::fs::Permissions;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A server's thread that waits for a processor for so much of the time is not busy by itself.
 const CONTENDED_PERCENT: u64 = 15;
@@ -140,7 +141,36 @@ fn healthy_servers_are_well() {
     let socket = std::env::temp_dir().join(format!("nagi-doctor-{}.sock", std::process::id()));
     let socket = socket.to_str().expect("text");
     let _redis = redis_with(&["--unixsocket", socket]);
-    look(&format!("unix:{socket}"), &[]).check_well();
+    for url in [format!("unix:{socket}"), socket.to_owned(), redis.resp().to_string()] {
+        look(&url, &[]).check_well();
+    }
+}
+
+/// Connections that the kernel has turned away in this network namespace.
+fn listen_overflows() -> u64 {
+    let table = std::fs::read_to_string("/proc/net/netstat").expect("the kernel counts");
+    let mut lines = table.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, numbers) = (lines.next().expect("names"), lines.next().expect("numbers"));
+    let place = names.split(' ').position(|name| name == "ListenOverflows").expect("it is there");
+    numbers.split(' ').nth(place).and_then(|it| it.parse().ok()).expect("a number")
+}
+
+#[test]
+fn what_another_listener_turns_away_is_not_this_servers() {
+    let server = Server::redis();
+    let full = TcpListener::bind("127.0.0.1:0").expect("a port");
+    rustix::net::listen(&full, 1).expect("a short queue");
+    let at = full.local_addr().expect("an address");
+    let before = listen_overflows();
+    let mut waiting = Vec::new();
+    let run = look_during(&resp(&server), &[], || {
+        waiting.extend(TcpStream::connect_timeout(&at, Duration::from_millis(2)));
+        let mut client = server.connect_resp();
+        (0..10).for_each(|_| drop(client.run("PING")));
+    });
+    assert!(listen_overflows() > before, "nothing was turned away");
+    run.check_well();
+    assert!(run.server()["well"].to_string().contains("accept-queue"), "{}", run.printed);
 }
 
 #[test]
@@ -166,6 +196,7 @@ fn what_cannot_be_looked_at_is_one_line() {
         (format!("memcached://{}", redis.resp()), ""),
         (format!("redis://{}", cache.memcached_address()), ""),
         ("ftp://nowhere".to_owned(), "scheme"),
+        ("127.0.0.1/3".to_owned(), "not a URL"),
     ] {
         let run = doctor(&["--seconds", "1", &url]);
         assert_eq!(run.status, Some(2), "{url}: {} {}", run.printed, run.said);

@@ -23,7 +23,7 @@ fn one_look_shows_commands_clients_and_slow_requests() {
         client.check("CLIENT SETNAME web-7", "+OK\r\n");
         client.check("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
         client.check("SET key value", "+OK\r\n");
-        let text = look(&format!("redis://{}", server.resp()));
+        let text = look(&server.resp().to_string());
         for shown in ["requests/s", "of a processor", "info ", "web-7", "SET key value"] {
             assert!(text.contains(shown), "{shown}: {text}");
         }

@@ -203,14 +203,29 @@ pub(crate) struct Host {
     pub(crate) ports: Option<Ports>,
     /// Connections that the kernel turned away since a queue of this namespace was full.
     pub(crate) listen_overflows: Option<u64>,
-    /// The most connections that were seen waiting to be accepted by the server.
-    pub(crate) accept_queue: Option<u64>,
+    /// Connections that wait to be accepted by the server, if it listens here.
+    pub(crate) accept_queue: Option<AcceptQueue>,
     pub(crate) process: Option<Process>,
     /// Pages that came back from swap within the run.
     pub(crate) swapped_in: Option<u64>,
     /// `always`, `madvise` or `never`.
     pub(crate) huge_pages: Option<String>,
     pub(crate) overcommit: Option<u64>,
+}
+
+/// The queue of connections that the server has to accept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct AcceptQueue {
+    /// The most that were seen waiting at one of its sockets.
+    pub(crate) waiting: u64,
+    /// How many may wait at that one, where the kernel tells.
+    pub(crate) length: Option<u64>,
+    /// Whether as many as may were seen waiting.
+    pub(crate) was_full: bool,
+    /// Connections that were dropped at its sockets within the run, where the kernel tells.
+    pub(crate) drops: Option<u64>,
+    /// Sockets of the same network namespace that listen for other servers.
+    pub(crate) other_listeners: Option<u64>,
 }
 
 /// Local ports of connections to the server.

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 /// is, and 2 if it could not observe a server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DoctorOptions {
-    /// Servers: redis://[[user]:password@]host[:port], memcached://host[:port] or unix:PATH.
+    /// Servers: HOST[:PORT], redis://[[user]:password@]host[:port], memcached://host[:port] or
+    /// unix:PATH.
     #[arg(value_name = "URL", default_value = "redis://127.0.0.1:6379")]
     pub urls: Vec<String>,
     /// File whose first line is the password of RESP servers whose URL has none; without it the

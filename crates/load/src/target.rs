@@ -67,19 +67,27 @@ pub enum Scheme {
 
 impl Site {
     /// Reads `redis://[[user]:password@]host[:port][/database]`, `memcached://host[:port]`,
-    /// `http://[user:password@]host[:port][/database]` or `unix:PATH`.
+    /// `http://[user:password@]host[:port][/database]`, `unix:PATH`, or a server without a scheme:
+    /// `host`, `host:port` or `/path`.
     ///
     /// # Errors
     /// Says what is wrong with the URL, without its password.
     pub fn parse(url: &str) -> Result<Self, String> {
-        let (url, name) = (&*revealed(url), masked(url));
+        let (url, name) = match with_scheme(url) {
+            Some(url) => (url.clone(), url),
+            None => (revealed(url), masked(url)),
+        };
+        let url = &*url;
         let wrong = |why: &str| format!("{name}: {why}");
         if let Some(path) = url.strip_prefix("unix:") {
             return Site::socket(path.strip_prefix("//").unwrap_or(path))
                 .map_err(|why| wrong(&why));
         }
         let (scheme, rest) = url.split_once("://").ok_or_else(|| {
-            wrong("not a URL such as redis://host:port, memcached://host:port or unix:/path")
+            wrong(
+                "not a URL such as redis://host:port, memcached://host:port or unix:/path, nor \
+                 host, host:port or /path",
+            )
         })?;
         let (scheme, usual_port) = match scheme {
             "redis" | "valkey" | "nagi" => (Scheme::Redis, 6379),
@@ -159,6 +167,25 @@ impl Target {
             Address::Unix(_) => true,
         }
     }
+}
+
+/// The URL of a server that is named without a scheme, as a path or a host: what listens on
+/// memcached's usual port is taken for one of these, all else for a server that speaks RESP.
+fn with_scheme(text: &str) -> Option<String> {
+    if text.starts_with('/') {
+        return Some(format!("unix:{text}"));
+    }
+    // What has more in it is either a URL or needs one to be told.
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:[]".contains(letter);
+    if text.is_empty() || text.starts_with("unix:") || !text.chars().all(is_plain) {
+        return None;
+    }
+    // An address of version 6 without a port has no brackets.
+    if text.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Some(format!("redis://[{text}]"));
+    }
+    let (_, port) = host_and_port(text, 0).ok()?;
+    Some(format!("{}://{text}", if port == 11211 { "memcached" } else { "redis" }))
 }
 
 /// The variable in which a process hands URLs with passwords to the one that takes its place.
@@ -298,6 +325,12 @@ mod tests {
             ("memcached://127.0.0.1", "127.0.0.1:11211", Protocol::Memcached),
             ("redis://[::1]:5", "[::1]:5", Protocol::Resp),
             ("unix:/run/x.sock", "/run/x.sock", Protocol::Resp),
+            ("127.0.0.1:7000", "127.0.0.1:7000", Protocol::Resp),
+            ("127.0.0.1", "127.0.0.1:6379", Protocol::Resp),
+            ("127.0.0.1:11211", "127.0.0.1:11211", Protocol::Memcached),
+            ("[::1]:5", "[::1]:5", Protocol::Resp),
+            ("::1", "[::1]:6379", Protocol::Resp),
+            ("/run/x.sock", "/run/x.sock", Protocol::Resp),
         ] {
             let target = Target::parse(url, None).unwrap();
             assert_eq!(
@@ -307,6 +340,18 @@ mod tests {
             assert!(target.is_local() && target.password.is_none(), "{url}");
         }
         assert!(!Target::parse("redis://192.0.2.1:1", None).unwrap().is_local());
+        assert_eq!(Target::parse("127.0.0.1:1", None).unwrap().name, "redis://127.0.0.1:1");
+    }
+
+    #[test]
+    fn what_is_neither_a_url_nor_a_server_is_refused() {
+        for text in
+            ["", "unix:", "127.0.0.1:x", "127.0.0.1:0", ":6379", "a b", "user@host", "host/3"]
+        {
+            assert!(Target::parse(text, None).is_err(), "{text}");
+        }
+        let error = Target::parse("127.0.0.1:70000", None).unwrap_err();
+        assert!(error.contains("127.0.0.1:70000") && !error.contains('\n'), "{error}");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 /// far as its stats do. Where there is no terminal it prints one view and ends.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TopOptions {
-    /// The server: redis://[[user]:password@]host[:port], memcached://host[:port] or unix:PATH.
+    /// The server: HOST[:PORT], redis://[[user]:password@]host[:port], memcached://host[:port] or
+    /// unix:PATH.
     #[arg(value_name = "URL", default_value = "redis://127.0.0.1:6379")]
     pub url: String,
     /// File whose first line is the password, if the URL has none; without it the environment's

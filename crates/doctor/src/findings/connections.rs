@@ -124,10 +124,11 @@ fn clients_refused(observation: &Observation) -> Evaluation {
 
 pub(super) static ACCEPT_QUEUE: Finding = Finding {
     name: "accept-queue",
-    looks_at: "connections that wait to be accepted, and those that the kernel turned away since \
-               the queue was full",
-    threshold: "a connection was turned away within the run: its client waits a second, three, \
-                seven, until the kernel tries again",
+    looks_at: "connections that wait to be accepted, those that the kernel dropped at the server's \
+               own sockets, and its count of full queues, which is the whole network namespace's",
+    threshold: "a connection was turned away within the run and it was this server's: dropped at \
+                its socket, or its queue was seen full, or no other server listens there. Its \
+                client waits a second, three, seven, until the kernel tries again",
     remedies: &[
         "Raise the queue's length on both sides: net.core.somaxconn, and tcp-backlog of the server \
          (memcached: -b).",
@@ -145,24 +146,41 @@ fn accept_queue(observation: &Observation) -> Evaluation {
             "the server's own host: its kernel counts full queues (nstat, ListenOverflows)";
         return Evaluation::Unknown(needed.to_owned());
     };
-    let waiting = observation.host.accept_queue.unwrap_or(0);
+    let queue = observation.host.accept_queue.clone().unwrap_or_default();
     let connections = increase(observation, CONNECTIONS) - own_connections(observation);
     let rate = (connections / observation.seconds.max(0.1)).max(0.0).round();
-    let verdict = format!(
-        "Connections are turned away because the queue of those to be accepted is full: \
-         {overflows} within the run; up to {waiting} were seen waiting for this server, and it \
-         accepted {rate} a second."
-    );
-    let evidence = Evidence::new(verdict)
-        .with("ListenOverflows", overflows)
-        .with("seen waiting", waiting)
-        .with("connections a second", rate);
-    match (overflows, waiting) {
-        (0, _) => Evaluation::Healthy,
-        // Another server of this namespace may be the one.
-        (_, 0) if rate < MANY_CONNECTIONS => Evaluation::Notice(evidence),
-        _ => Evaluation::Found(evidence),
+    let shown = |count: Option<u64>| count.map_or("unknown".to_owned(), |it| it.to_string());
+    let evidence = |verdict| {
+        Evidence::new(verdict)
+            .with("turned away at this server", shown(queue.drops))
+            .with("turned away in this network namespace", overflows)
+            .with("seen waiting", queue.waiting)
+            .with("may wait", shown(queue.length))
+            .with("other servers' sockets that listen", shown(queue.other_listeners))
+            .with("connections a second", rate)
+    };
+    let is_its = match queue.drops {
+        Some(drops) => drops > 0,
+        None => queue.was_full || queue.other_listeners == Some(0),
+    };
+    if overflows == 0 || queue.drops == Some(0) {
+        return Evaluation::Healthy;
     }
+    if !is_its {
+        return Evaluation::Notice(evidence(format!(
+            "Connections were turned away in this network namespace because a queue of those to be \
+             accepted was full, {overflows} within the run. Whether they were this server's cannot \
+             be said: it is not the only one that listens here, and at most {} were seen waiting \
+             for it.",
+            queue.waiting
+        )));
+    }
+    Evaluation::Found(evidence(format!(
+        "Connections are turned away because the queue of those to be accepted is full: {} within \
+         the run; up to {} were seen waiting for this server, and it accepted {rate} a second.",
+        queue.drops.unwrap_or(overflows).min(overflows),
+        queue.waiting
+    )))
 }
 
 pub(super) static NO_KEEP_ALIVE: Finding = Finding {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::observation::{
-    BusyThread, Client, Counters, Failure, Host, Placement, Ports, Probes, Process, Sample, Server,
-    SlowRequest, Throttling, Times, Transfer,
+    AcceptQueue, BusyThread, Client, Counters, Failure, Host, Placement, Ports, Probes, Process,
+    Sample, Server, SlowRequest, Throttling, Times, Transfer,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -118,6 +118,34 @@ fn used_up_ports_are_found_and_explain_missing_keep_alive() {
     let expected = "Local ports from 10.0.0.7 to 10.0.0.5:6379 are used up: 28211 of 28232 are in \
                 TIME_WAIT, 28220 in use in all; 470 connections a second succeed, and 49 of";
     assert!(verdict.starts_with(expected), "{verdict}");
+}
+
+#[test]
+fn a_full_queue_is_found_only_where_it_is_the_servers() {
+    let queue = |drops, was_full, other_listeners| {
+        let queue = AcceptQueue {
+            waiting: 3,
+            length: Some(128),
+            drops,
+            was_full,
+            other_listeners: Some(other_listeners),
+        };
+        let diagnosis = diagnose_with(|it| {
+            it.host.listen_overflows = Some(27);
+            it.host.accept_queue = Some(queue);
+        });
+        (names(&diagnosis.found), names(&diagnosis.noticed))
+    };
+    let (found, noticed) = ((vec!["accept-queue"], vec![]), (vec![], vec!["accept-queue"]));
+    assert_eq!(queue(Some(9), false, 4), found);
+    assert_eq!(queue(Some(0), true, 0), (vec![], vec![]));
+    assert_eq!(queue(None, true, 4), found);
+    assert_eq!(queue(None, false, 0), found);
+    assert_eq!(queue(None, false, 4), noticed);
+    let unseen = diagnose_with(|it| it.host.listen_overflows = Some(27));
+    assert_eq!((names(&unseen.found), names(&unseen.noticed)), noticed);
+    let none = diagnose_with(|it| it.host.accept_queue = Some(AcceptQueue::default()));
+    assert_eq!((names(&none.found), names(&none.noticed)), (vec![], vec![]));
 }
 
 #[test]
@@ -334,7 +362,13 @@ prop_compose! {
             seconds, server, probes,
             host: Host {
                 has_server, ports, process,
-                listen_overflows: numbers[0], accept_queue: numbers[1],
+                listen_overflows: numbers[0],
+                accept_queue: numbers[1].map(|waiting| AcceptQueue {
+                    waiting,
+                    drops: numbers[2],
+                    was_full: has_server,
+                    ..<_>::default()
+                }),
                 swapped_in: numbers[2], overcommit: numbers[3], huge_pages: None,
             },
             placement: Some(Placement { keys: placed.0, different: placed.1, ..<_>::default() }),

@@ -1,7 +1,7 @@
 //! Samples the host while the run goes on: the server's process often, the socket table less so.
 
-use crate::observation::{Host, Ports};
-use crate::readers::{ProcessReader, SocketReader, Sockets, System};
+use crate::observation::{AcceptQueue, Host, Ports};
+use crate::readers::{AcceptQueueReader, ProcessReader, SocketReader, Sockets, System, listeners};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::interrupt::Interrupt;
 use std::net::IpAddr;
@@ -53,11 +53,15 @@ impl Sampler {
         let swapped_in = self.system.counts().swapped_in;
         let overflows = self.sockets.as_ref().and_then(SocketReader::listen_overflows);
         let mut most = Most::default();
+        let server = self.sockets.as_ref().map(SocketReader::server);
+        let mut queue = server.filter(|_| self.has_server).map(AcceptQueueReader::new);
+        look_at(&mut queue);
         let mut table_due_ns = start_ns;
         while end.sleep_until(now_ns() + INTERVAL_NS).is_ok() {
             if let Some(process) = &mut self.process {
                 process.look();
             }
+            look_at(&mut queue);
             if let Some(reader) = self.sockets.as_ref().filter(|_| now_ns() >= table_due_ns) {
                 let before_ns = now_ns();
                 most.take(reader.read(), self.local);
@@ -67,6 +71,9 @@ impl Sampler {
         }
         let seconds = (now_ns() - start_ns) as f64 / 1e9;
         let overflows_now = self.sockets.as_ref().and_then(SocketReader::listen_overflows);
+        // Later than the count of all, so that no drop of that is missed.
+        look_at(&mut queue);
+        let queue = queue.and_then(|queue| queue.finish());
         let grown = |now: Option<u64>, before: Option<u64>| {
             now.zip(before).map(|(now, before)| now.saturating_sub(before))
         };
@@ -74,7 +81,7 @@ impl Sampler {
             has_server: self.has_server,
             ports: self.ports(&most),
             listen_overflows: grown(overflows_now, overflows),
-            accept_queue: most.waiting,
+            accept_queue: queue.or_else(|| most.accept_queue()),
             process: self.process.as_ref().map(|process| process.finish(seconds)),
             swapped_in: grown(self.system.counts().swapped_in, swapped_in),
             huge_pages: self.system.huge_pages(),
@@ -97,6 +104,15 @@ impl Sampler {
     }
 }
 
+/// Looks at the queue of connections to be accepted, if there is one here and the kernel tells.
+fn look_at(queue: &mut Option<AcceptQueueReader>) {
+    if let Some(queue) = queue
+        && let Some(listeners) = listeners()
+    {
+        queue.take(&listeners);
+    }
+}
+
 /// The most of each that was seen.
 #[derive(Debug, Default)]
 struct Most {
@@ -105,6 +121,7 @@ struct Most {
     time_wait: u64,
     used: u64,
     waiting: Option<u64>,
+    other_listeners: u64,
 }
 
 impl Most {
@@ -113,6 +130,7 @@ impl Most {
         let Some(sockets) = sockets else { return };
         self.has_read = true;
         self.waiting = self.waiting.max(sockets.waiting);
+        self.other_listeners = self.other_listeners.max(sockets.other_listeners);
         let fullest = sockets.towards.iter().max_by_key(|(_, (_, used))| *used);
         if let Some((local, (time_wait, used))) = fullest
             && (*used > self.used || self.local.is_none())
@@ -120,6 +138,12 @@ impl Most {
             self.local = Some(*local).or(usual);
             (self.time_wait, self.used) = (*time_wait, *used);
         }
+    }
+
+    /// The queue as far as the table of sockets shows it.
+    fn accept_queue(&self) -> Option<AcceptQueue> {
+        let other_listeners = Some(self.other_listeners);
+        self.waiting.map(|waiting| AcceptQueue { waiting, other_listeners, ..<_>::default() })
     }
 }
 
@@ -131,7 +155,8 @@ mod tests {
     fn the_largest_sample_counts() {
         let [one, other]: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|it| it.parse().unwrap());
         let sockets = |towards: &[(IpAddr, (u64, u64))], waiting| {
-            Some(Sockets { towards: towards.iter().copied().collect(), waiting })
+            let towards = towards.iter().copied().collect();
+            Some(Sockets { towards, waiting, other_listeners: 3 })
         };
         let mut most = Most::default();
         most.take(None, None);
@@ -139,6 +164,7 @@ mod tests {
         most.take(sockets(&[(one, (3, 4)), (other, (9, 10))], Some(2)), Some(one));
         most.take(sockets(&[(one, (1, 2))], None), Some(one));
         assert_eq!((most.local, most.time_wait, most.used), (Some(other), 9, 10));
-        assert_eq!(most.waiting, Some(2));
+        let queue = most.accept_queue().unwrap();
+        assert_eq!((queue.waiting, queue.other_listeners, queue.drops), (2, Some(3), None));
     }
 }

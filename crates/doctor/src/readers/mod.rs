@@ -1,15 +1,19 @@
 //! What is read: the server's own figures, and the kernel's. Each reader returns plain values; what
 //! cannot be read is `None` or an error of one line, never a guess.
 
+mod accept_queue;
 mod clients;
 mod control_group;
+mod listeners;
 mod process;
 mod requests;
 mod settings;
 mod sockets;
 mod system;
 
+pub(crate) use accept_queue::AcceptQueueReader;
 pub(crate) use clients::{MOST_CLIENTS, clients};
+pub(crate) use listeners::listeners;
 pub(crate) use process::{ProcessReader, process_of};
 pub(crate) use requests::{sample, slow_log, slow_log_newest};
 pub(crate) use settings::settings;

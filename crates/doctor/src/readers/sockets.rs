@@ -1,6 +1,7 @@
 //! The kernel's table of TCP sockets (`/proc/net/tcp` and `tcp6`, `Documentation/networking/
 //! proc_net_tcp.rst` of Linux), and what its counters say of full queues.
 
+use super::accept_queue::is_servers;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ pub(crate) struct Sockets {
     pub(crate) towards: BTreeMap<IpAddr, (u64, u64)>,
     /// Connections that wait for the server to accept them, if it listens here.
     pub(crate) waiting: Option<u64>,
+    /// Sockets of other servers that listen.
+    pub(crate) other_listeners: u64,
 }
 
 impl SocketReader {
@@ -60,9 +63,11 @@ impl SocketReader {
         if state == LISTEN {
             let receives =
                 queues.split_once(':').and_then(|(_, it)| u64::from_str_radix(it, 16).ok());
-            if self.is_servers(local) {
+            if is_servers(self.server, local) {
                 let before = sockets.waiting.unwrap_or(0);
                 sockets.waiting = Some(before + receives.unwrap_or(0));
+            } else {
+                sockets.other_listeners += 1;
             }
         } else if remote == self.server {
             let (time_wait, all) = sockets.towards.entry(local.ip()).or_default();
@@ -98,12 +103,12 @@ impl SocketReader {
         let words: Vec<&str> = line.split_whitespace().collect();
         let local = words.get(1).copied().and_then(address)?;
         let is_listening = u8::from_str_radix(words.get(3)?, 16) == Ok(LISTEN);
-        (is_listening && self.is_servers(local)).then_some(*words.get(9)?)
+        (is_listening && is_servers(self.server, local)).then_some(*words.get(9)?)
     }
 
-    fn is_servers(&self, local: SocketAddr) -> bool {
-        local.port() == self.server.port()
-            && (local.ip().is_unspecified() || local.ip() == self.server.ip())
+    /// The server's address.
+    pub(crate) fn server(&self) -> SocketAddr {
+        self.server
     }
 
     /// How many ports the kernel may choose from, and whether those in TIME_WAIT may be used again.
@@ -169,12 +174,13 @@ mod tests {
             "2: 0700000A:9C42 0500000A:18EC 06 00000000:00000000 03:00000A6B 00000000 0 0 0 3 0",
             "3: 0000000000000000FFFF00000700000A:9C43 0000000000000000FFFF00000500000A:18EB 06 0:0",
             "4: 00000000:18EB 00000000:0000 0A 00000000:00000005 00:00000000 00000000 0 0 9 1 0",
+            "5: 00000000:0050 00000000:0000 0A 00000000:00000003 00:00000000 00000000 0 0 8 1 0",
             "odd",
         ] {
             reader.count(line, &mut sockets);
         }
         let towards = [("10.0.0.7".parse().unwrap(), (2, 3))].into();
-        assert_eq!(sockets, Sockets { towards, waiting: Some(5) });
+        assert_eq!(sockets, Sockets { towards, waiting: Some(5), other_listeners: 1 });
     }
 
     #[test]

@@ -31,9 +31,9 @@ pub struct BenchOptions {
     #[command(subcommand)]
     #[serde(skip)]
     pub beside: Option<Beside>,
-    /// Servers: redis://[[user]:password@]host[:port][/database], memcached://host[:port],
-    /// http://[user:password@]host[:port] (nagi's gateway) or unix:PATH. Several of one kind make
-    /// a ring: each connection is then one to every server.
+    /// Servers: HOST[:PORT], redis://[[user]:password@]host[:port][/database],
+    /// memcached://host[:port], http://[user:password@]host[:port] (nagi's gateway) or unix:PATH.
+    /// Several of one kind make a ring: each connection is then one to every server.
     #[arg(value_name = "URL", conflicts_with_all = ["host", "port", "unix"])]
     #[serde(serialize_with = "masked")]
     pub urls: Vec<String>,

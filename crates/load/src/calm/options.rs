@@ -14,7 +14,8 @@ use crate::target;
 /// machine's loopback is refused unless --i-may-destroy-data is given.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CalmOptions {
-    /// Servers: redis://[[user]:password@]host[:port], memcached://host[:port] or unix:PATH.
+    /// Servers: HOST[:PORT], redis://[[user]:password@]host[:port], memcached://host[:port] or
+    /// unix:PATH.
     #[arg(required_unless_present = "list", value_name = "URL")]
     pub urls: Vec<String>,
     /// File whose first line is the password of RESP servers whose URL has none; without it the

@@ -1,0 +1,84 @@
+//! The queue of connections that a server has to accept: looked at again and again.
+
+use super::listeners::Listener;
+use crate::observation::AcceptQueue;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// Gathers what was seen of the sockets at which a server listens.
+#[derive(Debug)]
+pub(crate) struct AcceptQueueReader {
+    server: SocketAddr,
+    queue: AcceptQueue,
+    /// By a socket's number: the connections dropped at it before the run, and until the last look.
+    drops: BTreeMap<u64, (u64, u64)>,
+    looks: u64,
+}
+
+impl AcceptQueueReader {
+    pub(crate) fn new(server: SocketAddr) -> Self {
+        let (queue, drops) = (AcceptQueue::default(), BTreeMap::new());
+        AcceptQueueReader { server, queue, drops, looks: 0 }
+    }
+
+    /// Takes in all sockets of the network namespace that listen.
+    pub(crate) fn take(&mut self, listeners: &[Listener]) {
+        let (own, foreign): (Vec<_>, Vec<_>) =
+            listeners.iter().partition(|it| is_servers(self.server, it.address));
+        let foreign = foreign.len() as u64;
+        self.queue.other_listeners = self.queue.other_listeners.max(Some(foreign));
+        for listener in own {
+            if listener.waiting >= self.queue.waiting {
+                self.queue.waiting = listener.waiting;
+                self.queue.length = Some(listener.length);
+            }
+            self.queue.was_full |= listener.waiting > 0 && listener.waiting >= listener.length;
+            if let Some(drops) = listener.drops {
+                // One that was opened within the run has dropped nothing before.
+                let before = if self.looks == 0 { drops } else { 0 };
+                self.drops.entry(listener.cookie).or_insert((before, drops)).1 = drops;
+            }
+        }
+        self.looks += 1;
+    }
+
+    /// What was seen, unless there was nothing.
+    pub(crate) fn finish(&self) -> Option<AcceptQueue> {
+        let grown = self.drops.values().map(|(before, now)| now.saturating_sub(*before));
+        let drops = (!self.drops.is_empty()).then(|| grown.sum());
+        (self.looks > 0).then(|| AcceptQueue { drops, ..self.queue.clone() })
+    }
+}
+
+/// Whether what is sent to the server's address arrives at a socket that listens there.
+pub(super) fn is_servers(server: SocketAddr, local: SocketAddr) -> bool {
+    local.port() == server.port() && (local.ip().is_unspecified() || local.ip() == server.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener(address: &str, cookie: u64, waiting: u64, drops: u64) -> Listener {
+        let address = address.parse().unwrap();
+        Listener { address, cookie, waiting, length: 5, drops: Some(drops) }
+    }
+
+    #[test]
+    fn drops_are_those_of_the_servers_sockets_within_the_run() {
+        let mut reader = AcceptQueueReader::new("10.0.0.5:6379".parse().unwrap());
+        assert_eq!(reader.finish(), None);
+        let foreign = |drops| listener("10.0.0.5:80", 9, 0, drops);
+        reader.take(&[listener("0.0.0.0:6379", 1, 2, 100), foreign(7)]);
+        reader.take(&[
+            listener("0.0.0.0:6379", 1, 1, 103),
+            listener("10.0.0.5:6379", 2, 0, 4),
+            foreign(70),
+        ]);
+        let queue = reader.finish().unwrap();
+        assert_eq!((queue.drops, queue.waiting, queue.length), (Some(7), 2, Some(5)));
+        assert_eq!((queue.was_full, queue.other_listeners), (false, Some(1)));
+        reader.take(&[listener("[::]:6379", 3, 5, 0)]);
+        assert!(reader.finish().unwrap().was_full);
+    }
+}
