@@ -56,6 +56,7 @@ mod notifications;
 mod one_keyspace;
 mod operators;
 mod ordering;
+mod own_findings;
 mod peers;
 mod persistence;
 mod process;

@@ -4,11 +4,8 @@
 //! options -> observe (probes, readers), placement -> observation -> findings -> report
 //! ```
 //!
-//! [`observation`] is plain values, [`findings`] a table and a pure function of them: the
-//! evaluation can be tested with made-up values.
+//! What was observed and what it means is in `nagi_findings`.
 
-mod findings;
-mod observation;
 mod observe;
 mod options;
 mod placement;
@@ -16,12 +13,12 @@ mod probes;
 mod readers;
 mod report;
 
-use findings::diagnose;
+use nagi_findings::diagnose;
+use nagi_findings::observation::{Observation, Placement};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::interrupt::Interrupt;
 use nagi_load::target::{Target, read_password};
 use nagi_load::text::plain;
-use observation::{Observation, Placement};
 use report::Report;
 use std::io::{IsTerminal, Write};
 use std::path::Path;

@@ -2,11 +2,11 @@
 //!
 //! Whatever cannot be seen becomes a line of [`Observation::unseen`], and the run goes on.
 
-use crate::observation::{Counters, Failure, Observation, Server};
 use crate::options::DoctorOptions;
 use crate::probes::{self, Sampler, Sent, failure_of, is_turned_away};
 use crate::readers::{self, MOST_CLIENTS, ProcessReader, SocketReader, System, process_of};
 use nagi_client::{Address, Protocol};
+use nagi_findings::observation::{Counters, Failure, Observation, Server};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::figures;
 use nagi_load::interrupt::Interrupt;
@@ -264,7 +264,7 @@ impl Querier<'_> {
     }
 
     /// Watches requests on a connection of its own, which ends with that.
-    fn sample(&mut self, show_keys: bool) -> Option<crate::observation::Sample> {
+    fn sample(&mut self, show_keys: bool) -> Option<nagi_findings::observation::Sample> {
         self.wire = None;
         let watch = |wire: &mut Wire| readers::sample(wire, show_keys);
         let sample = self.query("the sample", self.target.protocol, watch);

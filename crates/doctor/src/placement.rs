@@ -1,8 +1,8 @@
 //! Where two configurations of clients place keys.
 
-use crate::observation::Placement;
 use nagi_client::Address;
 use nagi_client::ring::{ClientConfiguration, Server, place_differently};
+use nagi_findings::observation::Placement;
 use nagi_load::target::Target;
 
 /// Keys that are compared: enough that one server of a hundred is not missed.

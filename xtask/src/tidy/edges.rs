@@ -3,14 +3,18 @@
 use super::Repository;
 
 /// What each crate may depend on among ours; a crate that is not here may not exist.
-const EDGES: [(&str, &[&str]); 16] = [
+const EDGES: [(&str, &[&str]); 17] = [
     ("crates/chunk", &[]),
     ("crates/proto", &["nagi-chunk"]),
     ("crates/store", &["nagi-chunk"]),
     ("crates/persist", &["nagi-store", "nagi-proto"]),
     ("crates/lua", &[]),
     ("crates/script", &["nagi-lua", "nagi-proto"]),
-    ("crates/commands", &["nagi-proto", "nagi-store", "nagi-persist", "nagi-script"]),
+    ("crates/findings", &[]),
+    (
+        "crates/commands",
+        &["nagi-findings", "nagi-proto", "nagi-store", "nagi-persist", "nagi-script"],
+    ),
     ("crates/http", &[]),
     (
         "crates/server",
@@ -18,7 +22,7 @@ const EDGES: [(&str, &[&str]); 16] = [
     ),
     ("crates/client", &["nagi-proto"]),
     ("crates/load", &["nagi-client", "nagi-proto"]),
-    ("crates/doctor", &["nagi-client", "nagi-load"]),
+    ("crates/doctor", &["nagi-client", "nagi-findings", "nagi-load"]),
     ("crates/top", &["nagi-client", "nagi-load"]),
     (
         "crates/nagi",

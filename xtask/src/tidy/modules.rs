@@ -19,6 +19,7 @@ const MODULES: &[(&str, &[Module])] = &[
     ("persist", PERSIST),
     ("lua", &[]),
     ("script", SCRIPT),
+    ("findings", FINDINGS),
     ("commands", COMMANDS),
     ("http", HTTP),
     ("server", SERVER),
@@ -111,6 +112,16 @@ const SCRIPT: &[Module] = &[
     ("engine", &["convert", "functions", "host", "sandbox", "source", "state"]),
 ];
 
+const FINDINGS: &[Module] = &[
+    ("observation", &[]),
+    ("finding", &["observation"]),
+    ("connections", &["finding", "observation"]),
+    ("memory", &["finding", "observation"]),
+    ("network", &["finding", "observation"]),
+    ("process", &["finding", "observation"]),
+    ("requests", &["finding", "observation"]),
+];
+
 const COMMANDS: &[Module] = &[
     ("error", &[]),
     ("glob", &[]),
@@ -179,14 +190,12 @@ const LOAD: &[Module] = &[
 ];
 
 const DOCTOR: &[Module] = &[
-    ("observation", &[]),
     ("options", &[]),
-    ("placement", &["observation"]),
-    ("readers", &["observation"]),
-    ("probes", &["observation", "readers"]),
-    ("findings", &["observation"]),
-    ("report", &["findings", "observation"]),
-    ("observe", &["observation", "options", "probes", "readers"]),
+    ("placement", &[]),
+    ("readers", &[]),
+    ("probes", &["readers"]),
+    ("report", &[]),
+    ("observe", &["options", "probes", "readers"]),
 ];
 
 const TOP: &[Module] = &[

@@ -14,6 +14,7 @@ pub mod loading;
 pub(crate) mod memcached_users;
 pub(crate) mod monitors;
 pub(crate) mod notifications;
+pub(crate) mod own_findings;
 pub mod phases;
 pub(crate) mod process;
 pub mod pubsub;

@@ -4,6 +4,7 @@
 use crate::state::histogram::{Distribution, Histogram};
 use crate::state::hot_keys::{HotKeys, KeySample};
 use crate::state::key_costs::WorkerCosts;
+use crate::state::own_findings::OwnFindings;
 use crate::state::phases::{PhaseTally, PhaseTotals};
 use crate::state::rates::{Rates, Sums};
 use crate::state::slow_log::CommandLogs;
@@ -163,6 +164,8 @@ pub struct Statistics {
     peak_bytes: AtomicU64,
     /// Requests that took long, or were large.
     pub command_logs: CommandLogs,
+    /// What is wrong.
+    pub(crate) findings: OwnFindings,
 }
 
 #[derive(Debug, Default)]
@@ -230,6 +233,7 @@ impl Statistics {
             rates: Mutex::default(),
             peak_bytes: AtomicU64::new(0),
             command_logs: CommandLogs::default(),
+            findings: OwnFindings::default(),
         }
     }
 

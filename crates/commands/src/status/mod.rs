@@ -7,6 +7,7 @@ mod exposition;
 mod history;
 mod markup;
 mod metrics;
+mod own_findings;
 mod page;
 mod sample;
 mod server_status;

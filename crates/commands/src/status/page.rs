@@ -24,6 +24,7 @@ pub fn page(sample: &Sample) -> String {
         html.push_str(&format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escaped(&value)));
     }
     html.push_str("</dl>\n");
+    findings(&mut html, sample);
     charts(&mut html, sample);
     workers(&mut html, sample);
     slow_requests(&mut html, sample);
@@ -32,6 +33,25 @@ pub fn page(sample: &Sample) -> String {
     connections(&mut html, sample);
     html.push_str("</main>\n</body>\n</html>\n");
     html
+}
+
+/// What is wrong, as far as the server can tell itself.
+fn findings(html: &mut String, sample: &Sample) {
+    let mut rows = sample.diagnosis.findings().peekable();
+    if rows.peek().is_none() {
+        return;
+    }
+    html.push_str("<h2>Findings</h2>\n");
+    let rows = rows.map(|(level, diagnosed)| {
+        vec![
+            diagnosed.finding.name.to_owned(),
+            level.to_owned(),
+            diagnosed.evidence.verdict.clone(),
+            diagnosed.finding.remedies.join(" "),
+        ]
+    });
+    let caption = "Of the last twenty seconds; nagi doctor, from where clients run, sees more.";
+    table(html, "findings", caption, &["Name", "Kind", "Verdict", "What to do"], rows);
 }
 
 /// Lines over the last ten minutes.
@@ -210,7 +230,7 @@ fn connections(html: &mut String, sample: &Sample) {
     table(html, "clients", &caption, &columns, clients.map(row));
 }
 
-fn figures(sample: &Sample) -> [(&'static str, String); 13] {
+fn figures(sample: &Sample) -> [(&'static str, String); 14] {
     let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
     let data = match sample.limit_bytes {
         0 => mebibytes(sample.dataset_bytes),
@@ -220,6 +240,10 @@ fn figures(sample: &Sample) -> [(&'static str, String); 13] {
         (true, _) => format!("{} keys written", sample.saves.keys_written),
         (false, true) => "the last one failed".to_owned(),
         (false, false) => "none under way".to_owned(),
+    };
+    let found = match sample.diagnosis.findings().count() {
+        0 => "none".to_owned(),
+        count => count.to_string(),
     };
     let lookups = sample.keyspace.hits + sample.keyspace.misses;
     let hit_percent = sample.keyspace.hits as f64 * 100.0 / lookups.max(1) as f64;
@@ -237,6 +261,7 @@ fn figures(sample: &Sample) -> [(&'static str, String); 13] {
         ("Save", save),
         ("Unsaved changes", sample.saves.unsaved_changes.to_string()),
         ("Slow requests", sample.slow_requests.to_string()),
+        ("Findings", found),
     ]
 }
 

@@ -6,7 +6,9 @@ use crate::state::slow_log::SlowRequest;
 use crate::state::usage::{self, Usage};
 use crate::status::clients::{self, ClientSample};
 use crate::status::history::History;
+use crate::status::own_findings::Moments;
 use crate::{CommandTotals, HookFlags, Server, Totals};
+use nagi_findings::Diagnosis;
 use nagi_store::{Policy, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,6 +81,10 @@ pub struct Sample {
     pub(crate) history: History,
     /// Where the time of requests went, by families.
     pub(crate) phases: PhaseTotals,
+    /// Figures of the last seconds.
+    moments: Moments,
+    /// What is wrong, as far as these tell.
+    pub(crate) diagnosis: Arc<Diagnosis>,
 }
 
 /// What a worker does.
@@ -156,11 +162,29 @@ impl Sample {
         self.workers.iter().map(|worker| worker.requests).sum()
     }
 
-    /// Reads all figures now. `connections` are those of each worker, `previous` is the sample
-    /// before this one, and the two latenesses are those of this sample and the longest. Clients
-    /// are listed if `lists_clients` says so.
+    /// Reads all figures now, and looks for what is wrong. `connections` are those of each worker,
+    /// `previous` is the sample before this one, and the two latenesses are those of this sample
+    /// and the longest. Clients are listed if `lists_clients` says so.
     #[must_use]
     pub fn take(
+        server: &dyn Server,
+        store: &Store,
+        connections: &[usize],
+        previous: Option<&Sample>,
+        latenesses: [Duration; 2],
+        lists_clients: bool,
+    ) -> Sample {
+        let mut sample =
+            Sample::read(server, store, connections, previous, latenesses, lists_clients);
+        let before = previous.map_or_else(Moments::default, |it| it.moments.clone());
+        sample.moments = before.with(&sample, server);
+        let hottest = sample.hottest.first().map(|(_, share)| (sample.hot_keys.seen, *share));
+        sample.diagnosis = Arc::new(sample.moments.diagnose(hottest));
+        server.statistics().findings.set(Arc::clone(&sample.diagnosis));
+        sample
+    }
+
+    fn read(
         server: &dyn Server,
         store: &Store,
         connections: &[usize],
@@ -232,6 +256,8 @@ impl Sample {
                 None => History::default(),
             },
             phases,
+            moments: Moments::default(),
+            diagnosis: Arc::default(),
         }
     }
 

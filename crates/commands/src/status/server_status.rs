@@ -146,11 +146,27 @@ pub fn json(sample: &Sample, options: ListOptions) -> String {
             "failed": sample.saves.has_failed,
             "unsaved_changes": sample.saves.unsaved_changes,
         },
+        "findings": findings(sample),
         "slow_requests": slow_requests(sample),
         "hot_keys": hot_keys(sample),
         "workers": workers,
     });
     format!("{page}\n")
+}
+
+/// What is wrong, in the form of `nagi doctor --json`.
+fn findings(sample: &Sample) -> Vec<Value> {
+    let findings = sample.diagnosis.findings().map(|(level, diagnosed)| {
+        json!({
+            "name": diagnosed.finding.name,
+            "level": level,
+            "verdict": diagnosed.evidence.verdict,
+            "evidence": diagnosed.evidence.numbers,
+            "remedies": diagnosed.finding.remedies,
+            "explained_by": diagnosed.explained_by,
+        })
+    });
+    findings.collect()
 }
 
 fn hot_keys(sample: &Sample) -> Vec<Value> {

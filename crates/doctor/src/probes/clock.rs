@@ -1,6 +1,6 @@
 //! How late the doctor itself is: what this host does to a sleep, it does to a request's time.
 
-use crate::observation::Times;
+use nagi_findings::observation::Times;
 use nagi_load::clock::now_ns;
 use nagi_load::interrupt::Interrupt;
 use std::thread::JoinHandle;

@@ -2,7 +2,7 @@
 
 use super::failure::{failure_of, is_turned_away};
 use super::pings::ping;
-use crate::observation::{Failure, Times};
+use nagi_findings::observation::{Failure, Times};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::interrupt::Interrupt;
 use nagi_load::target::Target;

@@ -1,7 +1,7 @@
 //! Why a connection could not be made.
 
-use crate::observation::Failure;
 use nagi_client::Error;
+use nagi_findings::observation::Failure;
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 

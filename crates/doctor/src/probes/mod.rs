@@ -15,7 +15,7 @@ mod pings;
 mod sampler;
 mod transfers;
 
-use crate::observation::{Probes, Times};
+use nagi_findings::observation::{Probes, Times};
 use nagi_load::interrupt::Interrupt;
 use nagi_load::target::Target;
 use std::thread::JoinHandle;

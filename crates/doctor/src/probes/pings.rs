@@ -1,8 +1,8 @@
 //! Round trips of the smallest request, at even intervals.
 
 use super::failure::is_turned_away;
-use crate::observation::{Failure, Times};
 use nagi_client::Protocol;
+use nagi_findings::observation::{Failure, Times};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::interrupt::Interrupt;
 use nagi_load::target::Target;

@@ -1,7 +1,7 @@
 //! Samples the host while the run goes on: the server's process often, the socket table less so.
 
-use crate::observation::{AcceptQueue, Host, Ports};
 use crate::readers::{AcceptQueueReader, ProcessReader, SocketReader, Sockets, System, listeners};
+use nagi_findings::observation::{AcceptQueue, Host, Ports};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::interrupt::Interrupt;
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! Values whose size doubles, there and back: how the time grows with the size is the link's rate.
 
-use crate::observation::Transfer;
 use nagi_client::Protocol;
+use nagi_findings::observation::Transfer;
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::wire::Wire;
 use std::hash::{BuildHasher, RandomState};

@@ -1,7 +1,7 @@
 //! The queue of connections that a server has to accept: looked at again and again.
 
 use super::listeners::Listener;
-use crate::observation::AcceptQueue;
+use nagi_findings::observation::AcceptQueue;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 

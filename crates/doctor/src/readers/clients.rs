@@ -1,6 +1,6 @@
 //! CLIENT LIST.
 
-use crate::observation::Client;
+use nagi_findings::observation::Client;
 use nagi_load::wire::Wire;
 
 /// With more clients than this, they are not listed: a longer list would load the server.

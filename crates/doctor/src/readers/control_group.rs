@@ -2,7 +2,7 @@
 //! nearest one above it that has a limit (`Documentation/admin-guide/cgroup-v2.rst`, and
 //! `scheduler/sched-bwc.rst` for version 1).
 
-use crate::observation::Throttling;
+use nagi_findings::observation::Throttling;
 use std::path::{Path, PathBuf};
 
 /// Where control groups are mounted, below the root of the folder that has `proc`.

@@ -2,7 +2,7 @@
 //! (`Documentation/filesystems/proc.rst` of Linux).
 
 use super::control_group;
-use crate::observation::{BusyThread, Process, Throttling};
+use nagi_findings::observation::{BusyThread, Process, Throttling};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -110,7 +110,7 @@ impl ProcessReader {
             most_files: self.most_files(),
             swap_bytes: self.swap_bytes(),
             major_faults: faults.map(|(stat, first)| stat.major_faults.saturating_sub(first)),
-            throttling: now.zip(self.first_throttling).map(|(now, first)| now.since(first)),
+            throttling: now.zip(self.first_throttling).map(|(now, first)| since(now, first)),
         }
     }
 
@@ -127,13 +127,11 @@ impl ProcessReader {
     }
 }
 
-impl Throttling {
-    fn since(self, first: Throttling) -> Throttling {
-        Throttling {
-            periods: self.periods.saturating_sub(first.periods),
-            throttled_periods: self.throttled_periods.saturating_sub(first.throttled_periods),
-            throttled_us: self.throttled_us.saturating_sub(first.throttled_us),
-        }
+fn since(now: Throttling, first: Throttling) -> Throttling {
+    Throttling {
+        periods: now.periods.saturating_sub(first.periods),
+        throttled_periods: now.throttled_periods.saturating_sub(first.throttled_periods),
+        throttled_us: now.throttled_us.saturating_sub(first.throttled_us),
     }
 }
 

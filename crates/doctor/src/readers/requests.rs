@@ -3,8 +3,8 @@
 //! Arguments may be secret, and keys may be names of users: neither leaves this file, but for keys
 //! where the user asks for them.
 
-use crate::observation::{Sample, SlowRequest};
 use nagi_client::Protocol;
+use nagi_findings::observation::{Sample, SlowRequest};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::wire::{Answer, Wire};
 use std::collections::BTreeMap;

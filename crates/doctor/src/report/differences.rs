@@ -1,6 +1,6 @@
 //! Differences between servers that should be alike.
 
-use crate::observation::Observation;
+use nagi_findings::observation::Observation;
 
 /// Takes what is compared from an observation.
 type Figure<T> = fn(&Observation) -> Option<T>;

@@ -1,7 +1,7 @@
 //! The report as JSON, for programs.
 
 use super::outcome::{Report, ServerReport};
-use crate::findings::{Diagnosed, is_late};
+use nagi_findings::{Diagnosed, is_late};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

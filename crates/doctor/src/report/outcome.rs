@@ -1,8 +1,8 @@
 //! The result of a run, before it is text, a page or JSON.
 
 use super::differences;
-use crate::findings::Diagnosis;
-use crate::observation::Observation;
+use nagi_findings::Diagnosis;
+use nagi_findings::observation::Observation;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The result of a run, of all servers.

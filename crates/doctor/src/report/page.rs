@@ -2,7 +2,7 @@
 
 use super::outcome::{Report, ServerReport};
 use super::text::heading;
-use crate::findings::Diagnosed;
+use nagi_findings::Diagnosed;
 use nagi_load::text;
 use nagi_load::text::plain;
 

@@ -1,8 +1,8 @@
 //! The report as text for a terminal, 80 columns wide.
 
 use super::outcome::{Report, ServerReport};
-use crate::findings::{Diagnosed, Diagnosis, all};
-use crate::observation::Observation;
+use nagi_findings::observation::Observation;
+use nagi_findings::{Diagnosed, Diagnosis, all};
 use nagi_load::text::plain;
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -156,7 +156,7 @@ pub(super) fn wrap(out: &mut String, lead: &str, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::diagnose;
+    use nagi_findings::diagnose;
 
     #[test]
     fn lines_are_broken_below_each_other() {

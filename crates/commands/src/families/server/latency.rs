@@ -208,6 +208,7 @@ fn age(seconds: u64) -> String {
 fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let threshold_ms = cx.server.config().latency_monitor_threshold_ms.get();
     let events = cx.hooks.latency.events().clone();
+    let found = cx.server.statistics().findings.lines();
     let mut text = String::new();
     if events.is_empty() && threshold_ms == 0 {
         text.push_str(
@@ -215,7 +216,8 @@ fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
              what takes longer will be noted from then on.\n",
         );
     } else if events.is_empty() {
-        let _ = writeln!(text, "Nothing has taken {threshold_ms} ms or more so far. All is calm.");
+        let calm = if found.is_empty() { " All is calm." } else { "" };
+        let _ = writeln!(text, "Nothing has taken {threshold_ms} ms or more so far.{calm}");
     }
     for (name, series) in &events {
         diagnose(name, series, cx.db.now_ms() / 1000, &mut text);
@@ -226,6 +228,7 @@ fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
              wait for it. SLOWLOG GET shows which commands took long.\n",
         );
     }
+    text.push_str(&found);
     cx.reply.text(&text);
     Ok(())
 }

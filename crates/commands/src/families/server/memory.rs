@@ -230,16 +230,20 @@ static STATS: Command = Command {
 
 fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let clients = cx.server.clients().len() as u64;
-    cx.reply.text(&diagnosis(&Figures::read(cx), clients));
+    let found = cx.server.statistics().findings.lines();
+    cx.reply.text(&diagnosis(&Figures::read(cx), clients, &found));
     Ok(())
 }
 
-/// Findings about the use of memory, in sentences.
-fn diagnosis(figures: &Figures, clients: u64) -> String {
+/// What is wrong with the use of memory, in sentences, and what was `found` beside that.
+fn diagnosis(figures: &Figures, clients: u64, found: &str) -> String {
     const LITTLE_BYTES: u64 = 5 << 20;
     const MUCH_PER_CLIENT_BYTES: u64 = 200 << 10;
     if figures.used() < LITTLE_BYTES {
-        return "There is too little data yet to say anything about its memory.\n".to_owned();
+        return match found {
+            "" => "There is too little data yet to say anything about its memory.\n".to_owned(),
+            _ => found.to_owned(),
+        };
     }
     let mut findings = Vec::new();
     if figures.peak_used > figures.used() / 2 * 3 {
@@ -266,10 +270,10 @@ fn diagnosis(figures: &Figures, clients: u64) -> String {
             figures.clients
         ));
     }
-    if findings.is_empty() {
+    if findings.is_empty() && found.is_empty() {
         return "Nothing is wrong with the memory.\n".to_owned();
     }
-    findings.iter().map(|finding| format!("* {finding}\n")).collect()
+    findings.iter().map(|finding| format!("* {finding}\n")).collect::<String>() + found
 }
 
 static DOCTOR: Command = Command {
@@ -427,8 +431,13 @@ mod tests {
             (figures(100, 100, 190, 0), "Fragmentation:"),
             (figures(100, 100, 100, 10), "Clients:"),
         ] {
-            let text = diagnosis(&figures, 10);
+            let text = diagnosis(&figures, 10, "");
             assert!(text.contains(word) && text.lines().count() == 1, "{text}");
+        }
+        let found = "* finding x: y\n";
+        for (used_mb, peak_mb, lines) in [(4, 100, 1), (100, 100, 1), (100, 200, 2)] {
+            let text = diagnosis(&figures(used_mb, peak_mb, 110, 0), 10, found);
+            assert!(text.ends_with(found) && text.lines().count() == lines, "{text}");
         }
     }
 }

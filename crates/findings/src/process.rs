@@ -3,7 +3,7 @@
 use super::finding::{Evaluation, Evidence, Finding, is_delayed, is_late, milliseconds, percent};
 use crate::observation::{BusyThread, Observation};
 
-pub(super) static FROZEN: Finding = Finding {
+pub(crate) static FROZEN: Finding = Finding {
     name: "frozen",
     looks_at: "whether the process was stopped (T), and requests without an answer while the \
                kernel still takes connections",
@@ -16,6 +16,7 @@ pub(super) static FROZEN: Finding = Finding {
          program's (socket_timeout in redis-py, soTimeout in Jedis, read_timeout in phpredis).",
     ],
     explained_by: &["slow-commands", "fork-stall", "slow-disk", "swapping", "cpu-throttled"],
+    from_within: false,
     evaluate: frozen,
 };
 
@@ -61,7 +62,7 @@ fn frozen(observation: &Observation) -> Evaluation {
     }
 }
 
-pub(super) static CPU_THROTTLED: Finding = Finding {
+pub(crate) static CPU_THROTTLED: Finding = Finding {
     name: "cpu-throttled",
     looks_at: "cpu.stat of the process' control group: periods, and those at whose end it had \
                to wait",
@@ -73,6 +74,7 @@ pub(super) static CPU_THROTTLED: Finding = Finding {
         "Fewer threads (io-threads, -t): they use up one quota together and then all wait.",
     ],
     explained_by: &[],
+    from_within: false,
     evaluate: cpu_throttled,
 };
 
@@ -98,7 +100,7 @@ fn cpu_throttled(observation: &Observation) -> Evaluation {
     }
 }
 
-pub(super) static ONE_THREAD_BUSY: Finding = Finding {
+pub(crate) static ONE_THREAD_BUSY: Finding = Finding {
     name: "one-thread-busy",
     looks_at: "processor time of the server's busiest thread",
     threshold: "90 % of one processor, used or waited for: requests queue from there on, and each \
@@ -116,6 +118,7 @@ pub(super) static ONE_THREAD_BUSY: Finding = Finding {
         "hot-key",
         "mass-expiry",
     ],
+    from_within: true,
     evaluate: one_thread_busy,
 };
 
@@ -171,7 +174,7 @@ fn busiest_reported(observation: &Observation) -> Option<BusyThread> {
 /// How long a fork may take unnoticed, in microseconds.
 const LONG_FORK_US: f64 = 10_000.0;
 
-pub(super) static FORK_STALL: Finding = Finding {
+pub(crate) static FORK_STALL: Finding = Finding {
     name: "fork-stall",
     looks_at: "forks for saves (INFO's latest_fork_usec), and huge pages",
     threshold: "a fork of 10 ms within the run: nothing is answered meanwhile; an older one is a \
@@ -183,6 +186,7 @@ pub(super) static FORK_STALL: Finding = Finding {
         "Or a server that saves without a fork, as nagi.",
     ],
     explained_by: &[],
+    from_within: false,
     evaluate: fork_stall,
 };
 
@@ -215,7 +219,7 @@ fn fork_stall(observation: &Observation) -> Evaluation {
     }
 }
 
-pub(super) static SLOW_DISK: Finding = Finding {
+pub(crate) static SLOW_DISK: Finding = Finding {
     name: "slow-disk",
     looks_at: "an append-only file's delayed fsyncs, and threads of the process that wait for a \
                disk (D)",
@@ -227,6 +231,7 @@ pub(super) static SLOW_DISK: Finding = Finding {
         "A disk of its own: a log, a backup or a container's layer may share it.",
     ],
     explained_by: &[],
+    from_within: false,
     evaluate: slow_disk,
 };
 
@@ -261,4 +266,56 @@ fn slow_disk(observation: &Observation) -> Evaluation {
         true => Evaluation::Found(evidence),
         false => Evaluation::Healthy,
     }
+}
+
+pub(crate) static FAILED_SAVES: Finding = Finding {
+    name: "failed-saves",
+    looks_at: "how the last save, the last rewrite and the last write of the append-only file \
+               ended, as the server tells",
+    threshold: "one of them failed: what has changed since is lost with the process, and servers \
+                that stop-writes-on-bgsave-error answer MISCONF to every write",
+    remedies: &[
+        "Read the reason in the server's log: a full disk, a folder (CONFIG GET dir) that its user \
+         may not write to, or a fork without memory (vm.overcommit_memory=1).",
+        "Once that is repaired, BGSAVE: INFO persistence says ok again after one that succeeds.",
+        "For what is only a cache: no saves at all (save \"\", appendonly no).",
+    ],
+    explained_by: &[],
+    from_within: true,
+    evaluate: failed_saves,
+};
+
+/// What tells how saving went, with what that is.
+const SAVES: [(&str, &str); 3] = [
+    ("rdb_last_bgsave_status", "the last save"),
+    ("aof_last_bgrewrite_status", "the last rewrite of the append-only file"),
+    ("aof_last_write_status", "the last write of the append-only file"),
+];
+
+fn failed_saves(observation: &Observation) -> Evaluation {
+    let counters = &observation.server.counters;
+    if observation.server.is_memcached {
+        return Evaluation::Healthy;
+    }
+    if !counters.after.contains_key("rdb_last_bgsave_status") {
+        return Evaluation::Unknown("INFO persistence".to_owned());
+    }
+    let has_failed = |name: &str| counters.after.get(name).is_some_and(|status| status != "ok");
+    let failed = SAVES.iter().filter(|(name, _)| has_failed(name));
+    let failed: Vec<&str> = failed.map(|(_, what)| *what).collect();
+    if failed.is_empty() {
+        return Evaluation::Healthy;
+    }
+    let unsaved = counters.number("rdb_changes_since_last_save").unwrap_or(0.0);
+    let verdict = format!(
+        "Saving fails: {} did not succeed, and {unsaved} changes would be lost with the process.",
+        failed.join(" and ")
+    );
+    let mut evidence = Evidence::new(verdict).with("changes that are not saved", unsaved);
+    for (name, _) in SAVES {
+        if let Some(status) = counters.after.get(name) {
+            evidence = evidence.with(name, status);
+        }
+    }
+    Evaluation::Found(evidence)
 }

@@ -1,9 +1,9 @@
 //! Memory: its limit, swap, what expires at once, and what is held for those that do not read.
 
-use super::finding::{Evaluation, Evidence, Finding, bytes, is_delayed, percent};
+use super::finding::{Evaluation, Evidence, Finding, bytes, in_time, is_delayed, percent};
 use crate::observation::Observation;
 
-pub(super) static AT_ITS_LIMIT: Finding = Finding {
+pub(crate) static AT_ITS_LIMIT: Finding = Finding {
     name: "memory-at-its-limit",
     looks_at: "memory beside its limit, evictions, and writes refused for want of it",
     threshold: "one eviction a second or one refused write within the run; 95 % in use is a notice",
@@ -14,6 +14,7 @@ pub(super) static AT_ITS_LIMIT: Finding = Finding {
          may go.",
     ],
     explained_by: &[],
+    from_within: true,
     evaluate: at_its_limit,
 };
 
@@ -34,8 +35,8 @@ fn at_its_limit(observation: &Observation) -> Evaluation {
     let share = if limit > 0.0 { used / limit } else { 0.0 };
     let verdict = match refused > 0.0 {
         true => format!(
-            "Memory is at its limit and writes are refused: {refused} within the run, {} of {} in \
-             use.",
+            "Memory is at its limit and writes are refused: {refused} {}, {} of {} in use.",
+            in_time(observation),
             bytes(used),
             bytes(limit)
         ),
@@ -50,8 +51,8 @@ fn at_its_limit(observation: &Observation) -> Evaluation {
         .with("in use", bytes(used))
         .with("limit", bytes(limit))
         .with("share in use", percent(share))
-        .with("evicted within the run", evicted)
-        .with("writes refused within the run", refused);
+        .with("evicted in that time", evicted)
+        .with("writes refused in that time", refused);
     if let Some(policy) = policy {
         evidence = evidence.with("maxmemory-policy", policy);
     }
@@ -65,7 +66,7 @@ fn at_its_limit(observation: &Observation) -> Evaluation {
 /// Bytes of the process in swap, or beside what it uses, that matter.
 const MUCH: f64 = 100e6;
 
-pub(super) static SWAPPING: Finding = Finding {
+pub(crate) static SWAPPING: Finding = Finding {
     name: "swapping",
     looks_at: "the process' memory in swap and pages read back, and resident memory beside what \
                the server uses",
@@ -77,6 +78,7 @@ pub(super) static SWAPPING: Finding = Finding {
         "Fragmentation: activedefrag yes where the server has it, or a restart after a save.",
     ],
     explained_by: &[],
+    from_within: true,
     evaluate: swapping,
 };
 
@@ -120,7 +122,7 @@ fn swapping(observation: &Observation) -> Evaluation {
     }
 }
 
-pub(super) static MASS_EXPIRY: Finding = Finding {
+pub(crate) static MASS_EXPIRY: Finding = Finding {
     name: "mass-expiry",
     looks_at: "keys that expire, and how long the server spends on them",
     threshold: "500 keys a second, while the server came to the end of the time that it gives to \
@@ -131,6 +133,7 @@ pub(super) static MASS_EXPIRY: Finding = Finding {
         "Where it has to be: hz and active-expire-effort decide between delay and memory.",
     ],
     explained_by: &[],
+    from_within: true,
     evaluate: mass_expiry,
 };
 
@@ -153,7 +156,7 @@ fn mass_expiry(observation: &Observation) -> Evaluation {
         percent(share)
     );
     let evidence = Evidence::new(verdict)
-        .with("expired within the run", expired)
+        .with("expired in that time", expired)
         .with("times that the time for it ran out", capped)
         .with("time spent", format_args!("{spent_ms} ms"));
     match rate {
@@ -166,9 +169,9 @@ fn mass_expiry(observation: &Observation) -> Evaluation {
 }
 
 /// Bytes that a client has not read, and that matter.
-const UNREAD: u64 = 1 << 20;
+pub const UNREAD_BYTES: u64 = 1 << 20;
 
-pub(super) static SLOW_READER: Finding = Finding {
+pub(crate) static SLOW_READER: Finding = Finding {
     name: "slow-reader",
     looks_at: "replies that clients have not read (omem in CLIENT LIST), and clients closed for it",
     threshold: "1 MB for the same client in every list of the run, or one closed within it",
@@ -178,6 +181,7 @@ pub(super) static SLOW_READER: Finding = Finding {
         "client-output-buffer-limit ends such clients before they take the server's memory.",
     ],
     explained_by: &["narrow-link"],
+    from_within: true,
     evaluate: slow_reader,
 };
 
@@ -197,21 +201,22 @@ fn slow_reader(observation: &Observation) -> Evaluation {
         return Evaluation::Unknown(needed.to_owned());
     };
     let is_behind = |id: u64| {
-        let holds = |it: &crate::observation::Client| it.id == id && it.output_bytes >= UNREAD;
+        let holds = |it: &crate::observation::Client| it.id == id && it.output_bytes >= UNREAD_BYTES;
         server.clients.len() >= 2 && server.clients.iter().all(|list| list.iter().any(holds))
     };
     let behind: Vec<_> = last.iter().filter(|client| is_behind(client.id)).collect();
     let unread: u64 = behind.iter().map(|client| client.output_bytes).sum();
     let verdict = format!(
         "{} clients do not read their replies: {} wait for them in the server's memory, and \
-         {closed} were closed for it within the run.",
+         {closed} were closed for it {}.",
         behind.len(),
-        bytes(unread as f64)
+        bytes(unread as f64),
+        in_time(observation)
     );
     let mut evidence = Evidence::new(verdict)
         .with("clients", behind.len())
         .with("unread", bytes(unread as f64))
-        .with("closed within the run", closed);
+        .with("closed in that time", closed);
     if let Some(first) = behind.first() {
         evidence =
             evidence.with("number of the first", first.id).with("its command", &first.command);

@@ -23,6 +23,7 @@ fn healthy() -> Observation {
         ("maxmemory", "0"),
         ("latest_fork_usec", "0"),
         ("aof_enabled", "0"),
+        ("rdb_last_bgsave_status", "ok"),
         ("expired_keys", "0"),
         ("cmdstat_get", "calls=900,usec=1800"),
     ];
@@ -228,6 +229,38 @@ fn a_silent_server_of_another_host_is_frozen() {
 }
 
 #[test]
+fn a_save_that_failed_is_found() {
+    let diagnosis = diagnose_with(|it| {
+        set(it, "rdb_last_bgsave_status", "err");
+        set(it, "aof_last_write_status", "ok");
+        set(it, "rdb_changes_since_last_save", "7");
+    });
+    assert_eq!(names(&diagnosis.found), ["failed-saves"]);
+    let verdict = &diagnosis.found[0].evidence.verdict;
+    assert_eq!(
+        verdict,
+        "Saving fails: the last save did not succeed, and 7 changes would be lost with the process."
+    );
+    assert_eq!(found_with(|it| set(it, "aof_last_write_status", "err")), ["failed-saves"]);
+}
+
+#[test]
+fn from_within_only_rows_that_need_no_requests_are_evaluated() {
+    let mut observation = healthy();
+    observation.host = Host::default();
+    observation.probes = Probes::default();
+    let diagnosis = diagnose_from_within(&observation);
+    assert_eq!(diagnosis.findings().count(), 0);
+    assert!(diagnosis.healthy.iter().all(|finding| finding.from_within));
+    set(&mut observation, "evicted_keys", "900");
+    set(&mut observation, "cmdstat_keys", "calls=20,usec=8000000");
+    let diagnosis = diagnose_from_within(&observation);
+    let told: Vec<(&str, &str)> =
+        diagnosis.findings().map(|(level, it)| (level, it.finding.name)).collect();
+    assert_eq!(told, [("finding", "memory-at-its-limit")]);
+}
+
+#[test]
 fn disks_are_slow_if_fsyncs_wait() {
     let disk = |delayed: &'static str| {
         found_with(|it| {
@@ -269,9 +302,10 @@ prop_compose! {
 }
 
 /// Names of figures that rows look at.
-const FIGURES: [&str; 24] = [
+const FIGURES: [&str; 26] = [
     "aof_delayed_fsync",
     "aof_enabled",
+    "aof_last_write_status",
     "bytes",
     "bytes_read",
     "cmd_get",
@@ -286,6 +320,7 @@ const FIGURES: [&str; 24] = [
     "limit_maxbytes",
     "maxclients",
     "maxmemory",
+    "rdb_last_bgsave_status",
     "rejected_connections",
     "total_commands_processed",
     "total_connections_received",

@@ -1,4 +1,5 @@
-//! What may be wrong: one row for each, and their evaluation, a pure function of what was observed.
+//! What may be wrong with a cache server: one row for each fault, and their evaluation, a pure
+//! function of what was observed, from outside (`nagi doctor`) or by the server itself.
 //!
 //! ```text
 //! observation -> each row's evaluate -> found, noticed, healthy or not enough to say
@@ -12,14 +13,16 @@ mod connections;
 mod finding;
 mod memory;
 mod network;
+pub mod observation;
 mod process;
 mod requests;
 
 use crate::observation::Observation;
 
-pub(crate) use finding::{Evaluation, Evidence, Finding, is_late};
+pub use finding::{Evaluation, Evidence, Finding, is_late};
+pub use memory::UNREAD_BYTES;
 
-static FINDINGS: [&Finding; 20] = [
+static FINDINGS: [&Finding; 21] = [
     &process::FROZEN,
     &connections::PORTS_USED_UP,
     &connections::CLIENTS_REFUSED,
@@ -29,6 +32,7 @@ static FINDINGS: [&Finding; 20] = [
     &requests::SLOW_COMMANDS,
     &process::FORK_STALL,
     &process::SLOW_DISK,
+    &process::FAILED_SAVES,
     &requests::MONITOR,
     &memory::MASS_EXPIRY,
     &memory::AT_ITS_LIMIT,
@@ -43,32 +47,60 @@ static FINDINGS: [&Finding; 20] = [
 ];
 
 /// Every row, in the order of precedence.
-pub(crate) fn all() -> impl Iterator<Item = &'static Finding> {
+pub fn all() -> impl Iterator<Item = &'static Finding> {
     FINDINGS.iter().copied()
 }
 
 /// A row that was found or noticed.
 #[derive(Clone, Debug)]
-pub(crate) struct Diagnosed {
-    pub(crate) finding: &'static Finding,
-    pub(crate) evidence: Evidence,
+pub struct Diagnosed {
+    /// The row.
+    pub finding: &'static Finding,
+    /// Why.
+    pub evidence: Evidence,
     /// The name of the finding that explains it.
-    pub(crate) explained_by: Option<&'static str>,
+    pub explained_by: Option<&'static str>,
 }
 
 /// What is wrong, the most specific first, and what is not.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Diagnosis {
-    pub(crate) found: Vec<Diagnosed>,
-    pub(crate) noticed: Vec<Diagnosed>,
-    pub(crate) healthy: Vec<&'static Finding>,
-    pub(crate) unknown: Vec<(&'static Finding, String)>,
+pub struct Diagnosis {
+    /// What is wrong.
+    pub found: Vec<Diagnosed>,
+    /// What is worth knowing.
+    pub noticed: Vec<Diagnosed>,
+    /// What was looked at and found well.
+    pub healthy: Vec<&'static Finding>,
+    /// Of what there is not enough to say, with what would be needed.
+    pub unknown: Vec<(&'static Finding, String)>,
+}
+
+impl Diagnosis {
+    /// What is wrong and then what is worth knowing, each with the word for that.
+    pub fn findings(&self) -> impl Iterator<Item = (&'static str, &Diagnosed)> {
+        let found = self.found.iter().map(|diagnosed| ("finding", diagnosed));
+        found.chain(self.noticed.iter().map(|diagnosed| ("notice", diagnosed)))
+    }
 }
 
 /// Evaluates what was observed by every row.
-pub(crate) fn diagnose(observation: &Observation) -> Diagnosis {
+#[must_use]
+pub fn diagnose(observation: &Observation) -> Diagnosis {
+    evaluate(observation, all())
+}
+
+/// Evaluates what a server has observed of itself, by the rows for which that is enough.
+#[must_use]
+pub fn diagnose_from_within(observation: &Observation) -> Diagnosis {
+    evaluate(observation, all().filter(|finding| finding.from_within))
+}
+
+fn evaluate(
+    observation: &Observation,
+    findings: impl Iterator<Item = &'static Finding>,
+) -> Diagnosis {
     let mut diagnosis = Diagnosis::default();
-    for finding in all() {
+    for finding in findings {
         let diagnosed = |evidence| Diagnosed { finding, evidence, explained_by: None };
         match (finding.evaluate)(observation) {
             Evaluation::Healthy => diagnosis.healthy.push(finding),

@@ -6,7 +6,7 @@ use crate::observation::{Observation, Transfer};
 /// Bytes a second below which a link is narrow: 100 Mbit/s.
 const NARROW: f64 = 12.5e6;
 
-pub(super) static NARROW_LINK: Finding = Finding {
+pub(crate) static NARROW_LINK: Finding = Finding {
     name: "narrow-link",
     looks_at: "how the time of values of 1 KB to 1 MB grows with their size, up and down",
     threshold: "less than 12.5 MB (100 Mbit) a second: a value of 1 MB takes 80 ms or more, and \
@@ -20,6 +20,7 @@ pub(super) static NARROW_LINK: Finding = Finding {
          them.",
     ],
     explained_by: &[],
+    from_within: false,
     evaluate: narrow_link,
 };
 
@@ -65,7 +66,7 @@ fn narrow_link(observation: &Observation) -> Evaluation {
 /// The shortest round trip that is long, in microseconds.
 const LONG_US: u64 = 3000;
 
-pub(super) static LONG_ROUND_TRIP: Finding = Finding {
+pub(crate) static LONG_ROUND_TRIP: Finding = Finding {
     name: "long-round-trip",
     looks_at: "the shortest of all round trips, and the shortest time to connect",
     threshold: "3 ms for the shortest: within a data centre it is below 1 ms, and no load of the \
@@ -76,6 +77,7 @@ pub(super) static LONG_ROUND_TRIP: Finding = Finding {
         "Ask less often: pipelines, MGET, scripts, a local cache with CLIENT TRACKING.",
     ],
     explained_by: &["frozen", "slow-commands", "cpu-throttled", "swapping", "one-thread-busy"],
+    from_within: false,
     evaluate: long_round_trip,
 };
 

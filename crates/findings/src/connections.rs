@@ -1,9 +1,9 @@
 //! Connections that cannot be made, and too many of them.
 
-use super::finding::{Evaluation, Evidence, Finding};
+use super::finding::{Evaluation, Evidence, Finding, in_time};
 use crate::observation::{Failure, Observation};
 
-pub(super) static PORTS_USED_UP: Finding = Finding {
+pub(crate) static PORTS_USED_UP: Finding = Finding {
     name: "ports-used-up",
     looks_at: "local ports of this host towards the server, by state, beside ip_local_port_range",
     threshold: "a connection fails for want of a port, or 80 % of them are in use: at the rate \
@@ -18,6 +18,7 @@ pub(super) static PORTS_USED_UP: Finding = Finding {
          Not tcp_tw_recycle: it broke clients behind NAT and Linux 4.12 removed it.",
     ],
     explained_by: &[],
+    from_within: false,
     evaluate: ports_used_up,
 };
 
@@ -61,7 +62,7 @@ fn ports_used_up(observation: &Observation) -> Evaluation {
     }
 }
 
-pub(super) static CLIENTS_REFUSED: Finding = Finding {
+pub(crate) static CLIENTS_REFUSED: Finding = Finding {
     name: "clients-refused",
     looks_at: "clients beside maxclients, refused ones, and the process' descriptors beside its \
                limit",
@@ -77,6 +78,7 @@ pub(super) static CLIENTS_REFUSED: Finding = Finding {
          LimitNOFILE= of systemd), if so many are meant to be there.",
     ],
     explained_by: &["frozen"],
+    from_within: true,
     evaluate: clients_refused,
 };
 
@@ -101,15 +103,16 @@ fn clients_refused(observation: &Observation) -> Evaluation {
     };
     let verdict = format!(
         "Clients are refused or soon will be, since the {what} are taken: {} of {} clients, {} \
-         refused within the run, {turned} of them the doctor's own.",
+         refused {}.",
         shown(clients),
         shown(most),
-        refused.max(turned as f64)
+        refused.max(turned as f64),
+        in_time(observation)
     );
     let mut evidence = Evidence::new(verdict)
         .with("clients", shown(clients))
         .with("most clients", shown(most))
-        .with("refused within the run", refused)
+        .with("refused in that time", refused)
         .with("own connections turned away", turned);
     if let Some((open, most)) = files {
         evidence = evidence.with("descriptors", open).with("most descriptors", most);
@@ -122,7 +125,7 @@ fn clients_refused(observation: &Observation) -> Evaluation {
     }
 }
 
-pub(super) static ACCEPT_QUEUE: Finding = Finding {
+pub(crate) static ACCEPT_QUEUE: Finding = Finding {
     name: "accept-queue",
     looks_at: "connections that wait to be accepted, those that the kernel dropped at the server's \
                own sockets, and its count of full queues, which is the whole network namespace's",
@@ -136,6 +139,7 @@ pub(super) static ACCEPT_QUEUE: Finding = Finding {
         "Find what keeps the server from accepting: a stop, a slow command, a full processor.",
     ],
     explained_by: &["frozen", "slow-commands", "cpu-throttled", "one-thread-busy"],
+    from_within: false,
     evaluate: accept_queue,
 };
 
@@ -183,7 +187,7 @@ fn accept_queue(observation: &Observation) -> Evaluation {
     )))
 }
 
-pub(super) static NO_KEEP_ALIVE: Finding = Finding {
+pub(crate) static NO_KEEP_ALIVE: Finding = Finding {
     name: "no-keep-alive",
     looks_at: "new connections beside requests, both as the server counts them",
     threshold: "20 connections a second or more, and one for every five requests or fewer: then \
@@ -195,6 +199,7 @@ pub(super) static NO_KEEP_ALIVE: Finding = Finding {
          nagi on this host, by a Unix socket or behind the web server.",
     ],
     explained_by: &["ports-used-up"],
+    from_within: true,
     evaluate: no_keep_alive,
 };
 

@@ -11,7 +11,7 @@ const SLOW_SHARE: f64 = 0.005;
 const FEW_CALLS: f64 = 4.0;
 const LONG_US: f64 = 50_000.0;
 
-pub(super) static SLOW_COMMANDS: Finding = Finding {
+pub(crate) static SLOW_COMMANDS: Finding = Finding {
     name: "slow-commands",
     looks_at: "time of each command as the server adds it up, its log of slow requests, and \
                whether the doctor's own requests waited meanwhile",
@@ -26,6 +26,7 @@ pub(super) static SLOW_COMMANDS: Finding = Finding {
         "Or a server whose other clients do not wait for a long command, as nagi.",
     ],
     explained_by: &["cpu-throttled", "swapping"],
+    from_within: false,
     evaluate: slow_commands,
 };
 
@@ -101,7 +102,7 @@ const LISTED_BYTES: usize = 400;
 /// After this time the server's figures of recent buffers do not include the doctor's own values.
 const FORGOTTEN_S: f64 = 12.0;
 
-pub(super) static LARGE_VALUES: Finding = Finding {
+pub(crate) static LARGE_VALUES: Finding = Finding {
     name: "large-values",
     looks_at: "bytes in and out beside requests, buffers of clients, and how unevenly small \
                requests are answered",
@@ -114,6 +115,7 @@ pub(super) static LARGE_VALUES: Finding = Finding {
          as well.",
     ],
     explained_by: &["narrow-link", "slow-reader", "slow-commands", "cpu-throttled", "frozen"],
+    from_within: false,
     evaluate: large_values,
 };
 
@@ -166,9 +168,10 @@ fn large_values(observation: &Observation) -> Evaluation {
     }
 }
 
-pub(super) static HOT_KEY: Finding = Finding {
+pub(crate) static HOT_KEY: Finding = Finding {
     name: "hot-key",
-    looks_at: "which keys requests name, in a sample of 200 ms",
+    looks_at: "which keys requests name, in a sample of 200 ms, or as the server counts them \
+               (HOTKEYS)",
     threshold: "a fifth of 100 requests or more name one key: it cannot be spread over servers, \
                 and one processor serves it",
     remedies: &[
@@ -176,6 +179,7 @@ pub(super) static HOT_KEY: Finding = Finding {
         "Spread it: several names for the same value, one of which each client chooses.",
     ],
     explained_by: &[],
+    from_within: true,
     evaluate: hot_key,
 };
 
@@ -196,7 +200,7 @@ fn hot_key(observation: &Observation) -> Evaluation {
     if share >= 0.2 { Evaluation::Found(evidence) } else { Evaluation::Healthy }
 }
 
-pub(super) static CLIENTS_DIFFER: Finding = Finding {
+pub(crate) static CLIENTS_DIFFER: Finding = Finding {
     name: "clients-hash-differently",
     looks_at: "on which server two configurations of clients place the same 10,000 keys",
     threshold: "one key that they place differently: what one stores there the other misses",
@@ -209,6 +213,7 @@ pub(super) static CLIENTS_DIFFER: Finding = Finding {
         "nagi client ring --compare A B shows the share for keys of your own.",
     ],
     explained_by: &[],
+    from_within: false,
     evaluate: clients_differ,
 };
 
@@ -230,7 +235,7 @@ fn clients_differ(observation: &Observation) -> Evaluation {
     if placement.different > 0 { Evaluation::Found(evidence) } else { Evaluation::Healthy }
 }
 
-pub(super) static MONITOR: Finding = Finding {
+pub(crate) static MONITOR: Finding = Finding {
     name: "monitor-running",
     looks_at: "clients that watch all requests (flag O in CLIENT LIST)",
     threshold: "one such client: with a single thread it halves what the server can do, and it \
@@ -240,6 +245,7 @@ pub(super) static MONITOR: Finding = Finding {
         "See commands by LATENCY, SLOWLOG, COMMANDLOG and INFO commandstats instead.",
     ],
     explained_by: &[],
+    from_within: true,
     evaluate: monitor,
 };
 

@@ -4,52 +4,59 @@ use crate::observation::Observation;
 
 /// Something that may be wrong.
 #[derive(Debug)]
-pub(crate) struct Finding {
-    pub(crate) name: &'static str,
+pub struct Finding {
+    /// In one word, with hyphens.
+    pub name: &'static str,
     /// What is looked at.
-    pub(crate) looks_at: &'static str,
+    pub looks_at: &'static str,
     /// From where on it is a finding, and why from there on.
-    pub(crate) threshold: &'static str,
+    pub threshold: &'static str,
     /// What helps, the best first.
-    pub(crate) remedies: &'static [&'static str],
+    pub remedies: &'static [&'static str],
     /// Findings that explain this one where they are found as well.
-    pub(crate) explained_by: &'static [&'static str],
-    pub(crate) evaluate: fn(&Observation) -> Evaluation,
+    pub explained_by: &'static [&'static str],
+    /// Whether a server can tell it of itself, with no requests of the doctor's own.
+    pub from_within: bool,
+    /// The judgement.
+    pub evaluate: fn(&Observation) -> Evaluation,
 }
 
 /// The result of one row.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Evaluation {
+pub enum Evaluation {
+    /// Looked at and found well.
     Healthy,
     /// Not enough to say, and what would be needed.
     Unknown(String),
     /// Worth knowing, but no fault.
     Notice(Evidence),
+    /// Wrong.
     Found(Evidence),
 }
 
 /// Why something is found.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Evidence {
+pub struct Evidence {
     /// One sentence or two, with the numbers that matter.
-    pub(crate) verdict: String,
+    pub verdict: String,
     /// All numbers, each with its name.
-    pub(crate) numbers: Vec<(String, String)>,
+    pub numbers: Vec<(String, String)>,
 }
 
 impl Evidence {
-    pub(super) fn new(verdict: String) -> Self {
+    pub(crate) fn new(verdict: String) -> Self {
         Evidence { verdict, numbers: Vec::new() }
     }
 
-    pub(super) fn with(mut self, name: &str, value: impl ToString) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.numbers.push((name.to_owned(), value.to_string()));
         self
     }
 }
 
 /// Whether this program was so late that no delay can be attributed to a server.
-pub(crate) fn is_late(observation: &Observation) -> bool {
+#[must_use]
+pub fn is_late(observation: &Observation) -> bool {
     const LATE_US: u64 = 20_000;
     const MOST_LATE_SHARE: f64 = 0.05;
     observation.probes.own_delays.share_from(LATE_US) > MOST_LATE_SHARE
@@ -57,7 +64,7 @@ pub(crate) fn is_late(observation: &Observation) -> bool {
 
 /// Whether requests took much longer than undisturbed ones at times: at least this long, and many
 /// times as long as the quick ones. Most of them may be disturbed.
-pub(super) fn is_delayed(observation: &Observation, least_us: u64) -> bool {
+pub(crate) fn is_delayed(observation: &Observation, least_us: u64) -> bool {
     let (pings, own) = (&observation.probes.pings, &observation.probes.own_delays);
     let Some(quick) = pings.quantile_us(0.05) else { return false };
     let least_us = least_us.max(quick.saturating_mul(5));
@@ -71,7 +78,12 @@ pub(super) fn is_delayed(observation: &Observation, least_us: u64) -> bool {
     !is_late(observation) && (is_long || are_many)
 }
 
-pub(super) fn milliseconds(us: u64) -> String {
+/// The time that a count of events is of.
+pub(crate) fn in_time(observation: &Observation) -> String {
+    format!("in {:.0} s", observation.seconds)
+}
+
+pub(crate) fn milliseconds(us: u64) -> String {
     match us {
         ..1000 => format!("{us} us"),
         1000..10_000 => format!("{:.1} ms", us as f64 / 1e3),
@@ -80,11 +92,11 @@ pub(super) fn milliseconds(us: u64) -> String {
     }
 }
 
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-pub(super) fn bytes(bytes: f64) -> String {
+pub(crate) fn bytes(bytes: f64) -> String {
     match bytes {
         ..1e3 => format!("{bytes:.0} B"),
         ..1e6 => format!("{:.0} kB", bytes / 1e3),

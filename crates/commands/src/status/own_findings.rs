@@ -1,0 +1,199 @@
+//! What is wrong with this server, as far as it can tell itself: the rows of `nagi doctor`, over
+//! figures of the last twenty seconds.
+
+use super::sample::Sample;
+use crate::{Marks, Server};
+use nagi_findings::observation::{self as seen, Counters, Host, Observation, Process};
+use nagi_findings::{Diagnosis, UNREAD_BYTES, diagnose_from_within};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Samples that are compared: a first one, and one a second behind it.
+const MOST_MOMENTS: usize = 21;
+/// In how many of the latest samples a client has to be behind.
+const LISTS: usize = 3;
+/// Of more connections none is looked at, unless a page lists them: a worker that accepts one waits
+/// meanwhile.
+const MOST_CLIENTS: usize = 1000;
+/// For how long a worker has to be busy.
+const LEAST_BUSY_S: f64 = 10.0;
+/// Requests in the sample of keys from which on a hot one matters: a thousand a second or so.
+const MANY_REQUESTS: f64 = 5000.0;
+
+/// Figures at one moment.
+#[derive(Debug)]
+struct Moment {
+    at_ms: u64,
+    /// Under the names that INFO has for them.
+    counters: BTreeMap<String, String>,
+    /// For how long each worker has run on a processor.
+    cpu_ns: Vec<u64>,
+    /// The clients that a row may have to speak of.
+    clients: Option<Vec<seen::Client>>,
+}
+
+/// The moments of the last seconds, the oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moments(VecDeque<Arc<Moment>>);
+
+impl Moments {
+    /// These with the moment of this sample, the latest.
+    pub(super) fn with(&self, sample: &Sample, server: &dyn Server) -> Moments {
+        let moment = Moment {
+            at_ms: sample.at_ms,
+            counters: counters(sample),
+            cpu_ns: sample.workers.iter().map(|worker| worker.cpu_ns).collect(),
+            clients: (sample.clients.is_some() || sample.connections() <= MOST_CLIENTS)
+                .then(|| remarkable_clients(server)),
+        };
+        let surplus = (self.0.len() + 1).saturating_sub(MOST_MOMENTS);
+        let kept = self.0.iter().skip(surplus).cloned();
+        Moments(kept.chain([Arc::new(moment)]).collect())
+    }
+
+    /// What is wrong. `keys` are how many requests the sample of keys stands for, and the share of
+    /// the hottest.
+    pub(super) fn diagnose(&self, keys: Option<(f64, f64)>) -> Diagnosis {
+        let (Some(first), Some(last)) = (self.0.front(), self.0.back()) else {
+            return Diagnosis::default();
+        };
+        let seconds = last.at_ms.saturating_sub(first.at_ms) as f64 / 1000.0;
+        let behind = self.0.len().saturating_sub(LISTS);
+        let counters = Counters { before: first.counters.clone(), after: last.counters.clone() };
+        let sample = keys.filter(|(requests, _)| *requests >= MANY_REQUESTS);
+        let busiest = busiest(first, last, seconds).filter(|_| seconds >= LEAST_BUSY_S);
+        diagnose_from_within(&Observation {
+            seconds,
+            server: seen::Server {
+                name: "nagi".to_owned(),
+                counters,
+                clients: self.0.iter().skip(behind).filter_map(|it| it.clients.clone()).collect(),
+                sample: sample.map(|(requests, share)| seen::Sample {
+                    requests: requests as u64,
+                    // No report may show a key to those that may not read it.
+                    keys: vec![("one key (HOTKEYS)".to_owned(), (requests * share) as u64)],
+                }),
+                ..<_>::default()
+            },
+            host: Host {
+                has_server: true,
+                process: Some(Process { id: std::process::id(), busiest, ..<_>::default() }),
+                ..<_>::default()
+            },
+            ..<_>::default()
+        })
+    }
+}
+
+fn busiest(first: &Moment, last: &Moment, seconds: f64) -> Option<seen::BusyThread> {
+    let ran = last.cpu_ns.iter().zip(&first.cpu_ns).enumerate();
+    let (index, (now, before)) =
+        ran.max_by_key(|(_, (now, before))| now.saturating_sub(**before))?;
+    let ran_s = now.saturating_sub(*before) as f64 / 1e9;
+    Some(seen::BusyThread {
+        name: format!("W{index}"),
+        used: ran_s / seconds.max(0.1),
+        waited: 0.0,
+    })
+}
+
+fn counters(sample: &Sample) -> BTreeMap<String, String> {
+    let totals = &sample.totals;
+    let calls = totals.commands.iter().map(|command| command.calls).sum::<u64>();
+    let figures = [
+        ("connected_clients", sample.connections() as u64),
+        ("maxclients", sample.most_clients),
+        ("rejected_connections", totals.refused_connections),
+        ("total_connections_received", totals.connections),
+        ("total_commands_processed", calls + sample.memcached_requests),
+        ("used_memory", sample.dataset_bytes + sample.client_bytes),
+        ("used_memory_rss", sample.resident_bytes),
+        ("maxmemory", sample.limit_bytes),
+        ("evicted_keys", sample.keyspace.evicted),
+        ("expired_keys", sample.keyspace.expired),
+        ("client_output_buffer_limit_disconnections", totals.output_limit_disconnections),
+        ("rdb_changes_since_last_save", sample.saves.unsaved_changes),
+    ];
+    let mut counters: BTreeMap<String, String> =
+        figures.into_iter().map(|(name, figure)| (name.to_owned(), figure.to_string())).collect();
+    let refused = totals.errors.get("OOM").copied().unwrap_or(0);
+    counters.insert("errorstat_OOM".to_owned(), format!("count={refused}"));
+    let saved = if sample.saves.has_failed { "err" } else { "ok" };
+    counters.insert("rdb_last_bgsave_status".to_owned(), saved.to_owned());
+    counters
+}
+
+/// Clients that monitor requests, and those that do not read their replies.
+fn remarkable_clients(server: &dyn Server) -> Vec<seen::Client> {
+    let clients = server.clients();
+    let remarkable = clients.iter().filter_map(|client| {
+        let monitors = client.marks().contains(Marks::MONITOR);
+        let output_bytes = client.output_bytes.load(Relaxed) as u64;
+        (monitors || output_bytes >= UNREAD_BYTES).then(|| seen::Client {
+            id: client.id,
+            flags: if monitors { "O" } else { "N" }.to_owned(),
+            command: server.commands().label(client.last_command.load(Relaxed)).to_owned(),
+            output_bytes,
+            input_bytes: client.query_bytes.load(Relaxed) as u64,
+        })
+    });
+    remarkable.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(at_ms: u64, counters: &[(&str, &str)], cpu_ns: u64) -> Arc<Moment> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let counters = counters.iter().map(owned).collect();
+        Arc::new(Moment { at_ms, counters, cpu_ns: vec![0, cpu_ns], clients: Some(Vec::new()) })
+    }
+
+    fn names(moments: &Moments, keys: Option<(f64, f64)>) -> Vec<&'static str> {
+        moments.diagnose(keys).findings().map(|(_, it)| it.finding.name).collect()
+    }
+
+    #[test]
+    fn rates_are_those_of_the_last_seconds() {
+        let evicted =
+            |count| [("used_memory", "99"), ("maxmemory", "100"), ("evicted_keys", count)];
+        let moments = [(0, "100"), (10_000, "100"), (20_000, "300")];
+        let moments = Moments(moments.map(|(at_ms, it)| moment(at_ms, &evicted(it), 0)).into());
+        let diagnosis = moments.diagnose(None);
+        let verdicts: Vec<&str> = diagnosis.found.iter().map(|it| &*it.evidence.verdict).collect();
+        let expected =
+            "Memory is at its limit: 10 keys a second are evicted, 99 B of 100 B in use.";
+        assert_eq!(verdicts, [expected]);
+        let before = Moments(moments.0.iter().take(2).cloned().collect()).diagnose(None);
+        assert_eq!((before.found.len(), before.noticed.len()), (0, 1));
+        assert_eq!(names(&Moments::default(), None), [""; 0]);
+    }
+
+    #[test]
+    fn a_worker_is_busy_after_some_time_and_a_key_hot_among_many_requests() {
+        let busy = |ms: u64| Moments([moment(0, &[], 0), moment(ms, &[], ms * 950_000)].into());
+        assert_eq!(names(&busy(9000), None), [""; 0]);
+        assert_eq!(names(&busy(20_000), None), ["one-thread-busy"]);
+        assert!(busy(20_000).diagnose(None).found[0].evidence.verdict.contains("(W1)"));
+        assert_eq!(names(&busy(1000), Some((100.0, 1.0))), [""; 0]);
+        assert_eq!(names(&busy(1000), Some((20_000.0, 0.1))), [""; 0]);
+        assert_eq!(names(&busy(1000), Some((20_000.0, 0.5))), ["hot-key"]);
+    }
+
+    #[test]
+    fn a_client_is_behind_if_it_is_so_in_several_samples() {
+        let with = |bytes: [u64; 3]| {
+            let client = |output_bytes| seen::Client { id: 7, output_bytes, ..<_>::default() };
+            let moments = bytes.into_iter().enumerate().map(|(second, bytes)| {
+                let clients = Some(vec![client(bytes)]);
+                let (at_ms, counters) = (second as u64 * 1000, BTreeMap::new());
+                Arc::new(Moment { at_ms, counters, cpu_ns: Vec::new(), clients })
+            });
+            names(&Moments(moments.collect()), None)
+        };
+        assert_eq!(with([2 << 20, 2 << 20, 3 << 20]), ["slow-reader"]);
+        assert_eq!(with([2 << 20, 0, 3 << 20]), [""; 0]);
+    }
+}

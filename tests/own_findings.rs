@@ -1,0 +1,141 @@
+//! What nagi finds wrong with itself is on its page, in `?json`, and in the reports of MEMORY DOCTOR
+//! and LATENCY DOCTOR. The rows are those of `nagi doctor`.
+
+use harness::{Connection, Server, encode_command, until};
+
+fn nagi(more: &[&str]) -> Server {
+    Server::nagi_with(&[&["--http-port", "any"], more].concat())
+}
+
+/// The body of a page.
+fn get(server: &Server, path: &str) -> String {
+    let mut client = Connection::open(server.http());
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
+    let text = String::from_utf8(client.rest()).expect("text");
+    let (_, body) = text.split_once("\r\n\r\n").expect("a head");
+    body.to_owned()
+}
+
+fn findings(server: &Server) -> Vec<serde_json::Value> {
+    let body = get(server, "/server-status?json");
+    let page: serde_json::Value =
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
+    page["findings"].as_array().expect("a list").clone()
+}
+
+/// Waits until all four places show a finding, while `work` is done.
+#[track_caller]
+fn check(server: &Server, client: &mut Connection, name: &str, mut work: impl FnMut()) {
+    let found = until(name, || {
+        work();
+        findings(server).into_iter().find(|it| it["name"] == name)
+    });
+    let found = found.unwrap_or_else(|problem| panic!("{problem}: {:?}", findings(server)));
+    let verdict = found["verdict"].as_str().expect("text");
+    assert!(!verdict.is_empty() && found["remedies"][0].is_string(), "{found}");
+    assert!(found["level"] == "finding" || found["level"] == "notice", "{found}");
+    // The verdict has numbers, which change from one sample to the next.
+    until("the page", || {
+        work();
+        let page = get(server, "/server-status");
+        page.contains(&format!("<td class=\"text\">{name}</td>")).then_some(())
+    })
+    .expect("it shows that");
+    for report in ["MEMORY DOCTOR", "LATENCY DOCTOR"] {
+        until(report, || {
+            work();
+            client.run(report).text().contains(&format!(" {name}: ")).then_some(())
+        })
+        .expect("it speaks of that");
+    }
+}
+
+#[test]
+fn a_healthy_server_finds_nothing() {
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    until("a sample of requests", || {
+        (0..100).for_each(|_| drop(client.run("SET key value")));
+        let body = get(&server, "/server-status?json");
+        let page: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        (page["requests_per_second"].as_u64() > Some(0)).then_some(())
+    })
+    .expect("it is taken");
+    assert_eq!(findings(&server), [serde_json::Value::Null; 0]);
+    let page = get(&server, "/server-status");
+    assert!(page.contains("<dt>Findings</dt><dd>none</dd>"), "{page}");
+    assert!(!page.contains("<h2>Findings</h2>"), "{page}");
+    for report in ["MEMORY DOCTOR", "LATENCY DOCTOR"] {
+        let text = client.run(report).text();
+        assert!(!text.contains("* finding ") && !text.contains("* notice "), "{text}");
+    }
+}
+
+#[test]
+fn full_memory_is_found() {
+    for (policy, word) in [("allkeys-lru", "are evicted"), ("noeviction", "writes are refused")] {
+        let server = nagi(&["--maxmemory", "8mb", "--maxmemory-policy", policy]);
+        let (mut client, mut other) = (server.connect_resp(), server.connect_resp());
+        let (value, mut number) = ("v".repeat(10_000), 0);
+        let fill = || {
+            for _ in 0..200 {
+                number += 1;
+                other.run_words(&["SET", &format!("key:{number}"), &value]);
+            }
+        };
+        check(&server, &mut client, "memory-at-its-limit", fill);
+        let found = findings(&server);
+        let found = found.iter().find(|it| it["name"] == "memory-at-its-limit").expect("it stays");
+        assert!(found["verdict"].as_str().expect("text").contains(word), "{found}");
+    }
+}
+
+#[test]
+fn a_failed_save_is_found_until_one_succeeds() {
+    let server = nagi(&["--enable-protected-configs", "yes"]);
+    let mut client = server.connect_resp();
+    client.check("SET key value", "+OK\r\n");
+    client.check(&format!("CONFIG SET dbfilename {}", "x".repeat(300)), "+OK\r\n");
+    client.check("BGSAVE", "+Background saving started\r\n");
+    check(&server, &mut client, "failed-saves", || {});
+    let folder = std::env::temp_dir().join(format!("nagi-findings-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    client.check("CONFIG SET dbfilename dump.rdb", "+OK\r\n");
+    client.check(&format!("CONFIG SET dir {}", folder.display()), "+OK\r\n");
+    client.check("BGSAVE", "+Background saving started\r\n");
+    until("none", || findings(&server).is_empty().then_some(())).expect("it was repaired");
+    assert!(!client.run("MEMORY DOCTOR").text().contains("failed-saves"));
+    std::fs::remove_dir_all(&folder).expect("it is there");
+}
+
+#[test]
+fn a_slow_reader_is_found() {
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    client.run_words(&["SET", "large", &"v".repeat(1 << 20)]);
+    let mut reader = server.connect_resp();
+    (0..32).for_each(|_| reader.send(encode_command(&["GET", "large"])));
+    check(&server, &mut client, "slow-reader", || {});
+}
+
+#[test]
+fn monitor_is_found_until_it_ends() {
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    let mut watcher = server.connect_resp();
+    watcher.check("MONITOR", "+OK\r\n");
+    check(&server, &mut client, "monitor-running", || {});
+    drop(watcher);
+    until("none", || findings(&server).is_empty().then_some(())).expect("it has ended");
+}
+
+#[test]
+fn a_lack_of_places_for_clients_is_found_without_pages_too() {
+    let server = Server::nagi_with(&["--maxclients", "20", "--http-port", "0"]);
+    let mut client = server.connect_resp();
+    let _held: Vec<Connection> = (0..18).map(|_| server.connect_resp()).collect();
+    for report in ["MEMORY DOCTOR", "LATENCY DOCTOR"] {
+        until(report, || client.run(report).text().contains(" clients-refused: ").then_some(()))
+            .expect("it speaks of that");
+    }
+}
