@@ -2,138 +2,27 @@
 //!
 //! Each fault is put in with a middling strength, until it is named. `NAGI_DOCTOR_ROUNDS=10` puts
 //! it in ten times, from weak to strong, and wants it named first nine times of ten; and it looks
-//! at healthy servers three hundred times. docs/doctor.md has the last result.
+//! at healthy servers three hundred times. `cargo xtask doctor` does that, and writes the results
+//! into docs/doctor.md.
 
-use harness::{Connection, Server, encode_command, nagi_binary, tool, until};
+use harness::{Connection, Server, encode_command, tool, until};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::doctor::{Run, look, look_during, look_for_during};
+use crate::doctor::{look, look_during, look_for_during};
 use crate::link::{Link, SERVER};
-use Kind::{Memcached, Nagi, Redis};
+use Kind::{Memcached, Nagi, Redis, Valkey};
+use kinds::{Kind, between, check, note, pass};
 
-/// A kind of server.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
-    Nagi,
-    Redis,
-    Memcached,
-}
-
-impl Kind {
-    fn start(self, arguments: &[&str]) -> Server {
-        self.start_as(self.program(), arguments)
-    }
-
-    fn program(self) -> Command {
-        match self {
-            Nagi => {
-                let mut command = Command::new(nagi_binary());
-                command.arg("serve");
-                command
-            }
-            Redis => tool("redis-server"),
-            Memcached => tool("memcached"),
-        }
-    }
-
-    /// The same by a command that ends with the program.
-    fn start_as(self, mut command: Command, arguments: &[&str]) -> Server {
-        command.args(arguments);
-        let started = match self {
-            Nagi => Server::start_nagi(command),
-            Redis => Server::start_redis(command),
-            Memcached => Server::start_memcached(command),
-        };
-        started.unwrap_or_else(|problem| panic!("{problem}"))
-    }
-
-    fn address(self, server: &Server) -> SocketAddr {
-        if self == Memcached { server.memcached_address() } else { server.resp() }
-    }
-
-    fn url(self, server: &Server) -> String {
-        self.url_of(self.address(server))
-    }
-
-    fn url_of(self, address: SocketAddr) -> String {
-        let scheme = if self == Memcached { "memcached" } else { "redis" };
-        format!("{scheme}://{address}")
-    }
-
-    fn connect(self, server: &Server) -> Connection {
-        Connection::open(self.address(server))
-    }
-
-    fn set(self, client: &mut Connection, key: &str, value: &str) {
-        if self == Memcached {
-            client.send(format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()));
-            client.line();
-        } else {
-            client.run_words(&["SET", key, value]);
-        }
-    }
-
-    /// Gets a key that is not there.
-    fn miss(self, client: &mut Connection, key: &str) {
-        if self == Memcached {
-            client.check_raw(format!("get {key}\r\n"), "END\r\n");
-        } else {
-            client.run_words(&["GET", key]);
-        }
-    }
-}
-
-/// How often a fault is put in again where it was not named: other tests take processors meanwhile,
-/// and then the doctor has reason to hold back.
-const ATTEMPTS: u32 = 5;
-
-/// Puts a fault into each kind of server, with strengths from 0 to 1, and checks how often it is
-/// named first. Where it cannot be put in, there is no run, and the reason is shown.
-fn check(name: &str, kinds: &[Kind], inject: impl Fn(Kind, f64) -> Result<Run, String>) {
-    let rounds = std::env::var("NAGI_DOCTOR_ROUNDS").map_or(1, |it| it.parse().expect("a number"));
-    for kind in kinds {
-        let mut missed = Vec::new();
-        let attempts = if rounds == 1 { ATTEMPTS } else { rounds };
-        for attempt in 0..attempts {
-            let strength =
-                if rounds == 1 { 0.5 } else { f64::from(attempt) / f64::from(rounds - 1) };
-            let run = match inject(*kind, strength) {
-                Ok(run) => run,
-                Err(reason) => return eprintln!("SKIPPED: no {name} here: {reason}"),
-            };
-            let is_named = run.names().first().map(String::as_str) == Some(name);
-            if !is_named || run.status != Some(1) {
-                missed.push(format!("strength {strength}: {:?} {}", run.names(), run.printed));
-            } else if rounds == 1 {
-                missed.clear();
-                break;
-            }
-        }
-        println!("{name}: missed {} of {rounds} with {kind:?}", missed.len());
-        assert!(missed.len() as u32 * 10 <= rounds, "{name} {kind:?}: {}", missed.join("\n"));
-    }
-}
-
-/// A number between two, as a strength says.
-fn between(weak: f64, strong: f64, strength: f64) -> f64 {
-    weak + (strong - weak) * strength
-}
-
-/// The pace of what a test does is part of what it puts in.
-fn pass(milliseconds: f64) {
-    let (start, time) = (Instant::now(), Duration::from_secs_f64(milliseconds / 1e3));
-    until("time to pass", || (start.elapsed() >= time).then_some(())).expect("time passes");
-}
+mod kinds;
 
 #[test]
 fn ports_used_up() {
-    check("ports-used-up", &[Nagi, Redis, Memcached], |kind, strength| {
+    check("ports-used-up", |kind, strength| {
         let link = Link::new()?;
         let ports = between(900.0, 200.0, strength) as u16;
         let server = start_behind(&link, kind);
@@ -162,7 +51,7 @@ fn ports_used_up() {
 fn start_behind(link: &Link, kind: Kind) -> Server {
     match kind {
         Nagi => link.start_server(&[]),
-        Redis => link.in_server(|| {
+        Redis | Valkey => link.in_server(|| {
             let mut command = kind.program();
             command.args(["--protected-mode", "no"]);
             Server::start_redis_bound(command, &format!("127.0.0.1 {SERVER}")).expect("starts")
@@ -173,7 +62,7 @@ fn start_behind(link: &Link, kind: Kind) -> Server {
 
 #[test]
 fn clients_refused() {
-    check("clients-refused", &[Nagi, Redis, Memcached], |kind, strength| {
+    check("clients-refused", |kind, strength| {
         let option = if kind == Memcached { "-c" } else { "--maxclients" };
         let server = kind.start(&[option, "40"]);
         let held = between(36.0, 40.0, strength).round() as usize;
@@ -184,7 +73,7 @@ fn clients_refused() {
 
 #[test]
 fn accept_queue() {
-    check("accept-queue", &[Nagi, Redis, Memcached], |kind, strength| {
+    check("accept-queue", |kind, strength| {
         let option = if kind == Memcached { "-b" } else { "--tcp-backlog" };
         let server = kind.start(&[option, "1"]);
         let at = kind.address(&server);
@@ -205,7 +94,7 @@ fn accept_queue() {
 
 #[test]
 fn narrow_link() {
-    check("narrow-link", &[Nagi, Redis, Memcached], |kind, strength| {
+    check("narrow-link", |kind, strength| {
         let link = Link::new()?;
         let rate = format!("{}kbit", between(50_000.0, 1300.0, strength) as u32);
         let bucket = ["qdisc", "add", "dev", "c0", "root", "tbf", "rate", &rate];
@@ -219,7 +108,7 @@ fn narrow_link() {
 
 #[test]
 fn long_round_trip() {
-    check("long-round-trip", &[Nagi, Redis, Memcached], |kind, strength| {
+    check("long-round-trip", |kind, strength| {
         let server = kind.start(&[]);
         let (behind, late_ms) = (kind.address(&server), between(4.0, 40.0, strength));
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -272,10 +161,9 @@ fn pass_on(mut from: &TcpStream, mut to: &TcpStream, late_ms: f64) {
     }
 }
 
-/// nagi answers small requests between the pieces of a large value.
 #[test]
 fn large_values() {
-    check("large-values", &[Redis, Memcached], |kind, strength| {
+    check("large-values", |kind, strength| {
         let limits: &[&str] =
             if kind == Memcached { &["-t", "1", "-I", "64m", "-m", "256"] } else { &[] };
         let server = kind.start(limits);
@@ -292,10 +180,9 @@ fn large_values() {
     });
 }
 
-/// nagi's other clients do not wait for a long command.
 #[test]
 fn slow_keys() {
-    check("slow-commands", &[Redis], |kind, strength| {
+    check("slow-commands", |kind, strength| {
         let server = kind.start(&["--enable-debug-command", "yes"]);
         let keys = between(200_000.0, 1_000_000.0, strength) as u32;
         kind.connect(&server).check(&format!("DEBUG POPULATE {keys}"), "+OK\r\n");
@@ -311,7 +198,7 @@ fn slow_keys() {
 
 #[test]
 fn slow_scripts() {
-    check("slow-commands", &[Redis], |kind, strength| {
+    check("slow-commands", |kind, strength| {
         let server = kind.start(&[]);
         let mut client = kind.connect(&server);
         let script = format!("for i = 1, {} do end", between(1e6, 3e7, strength));
@@ -322,10 +209,9 @@ fn slow_scripts() {
     });
 }
 
-/// nagi saves without a fork, and memcached does not save.
 #[test]
 fn fork_stall() {
-    check("fork-stall", &[Redis], |kind, strength| {
+    check("fork-stall", |kind, strength| {
         let delay_us = between(12_000.0, 200_000.0, strength) as u32;
         let server = traced(kind, "clone,clone3,fork", &format!("delay_exit={delay_us}"))?;
         let mut client = kind.connect(&server);
@@ -336,10 +222,9 @@ fn fork_stall() {
     });
 }
 
-/// What writes no append-only file waits for no disk.
 #[test]
 fn slow_disk() {
-    check("slow-disk", &[Redis], |kind, strength| {
+    check("slow-disk", |kind, strength| {
         let delay_us = between(15_000.0, 300_000.0, strength) as u32;
         let server = traced(kind, "fsync,fdatasync", &format!("delay_enter={delay_us}"))?;
         let mut client = kind.connect(&server);
@@ -364,16 +249,36 @@ fn traced(kind: Kind, calls: &str, fault: &str) -> Result<Server, String> {
     let inject = format!("inject={calls}:{fault}");
     let trace = format!("trace={calls}");
     command.args(["-D", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e"]);
-    command.args([&trace, "-e", &inject]).arg(kind.program().get_program());
+    let program = kind.program();
+    command.args([&trace, "-e", &inject]).arg(program.get_program()).args(program.get_args());
     Ok(kind.start_as(command, &[]))
 }
 
 #[test]
+fn failed_saves() {
+    check("failed-saves", |kind, strength| {
+        let server = kind.start(&["--enable-protected-configs", "yes"]);
+        let mut client = kind.connect(&server);
+        for number in 0..between(1.0, 1000.0, strength) as u32 {
+            kind.set(&mut client, &format!("key:{number}"), "value");
+        }
+        client.check(&format!("CONFIG SET dbfilename {}", "x".repeat(300)), "+OK\r\n");
+        client.run("BGSAVE");
+        let has_failed = || {
+            let told = client.run("INFO persistence").text();
+            told.contains("rdb_last_bgsave_status:err").then_some(())
+        };
+        until("a save that fails", has_failed).expect("no file has so long a name");
+        Ok(look(&kind.url(&server), &[]))
+    });
+}
+
+#[test]
 fn one_thread_busy() {
-    check("one-thread-busy", &[Nagi, Redis, Memcached], |kind, strength| {
+    check("one-thread-busy", |kind, strength| {
         let server = match kind {
             Nagi => kind.start(&["--workers", "1"]),
-            Redis => kind.start(&[]),
+            Redis | Valkey => kind.start(&[]),
             Memcached => kind.start(&["-t", "1"]),
         };
         let mut client = kind.connect(&server);
@@ -400,7 +305,7 @@ fn one_thread_busy() {
 
 #[test]
 fn cpu_throttled() {
-    check("cpu-throttled", &[Nagi, Redis, Memcached], |kind, strength| {
+    check("cpu-throttled", |kind, strength| {
         let server = kind.start(&[]);
         let quota_us = between(30_000.0, 5000.0, strength) as u32;
         let _limit = Limit::new(server.process_id(), quota_us)?;
@@ -458,7 +363,7 @@ impl Drop for Limit {
 #[test]
 fn memory_at_its_limit() {
     for policy in ["allkeys-lru", "noeviction"] {
-        check("memory-at-its-limit", &[Nagi, Redis, Memcached], |kind, strength| {
+        check("memory-at-its-limit", |kind, strength| {
             let server = match kind {
                 Memcached => kind.start(&["-m", "8"]),
                 _ => kind.start(&["--maxmemory", "8mb", "--maxmemory-policy", policy]),
@@ -478,10 +383,9 @@ fn memory_at_its_limit() {
     }
 }
 
-/// Only Redis' allocator keeps what is freed in between.
 #[test]
 fn fragmentation() {
-    check("swapping", &[Redis], |kind, strength| {
+    check("swapping", |kind, strength| {
         let server = kind.start(&[]);
         let mut client = kind.connect(&server);
         let value = "v".repeat(1000);
@@ -503,7 +407,7 @@ fn fragmentation() {
 
 #[test]
 fn slow_reader() {
-    check("slow-reader", &[Nagi, Redis], |kind, strength| {
+    check("slow-reader", |kind, strength| {
         let server = kind.start(&[]);
         let mut client = kind.connect(&server);
         kind.set(&mut client, "large", &"v".repeat(1 << 20));
@@ -524,10 +428,9 @@ fn slow_reader() {
     });
 }
 
-/// memcached frees what has expired when it is asked for it.
 #[test]
 fn mass_expiry() {
-    check("mass-expiry", &[Redis], |kind, strength| {
+    check("mass-expiry", |kind, strength| {
         let server = kind.start(&[]);
         let (mut client, mut number) = (kind.connect(&server), 0);
         let many = between(20_000.0, 60_000.0, strength) as u32;
@@ -547,7 +450,7 @@ fn mass_expiry() {
 
 #[test]
 fn hot_key() {
-    check("hot-key", &[Nagi, Redis, Memcached], |kind, strength| {
+    check("hot-key", |kind, strength| {
         let server = kind.start(&[]);
         let (mut client, mut number) = (kind.connect(&server), 0);
         let others = between(3.0, 0.0, strength).round() as u32;
@@ -567,10 +470,9 @@ fn hot_key() {
     });
 }
 
-/// memcached does not say which connections watch it.
 #[test]
 fn monitor_running() {
-    check("monitor-running", &[Nagi, Redis], |kind, strength| {
+    check("monitor-running", |kind, strength| {
         let server = kind.start(&[]);
         let mut watcher = kind.connect(&server);
         watcher.check("MONITOR", "+OK\r\n");
@@ -586,7 +488,7 @@ fn monitor_running() {
 
 #[test]
 fn frozen() {
-    check("frozen", &[Nagi, Redis, Memcached], |kind, strength| {
+    check("frozen", |kind, strength| {
         let server = kind.start(&[]);
         Ok(look_for_during("3", &kind.url(&server), &[], || {
             pass(500.0);
@@ -599,7 +501,7 @@ fn frozen() {
 
 #[test]
 fn frozen_for_good() {
-    check("frozen", &[Nagi, Redis, Memcached], |kind, _| {
+    check("frozen", |kind, _| {
         let server = kind.start(&[]);
         server.signal(Signal::STOP);
         let run = look(&kind.url(&server), &[]);
@@ -610,7 +512,7 @@ fn frozen_for_good() {
 
 #[test]
 fn no_keep_alive() {
-    check("no-keep-alive", &[Nagi, Redis, Memcached], |kind, strength| {
+    check("no-keep-alive", |kind, strength| {
         let server = kind.start(&[]);
         Ok(look_during(&kind.url(&server), &[], || {
             kind.miss(&mut kind.connect(&server), "key");
@@ -622,7 +524,7 @@ fn no_keep_alive() {
 #[test]
 fn clients_that_hash_differently() {
     let pairs = [("php", "php-ketama"), ("pylibmc-ketama", "php-ketama"), ("dalli", "twemproxy")];
-    check("clients-hash-differently", &[Redis, Memcached], |kind, strength| {
+    check("clients-hash-differently", |kind, strength| {
         let servers = [kind.start(&[]), kind.start(&[])];
         let urls = servers.each_ref().map(|server| kind.url(server));
         let (one, other) = pairs[(strength * 2.0) as usize];
@@ -639,16 +541,13 @@ fn no_load_is_a_fault() {
         Ok(rounds) => 30 * rounds.parse::<u32>().expect("a number"),
         Err(_) => 6,
     };
-    let kinds = [Nagi, Redis, Memcached];
-    let servers = kinds.map(|kind| kind.start(&[]));
+    let servers: Vec<(Kind, Server)> =
+        Kind::available().map(|kind| (kind, kind.start(&[]))).collect();
     for number in 0..looks {
-        let (kind, server) = match number % 3 {
-            0 => (kinds[0], &servers[0]),
-            1 => (kinds[1], &servers[1]),
-            _ => (kinds[2], &servers[2]),
-        };
-        let (mut client, pause_ms) = (kind.connect(server), f64::from(number / 3 % 5) * 0.5);
-        let takes_a_processor = number / 3 % 4 == 3;
+        let (kind, server) = &servers[number as usize % servers.len()];
+        let turn = number / servers.len() as u32;
+        let (mut client, pause_ms) = (kind.connect(server), f64::from(turn % 5) * 0.5);
+        let takes_a_processor = turn % 4 == 3;
         let run = look_for_during("1", &kind.url(server), &["--probe-writes"], || {
             for key in 0..10 {
                 kind.set(&mut client, &format!("key:{}", number + key), "value");
@@ -665,4 +564,6 @@ fn no_load_is_a_fault() {
         run.check_well();
     }
     println!("{looks} looks at healthy servers found nothing");
+    let (looks, found) = (looks.into(), 0.into());
+    note("healthy", &[("looks", looks), ("found", found)]);
 }

@@ -1,0 +1,208 @@
+//! The kinds of servers that faults are put into, which pairs of both cannot occur, and how often a
+//! fault has to be named.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use harness::{Connection, Server, nagi_binary, root, tool, until};
+use serde_json::{Map, Value};
+
+use crate::doctor::Run;
+use Kind::{Memcached, Nagi, Redis, Valkey};
+
+/// A kind of server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    Nagi,
+    Redis,
+    /// The one of Debian sid that `cargo xtask bench` brings, if it is there.
+    Valkey,
+    Memcached,
+}
+
+/// Pairs that cannot occur: a fault, the kinds that do not have it, and why.
+const IMPOSSIBLE: [(&str, &[Kind], &str); 10] = [
+    ("large-values", &[Nagi], "small requests are answered between the pieces of a large value"),
+    ("slow-commands", &[Nagi], "other clients do not wait for a long command"),
+    ("slow-commands", &[Memcached], "there are no long commands"),
+    ("fork-stall", &[Nagi, Memcached], "nothing forks"),
+    ("slow-disk", &[Nagi, Memcached], "there is no append-only file"),
+    ("failed-saves", &[Memcached], "nothing is saved"),
+    (
+        "swapping",
+        &[Nagi, Memcached],
+        "memory is given back, or kept in pages of one size, so that \
+     none is fragmented; swap cannot be put in everywhere",
+    ),
+    ("slow-reader", &[Memcached], "nothing tells of unread replies"),
+    (
+        "mass-expiry",
+        &[Nagi, Memcached],
+        "what has expired is taken away in short slices, or when \
+     it is asked for",
+    ),
+    ("monitor-running", &[Memcached], "nothing tells which connections watch"),
+];
+
+impl Kind {
+    /// Those that are installed here.
+    pub(super) fn available() -> impl Iterator<Item = Kind> {
+        let is_there = |kind: &Kind| *kind != Valkey || valkey().is_some();
+        [Nagi, Redis, Valkey, Memcached].into_iter().filter(is_there)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Nagi => "nagi",
+            Redis => "Redis",
+            Valkey => "Valkey",
+            Memcached => "memcached",
+        }
+    }
+
+    pub(super) fn start(self, arguments: &[&str]) -> Server {
+        self.start_as(self.program(), arguments)
+    }
+
+    pub(super) fn program(self) -> Command {
+        match self {
+            Nagi => {
+                let mut command = Command::new(nagi_binary());
+                command.arg("serve");
+                command
+            }
+            Redis => tool("redis-server"),
+            Valkey => valkey().expect("it is there, or it would not be asked for"),
+            Memcached => tool("memcached"),
+        }
+    }
+
+    /// The same by a command that ends with the program.
+    pub(super) fn start_as(self, mut command: Command, arguments: &[&str]) -> Server {
+        command.args(arguments);
+        let started = match self {
+            Nagi => Server::start_nagi(command),
+            Redis | Valkey => Server::start_redis(command),
+            Memcached => Server::start_memcached(command),
+        };
+        started.unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    pub(super) fn address(self, server: &Server) -> SocketAddr {
+        if self == Memcached { server.memcached_address() } else { server.resp() }
+    }
+
+    pub(super) fn url(self, server: &Server) -> String {
+        self.url_of(self.address(server))
+    }
+
+    pub(super) fn url_of(self, address: SocketAddr) -> String {
+        let scheme = if self == Memcached { "memcached" } else { "redis" };
+        format!("{scheme}://{address}")
+    }
+
+    pub(super) fn connect(self, server: &Server) -> Connection {
+        Connection::open(self.address(server))
+    }
+
+    pub(super) fn set(self, client: &mut Connection, key: &str, value: &str) {
+        if self == Memcached {
+            client.send(format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()));
+            client.line();
+        } else {
+            client.run_words(&["SET", key, value]);
+        }
+    }
+
+    /// Gets a key that is not there.
+    pub(super) fn miss(self, client: &mut Connection, key: &str) {
+        if self == Memcached {
+            client.check_raw(format!("get {key}\r\n"), "END\r\n");
+        } else {
+            client.run_words(&["GET", key]);
+        }
+    }
+}
+
+/// Valkey's server with the libraries of the tree that it is in.
+fn valkey() -> Option<Command> {
+    let tree = root().join(".peers/sid");
+    let program = tree.join("usr/bin/valkey-server");
+    if !program.is_file() {
+        return None;
+    }
+    let mut command = Command::new(tree.join("lib64/ld-linux-x86-64.so.2"));
+    command.arg("--library-path").arg(tree.join("usr/lib/x86_64-linux-gnu")).arg(program);
+    Some(command)
+}
+
+/// How often a fault is put in again where it was not named: other tests take processors meanwhile,
+/// and then the doctor has reason to hold back.
+const ATTEMPTS: u32 = 5;
+
+/// Puts a fault into each kind of server that can have it, with strengths from 0 to 1, and checks
+/// how often it is named first. Where it cannot be put in, there is no run, and the reason is shown.
+pub(super) fn check(name: &str, inject: impl Fn(Kind, f64) -> Result<Run, String>) {
+    let rounds = std::env::var("NAGI_DOCTOR_ROUNDS").map_or(1, |it| it.parse().expect("a number"));
+    let only = std::env::var("NAGI_DOCTOR_KINDS").unwrap_or_default().to_lowercase();
+    let is_wanted = |kind: &Kind| only.is_empty() || only.contains(&kind.name().to_lowercase());
+    for kind in Kind::available().filter(is_wanted) {
+        let pair = [("fault", name.into()), ("kind", kind.name().into())];
+        let reason = IMPOSSIBLE.iter().find(|(it, kinds, _)| *it == name && kinds.contains(&kind));
+        if let Some((_, _, reason)) = reason {
+            note("impossible", &[&pair[..], &[("reason", (*reason).into())]].concat());
+            continue;
+        }
+        let mut missed = Vec::new();
+        let attempts = if rounds == 1 { ATTEMPTS } else { rounds };
+        for attempt in 0..attempts {
+            let strength =
+                if rounds == 1 { 0.5 } else { f64::from(attempt) / f64::from(rounds - 1) };
+            let run = match inject(kind, strength) {
+                Ok(run) => run,
+                Err(reason) => {
+                    note("skipped", &[("fault", name.into()), ("reason", (&*reason).into())]);
+                    return eprintln!("SKIPPED: no {name} here: {reason}");
+                }
+            };
+            let is_named = run.names().first().map(String::as_str) == Some(name);
+            if !is_named || run.status != Some(1) {
+                missed.push(format!("strength {strength}: {:?} {}", run.names(), run.printed));
+            } else if rounds == 1 {
+                missed.clear();
+                break;
+            }
+        }
+        println!("{name}: missed {} of {rounds} with {kind:?}", missed.len());
+        let named = u64::from(rounds).saturating_sub(missed.len() as u64);
+        note(
+            "injected",
+            &[&pair[..], &[("rounds", rounds.into()), ("named", named.into())]].concat(),
+        );
+        assert!(missed.len() as u32 * 10 <= rounds, "{name} {kind:?}: {}", missed.join("\n"));
+    }
+}
+
+/// Writes a result for `cargo xtask doctor`, if that runs the tests: an object on a line.
+pub(super) fn note(what: &str, fields: &[(&str, Value)]) {
+    let Some(path) = std::env::var_os("NAGI_DOCTOR_RESULTS") else { return };
+    let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let object: Map<String, Value> =
+        [("what".to_owned(), what.into())].into_iter().chain(fields).collect();
+    let mut file = OpenOptions::new().create(true).append(true).open(path).expect("a file");
+    writeln!(file, "{}", Value::Object(object)).expect("it is written");
+}
+
+/// A number between two, as a strength says.
+pub(super) fn between(weak: f64, strong: f64, strength: f64) -> f64 {
+    weak + (strong - weak) * strength
+}
+
+/// The pace of what a test does is part of what it puts in.
+pub(super) fn pass(milliseconds: f64) {
+    let (start, time) = (Instant::now(), Duration::from_secs_f64(milliseconds / 1e3));
+    until("time to pass", || (start.elapsed() >= time).then_some(())).expect("time passes");
+}
