@@ -4,6 +4,7 @@ mod bench;
 mod clients;
 mod conformance;
 mod differential;
+mod doctor;
 mod lines;
 mod process;
 mod rust_source;
@@ -53,6 +54,8 @@ enum Task {
     /// Run other people's tests of the servers that nagi stands in for
     #[command(subcommand)]
     Conformance(conformance::Suite),
+    /// Put faults into real servers and count how often `nagi doctor` names them first
+    Doctor(doctor::Arguments),
     /// Try every interleaving of what threads do to a latch
     Loom,
     /// Run the store's tests under a sanitizer (needs a nightly toolchain)
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Task::Lines(arguments) => lines::run(&arguments),
         Task::Differential(arguments) => differential::run(&arguments),
         Task::Conformance(suite) => conformance::run(suite),
+        Task::Doctor(arguments) => doctor::run(&arguments),
         Task::Loom => verify::loom(),
         Task::Sanitize { sanitizer } => verify::sanitize(sanitizer),
         Task::Bench(arguments) => bench::run(arguments),

@@ -15,7 +15,7 @@ mod http;
 mod machine;
 mod memory;
 mod parts;
-mod report;
+pub(crate) mod report;
 mod sid;
 mod snapshot;
 mod sockets;

@@ -182,7 +182,7 @@ pub(super) fn about(all: &Value) -> String {
 }
 
 /// Puts `section` between `<!-- NAME:begin -->` and `<!-- NAME:end -->`, if they are there.
-fn replace_between_markers(text: &str, name: &str, section: &str) -> Option<String> {
+pub(crate) fn replace_between_markers(text: &str, name: &str, section: &str) -> Option<String> {
     let begin = format!("<!-- {name}:begin -->");
     let end = format!("<!-- {name}:end -->");
     let (before, rest) = text.split_once(&begin)?;
@@ -196,16 +196,16 @@ pub(super) fn ratio(value: f64, base: f64) -> String {
 }
 
 /// A Markdown table whose columns line up.
-pub(super) struct Table {
+pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(super) fn new(header: &[&str]) -> Self {
+    pub(crate) fn new(header: &[&str]) -> Self {
         Self { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()] }
     }
 
-    pub(super) fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 

@@ -1,0 +1,172 @@
+//! `cargo xtask doctor`: how often `nagi doctor` names first what a test has put into a real server,
+//! as a table in docs/doctor.md.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::bench::report::{Table, replace_between_markers};
+use crate::{process, workspace};
+
+/// What is put in, where and how often.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// How often each fault is put into each kind of server, from weak to strong; servers without
+    /// one are looked at thirty times as often
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
+    rounds: u32,
+    /// Only these kinds of servers, such as nagi or valkey
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    kinds: Vec<String>,
+    /// Keep the results of the last run, and add to them
+    #[arg(long)]
+    resume: bool,
+    /// Only these tests of tests/faults.rs, such as slow_keys
+    #[arg(value_name = "TEST")]
+    tests: Vec<String>,
+}
+
+/// The kinds of servers, as columns.
+const KINDS: [&str; 4] = ["nagi", "Redis", "Valkey", "memcached"];
+
+/// A line that the tests write.
+#[derive(Deserialize)]
+#[serde(tag = "what", rename_all = "lowercase")]
+enum Noted {
+    Injected { fault: String, kind: String, rounds: u64, named: u64 },
+    Impossible { fault: String, kind: String, reason: String },
+    Skipped { fault: String, reason: String },
+    Healthy { looks: u64, found: u64 },
+}
+
+/// Runs the tests, and puts what they note into the page.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let notes = workspace::root().join("target/doctor-results");
+    if !arguments.resume && notes.exists() {
+        fs::remove_file(&notes)?;
+    }
+    let ended = process::run(&mut tests(arguments, &notes));
+    let text = fs::read_to_string(&notes).context("no test has noted a result")?;
+    let section = section(&parse(&text)?);
+    println!("\n{section}");
+    let path = workspace::root().join("docs/doctor.md");
+    let page = fs::read_to_string(&path)?;
+    let replaced = replace_between_markers(&page, "faults", &section)
+        .with_context(|| format!("{} has no markers of faults", path.display()))?;
+    fs::write(&path, replaced)?;
+    println!("wrote {}", path.display());
+    ended.context("a fault was named too seldom, or a test failed")
+}
+
+fn tests(arguments: &Arguments, notes: &Path) -> Command {
+    let mut command =
+        workspace::cargo(&["test", "--package", "nagi-tests", "--test", "black-box", "--"]);
+    match arguments.tests.as_slice() {
+        [] => command.arg("faults::"),
+        tests => command.args(tests.iter().map(|test| format!("faults::{test}"))),
+    };
+    // Side by side, tests would take processors from each other.
+    command.args(["--test-threads", "1", "--nocapture"]);
+    command.env("NAGI_DOCTOR_ROUNDS", arguments.rounds.to_string());
+    command.env("NAGI_DOCTOR_KINDS", arguments.kinds.join(","));
+    command.env("NAGI_DOCTOR_RESULTS", notes);
+    command
+}
+
+fn parse(text: &str) -> Result<Vec<Noted>> {
+    let noted = text
+        .lines()
+        .map(|line| serde_json::from_str(line).with_context(|| format!("not a result: {line}")));
+    noted.collect()
+}
+
+/// What is known of a fault and a kind of server.
+#[derive(Default)]
+struct Pair<'a> {
+    /// Of each test: how often it was named, and of how often.
+    named: Vec<(u64, u64)>,
+    impossible: Option<&'a str>,
+}
+
+/// The table, and below it what it leaves open.
+fn section(noted: &[Noted]) -> String {
+    let (mut pairs, mut skipped) = (BTreeMap::<(&str, &str), Pair<'_>>::new(), BTreeMap::new());
+    let (mut healthy, mut healthy_found) = (0, 0);
+    for note in noted {
+        match note {
+            Noted::Injected { fault, kind, rounds, named } => {
+                pairs.entry((&**fault, &**kind)).or_default().named.push((*named, *rounds));
+            }
+            Noted::Impossible { fault, kind, reason } => {
+                pairs.entry((&**fault, &**kind)).or_default().impossible = Some(&**reason);
+            }
+            Noted::Skipped { fault, reason } => {
+                skipped.insert(&**fault, &**reason);
+            }
+            Noted::Healthy { looks, found } => {
+                healthy += looks;
+                healthy_found += found;
+            }
+        }
+    }
+    let mut table = Table::new(&["fault", KINDS[0], KINDS[1], KINDS[2], KINDS[3]]);
+    let mut faults: Vec<&str> = pairs.keys().map(|(fault, _)| *fault).collect();
+    faults.dedup();
+    for fault in faults {
+        let cell = |kind: &&str| pairs.get(&(fault, *kind)).map_or("".to_owned(), shown);
+        let cells = KINDS.iter().map(cell);
+        table.row([format!("`{fault}`")].into_iter().chain(cells).collect());
+    }
+    let mut text = format!("{table}\nCannot occur:\n\n");
+    for ((fault, kind), pair) in &pairs {
+        if let Some(reason) = pair.impossible {
+            text += &format!("- `{fault}` with {kind}: {reason}\n");
+        }
+    }
+    for (fault, reason) in skipped {
+        text += &format!("- `{fault}` could not be put in where this ran: {reason}\n");
+    }
+    if healthy > 0 {
+        text += &format!("\n{healthy} looks at healthy servers had {healthy_found} findings.\n");
+    }
+    text
+}
+
+/// The least of all tests of a pair, as the worst counts.
+fn shown(pair: &Pair<'_>) -> String {
+    if pair.impossible.is_some() {
+        return "–".to_owned();
+    }
+    let share = |(named, rounds): &&(u64, u64)| named * 1000 / rounds.max(&1);
+    let least = pair.named.iter().min_by_key(share);
+    least.map_or(String::new(), |(named, rounds)| format!("{named} of {rounds}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_test_of_a_pair_is_shown() {
+        let lines = [
+            r#"{"what":"injected","fault":"frozen","kind":"Redis","rounds":10,"named":10}"#,
+            r#"{"what":"injected","fault":"frozen","kind":"Redis","rounds":10,"named":9}"#,
+            r#"{"what":"injected","fault":"frozen","kind":"nagi","rounds":10,"named":10}"#,
+            r#"{"what":"impossible","fault":"frozen","kind":"memcached","reason":"no ice"}"#,
+            r#"{"what":"skipped","fault":"slow-disk","reason":"there is no strace"}"#,
+            r#"{"what":"healthy","looks":300,"found":0}"#,
+        ];
+        let text = section(&parse(&lines.join("\n")).unwrap());
+        let row = text.lines().find(|line| line.contains("`frozen`")).unwrap();
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        assert_eq!(cells, ["", "`frozen`", "10 of 10", "9 of 10", "", "–", ""]);
+        assert!(text.contains("- `frozen` with memcached: no ice\n"), "{text}");
+        assert!(text.contains("- `slow-disk` could not be put in"), "{text}");
+        assert!(text.ends_with("\n300 looks at healthy servers had 0 findings.\n"), "{text}");
+        assert!(parse("{").is_err());
+    }
+}
