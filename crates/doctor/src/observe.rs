@@ -4,7 +4,7 @@
 
 use crate::options::DoctorOptions;
 use crate::probes::{self, Sampler, Sent, failure_of, is_turned_away};
-use crate::readers::{self, MOST_CLIENTS, ProcessReader, SocketReader, System, process_of};
+use crate::readers::{self, Latest, MOST_CLIENTS, ProcessReader, SocketReader, System, process_of};
 use nagi_client::{Address, Protocol};
 use nagi_findings::observation::{Counters, Failure, Observation, Server};
 use nagi_load::clock::{SECOND, now_ns};
@@ -40,7 +40,7 @@ pub(crate) fn observe(
     let mut server = Server { is_memcached: target.protocol != Protocol::Resp, ..<_>::default() };
     server.counters.before = querier.figures();
     let sampling = probes::start_sampler(sampler(&place, &server.counters.before));
-    let newest = querier.query("SLOWLOG", Protocol::Resp, readers::slow_log_newest);
+    let beginning = querier.begin(options);
     server.settings =
         querier.query("CONFIG GET", Protocol::Resp, readers::settings).unwrap_or_default();
     querier.list_clients(&mut server);
@@ -57,10 +57,7 @@ pub(crate) fn observe(
     querier.interrupt = &not_interrupted;
     server.counters.after = querier.figures();
     let seconds = (now_ns() - start_ns) as f64 / 1e9;
-    if let Some(newest) = newest {
-        let read = |wire: &mut Wire| readers::slow_log(wire, newest);
-        server.slow = querier.query("SLOWLOG", Protocol::Resp, read);
-    }
+    querier.end(beginning, &mut server, options);
     querier.list_clients(&mut server);
     let host = sampling.stop()?;
     let mut probes = running.stop()?;
@@ -147,6 +144,15 @@ fn name(server: &Server) -> String {
         true => &server.counters.before,
         false => &server.counters.after,
     })
+}
+
+/// Where the server's logs are at the beginning; what is new in the end is of the run.
+struct Beginning {
+    newest_slow: Option<i64>,
+    newest_large: Option<[i64; 2]>,
+    latest_events: Option<Latest>,
+    /// Whether the server counts what keys cost.
+    counts_keys: bool,
 }
 
 /// Queries the server, one request after the other.
@@ -243,6 +249,37 @@ impl Querier<'_> {
             self.query("stats", Protocol::Memcached, |wire| figures::stats(wire, "stats"))
         });
         figures.unwrap_or_default()
+    }
+
+    fn begin(&mut self, options: &DoctorOptions) -> Beginning {
+        let start = |wire: &mut Wire| readers::start_key_costs(wire, options.seconds);
+        Beginning {
+            newest_slow: self.query("SLOWLOG", Protocol::Resp, readers::slow_log_newest),
+            newest_large: self
+                .query("COMMANDLOG", Protocol::Resp, readers::large_log_newest)
+                .flatten(),
+            latest_events: self.query("LATENCY", Protocol::Resp, readers::latest_events),
+            counts_keys: self.query("HOTKEYS", Protocol::Resp, start).unwrap_or(false),
+        }
+    }
+
+    fn end(&mut self, beginning: Beginning, server: &mut Server, options: &DoctorOptions) {
+        if let Some(newest) = beginning.newest_slow {
+            let read = |wire: &mut Wire| readers::slow_log(wire, newest);
+            server.slow = self.query("SLOWLOG", Protocol::Resp, read);
+        }
+        if let Some(newest) = beginning.newest_large {
+            let read = |wire: &mut Wire| readers::large_log(wire, newest);
+            server.large = self.query("COMMANDLOG", Protocol::Resp, read).unwrap_or_default();
+        }
+        if let Some(latest) = beginning.latest_events {
+            let read = |wire: &mut Wire| readers::events_since(wire, &latest);
+            server.latency = self.query("LATENCY", Protocol::Resp, read).unwrap_or_default();
+        }
+        if beginning.counts_keys {
+            let read = |wire: &mut Wire| readers::key_costs(wire, options.show_keys);
+            server.key_costs = self.query("HOTKEYS", Protocol::Resp, read).flatten();
+        }
     }
 
     fn list_clients(&mut self, server: &mut Server) {

@@ -1,6 +1,6 @@
 //! What a row of the table is, and what rows share.
 
-use crate::observation::Observation;
+use crate::observation::{Observation, Pressure};
 
 /// Something that may be wrong.
 #[derive(Debug)]
@@ -81,6 +81,21 @@ pub(crate) fn is_delayed(observation: &Observation, least_us: u64) -> bool {
 /// The time that a count of events is of.
 pub(crate) fn in_time(observation: &Observation) -> String {
     format!("in {:.0} s", observation.seconds)
+}
+
+/// What the server's latency monitor noted of events whose names begin like this.
+pub(crate) fn logged(observation: &Observation, prefix: &str) -> String {
+    let events = observation.server.latency.iter().filter(|it| it.name.starts_with(prefix));
+    let shown =
+        events.map(|it| format!("{} {} ms at most, {} times", it.name, it.longest_ms, it.count));
+    let shown: Vec<String> = shown.collect();
+    if shown.is_empty() { "nothing".to_owned() } else { shown.join(", ") }
+}
+
+/// For which share of the run tasks of the server's host waited, by a kind of waiting.
+pub(crate) fn pressure(observation: &Observation, of: fn(&Pressure) -> f64) -> String {
+    let pressure = observation.host.pressure.filter(|_| observation.host.has_server);
+    pressure.map_or("not counted here".to_owned(), |it| percent(of(&it)))
 }
 
 pub(crate) fn milliseconds(us: u64) -> String {

@@ -1,6 +1,8 @@
 //! Memory: its limit, swap, what expires at once, and what is held for those that do not read.
 
-use super::finding::{Evaluation, Evidence, Finding, bytes, in_time, is_delayed, percent};
+use super::finding::{
+    Evaluation, Evidence, Finding, bytes, in_time, is_delayed, logged, percent, pressure,
+};
 use crate::observation::Observation;
 
 pub(crate) static AT_ITS_LIMIT: Finding = Finding {
@@ -97,7 +99,11 @@ fn swapping(observation: &Observation) -> Evaluation {
         let evidence = Evidence::new(verdict)
             .with("in swap", bytes(swap))
             .with("pages read back by this host", read_back)
-            .with("major faults of the process", faults);
+            .with("major faults of the process", faults)
+            .with(
+                "time for which tasks of its host waited for memory",
+                pressure(observation, |it| it.memory),
+            );
         let is_slow = faults as f64 >= observation.seconds.max(1.0);
         return if is_slow { Evaluation::Found(evidence) } else { Evaluation::Notice(evidence) };
     }
@@ -158,11 +164,12 @@ fn mass_expiry(observation: &Observation) -> Evaluation {
     let evidence = Evidence::new(verdict)
         .with("expired in that time", expired)
         .with("times that the time for it ran out", capped)
-        .with("time spent", format_args!("{spent_ms} ms"));
+        .with("time spent", format_args!("{spent_ms} ms"))
+        .with("in the latency monitor", logged(observation, "expire"));
+    let is_logged = observation.server.longest_event_ms("expire") >= Some(5);
     match rate {
-        500.0.. if capped > 0.0 || share >= 0.05 || is_delayed(observation, 5000) => {
-            Evaluation::Found(evidence)
-        }
+        500.0.. if capped > 0.0 || share >= 0.05 || is_logged => Evaluation::Found(evidence),
+        500.0.. if is_delayed(observation, 5000) => Evaluation::Found(evidence),
         5000.0.. => Evaluation::Notice(evidence),
         _ => Evaluation::Healthy,
     }
@@ -201,7 +208,8 @@ fn slow_reader(observation: &Observation) -> Evaluation {
         return Evaluation::Unknown(needed.to_owned());
     };
     let is_behind = |id: u64| {
-        let holds = |it: &crate::observation::Client| it.id == id && it.output_bytes >= UNREAD_BYTES;
+        let holds =
+            |it: &crate::observation::Client| it.id == id && it.output_bytes >= UNREAD_BYTES;
         server.clients.len() >= 2 && server.clients.iter().all(|list| list.iter().any(holds))
     };
     let behind: Vec<_> = last.iter().filter(|client| is_behind(client.id)).collect();

@@ -52,6 +52,50 @@ pub struct Server {
     pub clients: Vec<Vec<Client>>,
     /// Requests that were watched, if that was asked for.
     pub sample: Option<Sample>,
+    /// What keys cost, where the server counts that.
+    pub key_costs: Option<KeyCosts>,
+    /// Large requests and replies within the run, where the server has logs of them.
+    pub large: Vec<LargeRequest>,
+    /// What its latency monitor noted within the run.
+    pub latency: Vec<LatencyEvent>,
+}
+
+impl Server {
+    /// The longest event of a kind whose name begins like this, in milliseconds.
+    #[must_use]
+    pub fn longest_event_ms(&self, prefix: &str) -> Option<u64> {
+        let events = self.latency.iter().filter(|event| event.name.starts_with(prefix));
+        events.map(|event| event.longest_ms).max()
+    }
+}
+
+/// What the server spent on commands within the run, and on which keys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KeyCosts {
+    /// The time of all commands, in microseconds.
+    pub all_us: u64,
+    /// Keys, or what stands for them, and their time.
+    pub keys: Vec<(String, u64)>,
+}
+
+/// A request that was logged for its size, or for that of its reply.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LargeRequest {
+    /// The size.
+    pub bytes: u64,
+    /// Which log has it, its name and how many arguments it had.
+    pub what: String,
+}
+
+/// What the latency monitor noted of one kind of event.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LatencyEvent {
+    /// The kind, such as `fork`.
+    pub name: String,
+    /// In how many seconds there were any.
+    pub count: u64,
+    /// The longest, in milliseconds.
+    pub longest_ms: u64,
 }
 
 /// INFO or `stats`, at the beginning and at the end.
@@ -253,6 +297,19 @@ pub struct Host {
     pub huge_pages: Option<String>,
     /// `vm.overcommit_memory`.
     pub overcommit: Option<u64>,
+    /// For how much of the run tasks of this host had to wait, where the kernel counts that.
+    pub pressure: Option<Pressure>,
+}
+
+/// For which share of the run some task of the host waited (pressure stall information).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pressure {
+    /// For a processor.
+    pub cpu: f64,
+    /// For memory.
+    pub memory: f64,
+    /// For a disk.
+    pub io: f64,
 }
 
 /// The queue of connections that the server has to accept.

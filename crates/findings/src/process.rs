@@ -1,6 +1,8 @@
 //! The resources of the server's process, and how it uses them.
 
-use super::finding::{Evaluation, Evidence, Finding, is_delayed, is_late, milliseconds, percent};
+use super::finding::{
+    Evaluation, Evidence, Finding, is_delayed, is_late, logged, milliseconds, percent, pressure,
+};
 use crate::observation::{BusyThread, Observation};
 
 pub(crate) static FROZEN: Finding = Finding {
@@ -147,7 +149,8 @@ fn one_thread_busy(observation: &Observation) -> Evaluation {
     let evidence = Evidence::new(verdict)
         .with("busiest thread", &thread.name)
         .with("busy", percent(thread.used))
-        .with("waiting for a processor", percent(thread.waited));
+        .with("waiting for a processor", percent(thread.waited))
+        .with("time for which tasks of its host did", pressure(observation, |it| it.cpu));
     match wanted {
         0.9.. if thread.used >= LEAST_USED => Evaluation::Found(evidence),
         0.7.. => Evaluation::Notice(evidence),
@@ -177,8 +180,8 @@ const LONG_FORK_US: f64 = 10_000.0;
 pub(crate) static FORK_STALL: Finding = Finding {
     name: "fork-stall",
     looks_at: "forks for saves (INFO's latest_fork_usec), and huge pages",
-    threshold: "a fork of 10 ms within the run: nothing is answered meanwhile; an older one is a \
-                notice",
+    threshold: "a fork of 10 ms within the run, as INFO or the latency monitor tells: nothing is \
+                answered meanwhile; an older one is a notice",
     remedies: &[
         "Turn huge pages off: echo never > /sys/kernel/mm/transparent_hugepage/enabled. With them \
          each first write after a fork copies 2 MB.",
@@ -198,7 +201,10 @@ fn fork_stall(observation: &Observation) -> Evaluation {
     let Some(latest_us) = counters.number("latest_fork_usec") else {
         return Evaluation::Unknown("INFO stats".to_owned());
     };
-    let forks = counters.increase("total_forks").unwrap_or(0.0);
+    let logged_ms = observation.server.longest_event_ms("fork").unwrap_or(0);
+    // Servers that do not count forks may log them.
+    let forks = counters.increase("total_forks").unwrap_or(0.0).max((logged_ms > 0).into());
+    let latest_us = latest_us.max(logged_ms as f64 * 1e3);
     let when = if forks > 0.0 { "within the run" } else { "before the run" };
     let pages = observation.host.huge_pages.as_deref().unwrap_or("not readable from here");
     let overcommit = observation.host.overcommit.map_or("-".to_owned(), |it| it.to_string());
@@ -209,6 +215,7 @@ fn fork_stall(observation: &Observation) -> Evaluation {
     let evidence = Evidence::new(verdict)
         .with("latest fork", milliseconds(latest_us as u64))
         .with("forks within the run", forks)
+        .with("in the latency monitor", logged(observation, "fork"))
         .with("transparent huge pages", pages)
         .with("vm.overcommit_memory", overcommit)
         .with("longest round trip", milliseconds(observation.probes.pings.max_us().unwrap_or(0)));
@@ -223,8 +230,9 @@ pub(crate) static SLOW_DISK: Finding = Finding {
     name: "slow-disk",
     looks_at: "an append-only file's delayed fsyncs, and threads of the process that wait for a \
                disk (D)",
-    threshold: "with an append-only file: one fsync that was waited for, 10 % of all looks at a \
-                waiting thread, or appendfsync always and requests that wait 10 ms",
+    threshold: "with an append-only file: one fsync that was waited for, 10 ms of writing it in the \
+                latency monitor, 10 % of all looks at a waiting thread, or appendfsync always and \
+                requests that wait 10 ms",
     remedies: &[
         "appendfsync everysec instead of always, no-appendfsync-on-rewrite yes, or no \
          append-only file for what is only a cache.",
@@ -258,11 +266,14 @@ fn slow_disk(observation: &Observation) -> Evaluation {
         .with("delayed fsyncs within the run", delayed)
         .with("pending", pending)
         .with("looks at which a thread waited for a disk", percent(waiting))
+        .with("time for which tasks of its host did", pressure(observation, |it| it.io))
+        .with("in the latency monitor", logged(observation, "aof-"))
         .with("appendfsync", policy)
         .with("longest round trip", milliseconds(longest));
     // With `always` every write waits for the disk, which nothing counts.
     let waits_always = policy == "always" && is_delayed(observation, 10_000);
-    match delayed > 0.0 || waiting >= 0.1 || waits_always {
+    let is_logged = observation.server.longest_event_ms("aof-") >= Some(10);
+    match delayed > 0.0 || waiting >= 0.1 || waits_always || is_logged {
         true => Evaluation::Found(evidence),
         false => Evaluation::Healthy,
     }

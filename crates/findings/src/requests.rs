@@ -1,6 +1,8 @@
 //! Requests that cost more than their share.
 
-use super::finding::{Evaluation, Evidence, Finding, bytes, is_delayed, milliseconds, percent};
+use super::finding::{
+    Evaluation, Evidence, Finding, bytes, is_delayed, logged, milliseconds, percent,
+};
 use crate::observation::{Client, Observation};
 
 /// The mean time of a command that is slow, in microseconds.
@@ -79,7 +81,8 @@ fn slow_commands(observation: &Observation) -> Evaluation {
         .with("calls", slowest.calls)
         .with("time a call", milliseconds(mean_us as u64))
         .with("share of the run", percent(slowest.us / 1e6 / observation.seconds.max(0.1)))
-        .with("longest round trip", milliseconds(longest));
+        .with("longest round trip", milliseconds(longest))
+        .with("in the latency monitor", logged(observation, "command"));
     for request in observation.server.slow.iter().flatten().take(5) {
         evidence = evidence.with(
             "slow log",
@@ -104,8 +107,8 @@ const FORGOTTEN_S: f64 = 12.0;
 
 pub(crate) static LARGE_VALUES: Finding = Finding {
     name: "large-values",
-    looks_at: "bytes in and out beside requests, buffers of clients, and how unevenly small \
-               requests are answered",
+    looks_at: "bytes in and out beside requests, buffers of clients, logs of large requests \
+               (COMMANDLOG), and how unevenly small requests are answered",
     threshold: "64 KB a request on the average, or a buffer of 1 MB, while small requests were \
                 seen to take five times as long as quick ones, and 2 ms at least",
     remedies: &[
@@ -146,6 +149,9 @@ fn large_values(observation: &Observation) -> Evaluation {
     let recent = ["client_recent_max_input_buffer", "client_recent_max_output_buffer"];
     let recent = recent.iter().filter_map(|name| counters.number(name)).fold(0.0, f64::max);
     let recent = if observation.seconds >= FORGOTTEN_S { recent } else { 0.0 };
+    let mut large: Vec<_> = observation.server.large.iter().collect();
+    large.sort_by_key(|request| std::cmp::Reverse(request.bytes));
+    let largest_logged = large.first().map_or(0, |request| request.bytes);
     let largest = recent.max(largest as f64);
     let longest = observation.probes.pings.max_us().unwrap_or(0);
     let verdict = format!(
@@ -156,11 +162,16 @@ fn large_values(observation: &Observation) -> Evaluation {
         milliseconds(longest),
         milliseconds(observation.probes.pings.quantile_us(0.5).unwrap_or(0))
     );
-    let evidence = Evidence::new(verdict)
+    let mut evidence = Evidence::new(verdict)
         .with("bytes a request", bytes(up))
         .with("bytes a reply", bytes(down))
         .with("largest buffer of a client", bytes(largest))
         .with("longest round trip", milliseconds(longest));
+    for request in large.iter().take(5) {
+        let shown = format!("{} {}", bytes(request.bytes as f64), request.what);
+        evidence = evidence.with("log of large ones", shown);
+    }
+    let largest = largest.max(largest_logged as f64);
     match up.max(down) >= LARGE || largest >= LARGE_BUFFER {
         true if is_delayed(observation, 2000) => Evaluation::Found(evidence),
         true => Evaluation::Notice(evidence),
@@ -172,8 +183,9 @@ pub(crate) static HOT_KEY: Finding = Finding {
     name: "hot-key",
     looks_at: "which keys requests name, in a sample of 200 ms, or as the server counts them \
                (HOTKEYS)",
-    threshold: "a fifth of 100 requests or more name one key: it cannot be spread over servers, \
-                and one processor serves it",
+    threshold: "a fifth of 100 requests or more name one key, or it has a fifth of the time of all \
+                commands and a tenth of a processor: it cannot be spread over servers, and one \
+                processor serves it",
     remedies: &[
         "Keep a copy in the program for a moment: CLIENT TRACKING tells when it changes.",
         "Spread it: several names for the same value, one of which each client chooses.",
@@ -183,9 +195,23 @@ pub(crate) static HOT_KEY: Finding = Finding {
     evaluate: hot_key,
 };
 
+/// The share of requests or of their time from which on a key is hot.
+const HOT: f64 = 0.2;
+/// The share of a processor that a key has to take for that.
+const HOT_PROCESSOR: f64 = 0.1;
+
 fn hot_key(observation: &Observation) -> Evaluation {
+    if let Some(costly) = costly_key(observation) {
+        return Evaluation::Found(costly);
+    }
     let Some(sample) = &observation.server.sample else {
-        return Evaluation::Unknown("the requests themselves: give --sample-commands".to_owned());
+        return match observation.server.key_costs {
+            Some(_) => Evaluation::Healthy,
+            None => {
+                let needed = "HOTKEYS, or the requests themselves: give --sample-commands";
+                Evaluation::Unknown(needed.to_owned())
+            }
+        };
     };
     let top = sample.keys.iter().max_by_key(|(_, count)| *count);
     let Some((key, count)) = top.filter(|_| sample.requests >= 100) else {
@@ -197,7 +223,25 @@ fn hot_key(observation: &Observation) -> Evaluation {
     let evidence = Evidence::new(verdict)
         .with("requests in the sample", sample.requests)
         .with("that name this key", count);
-    if share >= 0.2 { Evaluation::Found(evidence) } else { Evaluation::Healthy }
+    if share >= HOT { Evaluation::Found(evidence) } else { Evaluation::Healthy }
+}
+
+/// The key that takes too much of the server's time, as it counts itself.
+fn costly_key(observation: &Observation) -> Option<Evidence> {
+    let costs = observation.server.key_costs.as_ref()?;
+    let (key, us) = costs.keys.iter().max_by_key(|(_, us)| *us)?;
+    let share = *us as f64 / costs.all_us.max(1) as f64;
+    let processor = *us as f64 / 1e6 / observation.seconds.max(0.1);
+    let verdict = format!(
+        "One key is hot: commands on {key} take {} of the time of all commands, and {} of a \
+         processor.",
+        percent(share.min(1.0)),
+        percent(processor)
+    );
+    let evidence = Evidence::new(verdict)
+        .with("time of commands on it", milliseconds(*us))
+        .with("time of all commands", milliseconds(costs.all_us));
+    (share >= HOT && processor >= HOT_PROCESSOR).then_some(evidence)
 }
 
 pub(crate) static CLIENTS_DIFFER: Finding = Finding {

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::observation::{
-    AcceptQueue, BusyThread, Client, Counters, Failure, Host, Placement, Ports, Probes, Process,
-    Sample, Server, SlowRequest, Throttling, Times, Transfer,
+    AcceptQueue, BusyThread, Client, Counters, Failure, Host, KeyCosts, LargeRequest, LatencyEvent,
+    Placement, Ports, Pressure, Probes, Process, Sample, Server, SlowRequest, Throttling, Times,
+    Transfer,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -260,6 +261,71 @@ fn from_within_only_rows_that_need_no_requests_are_evaluated() {
     assert_eq!(told, [("finding", "memory-at-its-limit")]);
 }
 
+/// What the latency monitor is made to have noted.
+fn note(observation: &mut Observation, name: &str, longest_ms: u64) {
+    let event = LatencyEvent { name: name.to_owned(), count: 3, longest_ms };
+    observation.server.latency.push(event);
+}
+
+#[test]
+fn what_the_latency_monitor_noted_is_evidence() {
+    let with = |name: &'static str, longest_ms: u64| {
+        found_with(|it| {
+            set(it, "aof_enabled", "1");
+            set(it, "expired_keys", "20000");
+            set(it, "latest_fork_usec", "100");
+            note(it, name, longest_ms);
+        })
+    };
+    assert_eq!(with("fork", 30), ["fork-stall"]);
+    assert_eq!(with("aof-fsync-always", 30), ["slow-disk"]);
+    assert_eq!(with("expire-cycle", 30), ["mass-expiry"]);
+    for name in ["fork", "aof-write", "expire-cycle", "command"] {
+        assert_eq!(with(name, 4), [""; 0], "{name}");
+    }
+}
+
+#[test]
+fn a_key_is_hot_by_its_share_of_requests_or_of_time() {
+    let costs = |all_us: u64, us: u64| {
+        let keys = vec![("a key".to_owned(), us), ("another".to_owned(), us / 2)];
+        move |it: &mut Observation| it.server.key_costs = Some(KeyCosts { all_us, keys })
+    };
+    assert_eq!(found_with(costs(9_000_000, 4_000_000)), ["hot-key"]);
+    let diagnosis = diagnose_with(costs(9_000_000, 4_000_000));
+    let verdict = &diagnosis.found[0].evidence.verdict;
+    assert!(verdict.contains("a key take 44 % of the time of all commands, and 20 %"), "{verdict}");
+    assert_eq!(found_with(costs(90_000_000, 4_000_000)), [""; 0], "little of all");
+    assert_eq!(found_with(costs(90_000, 80_000)), [""; 0], "little of a processor");
+    assert!(diagnose_with(costs(1, 0)).healthy.iter().any(|it| it.name == "hot-key"));
+    let sample = |count: u64| {
+        let keys = vec![("a key".to_owned(), count)];
+        move |it: &mut Observation| it.server.sample = Some(Sample { requests: 1000, keys })
+    };
+    assert_eq!((found_with(sample(300)), found_with(sample(100))), (vec!["hot-key"], vec![]));
+}
+
+#[test]
+fn logged_large_requests_are_evidence_where_small_ones_wait() {
+    let with = |bytes: u64, is_delayed: bool| {
+        diagnose_with(|it| {
+            let what = "large-request: SET with 2 arguments".to_owned();
+            it.server.large = vec![LargeRequest { bytes, what }];
+            if is_delayed {
+                it.probes.pings = Times::new([vec![100; 1900], vec![20_000; 100]].concat());
+            }
+        })
+    };
+    let found = with(5_000_000, true);
+    assert_eq!(names(&found.found), ["large-values"]);
+    let shown =
+        ("log of large ones".to_owned(), "5.0 MB large-request: SET with 2 arguments".to_owned());
+    assert!(found.found[0].evidence.numbers.contains(&shown), "{found:?}");
+    let noticed = with(5_000_000, false);
+    assert_eq!((names(&noticed.found), names(&noticed.noticed)), (vec![], vec!["large-values"]));
+    assert_eq!(names(&with(10_000, true).found), [""; 0]);
+}
+
 #[test]
 fn disks_are_slow_if_fsyncs_wait() {
     let disk = |delayed: &'static str| {
@@ -380,6 +446,9 @@ prop_compose! {
                 .map(|list| list.into_iter().map(client).collect())
                 .collect(),
             sample: Some(Sample { requests, keys: vec![(text.clone(), count)] }),
+            key_costs: Some(KeyCosts { all_us: requests, keys: vec![(text.clone(), count)] }),
+            large: vec![LargeRequest { bytes: count, what: text.clone() }],
+            latency: vec![LatencyEvent { name: text.clone(), count, longest_ms: duration_us }],
         }
     }
 }
@@ -405,6 +474,9 @@ prop_compose! {
                     ..<_>::default()
                 }),
                 swapped_in: numbers[2], overcommit: numbers[3], huge_pages: None,
+                pressure: numbers[3].map(|number| Pressure {
+                    cpu: number as f64, memory: number as f64, io: number as f64,
+                }),
             },
             placement: Some(Placement { keys: placed.0, different: placed.1, ..<_>::default() }),
             unseen: Vec::new(),

@@ -50,7 +50,7 @@ impl Sampling {
 impl Sampler {
     fn run(mut self, end: &Interrupt) -> Host {
         let start_ns = now_ns();
-        let swapped_in = self.system.counts().swapped_in;
+        let counts_before = self.system.counts();
         let overflows = self.sockets.as_ref().and_then(SocketReader::listen_overflows);
         let mut most = Most::default();
         let server = self.sockets.as_ref().map(SocketReader::server);
@@ -70,6 +70,7 @@ impl Sampler {
             }
         }
         let seconds = (now_ns() - start_ns) as f64 / 1e9;
+        let counts = self.system.counts();
         let overflows_now = self.sockets.as_ref().and_then(SocketReader::listen_overflows);
         // Later than the count of all, so that no drop of that is missed.
         look_at(&mut queue);
@@ -83,7 +84,8 @@ impl Sampler {
             listen_overflows: grown(overflows_now, overflows),
             accept_queue: queue.or_else(|| most.accept_queue()),
             process: self.process.as_ref().map(|process| process.finish(seconds)),
-            swapped_in: grown(self.system.counts().swapped_in, swapped_in),
+            swapped_in: grown(counts.swapped_in, counts_before.swapped_in),
+            pressure: counts.pressure_since(&counts_before, seconds),
             huge_pages: self.system.huge_pages(),
             overcommit: self.system.overcommit(),
         }

@@ -4,6 +4,8 @@
 mod accept_queue;
 mod clients;
 mod control_group;
+mod key_costs;
+mod latency;
 mod listeners;
 mod process;
 mod requests;
@@ -13,9 +15,16 @@ mod system;
 
 pub(crate) use accept_queue::AcceptQueueReader;
 pub(crate) use clients::{MOST_CLIENTS, clients};
+pub(crate) use key_costs::{key_costs, start_key_costs};
+pub(crate) use latency::{Latest, events_since, latest_events};
 pub(crate) use listeners::listeners;
 pub(crate) use process::{ProcessReader, process_of};
-pub(crate) use requests::{sample, slow_log, slow_log_newest};
+pub(crate) use requests::{large_log, large_log_newest, sample, slow_log, slow_log_newest};
 pub(crate) use settings::settings;
 pub(crate) use sockets::{SocketReader, Sockets};
 pub(crate) use system::System;
+
+/// Whether an error says that a server has no such command.
+fn is_unknown(error: &str) -> bool {
+    error.contains("unknown command")
+}

@@ -3,8 +3,9 @@
 //! Arguments may be secret, and keys may be names of users: neither leaves this file, but for keys
 //! where the user asks for them.
 
+use super::is_unknown;
 use nagi_client::Protocol;
-use nagi_findings::observation::{Sample, SlowRequest};
+use nagi_findings::observation::{LargeRequest, Sample, SlowRequest};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::wire::{Answer, Wire};
 use std::collections::BTreeMap;
@@ -34,21 +35,70 @@ pub(crate) fn slow_log_newest(wire: &mut Wire) -> Result<i64, String> {
 pub(crate) fn slow_log(wire: &mut Wire, behind: i64) -> Result<Vec<SlowRequest>, String> {
     let entries = wire.run(&format!("SLOWLOG GET {SLOWEST}"))?;
     let newer = entries_of(&entries).filter(|(number, _)| *number > behind);
-    Ok(newer.map(|(_, request)| request).collect())
+    let request = |(_, Entry { value, what })| SlowRequest { duration_us: value, what };
+    Ok(newer.map(request).collect())
 }
 
-fn entries_of(answer: &Answer) -> impl Iterator<Item = (i64, SlowRequest)> {
+/// The numbers of the newest large request and of the newest large reply; none where the server has
+/// no logs of them (COMMANDLOG of Valkey and nagi).
+pub(crate) type LargeLogs = Option<[i64; 2]>;
+
+const LARGE_LOGS: [&str; 2] = ["large-request", "large-reply"];
+
+/// Where the logs of large requests and replies are at.
+///
+/// # Errors
+/// The server cannot be asked, or refuses; one line.
+pub(crate) fn large_log_newest(wire: &mut Wire) -> Result<LargeLogs, String> {
+    let mut newest = [-1; 2];
+    for (log, number) in LARGE_LOGS.iter().zip(&mut newest) {
+        match wire.run(&format!("COMMANDLOG GET 1 {log}")) {
+            Ok(entries) => *number = entries_of(&entries).next().map_or(-1, |(number, _)| number),
+            Err(why) if is_unknown(&why) => return Ok(None),
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(Some(newest))
+}
+
+/// Entries of both behind these, but for those of the doctor's own values.
+///
+/// # Errors
+/// The server cannot be asked, or refuses; one line.
+pub(crate) fn large_log(wire: &mut Wire, behind: [i64; 2]) -> Result<Vec<LargeRequest>, String> {
+    let mut large = Vec::new();
+    for (log, behind) in LARGE_LOGS.iter().zip(behind) {
+        let entries = wire.run(&format!("COMMANDLOG GET {SLOWEST} {log}"))?;
+        let newer = entries_of(&entries).filter(|(number, _)| *number > behind);
+        let foreign = newer.filter(|(_, entry)| !entry.what.starts_with("ECHO "));
+        large.extend(foreign.map(|(_, entry)| LargeRequest {
+            bytes: entry.value,
+            what: format!("{log}: {}", entry.what),
+        }));
+    }
+    Ok(large)
+}
+
+/// An entry of a log: what it is there for, in microseconds or bytes, and the request without what
+/// might be secret.
+#[derive(Debug, PartialEq)]
+struct Entry {
+    value: u64,
+    what: String,
+}
+
+fn entries_of(answer: &Answer) -> impl Iterator<Item = (i64, Entry)> {
     let entries = if let Answer::Array(entries) = answer { entries.as_slice() } else { &[] };
     entries.iter().filter_map(|entry| {
         let Answer::Array(fields) = entry else { return None };
-        let [Answer::Integer(number), _, Answer::Integer(duration), Answer::Array(words), ..] =
+        let [Answer::Integer(number), _, Answer::Integer(value), Answer::Array(words), ..] =
             fields.as_slice()
         else {
             return None;
         };
         let name = words.first().map_or(String::new(), Answer::text);
         let what = format!("{} with {} arguments", plain(&name), words.len().saturating_sub(1));
-        Some((*number, SlowRequest { duration_us: u64::try_from(*duration).unwrap_or(0), what }))
+        Some((*number, Entry { value: u64::try_from(*value).unwrap_or(0), what }))
     })
 }
 
@@ -90,12 +140,17 @@ pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String>
             *keys.entry(key).or_insert(0) += 1;
         }
     }
+    let shown = key_names(show_keys);
+    Ok(Sample { requests, keys: keys.iter().map(|(key, count)| (shown(key), *count)).collect() })
+}
+
+/// What stands for a key in a report: its name only if the user wants that.
+pub(super) fn key_names(show_keys: bool) -> impl Fn(&str) -> String {
     let hasher = RandomState::new();
-    let shown = |key: &str| match show_keys {
+    move |key: &str| match show_keys {
         true => key.escape_default().to_string(),
         false => format!("a key (shown as {:08x})", hasher.hash_one(key) as u32),
-    };
-    Ok(Sample { requests, keys: keys.iter().map(|(key, count)| (shown(key), *count)).collect() })
+    }
 }
 
 /// The first argument in a line of MONITOR's: `1700000000.1 [0 1.2.3.4:5] "get" "key"`.
@@ -153,6 +208,6 @@ mod tests {
         ]);
         let entries: Vec<_> = entries_of(&Answer::Array(vec![entry, Answer::Null])).collect();
         let what = "KEYS with 1 arguments".to_owned();
-        assert_eq!(entries, [(7, SlowRequest { duration_us: 12_345, what })]);
+        assert_eq!(entries, [(7, Entry { value: 12_345, what })]);
     }
 }

@@ -1,5 +1,6 @@
 //! What the whole host does: swap, huge pages, overcommit.
 
+use nagi_findings::observation::Pressure;
 use std::path::PathBuf;
 
 /// Reads it below a folder, which is `/` but in tests.
@@ -13,6 +14,25 @@ pub(crate) struct System {
 pub(crate) struct SystemCounts {
     /// Pages read back from swap since the host was started.
     pub(crate) swapped_in: Option<u64>,
+    /// For how many microseconds some task has waited for a processor, memory and a disk; none
+    /// where the kernel does not count it (`Documentation/accounting/psi.rst` of Linux).
+    stalled_us: Option<[u64; 3]>,
+}
+
+impl SystemCounts {
+    /// For which share of so many seconds some task waited since `before`.
+    pub(crate) fn pressure_since(&self, before: &SystemCounts, seconds: f64) -> Option<Pressure> {
+        let (now, before) = self.stalled_us.zip(before.stalled_us)?;
+        let share = |now: u64, before: u64| {
+            (now.saturating_sub(before) as f64 / 1e6 / seconds.max(0.1)).min(1.0)
+        };
+        let ([cpu, memory, io], [cpu_before, memory_before, io_before]) = (now, before);
+        Some(Pressure {
+            cpu: share(cpu, cpu_before),
+            memory: share(memory, memory_before),
+            io: share(io, io_before),
+        })
+    }
 }
 
 impl System {
@@ -27,7 +47,13 @@ impl System {
     pub(crate) fn counts(&self) -> SystemCounts {
         let table = self.read("proc/vmstat").unwrap_or_default();
         let line = table.lines().find_map(|line| line.strip_prefix("pswpin "));
-        SystemCounts { swapped_in: line.and_then(|it| it.parse().ok()) }
+        let swapped_in = line.and_then(|it| it.parse().ok());
+        SystemCounts { swapped_in, stalled_us: self.stalled_us() }
+    }
+
+    fn stalled_us(&self) -> Option<[u64; 3]> {
+        let total = |name: &str| total_stall(&self.read(&format!("proc/pressure/{name}"))?);
+        Some([total("cpu")?, total("memory")?, total("io")?])
     }
 
     /// The choice in brackets: `always [madvise] never`.
@@ -38,5 +64,39 @@ impl System {
 
     pub(crate) fn overcommit(&self) -> Option<u64> {
         self.read("proc/sys/vm/overcommit_memory")?.trim().parse().ok()
+    }
+}
+
+/// The last number of a line such as `some avg10=0.00 avg60=0.10 avg300=0.25 total=5124348120`.
+fn total_stall(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    line.rsplit_once("total=")?.1.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A made-up root folder with these totals.
+    fn counts(name: &str, totals: [(&str, u64); 3]) -> SystemCounts {
+        let root = std::env::temp_dir().join(format!("nagi-psi-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(root.join("proc/pressure")).unwrap();
+        for (name, total) in totals {
+            let text =
+                format!("some avg10=0.00 avg60=0.00 total={total}\nfull avg10=0.0 total=1\n");
+            std::fs::write(root.join("proc/pressure").join(name), text).unwrap();
+        }
+        let counts = System::new(root.clone()).counts();
+        std::fs::remove_dir_all(root).unwrap();
+        counts
+    }
+
+    #[test]
+    fn pressure_is_the_share_of_the_run() {
+        let before = counts("before", [("cpu", 5_000_000), ("memory", 7), ("io", 0)]);
+        let now = counts("now", [("cpu", 7_000_000), ("memory", 7), ("io", 99_000_000)]);
+        let pressure = now.pressure_since(&before, 4.0);
+        assert_eq!(pressure, Some(Pressure { cpu: 0.5, memory: 0.0, io: 1.0 }));
+        assert_eq!(SystemCounts::default().pressure_since(&before, 4.0), None);
     }
 }

@@ -1,0 +1,78 @@
+//! HOTKEYS: which keys cost the most time, where a server can count that (Redis 8.6, nagi).
+
+use super::{is_unknown, requests};
+use nagi_findings::observation::KeyCosts;
+use nagi_load::wire::{Answer, Wire};
+
+/// Begins to count, for not much longer than `seconds`; whether the server does. Where a count is
+/// under way, that is left alone and not read.
+///
+/// # Errors
+/// The server cannot be asked, or refuses; one line.
+pub(crate) fn start_key_costs(wire: &mut Wire, seconds: f64) -> Result<bool, String> {
+    // It ends by itself where this program does not come to end it.
+    let seconds = seconds.ceil() as u64 + 10;
+    match wire.run(&format!("HOTKEYS START METRICS 1 CPU COUNT 10 DURATION {seconds}")) {
+        Ok(_) => Ok(true),
+        Err(why) if is_unknown(&why) || why.contains("in progress") => Ok(false),
+        Err(why) => Err(why),
+    }
+}
+
+/// Ends that, and what was counted.
+///
+/// # Errors
+/// The server cannot be asked, or refuses; one line.
+pub(crate) fn key_costs(wire: &mut Wire, show_keys: bool) -> Result<Option<KeyCosts>, String> {
+    wire.run("HOTKEYS STOP")?;
+    let report = wire.run("HOTKEYS GET")?;
+    wire.run("HOTKEYS RESET")?;
+    Ok(costs(&report, show_keys))
+}
+
+/// Names and values in turns, within a list of one.
+fn costs(report: &Answer, show_keys: bool) -> Option<KeyCosts> {
+    let Answer::Array(list) = report else { return None };
+    let fields = match list.as_slice() {
+        [Answer::Array(fields)] => fields,
+        _ => list,
+    };
+    let field = |wanted: &str| {
+        fields.chunks(2).find_map(|pair| match pair {
+            [name, value] if name.text() == wanted => Some(value),
+            _ => None,
+        })
+    };
+    let Answer::Integer(all_us) = field("all-commands-all-slots-us")? else { return None };
+    let Answer::Array(keys) = field("by-cpu-time-us")? else { return None };
+    let shown = requests::key_names(show_keys);
+    let keys = keys.chunks(2).filter_map(|pair| match pair {
+        [key, Answer::Integer(us)] => Some((shown(&key.text()), u64::try_from(*us).ok()?)),
+        _ => None,
+    });
+    Some(KeyCosts { all_us: u64::try_from(*all_us).ok()?, keys: keys.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_read_from_names_and_values_in_turns() {
+        let text = |text: &str| Answer::Text(text.as_bytes().to_vec(), text.len() as u64);
+        let fields = vec![
+            text("tracking-active"),
+            Answer::Integer(0),
+            text("all-commands-all-slots-us"),
+            Answer::Integer(900),
+            text("by-cpu-time-us"),
+            Answer::Array(vec![text("alice"), Answer::Integer(600), text("bob")]),
+        ];
+        let report = Answer::Array(vec![Answer::Array(fields.clone())]);
+        let read = costs(&report, true).unwrap();
+        assert_eq!(read, KeyCosts { all_us: 900, keys: vec![("alice".to_owned(), 600)] });
+        let hidden = costs(&Answer::Array(fields), false).unwrap();
+        assert!(!hidden.keys[0].0.contains("alice"), "{hidden:?}");
+        assert_eq!(costs(&Answer::Null, true), None);
+    }
+}
