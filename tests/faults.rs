@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 use crate::doctor::{look, look_during, look_for_during};
 use crate::link::{Link, SERVER};
 use Kind::{Memcached, Nagi, Redis, Valkey};
-use kinds::{Kind, between, check, note, pass};
+use kinds::{between, check, note, pass};
+
+pub(crate) use kinds::Kind;
 
 mod kinds;
 
@@ -48,7 +50,7 @@ fn ports_used_up() {
 }
 
 /// Starts a server at the server's end of a link.
-fn start_behind(link: &Link, kind: Kind) -> Server {
+pub(crate) fn start_behind(link: &Link, kind: Kind) -> Server {
     match kind {
         Nagi => link.start_server(&[]),
         Redis | Valkey => link.in_server(|| {

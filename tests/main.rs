@@ -78,6 +78,7 @@ mod slowlog;
 mod sort;
 mod sorted_set;
 mod status;
+mod stories;
 mod storm;
 mod stream;
 mod stream_groups;

@@ -92,19 +92,20 @@ fn full_memory_is_found() {
 
 #[test]
 fn a_failed_save_is_found_until_one_succeeds() {
-    let server = nagi(&["--enable-protected-configs", "yes"]);
+    let folder = std::env::temp_dir().join(format!("nagi-findings-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.to_str().expect("text");
+    let server = nagi(&["--enable-protected-configs", "yes", "--dir", path]);
     let mut client = server.connect_resp();
     client.check("SET key value", "+OK\r\n");
     client.check(&format!("CONFIG SET dbfilename {}", "x".repeat(300)), "+OK\r\n");
     client.check("BGSAVE", "+Background saving started\r\n");
     check(&server, &mut client, "failed-saves", || {});
-    let folder = std::env::temp_dir().join(format!("nagi-findings-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
     client.check("CONFIG SET dbfilename dump.rdb", "+OK\r\n");
-    client.check(&format!("CONFIG SET dir {}", folder.display()), "+OK\r\n");
     client.check("BGSAVE", "+Background saving started\r\n");
     until("none", || findings(&server).is_empty().then_some(())).expect("it was repaired");
     assert!(!client.run("MEMORY DOCTOR").text().contains("failed-saves"));
+    drop(server);
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 

@@ -12,7 +12,7 @@ fn libraries() -> Vec<PathBuf> {
 }
 
 /// Compiles a C program of `tests/programs` that uses hiredis into `folder`.
-fn compile(name: &str, folder: &Path) -> PathBuf {
+pub(crate) fn compile(name: &str, folder: &Path) -> PathBuf {
     let (source, program) =
         (root().join("tests/programs").join(name).with_extension("c"), folder.join(name));
     let mut command = Command::new("cc");

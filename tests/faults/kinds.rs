@@ -15,7 +15,7 @@ use Kind::{Memcached, Nagi, Redis, Valkey};
 
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Nagi,
     Redis,
     /// The one of Debian sid that `cargo xtask bench` brings, if it is there.
@@ -49,7 +49,7 @@ const IMPOSSIBLE: [(&str, &[Kind], &str); 10] = [
 
 impl Kind {
     /// Those that are installed here.
-    pub(super) fn available() -> impl Iterator<Item = Kind> {
+    pub(crate) fn available() -> impl Iterator<Item = Kind> {
         let is_there = |kind: &Kind| *kind != Valkey || valkey().is_some();
         [Nagi, Redis, Valkey, Memcached].into_iter().filter(is_there)
     }
@@ -91,7 +91,7 @@ impl Kind {
         started.unwrap_or_else(|problem| panic!("{problem}"))
     }
 
-    pub(super) fn address(self, server: &Server) -> SocketAddr {
+    pub(crate) fn address(self, server: &Server) -> SocketAddr {
         if self == Memcached { server.memcached_address() } else { server.resp() }
     }
 
@@ -99,12 +99,12 @@ impl Kind {
         self.url_of(self.address(server))
     }
 
-    pub(super) fn url_of(self, address: SocketAddr) -> String {
+    pub(crate) fn url_of(self, address: SocketAddr) -> String {
         let scheme = if self == Memcached { "memcached" } else { "redis" };
         format!("{scheme}://{address}")
     }
 
-    pub(super) fn connect(self, server: &Server) -> Connection {
+    pub(crate) fn connect(self, server: &Server) -> Connection {
         Connection::open(self.address(server))
     }
 

@@ -23,7 +23,7 @@ impl AcceptQueueReader {
 
     /// Takes in all sockets of the network namespace that listen.
     pub(crate) fn take(&mut self, listeners: &[Listener]) {
-        let (own, foreign): (Vec<_>, Vec<_>) =
+        let (own, foreign): (Vec<&Listener>, Vec<&Listener>) =
             listeners.iter().partition(|it| is_servers(self.server, it.address));
         let foreign = foreign.len() as u64;
         self.queue.other_listeners = self.queue.other_listeners.max(Some(foreign));

@@ -1,0 +1,146 @@
+//! Two stories of teams that lost days, from end to end: what they saw, and what `nagi doctor` says.
+//! Each takes two network namespaces, and thus root; without, it is skipped.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use harness::{Connection, Server, root, tool};
+
+use crate::doctor::{look, look_during};
+use crate::faults::{Kind, start_behind};
+use crate::link::{Link, SERVER};
+
+/// The kinds whose clients these teams had, and nagi.
+const KINDS: [Kind; 2] = [Kind::Redis, Kind::Nagi];
+
+/// The server's address as clients at the other end of the link see it.
+fn across(kind: Kind, server: &Server) -> SocketAddr {
+    SocketAddr::new(SERVER.parse().expect("an address"), kind.address(server).port())
+}
+
+/// Apache that runs the program `views` for `/views`, with what that needs to find the cache.
+fn apache(folder: &Path, program: &Path, cache: SocketAddr) -> (Server, SocketAddr) {
+    let unpacked = root().join(".setup/debian/usr/lib/apache2/modules");
+    let of_machine = PathBuf::from("/usr/lib/apache2/modules");
+    let modules = if unpacked.is_dir() { unpacked } else { of_machine };
+    let started = Server::start_web(|address| {
+        let mut text = format!(
+            "ServerName localhost\nListen {address}\nPidFile {0}/pid\nErrorLog /dev/stderr\n\
+             DefaultRuntimeDir {0}\nMutex file:{0}\n",
+            folder.display()
+        );
+        for name in ["mpm_prefork", "authz_core", "alias", "env", "cgi"] {
+            let path = modules.join(format!("mod_{name}.so"));
+            let _ = writeln!(text, "LoadModule {name}_module {}", path.display());
+        }
+        let _ = write!(
+            text,
+            "ScriptAlias /views {}\nSetEnv CACHE_HOST {}\nSetEnv CACHE_PORT {}\n\
+             <Location /views>\nRequire all granted\n</Location>\n",
+            program.display(),
+            cache.ip(),
+            cache.port()
+        );
+        let path = folder.join("apache.conf");
+        std::fs::write(&path, text).expect("a configuration");
+        let mut command = tool("apache2");
+        command.args(["-X", "-f"]).arg(path).arg("-d").arg(folder);
+        command
+    });
+    started.unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+/// The page, with its head.
+fn view(web: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(web).expect("Apache takes connections");
+    stream.write_all(b"GET /views HTTP/1.0\r\n\r\n").expect("and requests");
+    let mut page = String::new();
+    stream.read_to_string(&mut page).expect("it answers");
+    page
+}
+
+/// Requests fail with "Cannot assign requested address", since Apache's program opens a connection
+/// for each: the ports are used up, each for a minute.
+#[test]
+fn a_program_of_apache_connects_for_each_request() {
+    let folder = std::env::temp_dir().join(format!("nagi-story-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for kind in KINDS {
+        let link = match Link::new() {
+            Ok(link) => link,
+            Err(reason) => return eprintln!("SKIPPED: {reason}"),
+        };
+        let loopback = link.step("ip", &["-n", &link.client, "link", "set", "lo", "up"]);
+        loopback.expect("Apache is reached over it");
+        let program = crate::programs::compile("views", &folder);
+        let server = start_behind(&link, kind);
+        let cache = across(kind, &server);
+        let (run, pages) = link.in_client(|| {
+            let setting = |name: &str, value: &str| {
+                std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect("a setting");
+            };
+            setting("ip_local_port_range", "40000 40150");
+            setting("tcp_tw_reuse", "0");
+            let (_apache, web) = apache(&folder, &program, cache);
+            let first = view(web);
+            assert!(first.contains("200 OK") && first.contains("1 views"), "{first}");
+            let mut pages = Vec::new();
+            let url = kind.url_of(cache);
+            let run = look_during(&url, &[], || pages.extend((0..20).map(|_| view(web))));
+            (run, pages)
+        });
+        let has_failed = |page: &String| page.contains("Cannot assign requested address");
+        assert!(pages.iter().any(has_failed), "{:?}", pages.last());
+        assert_eq!(
+            run.names().first().map(String::as_str),
+            Some("ports-used-up"),
+            "{}",
+            run.printed
+        );
+        let verdict = run.server()["found"][0]["verdict"].to_string();
+        let start = format!("Local ports from 192.0.2.2 to {cache} are used up: ");
+        assert!(verdict.contains(&start) && verdict.contains("in TIME_WAIT"), "{verdict}");
+        assert!(verdict.contains("open connections and close them"), "{verdict}");
+    }
+    std::fs::remove_dir_all(&folder).expect("it is there");
+}
+
+/// A SET of 1.3 MB takes eight seconds, of which the server's log of slow requests knows nothing: the
+/// link has 1.3 Mbit/s.
+#[test]
+fn a_large_set_crosses_a_narrow_link() {
+    for kind in KINDS {
+        let link = match Link::new() {
+            Ok(link) => link,
+            Err(reason) => return eprintln!("SKIPPED: {reason}"),
+        };
+        let bucket = ["-n", &link.client, "qdisc", "add", "dev", "c0", "root", "tbf"];
+        let rate = ["rate", "1300kbit", "burst", "16kb", "latency", "300ms"];
+        if let Err(reason) = link.step("tc", &[&bucket[..], &rate].concat()) {
+            return eprintln!("SKIPPED: {reason}");
+        }
+        let server = start_behind(&link, kind);
+        let cache = across(kind, &server);
+        let value = "v".repeat(1_300_000);
+        let (took, logged) = link.in_client(|| {
+            let mut client = Connection::open(cache);
+            let begun = Instant::now();
+            client.run_words(&["SET", "page", &value]);
+            (begun.elapsed(), client.run("SLOWLOG LEN").integer())
+        });
+        // The kernel lets no more through, however busy this machine is.
+        assert!(took.as_secs_f64() > 7.5, "{took:?}");
+        assert_eq!(logged, 0, "the server was quick");
+        let run = link.in_client(|| look(&kind.url_of(cache), &[]));
+        assert_eq!(run.names().first().map(String::as_str), Some("narrow-link"), "{}", run.printed);
+        let verdict = run.server()["found"][0]["verdict"].to_string();
+        assert!(verdict.contains("The link is narrow: ") && verdict.contains("1.3 MB takes"));
+        let (rate, rest) = verdict.split_once(" Mbit/s").expect("a rate");
+        let rate: f64 = rate.rsplit_once('(').expect("in brackets").1.parse().expect("a number");
+        assert!((1.0..1.6).contains(&rate), "{rate}{rest}");
+        assert!(verdict.contains("Neither the slow log nor MONITOR"), "{verdict}");
+    }
+}
