@@ -141,6 +141,7 @@ fn a_large_set_crosses_a_narrow_link() {
         let (rate, rest) = verdict.split_once(" Mbit/s").expect("a rate");
         let rate: f64 = rate.rsplit_once('(').expect("in brackets").1.parse().expect("a number");
         assert!((1.0..1.6).contains(&rate), "{rate}{rest}");
+        assert!(run.printed.contains("tbf on c0 ("), "{}", run.printed);
         assert!(verdict.contains("Neither the slow log nor MONITOR"), "{verdict}");
     }
 }

@@ -51,12 +51,18 @@ fn narrow_link(observation: &Observation) -> Evaluation {
         narrower * 8.0 / 1e6,
         milliseconds((1.3e12 / narrower) as u64)
     );
-    let evidence = Evidence::new(verdict)
+    let mut evidence = Evidence::new(verdict)
         .with("bytes a second up", bytes(up))
         .with("bytes a second down", bytes(down))
         .with("largest value sent", bytes(larger.bytes as f64))
         .with("its time up", milliseconds(larger.up_us))
         .with("its time down", milliseconds(larger.down_us));
+    for it in &observation.host.disciplines {
+        let rate = it.bytes_per_second.map(|rate| format!(" ({} a second)", bytes(rate as f64)));
+        let did = format!("held back {} times, dropped {}", it.held_back, it.dropped);
+        let shown = format!("{} on {}{}: {did}", it.kind, it.device, rate.unwrap_or_default());
+        evidence = evidence.with("queue discipline of this host", shown);
+    }
     match narrower < NARROW && !is_late(observation) {
         true => Evaluation::Found(evidence),
         false => Evaluation::Healthy,

@@ -299,6 +299,23 @@ pub struct Host {
     pub overcommit: Option<u64>,
     /// For how much of the run tasks of this host had to wait, where the kernel counts that.
     pub pressure: Option<Pressure>,
+    /// Queue disciplines that held packets back within the run.
+    pub disciplines: Vec<QueueDiscipline>,
+}
+
+/// A queue discipline of a network device of this host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueDiscipline {
+    /// The device.
+    pub device: String,
+    /// Its kind, such as `tbf`.
+    pub kind: String,
+    /// The rate that it allows, where it is a token bucket.
+    pub bytes_per_second: Option<u64>,
+    /// Packets that it dropped.
+    pub dropped: u64,
+    /// How often it held packets back.
+    pub held_back: u64,
 }
 
 /// For which share of the run some task of the host waited (pressure stall information).

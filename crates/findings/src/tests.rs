@@ -3,8 +3,8 @@
 use super::*;
 use crate::observation::{
     AcceptQueue, BusyThread, Client, Counters, Failure, Host, KeyCosts, LargeRequest, LatencyEvent,
-    Placement, Ports, Pressure, Probes, Process, Sample, Server, SlowRequest, Throttling, Times,
-    Transfer,
+    Placement, Ports, Pressure, Probes, Process, QueueDiscipline, Sample, Server, SlowRequest,
+    Throttling, Times, Transfer,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -217,6 +217,26 @@ fn an_older_fork_is_a_notice() {
     };
     assert_eq!(names(&fork("0").noticed), ["fork-stall"]);
     assert_eq!(names(&fork("1").found), ["fork-stall"]);
+}
+
+#[test]
+fn what_holds_packets_back_is_evidence_of_a_narrow_link() {
+    let diagnosis = diagnose_with(|it| {
+        it.probes.transfers = [(1 << 10, 10_000), (1 << 16, 500_000)]
+            .map(|(bytes, time)| Transfer { bytes, up_us: time, down_us: 100 })
+            .into();
+        it.host.disciplines = vec![QueueDiscipline {
+            device: "c0".to_owned(),
+            kind: "tbf".to_owned(),
+            bytes_per_second: Some(162_500),
+            dropped: 3,
+            held_back: 400,
+        }];
+    });
+    assert_eq!(names(&diagnosis.found), ["narrow-link"]);
+    let shown = "tbf on c0 (162 kB a second): held back 400 times, dropped 3";
+    let numbers = &diagnosis.found[0].evidence.numbers;
+    assert!(numbers.iter().any(|(_, value)| value == shown), "{numbers:?}");
 }
 
 #[test]
@@ -474,6 +494,9 @@ prop_compose! {
                     ..<_>::default()
                 }),
                 swapped_in: numbers[2], overcommit: numbers[3], huge_pages: None,
+                disciplines: vec![QueueDiscipline {
+                    held_back: placed.0, dropped: placed.1, ..<_>::default()
+                }],
                 pressure: numbers[3].map(|number| Pressure {
                     cpu: number as f64, memory: number as f64, io: number as f64,
                 }),

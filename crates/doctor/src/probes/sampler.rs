@@ -1,6 +1,9 @@
 //! Samples the host while the run goes on: the server's process often, the socket table less so.
 
-use crate::readers::{AcceptQueueReader, ProcessReader, SocketReader, Sockets, System, listeners};
+use crate::readers::{
+    AcceptQueueReader, ProcessReader, SocketReader, Sockets, System, active_since, disciplines,
+    listeners,
+};
 use nagi_findings::observation::{AcceptQueue, Host, Ports};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::interrupt::Interrupt;
@@ -51,6 +54,7 @@ impl Sampler {
     fn run(mut self, end: &Interrupt) -> Host {
         let start_ns = now_ns();
         let counts_before = self.system.counts();
+        let disciplines = disciplines().unwrap_or_default();
         let overflows = self.sockets.as_ref().and_then(SocketReader::listen_overflows);
         let mut most = Most::default();
         let server = self.sockets.as_ref().map(SocketReader::server);
@@ -88,6 +92,7 @@ impl Sampler {
             pressure: counts.pressure_since(&counts_before, seconds),
             huge_pages: self.system.huge_pages(),
             overcommit: self.system.overcommit(),
+            disciplines: active_since(&disciplines),
         }
     }
 

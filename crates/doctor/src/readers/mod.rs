@@ -4,9 +4,11 @@
 mod accept_queue;
 mod clients;
 mod control_group;
+mod disciplines;
 mod key_costs;
 mod latency;
 mod listeners;
+mod netlink;
 mod process;
 mod requests;
 mod settings;
@@ -15,6 +17,7 @@ mod system;
 
 pub(crate) use accept_queue::AcceptQueueReader;
 pub(crate) use clients::{MOST_CLIENTS, clients};
+pub(crate) use disciplines::{active_since, disciplines};
 pub(crate) use key_costs::{key_costs, start_key_costs};
 pub(crate) use latency::{Latest, events_since, latest_events};
 pub(crate) use listeners::listeners;

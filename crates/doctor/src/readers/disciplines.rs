@@ -1,0 +1,108 @@
+//! Queue disciplines of this host's network devices: which of them limit a rate, and how often one
+//! held packets back or dropped them (`man 8 tc`).
+
+use super::netlink::{Kernel, attribute, word};
+use nagi_findings::observation::QueueDiscipline;
+use rustix::net::netdevice::index_to_name;
+
+/// The request for queue disciplines, and the length of what they begin with
+/// (`linux/rtnetlink.h`).
+const GET: u16 = 38;
+const HEAD: usize = 20;
+/// Attributes: its name, its options, its figures and among these the queue's
+/// (`linux/rtnetlink.h`, `linux/gen_stats.h`).
+const KIND: u16 = 1;
+const OPTIONS: u16 = 2;
+const FIGURES: u16 = 7;
+const QUEUE: u16 = 3;
+/// The attribute with the options of a token bucket, and where its rate is in them
+/// (`linux/pkt_sched.h`).
+const BUCKET: u16 = 1;
+const RATE: usize = 8;
+
+/// All of them, with what they have counted since they were set up; none where the kernel does not
+/// tell.
+pub(crate) fn disciplines() -> Option<Vec<QueueDiscipline>> {
+    let kernel = Kernel::open(None)?;
+    let described = kernel.dump(GET, &[0; HEAD], discipline)?;
+    let named = described.into_iter().filter_map(|(index, discipline)| {
+        let device = index_to_name(kernel.socket(), index).ok()?;
+        Some(QueueDiscipline { device, ..discipline })
+    });
+    Some(named.collect())
+}
+
+/// The number of its device, and what it is.
+fn discipline(message: &[u8]) -> Option<(u32, QueueDiscipline)> {
+    let attributes = message.get(HEAD..)?;
+    let kind = attribute(attributes, KIND)?.split(|byte| *byte == 0).next()?;
+    let kind = String::from_utf8_lossy(kind).into_owned();
+    let queue = attribute(attribute(attributes, FIGURES)?, QUEUE)?;
+    let bucket = || word(attribute(attribute(attributes, OPTIONS)?, BUCKET)?, RATE);
+    let rate = if kind == "tbf" { bucket() } else { None };
+    Some((
+        word(message, 4)?,
+        QueueDiscipline {
+            device: String::new(),
+            kind,
+            bytes_per_second: rate.map(u64::from),
+            dropped: word(queue, 8)?.into(),
+            held_back: word(queue, 16)?.into(),
+        },
+    ))
+}
+
+/// What those that held packets back within the run did in it.
+pub(crate) fn active_since(before: &[QueueDiscipline]) -> Vec<QueueDiscipline> {
+    let now = disciplines().unwrap_or_default().into_iter();
+    let grown = now.map(|now| {
+        let is_same = |it: &&QueueDiscipline| (&it.device, &it.kind) == (&now.device, &now.kind);
+        let (held_back, dropped) =
+            before.iter().find(is_same).map_or((0, 0), |it| (it.held_back, it.dropped));
+        QueueDiscipline {
+            held_back: now.held_back.saturating_sub(held_back),
+            dropped: now.dropped.saturating_sub(dropped),
+            ..now
+        }
+    });
+    grown.filter(|it| it.held_back > 0 || it.dropped > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute_of(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::from((value.len() as u16 + 4).to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn a_token_bucket_is_read_with_its_rate() {
+        let words =
+            |words: &[u32]| words.iter().flat_map(|it| it.to_ne_bytes()).collect::<Vec<_>>();
+        let mut message = words(&[0, 3, 0, 0, 0]);
+        message.extend(attribute_of(KIND, b"tbf\0"));
+        let bucket = attribute_of(BUCKET, &words(&[0, 0, 162_500, 0, 0]));
+        message.extend(attribute_of(OPTIONS, &bucket));
+        message.extend(attribute_of(FIGURES, &attribute_of(QUEUE, &words(&[1, 2, 30, 4, 500]))));
+        let expected = QueueDiscipline {
+            device: String::new(),
+            kind: "tbf".to_owned(),
+            bytes_per_second: Some(162_500),
+            dropped: 30,
+            held_back: 500,
+        };
+        assert_eq!(discipline(&message), Some((3, expected)));
+        assert_eq!(discipline(&message[..40]), None);
+    }
+
+    #[test]
+    fn the_loopback_has_a_discipline() {
+        let all = disciplines().expect("the kernel tells");
+        assert!(all.iter().any(|it| it.device == "lo" && !it.kind.is_empty()), "{all:?}");
+    }
+}
