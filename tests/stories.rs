@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use harness::{Connection, Server, root, tool};
+use harness::{Connection, Server, root, tool, until};
 
 use crate::doctor::{look, look_during};
 use crate::faults::{Kind, start_behind};
@@ -78,7 +78,7 @@ fn a_program_of_apache_connects_for_each_request() {
         let program = crate::programs::compile("views", &folder);
         let server = start_behind(&link, kind);
         let cache = across(kind, &server);
-        let (run, pages) = link.in_client(|| {
+        let run = link.in_client(|| {
             let setting = |name: &str, value: &str| {
                 std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect("a setting");
             };
@@ -87,13 +87,10 @@ fn a_program_of_apache_connects_for_each_request() {
             let (_apache, web) = apache(&folder, &program, cache);
             let first = view(web);
             assert!(first.contains("200 OK") && first.contains("1 views"), "{first}");
-            let mut pages = Vec::new();
-            let url = kind.url_of(cache);
-            let run = look_during(&url, &[], || pages.extend((0..20).map(|_| view(web))));
-            (run, pages)
+            let has_failed = || view(web).contains("Cannot assign requested address");
+            until("a request that fails", || has_failed().then_some(())).expect("ports run out");
+            look_during(&kind.url_of(cache), &[], || drop(view(web)))
         });
-        let has_failed = |page: &String| page.contains("Cannot assign requested address");
-        assert!(pages.iter().any(has_failed), "{:?}", pages.last());
         assert_eq!(
             run.names().first().map(String::as_str),
             Some("ports-used-up"),

@@ -24,6 +24,11 @@ pub(crate) static NARROW_LINK: Finding = Finding {
     evaluate: narrow_link,
 };
 
+/// Whether the link is narrow, as far as values went over it.
+pub(crate) fn is_narrow(observation: &Observation) -> bool {
+    matches!(narrow_link(observation), Evaluation::Found(_))
+}
+
 fn narrow_link(observation: &Observation) -> Evaluation {
     let transfers = &observation.probes.transfers;
     let [.., smaller, larger] = transfers.as_slice() else {

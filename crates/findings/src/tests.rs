@@ -240,6 +240,18 @@ fn what_holds_packets_back_is_evidence_of_a_narrow_link() {
 }
 
 #[test]
+fn what_waits_on_a_narrow_link_is_not_frozen() {
+    let found = found_with(|it| {
+        it.host = Host::default();
+        it.probes.pings = Times::new([vec![100; 50], vec![1_800_000; 5]].concat());
+        it.probes.transfers = [(1 << 10, 7000), (1 << 15, 211_000)]
+            .map(|(bytes, time)| Transfer { bytes, up_us: time, down_us: 10 })
+            .into();
+    });
+    assert_eq!(found, ["narrow-link"]);
+}
+
+#[test]
 fn a_silent_server_of_another_host_is_frozen() {
     let found = found_with(|it| {
         it.host = Host::default();

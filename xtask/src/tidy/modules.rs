@@ -118,7 +118,7 @@ const FINDINGS: &[Module] = &[
     ("connections", &["finding", "observation"]),
     ("memory", &["finding", "observation"]),
     ("network", &["finding", "observation"]),
-    ("process", &["finding", "observation"]),
+    ("process", &["finding", "network", "observation"]),
     ("requests", &["finding", "observation"]),
 ];
 

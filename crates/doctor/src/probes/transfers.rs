@@ -14,6 +14,9 @@ const LARGEST_ITEM: usize = 1 << 19;
 const LONG_US: u64 = 100_000;
 /// The shortest of so many times counts: what delays some of them is not the link.
 const TRIES: usize = 5;
+/// What is delayed by something else that often is not the link's: with fewer tries a size does not
+/// count, if there are others.
+const LEAST_TRIES: usize = 3;
 /// What all of them may take.
 const ALL_NS: u64 = 3 * SECOND;
 
@@ -39,10 +42,9 @@ pub(crate) fn transfers(wire: &mut Wire) -> Result<Sent, String> {
     while len <= if is_memcached { LARGEST_ITEM } else { LARGEST } {
         let value = vec![b'x'; len];
         let mut best = Transfer { bytes: len as u64, up_us: u64::MAX, down_us: u64::MAX };
-        for attempt in 0..TRIES {
-            if attempt > 0 && now_ns() >= until_ns {
-                break;
-            }
+        let mut tries = 0;
+        while tries < TRIES && (tries == 0 || now_ns() < until_ns) {
+            tries += 1;
             let (up_us, down_us) = match is_memcached {
                 true => store_and_fetch(wire, &key, &value)?,
                 false => echo(wire, &value)?,
@@ -52,7 +54,9 @@ pub(crate) fn transfers(wire: &mut Wire) -> Result<Sent, String> {
             best.up_us = best.up_us.min(up_us);
             best.down_us = best.down_us.min(down_us);
         }
-        sent.transfers.push(best);
+        if tries >= LEAST_TRIES || sent.transfers.len() < 2 {
+            sent.transfers.push(best);
+        }
         if best.up_us + best.down_us >= LONG_US || now_ns() >= until_ns {
             break;
         }
