@@ -1,5 +1,5 @@
-//! What nagi finds wrong with itself is on its page, in `?json`, and in the reports of MEMORY DOCTOR
-//! and LATENCY DOCTOR. The rows are those of `nagi doctor`.
+//! What nagi finds wrong with itself is on its page, in `?json`, and in the reports of MEMORY
+//! DOCTOR and LATENCY DOCTOR. The rows are those of `nagi doctor`.
 
 use harness::{Connection, Server, encode_command, until};
 

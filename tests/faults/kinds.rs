@@ -139,12 +139,13 @@ fn valkey() -> Option<Command> {
     Some(command)
 }
 
-/// How often a fault is put in again where it was not named: other tests take processors meanwhile,
-/// and then the doctor has reason to hold back.
+/// How often a fault is put in again where it was not named: other tests take processors
+/// meanwhile, and then the doctor has reason to hold back.
 const ATTEMPTS: u32 = 5;
 
 /// Puts a fault into each kind of server that can have it, with strengths from 0 to 1, and checks
-/// how often it is named first. Where it cannot be put in, there is no run, and the reason is shown.
+/// how often it is named first. Where it cannot be put in, there is no run, and the reason is
+/// shown.
 pub(super) fn check(name: &str, inject: impl Fn(Kind, f64) -> Result<Run, String>) {
     let rounds = std::env::var("NAGI_DOCTOR_ROUNDS").map_or(1, |it| it.parse().expect("a number"));
     let only = std::env::var("NAGI_DOCTOR_KINDS").unwrap_or_default().to_lowercase();

@@ -1,5 +1,5 @@
-//! `cargo xtask doctor`: how often `nagi doctor` names first what a test has put into a real server,
-//! as a table in docs/doctor.md.
+//! `cargo xtask doctor`: how often `nagi doctor` names first what a test has put into a real
+//! server, as a table in docs/doctor.md.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -50,11 +50,16 @@ fn narrow_link(observation: &Observation) -> Evaluation {
     let (up, down) = (rate(|it| it.up_us), rate(|it| it.down_us));
     let (narrower, way) = if up <= down { (up, "to the server") } else { (down, "from it") };
     let verdict = format!(
-        "The link is narrow: {} a second {way} ({:.1} Mbit/s), so a value of 1.3 MB takes {}. \
-         Neither the slow log nor MONITOR shows that, since the server waits for the bytes.",
+        "The link is narrow: {} a second {way} ({:.1} Mbit/s), so a value of 1.3 MB takes {}. {}",
         bytes(narrower),
         narrower * 8.0 / 1e6,
-        milliseconds((1.3e12 / narrower) as u64)
+        milliseconds((1.3e12 / narrower) as u64),
+        match observation.server.counters.after.contains_key("nagi_version") {
+            true => "SLOWLOG PHASES has it as time to receive.",
+            false =>
+                "Neither the slow log nor MONITOR shows that, since the server waits for the \
+                 bytes.",
+        }
     );
     let mut evidence = Evidence::new(verdict)
         .with("bytes a second up", bytes(up))

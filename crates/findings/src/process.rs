@@ -233,9 +233,9 @@ pub(crate) static SLOW_DISK: Finding = Finding {
     name: "slow-disk",
     looks_at: "an append-only file's delayed fsyncs, and threads of the process that wait for a \
                disk (D)",
-    threshold: "with an append-only file: one fsync that was waited for, 10 ms of writing it in the \
-                latency monitor, 10 % of all looks at a waiting thread, or appendfsync always and \
-                requests that wait 10 ms",
+    threshold: "with an append-only file: one fsync that was waited for, 10 ms of writing it in \
+                the latency monitor, 10 % of all looks at a waiting thread, or appendfsync always \
+                and requests that wait 10 ms",
     remedies: &[
         "appendfsync everysec instead of always, no-appendfsync-on-rewrite yes, or no \
          append-only file for what is only a cache.",

@@ -1,7 +1,6 @@
 //! What is wrong with this server, as far as it can tell itself: the rows of `nagi doctor`, over
 //! figures of the last twenty seconds.
 
-use super::sample::Sample;
 use crate::{Marks, Server};
 use nagi_findings::observation::{self as seen, Counters, Host, Observation, Process};
 use nagi_findings::{Diagnosis, UNREAD_BYTES, diagnose_from_within};
@@ -13,8 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const MOST_MOMENTS: usize = 21;
 /// In how many of the latest samples a client has to be behind.
 const LISTS: usize = 3;
-/// Of more connections none is looked at, unless a page lists them: a worker that accepts one waits
-/// meanwhile.
+/// Of more connections none is looked at: a worker that accepts one waits meanwhile.
 const MOST_CLIENTS: usize = 1000;
 /// For how long a worker has to be busy.
 const LEAST_BUSY_S: f64 = 10.0;
@@ -23,14 +21,15 @@ const MANY_REQUESTS: f64 = 5000.0;
 
 /// Figures at one moment.
 #[derive(Debug)]
-struct Moment {
-    at_ms: u64,
+pub(super) struct Moment {
+    /// When, in milliseconds since 1970.
+    pub(super) at_ms: u64,
     /// Under the names that INFO has for them.
-    counters: BTreeMap<String, String>,
+    pub(super) counters: BTreeMap<String, String>,
     /// For how long each worker has run on a processor.
-    cpu_ns: Vec<u64>,
+    pub(super) cpu_ns: Vec<u64>,
     /// The clients that a row may have to speak of.
-    clients: Option<Vec<seen::Client>>,
+    pub(super) clients: Option<Vec<seen::Client>>,
 }
 
 /// The moments of the last seconds, the oldest first.
@@ -38,15 +37,8 @@ struct Moment {
 pub(super) struct Moments(VecDeque<Arc<Moment>>);
 
 impl Moments {
-    /// These with the moment of this sample, the latest.
-    pub(super) fn with(&self, sample: &Sample, server: &dyn Server) -> Moments {
-        let moment = Moment {
-            at_ms: sample.at_ms,
-            counters: counters(sample),
-            cpu_ns: sample.workers.iter().map(|worker| worker.cpu_ns).collect(),
-            clients: (sample.clients.is_some() || sample.connections() <= MOST_CLIENTS)
-                .then(|| remarkable_clients(server)),
-        };
+    /// These and the latest.
+    pub(super) fn with(&self, moment: Moment) -> Moments {
         let surplus = (self.0.len() + 1).saturating_sub(MOST_MOMENTS);
         let kept = self.0.iter().skip(surplus).cloned();
         Moments(kept.chain([Arc::new(moment)]).collect())
@@ -98,34 +90,15 @@ fn busiest(first: &Moment, last: &Moment, seconds: f64) -> Option<seen::BusyThre
     })
 }
 
-fn counters(sample: &Sample) -> BTreeMap<String, String> {
-    let totals = &sample.totals;
-    let calls = totals.commands.iter().map(|command| command.calls).sum::<u64>();
-    let figures = [
-        ("connected_clients", sample.connections() as u64),
-        ("maxclients", sample.most_clients),
-        ("rejected_connections", totals.refused_connections),
-        ("total_connections_received", totals.connections),
-        ("total_commands_processed", calls + sample.memcached_requests),
-        ("used_memory", sample.dataset_bytes + sample.client_bytes),
-        ("used_memory_rss", sample.resident_bytes),
-        ("maxmemory", sample.limit_bytes),
-        ("evicted_keys", sample.keyspace.evicted),
-        ("expired_keys", sample.keyspace.expired),
-        ("client_output_buffer_limit_disconnections", totals.output_limit_disconnections),
-        ("rdb_changes_since_last_save", sample.saves.unsaved_changes),
-    ];
-    let mut counters: BTreeMap<String, String> =
-        figures.into_iter().map(|(name, figure)| (name.to_owned(), figure.to_string())).collect();
-    let refused = totals.errors.get("OOM").copied().unwrap_or(0);
-    counters.insert("errorstat_OOM".to_owned(), format!("count={refused}"));
-    let saved = if sample.saves.has_failed { "err" } else { "ok" };
-    counters.insert("rdb_last_bgsave_status".to_owned(), saved.to_owned());
-    counters
-}
-
-/// Clients that monitor requests, and those that do not read their replies.
-fn remarkable_clients(server: &dyn Server) -> Vec<seen::Client> {
+/// Clients that monitor requests, and those that do not read their replies; none are looked for
+/// among many.
+pub(super) fn remarkable_clients(
+    server: &dyn Server,
+    connections: usize,
+) -> Option<Vec<seen::Client>> {
+    if connections > MOST_CLIENTS {
+        return None;
+    }
     let clients = server.clients();
     let remarkable = clients.iter().filter_map(|client| {
         let monitors = client.marks().contains(Marks::MONITOR);
@@ -138,7 +111,7 @@ fn remarkable_clients(server: &dyn Server) -> Vec<seen::Client> {
             input_bytes: client.query_bytes.load(Relaxed) as u64,
         })
     });
-    remarkable.collect()
+    Some(remarkable.collect())
 }
 
 #[cfg(test)]

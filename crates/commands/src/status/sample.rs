@@ -6,7 +6,7 @@ use crate::state::slow_log::SlowRequest;
 use crate::state::usage::{self, Usage};
 use crate::status::clients::{self, ClientSample};
 use crate::status::history::History;
-use crate::status::own_findings::Moments;
+use crate::status::own_findings::{Moment, Moments, remarkable_clients};
 use crate::{CommandTotals, HookFlags, Server, Totals};
 use nagi_findings::Diagnosis;
 use nagi_store::{Policy, Store};
@@ -177,7 +177,12 @@ impl Sample {
         let mut sample =
             Sample::read(server, store, connections, previous, latenesses, lists_clients);
         let before = previous.map_or_else(Moments::default, |it| it.moments.clone());
-        sample.moments = before.with(&sample, server);
+        sample.moments = before.with(Moment {
+            at_ms: sample.at_ms,
+            counters: counters(&sample),
+            cpu_ns: sample.workers.iter().map(|worker| worker.cpu_ns).collect(),
+            clients: remarkable_clients(server, sample.connections()),
+        });
         let hottest = sample.hottest.first().map(|(_, share)| (sample.hot_keys.seen, *share));
         sample.diagnosis = Arc::new(sample.moments.diagnose(hottest));
         server.statistics().findings.set(Arc::clone(&sample.diagnosis));
@@ -272,6 +277,33 @@ impl Sample {
     pub fn connections(&self) -> usize {
         self.workers.iter().map(|worker| worker.connections).sum()
     }
+}
+
+/// Figures that findings are about, under the names that INFO has for them.
+fn counters(sample: &Sample) -> BTreeMap<String, String> {
+    let totals = &sample.totals;
+    let calls = totals.commands.iter().map(|command| command.calls).sum::<u64>();
+    let figures = [
+        ("connected_clients", sample.connections() as u64),
+        ("maxclients", sample.most_clients),
+        ("rejected_connections", totals.refused_connections),
+        ("total_connections_received", totals.connections),
+        ("total_commands_processed", calls + sample.memcached_requests),
+        ("used_memory", sample.dataset_bytes + sample.client_bytes),
+        ("used_memory_rss", sample.resident_bytes),
+        ("maxmemory", sample.limit_bytes),
+        ("evicted_keys", sample.keyspace.evicted),
+        ("expired_keys", sample.keyspace.expired),
+        ("client_output_buffer_limit_disconnections", totals.output_limit_disconnections),
+        ("rdb_changes_since_last_save", sample.saves.unsaved_changes),
+    ];
+    let mut counters: BTreeMap<String, String> =
+        figures.into_iter().map(|(name, figure)| (name.to_owned(), figure.to_string())).collect();
+    let refused = totals.errors.get("OOM").copied().unwrap_or(0);
+    counters.insert("errorstat_OOM".to_owned(), format!("count={refused}"));
+    let saved = if sample.saves.has_failed { "err" } else { "ok" };
+    counters.insert("rdb_last_bgsave_status".to_owned(), saved.to_owned());
+    counters
 }
 
 /// What each worker does.

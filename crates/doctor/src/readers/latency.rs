@@ -1,5 +1,5 @@
-//! What the latency monitor of a server has noted within the run (LATENCY LATEST and HISTORY): kinds
-//! of events, such as `fork` or `aof-fsync-always`, and how long they took.
+//! What the latency monitor of a server has noted within the run (LATENCY LATEST and HISTORY):
+//! kinds of events, such as `fork` or `aof-fsync-always`, and how long they took.
 
 use super::is_unknown;
 use nagi_findings::observation::LatencyEvent;
