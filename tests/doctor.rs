@@ -1,7 +1,7 @@
 //! `nagi doctor` finds nothing where nothing is wrong, tells what it could not see, and keeps what
 //! is secret to itself. What it finds is in tests/faults.rs.
 
-use harness::{Server, nagi_binary, tool, until};
+use harness::{Reply, Server, nagi_binary, tool, until};
 use rustix::process::Signal;
 use std::fs::Permissions;
 use std::net::{TcpListener, TcpStream};
@@ -229,6 +229,27 @@ fn no_password_is_shown() {
     for text in [&run.printed, &run.said, &written] {
         assert!(!text.contains("very-secret"), "{text}");
     }
+}
+
+#[test]
+fn a_key_that_costs_most_is_counted_and_the_count_ended() {
+    let server = Server::nagi();
+    let (mut client, mut other) = (server.connect_resp(), server.connect_resp());
+    client.run_words(&["SET", "customer:alice", &"v".repeat(1 << 20)]);
+    let mut work = || drop(client.run("BITCOUNT customer:alice"));
+    let hidden = until("the key", || {
+        let run = look_during(&resp(&server), &[], &mut work);
+        run.names().contains(&"hot-key".to_owned()).then_some(run)
+    });
+    let hidden = hidden.expect("it costs most");
+    assert!(!hidden.printed.contains("alice"), "{}", hidden.printed);
+    assert_eq!(other.run("HOTKEYS GET"), Reply::Null);
+    let shown = look_during(&resp(&server), &["--show-keys"], &mut work);
+    assert!(shown.printed.contains("customer:alice"), "{}", shown.printed);
+    // Another user's count is left alone.
+    other.check("HOTKEYS START METRICS 1 NET", "+OK\r\n");
+    look_during(&resp(&server), &[], &mut work);
+    other.check("HOTKEYS STOP", "+OK\r\n");
 }
 
 #[test]

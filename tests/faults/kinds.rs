@@ -149,12 +149,15 @@ const ATTEMPTS: u32 = 5;
 pub(super) fn check(name: &str, inject: impl Fn(Kind, f64) -> Result<Run, String>) {
     let rounds = std::env::var("NAGI_DOCTOR_ROUNDS").map_or(1, |it| it.parse().expect("a number"));
     let only = std::env::var("NAGI_DOCTOR_KINDS").unwrap_or_default().to_lowercase();
-    let is_wanted = |kind: &Kind| only.is_empty() || only.contains(&kind.name().to_lowercase());
-    for kind in Kind::available().filter(is_wanted) {
+    let is_wanted = |kind: Kind| only.is_empty() || only.contains(&kind.name().to_lowercase());
+    for kind in Kind::available() {
         let pair = [("fault", name.into()), ("kind", kind.name().into())];
         let reason = IMPOSSIBLE.iter().find(|(it, kinds, _)| *it == name && kinds.contains(&kind));
         if let Some((_, _, reason)) = reason {
             note("impossible", &[&pair[..], &[("reason", (*reason).into())]].concat());
+            continue;
+        }
+        if !is_wanted(kind) {
             continue;
         }
         let mut missed = Vec::new();
