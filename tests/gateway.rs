@@ -364,6 +364,92 @@ fn messages_come_as_they_are_published() {
     .unwrap();
 }
 
+const EVENTS: &str = "Accept: text/event-stream\r\n";
+
+#[test]
+fn messages_come_as_events_to_clients_that_want_them() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    let mut readers = Vec::new();
+    // The last is what @upstash/redis sends: an empty list as the body, and a channel whose name is
+    // no form of the reply and has a plus sign for itself.
+    for (method, target, body, first) in [
+        ("GET", "/SUBSCRIBE/news", "", "data: subscribe,news,1\n\n"),
+        ("POST", "/psubscribe/n%65w*", "[]", "data: psubscribe,new*,1\n\n"),
+        ("POST", "/subscribe", "a.txt", "data: subscribe,a.txt,1\n\n"),
+        ("POST", "/subscribe/a+b.json", "[]", "data: subscribe,a+b.json,1\n\n"),
+    ] {
+        let mut reader = Client::of(&server);
+        reader.send(method, target, EVENTS, body.as_bytes());
+        let (status, head) = reader.head();
+        let response = Response { status, head, body: Vec::new() };
+        assert_eq!((status, response.header("content-type")), (200, Some("text/event-stream")));
+        assert_eq!(String::from_utf8_lossy(&reader.chunk()), first, "{target}");
+        readers.push(reader);
+    }
+    redis.check("PUBLISH a+b.json {\"a\":[1]}", ":1\r\n");
+    assert_eq!(readers[3].chunk(), b"data: message,a+b.json,{\"a\":[1]}\n\n");
+    // Lines of a message are lines of one event, and none of them looks like another message.
+    redis.run_words(&["PUBLISH", "news", "x\r\nmessage,news,y\n z\n\n"]);
+    let lines = "x\ndata:message,news,y\ndata:  z\ndata:\ndata:\n\n";
+    let [news, pattern] = [0, 1].map(|at: usize| readers[at].chunk());
+    assert_eq!(String::from_utf8_lossy(&news), format!("data: message,news,{lines}"));
+    assert_eq!(String::from_utf8_lossy(&pattern), format!("data: pmessage,new*,news,{lines}"));
+    drop(readers);
+    until("the subscribers are gone", || {
+        let counts = redis.run("PUBSUB NUMSUB news a.txt a+b.json").list().to_vec();
+        let sum: i64 = counts.iter().skip(1).step_by(2).map(harness::Reply::integer).sum();
+        (sum == 0 && redis.run("PUBSUB NUMPAT").integer() == 0).then_some(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn errors_in_place_of_events_are_those_of_upstash() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    let mut client = Client::of(&server);
+    let wrong_count = "ERR wrong number of arguments for 'subscribe' command";
+    let refused = "NOPERM the command may not come over HTTP";
+    for (target, status, error) in [
+        ("/subscribe", 400, wrong_count),
+        ("/monitor", 403, refused),
+        ("/subscribe/%", 400, "a percent sign is followed by something else than two hex digits"),
+    ] {
+        let response = client.ask("POST", target, EVENTS, b"[]");
+        let told = format!("{{\"error\":\"{error}\"}}");
+        assert_eq!((response.status, response.text()), (status, told));
+        assert_eq!(response.header("content-type"), Some("application/json"));
+    }
+    // In the form of webdis too an error is no message.
+    let response = client.ask("GET", "/SUBSCRIBE", "", b"");
+    assert_eq!(response.status, 400, "{}", response.text());
+    let reply = client.ask("POST", "/PING", EVENTS, b"");
+    assert_eq!((reply.status, reply.text().as_str()), (200, r#"{"PING":[true,"PONG"]}"#));
+    redis.check("ACL SETUSER ann on >pw +@all &mine", "+OK\r\n");
+    redis.check("CONFIG SET requirepass sesame", "+OK\r\n");
+    let as_ann = format!("{EVENTS}Authorization: Basic YW5uOnB3\r\n");
+    let foreign = client.ask("POST", "/subscribe/yours", &as_ann, b"[]");
+    assert_eq!(foreign.status, 403, "{}", foreign.text());
+    assert!(foreign.text().starts_with("{\"error\":\"NOPERM "), "{}", foreign.text());
+    client.send("POST", "/subscribe/mine", &as_ann, b"[]");
+    assert_eq!(client.head().0, 200);
+    assert_eq!(client.chunk(), b"data: subscribe,mine,1\n\n");
+}
+
+#[test]
+fn an_administrator_sees_commands_as_events() {
+    let server = nagi(&["--http-commands", "+@all"]);
+    let mut client = Client::of(&server);
+    client.send("POST", "/monitor", EVENTS, b"[]");
+    assert_eq!(client.head().0, 200);
+    assert_eq!(client.chunk(), b"data: \"OK\"\n\n");
+    server.connect_resp().check("SET a \"b c\"", "+OK\r\n");
+    let event = String::from_utf8_lossy(&client.chunk()).into_owned();
+    let is_of_request = event.ends_with(" \"SET\" \"a\" \"b c\"\n\n");
+    assert!(event.starts_with("data: ") && is_of_request, "{event}");
+}
+
 /// A WebSocket of a client (RFC 6455).
 struct Socket(Client);
 

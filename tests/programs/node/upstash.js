@@ -3,10 +3,11 @@
 
 import assert from 'node:assert/strict';
 import { Redis } from '@upstash/redis';
-import { range, run } from './common.js';
+import { range, run, until } from './common.js';
 
 const VALUES = 500;
 const FUNCTIONS = 32;
+const MESSAGES = 100;
 
 const connect = (options = {}) =>
   new Redis({ url: process.env.NAGI_HTTP, token: 'unused', enableTelemetry: false, ...options });
@@ -100,6 +101,42 @@ async function limits(redis) {
   await redis.del('limit');
 }
 
+/** Hears messages as server-sent events. */
+async function subscriptions(redis) {
+  const heard = [];
+  const channels = redis.subscribe(['news', 'a+b.json']);
+  const patterns = redis.psubscribe('ev*');
+  const ready = [[channels, 'subscribe', 2], [patterns, 'psubscribe', 1]].map(
+    ([subscriber, type, count]) => new Promise((resolve) => {
+      subscriber.on(type, () => { if (--count === 0) resolve(); });
+    }),
+  );
+  await Promise.all(ready);
+  const wanted = range(MESSAGES).map((i) => ['news', { number: i, text: 'é,\n' }]);
+  wanted.push(['a+b.json', 'plain, text'], ['events', [1, 'two']]);
+  const all = new Promise((resolve, reject) => {
+    const hear = ({ channel, message }) => {
+      heard.push([channel, message]);
+      if (heard.length === wanted.length) resolve();
+    };
+    channels.on('message', hear);
+    patterns.on('pmessage', hear);
+    [channels, patterns].forEach((subscriber) => subscriber.on('error', reject));
+  });
+  for (const [channel, message] of wanted) {
+    assert.equal(await redis.publish(channel, message), 1);
+  }
+  await all;
+  const of = (name) => (list) => list.filter(([channel]) => channel === name);
+  for (const list of ['news', 'a+b.json', 'events'].map(of)) {
+    assert.deepEqual(list(heard), list(wanted));
+  }
+  await Promise.all([channels.unsubscribe(), patterns.unsubscribe()]);
+  for (const channel of ['news', 'a+b.json', 'events']) {
+    await until(`no subscriber of ${channel}`, async () => await redis.publish(channel, '') === 0);
+  }
+}
+
 async function errors(redis) {
   await redis.set('text', 'abc');
   await assert.rejects(redis.incr('text'), /not an integer/);
@@ -109,9 +146,9 @@ async function errors(redis) {
 
 run(async () => {
   const redis = connect();
-  for (const part of [values, collections, pipelines, transactions, limits, errors]) {
-    await part(redis);
-  }
+  const parts = [values, collections, pipelines, transactions, limits, subscriptions, errors];
+  for (const part of parts) await part(redis);
   assert.equal(await redis.dbsize(), 0);
-  return `${VALUES} values each way, ${FUNCTIONS} transactions and scripts side by side`;
+  return `${VALUES} values each way, ${FUNCTIONS} transactions and scripts side by side, ` +
+    `${MESSAGES} messages as events`;
 });

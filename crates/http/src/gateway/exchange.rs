@@ -2,10 +2,12 @@
 //! to the worker as it arrives, and a reply goes to the client as it comes.
 
 use super::decoder::Part;
+use super::event::{COMMENT, SILENCE};
 use super::format::{Formatter, Kind};
 use super::refusal::{Refused, failed, refuse, status_of};
 use super::request::{Options, PathCommand};
 use super::service::Service;
+use super::upstash;
 use super::worker_connection::{ConnectionPool, Failure, WorkerConnection, encode};
 use crate::response::{self, ResponseBody};
 use crate::site::GatewaySettings;
@@ -48,6 +50,8 @@ struct Reply {
 
 /// How a reply begins.
 struct Beginning {
+    /// The error that it is.
+    error: Option<Vec<u8>>,
     status: u16,
     is_nil: bool,
     /// How many bytes the body has in all, where that is known from the start.
@@ -74,7 +78,7 @@ pub(super) async fn run(
     let verb = path.words.first().cloned().unwrap_or_default();
     let reply = Reply::new(connection, &verb, &path.options);
     if is_stream {
-        return Ok(messages(reply, verb, path.options));
+        return Messages { reply, verb, options: path.options }.respond(&service.pool).await;
     }
     reply.respond(&service.pool, &path.options, known).await
 }
@@ -203,13 +207,14 @@ impl Reply {
 }
 
 fn beginning(part: Part<'_>, bytes: usize, formatter: Option<&Formatter>) -> Beginning {
-    let status = if let Part::Error(error) = part { status_of(error) } else { 200 };
+    let error = if let Part::Error(error) = part { Some(error.to_vec()) } else { None };
+    let status = error.as_deref().map_or(200, status_of);
     let len = match (part, formatter) {
         (Part::Text(len), Some(Formatter::Text { .. })) => Some(len as u64),
         (Part::Text(len), None) => Some((bytes + len + 2) as u64),
         _ => None,
     };
-    Beginning { status, is_nil: part == Part::Nil, len }
+    Beginning { error, status, is_nil: part == Part::Nil, len }
 }
 
 fn media_type(options: &Options) -> &str {
@@ -233,33 +238,138 @@ fn has_tag(known: &HeaderValue, tag: &HeaderValue) -> bool {
     known.split(',').map(str::trim).any(|it| it == "*" || it.trim_start_matches("W/") == tag)
 }
 
-/// Answers with messages, each as a reply of its own, until the client disconnects.
-fn messages(mut reply: Reply, verb: Bytes, options: Options) -> Response<ResponseBody> {
-    let (sender, pieces) = mpsc::channel(PIECES);
-    let media_type = media_type(&options).to_owned();
-    spawn_local(async move {
-        loop {
-            let next = async {
-                loop {
-                    reply.advance().await?;
-                    if reply.connection.is_over() && reply.connection.is_empty() {
-                        return Ok::<_, Failure>(());
-                    }
-                    if reply.connection.is_over() {
-                        reply.formatter = Formatter::new(options.kind, &verb, &options.separator);
-                    }
-                }
-            };
-            tokio::select! {
-                arrived = next => if arrived.is_err() { return },
-                () = sender.closed() => return,
+/// Messages on their way to a client, each a reply of its own.
+struct Messages {
+    reply: Reply,
+    verb: Bytes,
+    options: Options,
+}
+
+impl Messages {
+    /// Answers with messages until the client disconnects, or with the error that there is instead.
+    async fn respond(mut self, pool: &ConnectionPool) -> Result<Response<ResponseBody>, Refused> {
+        let is_of_events = self.options.kind == Kind::Events;
+        let media_type = media_type(&self.options).to_owned();
+        let beginning = self.advance().await.map_err(|it| failed(&it))?;
+        if let Some(error) = beginning.error {
+            pool.give_back(self.reply.connection);
+            if is_of_events {
+                return Err(upstash::error(beginning.status, &error));
             }
-            let piece = std::mem::take(&mut reply.out);
-            reply.formatter = Formatter::new(options.kind, &verb, &options.separator);
-            if sender.send(piece.into()).await.is_err() {
+            let body = ResponseBody::Whole(Some(self.reply.out.into()));
+            return Ok(response::value(beginning.status, &media_type, body));
+        }
+        let (sender, pieces) = mpsc::channel(PIECES);
+        spawn_local(self.pump(sender, is_of_events));
+        Ok(response::value(200, &media_type, ResponseBody::Pieces(pieces, None)))
+    }
+
+    /// Waits for the next part of a message, as [`Reply::advance`] does.
+    async fn advance(&mut self) -> Result<Beginning, Failure> {
+        let beginning = self.reply.advance().await?;
+        if self.reply.connection.is_over() {
+            let Options { kind, separator, .. } = &self.options;
+            self.reply.formatter = Formatter::new(*kind, &self.verb, separator);
+        }
+        Ok(beginning)
+    }
+
+    /// Waits for messages: all that have arrived, or a piece of them where they are long. Nothing
+    /// is lost where it is not waited for to the end.
+    async fn next(&mut self) -> Result<Bytes, Failure> {
+        loop {
+            let is_whole = self.is_between() && self.reply.connection.is_empty();
+            let held = self.reply.out.len();
+            if held >= HELD_BYTES || is_whole && held > 0 {
+                return Ok(std::mem::take(&mut self.reply.out).into());
+            }
+            self.advance().await?;
+        }
+    }
+
+    /// Whether no message has begun that is not over.
+    fn is_between(&self) -> bool {
+        self.reply.connection.is_over()
+    }
+
+    async fn pump(mut self, sender: mpsc::Sender<Bytes>, is_of_events: bool) {
+        loop {
+            let piece = tokio::select! {
+                biased;
+                arrived = self.next() => match arrived {
+                    Ok(piece) => piece,
+                    Err(_) => return,
+                },
+                () = tokio::time::sleep(SILENCE), if is_of_events => match self.is_between() {
+                    true => COMMENT,
+                    false => continue,
+                },
+                () = sender.closed() => return,
+            };
+            if sender.send(piece).await.is_err() {
                 return;
             }
         }
-    });
-    response::value(200, &media_type, ResponseBody::Pieces(pieces, None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::UnixStream;
+    use tokio::task::LocalSet;
+
+    /// The pieces of a response to SUBSCRIBE, and the worker's end.
+    async fn subscribed() -> (mpsc::Receiver<Bytes>, UnixStream) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n").await.unwrap();
+        let options = Options { kind: Kind::Events, ..Options::default() };
+        let reply = Reply::new(WorkerConnection::of_stream(ours), b"SUBSCRIBE", &options);
+        let messages = Messages { reply, verb: Bytes::from_static(b"SUBSCRIBE"), options };
+        let response = messages.respond(&ConnectionPool::default()).await.ok();
+        match response.unwrap().into_body() {
+            ResponseBody::Pieces(pieces, None) => (pieces, theirs),
+            ResponseBody::Pieces(..) | ResponseBody::Whole(_) => panic!("it ends"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_broken_between_events_alone() {
+        let test = async {
+            let (mut pieces, mut worker) = subscribed().await;
+            assert_eq!(pieces.recv().await.unwrap(), "data: subscribe,c,1\n\n");
+            let start = tokio::time::Instant::now();
+            assert_eq!(pieces.recv().await.unwrap(), COMMENT);
+            assert!(start.elapsed() >= SILENCE);
+            worker.write_all(b"*3\r\n$7\r\nmessage\r\n$1\r\nc").await.unwrap();
+            let quiet = tokio::time::timeout(SILENCE * 3, pieces.recv());
+            assert!(quiet.await.is_err(), "there is half a message");
+            worker.write_all(b"\r\n$1\r\nx\r\n").await.unwrap();
+            assert_eq!(pieces.recv().await.unwrap(), "data: message,c,x\n\n");
+        };
+        LocalSet::new().run_until(test).await;
+    }
+
+    #[tokio::test]
+    async fn long_messages_come_in_pieces() {
+        let test = async {
+            let (mut pieces, mut worker) = subscribed().await;
+            let text = vec![b'x'; HELD_BYTES * 10];
+            let head = format!("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n${}\r\n", text.len());
+            let message = [head.as_bytes(), &text, b"\r\n"].concat();
+            let sent = tokio::task::spawn_local(async move { worker.write_all(&message).await });
+            let (mut received, wanted) = (Vec::new(), text.len() + "data: message,c,\n\n".len());
+            assert_eq!(pieces.recv().await.unwrap(), "data: subscribe,c,1\n\n");
+            while received.len() < wanted {
+                let piece = pieces.recv().await.unwrap();
+                assert!(piece.len() < HELD_BYTES * 3, "{}", piece.len());
+                received.extend(piece);
+            }
+            assert_eq!(received.len(), wanted);
+            drop(pieces);
+            sent.await.unwrap().unwrap();
+        };
+        LocalSet::new().run_until(test).await;
+    }
 }

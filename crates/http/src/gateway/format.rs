@@ -1,6 +1,7 @@
 //! Replies in the forms that webdis gives them.
 
 use super::decoder::Part;
+use super::event::Event;
 
 /// A form of replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub(super) enum Kind {
     MessagePack,
     /// The bytes alone, of this media type.
     Text(&'static str),
+    /// Server-sent events, which no extension asks for.
+    Events,
 }
 
 /// Extensions, what they ask for, and whether a browser would run what has their type.
@@ -44,6 +47,7 @@ impl Kind {
             Kind::Raw => "binary/octet-stream",
             Kind::MessagePack => "application/x-msgpack",
             Kind::Text(media_type) => media_type,
+            Kind::Events => "text/event-stream",
         }
     }
 }
@@ -61,6 +65,7 @@ pub(super) enum Formatter {
     Json(Json),
     MessagePack { verb: Option<Vec<u8>> },
     Text { separator: Vec<u8>, has_element: bool, depth: usize },
+    Event(Event),
 }
 
 impl Formatter {
@@ -74,12 +79,14 @@ impl Formatter {
                 let separator = separator.to_vec();
                 Some(Formatter::Text { separator, has_element: false, depth: 0 })
             }
+            Kind::Events => Some(Formatter::Event(Event::default())),
         }
     }
 
     /// Appends what a part of the reply becomes.
     pub(super) fn write(&mut self, part: Part<'_>, out: &mut Vec<u8>) {
         match self {
+            Formatter::Event(event) => event.write(part, out),
             Formatter::Json(json) => json.write(part, out),
             Formatter::MessagePack { verb } => {
                 if let Some(verb) = verb.take() {
@@ -110,8 +117,10 @@ impl Formatter {
 
     /// Appends what stands behind the reply.
     pub(super) fn end(&mut self, out: &mut Vec<u8>) {
-        if let Formatter::Json(json) = self {
-            json.end(out);
+        match self {
+            Formatter::Event(_) => Event::end(out),
+            Formatter::Json(json) => json.end(out),
+            Formatter::MessagePack { .. } | Formatter::Text { .. } => {}
         }
     }
 }

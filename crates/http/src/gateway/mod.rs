@@ -6,6 +6,8 @@
 
 mod budget;
 mod decoder;
+mod event;
+mod event_request;
 mod exchange;
 mod format;
 mod metered;
@@ -24,6 +26,7 @@ use format::Kind;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use refusal::{Refused, failed, refuse};
 use request::{Options, PathCommand};
@@ -99,6 +102,12 @@ impl Gateway {
             let reason = "a token belongs into the Authorization header: addresses end up in logs";
             return Err(refuse(400, reason));
         }
+        if event_request::are_wanted(method, &parts.headers)
+            && let Some(path) = event_request::command(path)
+        {
+            let path = path.map_err(|fault| upstash::error(400, fault.reason().as_bytes()))?;
+            return self.send_events(path, &parts, body, user, settings).await;
+        }
         if method == Method::POST {
             let body = read_whole(body, &parts.headers, &self.service.budget).await?;
             return match path {
@@ -125,6 +134,27 @@ impl Gateway {
         let known = parts.headers.get(header::IF_NONE_MATCH).cloned();
         let may_write = is_put || settings.writes_by_get;
         self.run(Command { user, path, body, known }, may_write, settings).await
+    }
+
+    /// Answers with messages as events.
+    async fn send_events(
+        &self,
+        mut path: PathCommand,
+        parts: &Parts,
+        body: Incoming,
+        user: Vec<u8>,
+        settings: &GatewaySettings,
+    ) -> Result<Response<ResponseBody>, Refused> {
+        if parts.method == Method::POST {
+            let body = read_whole(body, &parts.headers, &self.service.budget).await?;
+            path = with_last_word(path, event_request::last_word(body));
+        } else {
+            refuse_body(&body)?;
+        }
+        let checked = self.service.check(&path.words, true, true);
+        checked.map_err(|refused| upstash::as_error(&refused))?;
+        let command = Command { user, path, body: None, known: None };
+        exchange::run(&self.service, command, true, settings).await
     }
 
     fn parse(&self, path: &str, query: &str) -> Result<PathCommand, Refused> {

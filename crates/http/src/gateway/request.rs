@@ -80,6 +80,21 @@ pub(super) fn parse(path: &str, query: &str) -> Result<PathCommand, BadPath> {
     Ok(PathCommand { database, words, options })
 }
 
+/// Reads a path as Upstash's REST interface has it: no form of the reply behind a dot, and plus
+/// signs stand for themselves.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn parse_plain(path: &str, kind: Kind) -> Result<PathCommand, BadPath> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let words = path.split('/').map(|word| percent_decoded(word, b'+'));
+    let words = words.collect::<Result<Vec<_>, _>>()?;
+    if words.first().is_none_or(Bytes::is_empty) {
+        return Err(BadPath::Empty);
+    }
+    Ok(PathCommand { database: 0, words, options: Options { kind, ..Options::default() } })
+}
+
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -123,12 +138,17 @@ fn media_type(value: &[u8]) -> Result<String, BadPath> {
 
 /// Decodes `%41` and `+`.
 pub(super) fn decode(text: &str) -> Result<Bytes, BadPath> {
+    percent_decoded(text, b' ')
+}
+
+/// Decodes `%41`, with a byte in place of each `+`.
+fn percent_decoded(text: &str, plus: u8) -> Result<Bytes, BadPath> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((byte, behind)) = rest.split_first() {
         rest = behind;
         match byte {
-            b'+' => bytes.push(b' '),
+            b'+' => bytes.push(plus),
             b'%' => {
                 let (digits, behind) = rest.split_at_checked(2).ok_or(BadPath::Percent)?;
                 let digits = std::str::from_utf8(digits).map_err(|_| BadPath::Percent)?;
@@ -167,6 +187,15 @@ mod tests {
         assert_eq!(command.options.separator, b",");
         assert_eq!(command.options.media_type.as_deref(), Some("a/b"));
         assert_eq!(parse("/99999999999999999999/GET/x", "").unwrap().database, usize::MAX);
+    }
+
+    #[test]
+    fn a_plain_path_is_its_words() {
+        let words = |path: &str| parse_plain(path, Kind::Events).map(|command| command.words);
+        let expected: Vec<Bytes> = ["7", "a+b.json", "c/d"].map(Bytes::from).into();
+        assert_eq!(words("/7/a+b.json/c%2Fd"), Ok(expected));
+        assert_eq!(words("/"), Err(BadPath::Empty));
+        assert_eq!(words("/x/%"), Err(BadPath::Percent));
     }
 
     proptest! {

@@ -109,26 +109,27 @@ fn is_abort(error: &[u8]) -> bool {
 }
 
 /// A refusal in the form that errors have here.
-fn as_error(refused: &Refused) -> Refused {
+pub(super) fn as_error(refused: &Refused) -> Refused {
     let status = refused.status();
     let text = match status.as_u16() {
         404 => "ERR unknown command",
         403 => "NOPERM the command may not come over HTTP",
         _ => "ERR the command is refused",
     };
+    error(if status == 404 { 400 } else { status.as_u16() }, text.as_bytes())
+}
+
+/// A response that tells an error.
+pub(super) fn error(status: u16, text: &[u8]) -> Refused {
     let mut out = Vec::new();
-    item_error(text.as_bytes(), &mut out);
-    let body = ResponseBody::Whole(Some(out.into()));
-    Box::new(response::value(if status == 404 { 400 } else { status.as_u16() }, JSON, body))
+    item_error(text, &mut out);
+    Box::new(response::value(status, JSON, ResponseBody::Whole(Some(out.into()))))
 }
 
 /// The commands of a body.
 fn commands(many: Many, body: &[u8]) -> Result<Vec<Vec<Bytes>>, Refused> {
-    let fault = |reason: &str| {
-        let mut out = Vec::new();
-        item_error(format!("ERR failed to parse the command: {reason}").as_bytes(), &mut out);
-        Refused::new(response::value(400, JSON, ResponseBody::Whole(Some(out.into()))))
-    };
+    let fault =
+        |reason: &str| error(400, format!("ERR failed to parse the command: {reason}").as_bytes());
     let body: Value = serde_json::from_slice(body).map_err(|error| fault(&error.to_string()))?;
     let lists = match (many, body) {
         (Many::One, one) => vec![one],

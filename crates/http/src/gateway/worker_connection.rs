@@ -138,6 +138,21 @@ impl ConnectionPool {
 }
 
 impl WorkerConnection {
+    /// A connection whose worker is a test.
+    #[cfg(test)]
+    pub(super) fn of_stream(stream: UnixStream) -> Self {
+        let open = Arc::new(Open(AtomicUsize::new(1)));
+        WorkerConnection {
+            stream,
+            user: Vec::new(),
+            database: 0,
+            decoder: Decoder::default(),
+            input: Vec::new(),
+            read: 0,
+            _counted: Counted(open),
+        }
+    }
+
     /// Whether the worker has not closed it, and has sent nothing that was not asked for.
     fn is_alive(&self) -> bool {
         let nothing = self.stream.try_read(&mut [0; 1]);
