@@ -109,6 +109,12 @@ impl Distribution {
         }
     }
 
+    /// Whether all that had been counted at some time before is still counted.
+    pub(crate) fn contains(&self, before: &Distribution) -> bool {
+        let buckets = self.buckets.iter().chain(std::iter::repeat(&0));
+        before.buckets.iter().zip(buckets).all(|(before, now)| before <= now)
+    }
+
     /// Takes away what had been counted at some time before.
     pub fn subtract(&mut self, before: &Distribution) {
         for (sum, bucket) in self.buckets.iter_mut().zip(&before.buckets) {

@@ -117,7 +117,7 @@ fn grown(now: &[Distribution; 4], before: Option<&[Distribution; 4]>) -> [Distri
     let mut grown = now.clone();
     let Some(before) = before else { return grown };
     for (phase, before) in grown.iter_mut().zip(before) {
-        if phase.count() >= before.count() {
+        if phase.contains(before) {
             phase.subtract(before);
         }
     }
@@ -150,6 +150,9 @@ mod tests {
         assert_eq!(history.requests_per_second().values, [1, 2]);
         // The counters began again.
         let again = history.with(3, &both, &totals("list", &[30]));
+        assert_eq!(again.families()[0].latest(), 30);
+        // So they did, and have counted more by now than before, of other times.
+        let again = history.with(3, &both, &totals("list", &[30; 9]));
         assert_eq!(again.families()[0].latest(), 30);
     }
 
