@@ -416,7 +416,8 @@ fn lines_are_those_of_mod_status() {
         assert!(letters.contains(['K', 'W']), "the client's worker has it: {letters}");
         for name in "ServerUptimeSeconds|Total kBytes|Total Duration|CPUUser|CPUSystem|CPULoad|\
                      Uptime|ReqPerSec|BytesPerSec|BytesPerReq|BusyWorkers|IdleWorkers|Processes|\
-                     Stopping|ConnsTotal|ParentServerConfigGeneration|ParentServerMPMGeneration"
+                     Stopping|ConnsTotal|ParentServerConfigGeneration|ParentServerMPMGeneration|\
+                     Load1|Load5|Load15"
             .split('|')
         {
             assert!(fields[name].parse::<f64>().is_ok(), "{name}: {}", fields[name]);

@@ -44,6 +44,17 @@ pub(crate) fn thread_time_ns(thread: i32) -> Option<u64> {
     times.split(' ').next()?.parse().ok()
 }
 
+/// How many processes of the machine ran or wanted to, on average over the last 1, 5 and 15
+/// minutes: proc(5), `/proc/loadavg`.
+pub(crate) fn load_averages() -> Option<[f64; 3]> {
+    parse_load(&std::fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+fn parse_load(text: &str) -> Option<[f64; 3]> {
+    let mut fields = text.split(' ').map(|field| field.parse().ok());
+    Some([fields.next()??, fields.next()??, fields.next()??])
+}
+
 /// Bytes of memory that the machine has.
 pub(crate) fn system_memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
@@ -69,6 +80,13 @@ pub(crate) fn operating_system() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_load_is_that_of_three_times() {
+        assert_eq!(parse_load("0.52 1.00 12.34 2/345 6789\n"), Some([0.52, 1.0, 12.34]));
+        assert_eq!(parse_load("0.52 1.00\n"), None);
+        assert!(load_averages().is_some_and(|load| load.iter().all(|load| *load >= 0.0)));
+    }
 
     #[test]
     fn fields_are_counted_after_the_name_in_parentheses() {

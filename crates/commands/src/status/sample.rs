@@ -67,6 +67,8 @@ pub struct Sample {
     pub resident_bytes: u64,
     /// CPU time outside and within the kernel.
     pub cpu: [Duration; 2],
+    /// The machine's load over 1, 5 and 15 minutes, where the kernel tells it.
+    pub(crate) load: Option<[f64; 3]>,
     /// What is saved.
     pub(crate) saves: SaveSample,
     /// Requests in the slow log.
@@ -236,6 +238,7 @@ impl Sample {
             limit_bytes: store.limit().0,
             resident_bytes: usage.as_ref().map_or(0, |usage| usage.resident_bytes),
             cpu: usage.map_or([Duration::ZERO; 2], |usage| [usage.user, usage.system]),
+            load: usage::load_averages(),
             saves: SaveSample {
                 in_progress: status.in_progress,
                 keys_written: match status.in_progress {

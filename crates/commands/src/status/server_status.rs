@@ -15,12 +15,15 @@ pub fn auto(sample: &Sample) -> String {
     let (requests, sent) = (sample.requests(), sample.totals.output_bytes);
     let busy = sample.busy_workers();
     let duration_ns: u64 = sample.families.values().map(|family| family.busy_ns).sum();
-    let lines = [
+    let server = [
         ("ServerVersion", format!("nagi/{VERSION}")),
         ("ServerMPM", "worker".to_owned()),
         ("ParentServerConfigGeneration", "1".to_owned()),
         ("ParentServerMPMGeneration", "0".to_owned()),
         ("ServerUptimeSeconds", uptime_s.to_string()),
+    ];
+    let load = ["Load1", "Load5", "Load15"].into_iter().zip(sample.load.into_iter().flatten());
+    let counts = [
         ("Total Accesses", requests.to_string()),
         ("Total kBytes", (sent / 1024).to_string()),
         ("Total Duration", (duration_ns / 1_000_000).to_string()),
@@ -40,7 +43,9 @@ pub fn auto(sample: &Sample) -> String {
         ("ConnsTotal", sample.connections().to_string()),
         ("Scoreboard", sample.scoreboard()),
     ];
-    lines.map(|(name, value)| format!("{name}: {value}\n")).concat()
+    let load = load.map(|(name, load)| (name, format!("{load:.2}")));
+    let lines = server.into_iter().chain(load).chain(counts);
+    lines.map(|(name, value)| format!("{name}: {value}\n")).collect()
 }
 
 /// Which connections `?json` lists, in which order.
