@@ -6,36 +6,13 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
-use harness::{Random, Server, root, run_tool, tool};
+use harness::{Folder, Random, Server, root, run_tool, tool};
 
 /// What ab sends in each of these tests.
 const REQUESTS: usize = 3000;
 
 fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
-}
-
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("nagi-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).expect("a file");
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// The configuration for a web server in docs/http.md: the indented block behind this line.
@@ -136,14 +113,14 @@ fn count_through(folder: &Folder, server: &Server, web: SocketAddr) {
 #[test]
 fn requests_come_through_nginx() {
     let (folder, server) = (Folder::new("nginx"), nagi(&["--requirepass", "sesame"]));
-    let (_nginx, web) = nginx(&folder.0, server.http());
+    let (_nginx, web) = nginx(folder.path(), server.http());
     count_through(&folder, &server, web);
 }
 
 #[test]
 fn requests_come_through_apache() {
     let (folder, server) = (Folder::new("apache"), nagi(&["--requirepass", "sesame"]));
-    let (_apache, web) = apache(&folder.0, server.http());
+    let (_apache, web) = apache(folder.path(), server.http());
     count_through(&folder, &server, web);
 }
 
@@ -155,7 +132,7 @@ fn webdis(folder: &Folder, redis: SocketAddr) -> (Server, SocketAddr) {
              \"logfile\":\"{}/log\"}}",
             redis.port(),
             address.port(),
-            folder.0.display()
+            folder.path().display()
         );
         let mut command = tool("webdis");
         command.arg(folder.write("webdis.json", &settings));

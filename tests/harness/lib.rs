@@ -16,6 +16,7 @@
 
 mod connection;
 mod conversation;
+mod folder;
 mod random;
 mod reply;
 mod server;
@@ -24,6 +25,7 @@ mod wait;
 
 pub use connection::{Connection, encode_command, words};
 pub use conversation::{as_memcached, as_redis};
+pub use folder::Folder;
 pub use random::Random;
 pub use reply::Reply;
 pub use server::{Server, allow_open_files, nagi_binary};

@@ -1,4 +1,4 @@
-//! Debian packages unpacked into `.setup/debian`, with a small script for each program.
+//! Debian packages unpacked into a folder such as `.setup`, with a small script for each program.
 //!
 //! apt works out which dependencies the machine lacks. It is given lists and a cache of its own,
 //! so it needs no root, and neither empty nor stale lists of the machine matter.
@@ -10,11 +10,23 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{OPTIONAL, PROGRAMS};
 use crate::process;
 
-/// Unpacked whether the machine has them or not, so that tests know their versions.
-const TOOLS: [&str; 13] = [
+/// What to unpack.
+pub(super) struct Wanted<'a> {
+    /// Packages that are unpacked whether the machine has them or not, so that tests know their
+    /// versions.
+    pub(super) tools: &'a [&'a str],
+    /// Packages that are unpacked where the machine lacks them.
+    pub(super) where_missing: &'a [&'a str],
+    /// Programs of these packages, with the package of each.
+    pub(super) programs: &'a [(&'a str, &'a str)],
+    /// The same, of programs that systems other than Debian may lack.
+    pub(super) optional: &'a [(&'a str, &'a str)],
+}
+
+/// What the tests of `cargo xtask test` need.
+pub(super) const TOOLS: [&str; 15] = [
     "redis-tools",
     "redis-server",
     "memcached",
@@ -23,6 +35,8 @@ const TOOLS: [&str; 13] = [
     "libmemcached-dev",
     "nutcracker",
     "ruby-dalli",
+    "prometheus",
+    "prometheus-apache-exporter",
     "prometheus-redis-exporter",
     "webdis",
     "nginx",
@@ -30,12 +44,19 @@ const TOOLS: [&str; 13] = [
     "apache2-utils",
 ];
 
-/// Unpacked where the machine lacks them. The second is pip as a wheel that needs no installing.
-const WHERE_MISSING: [&str; 6] =
+/// The same. The second is pip as a wheel that needs no installing.
+pub(super) const WHERE_MISSING: [&str; 6] =
     ["python3", "python3-pip-whl", "ruby", "tcl", "iproute2", "strace"];
 
-/// Where packages put programs.
-const FOLDERS: [&str; 4] = ["usr/bin", "bin", "usr/sbin", "sbin"];
+/// Where packages put programs. Chromium's is in a folder of its own, and what `usr/bin` has of it
+/// is a script that looks for it on the machine.
+const FOLDERS: [&str; 5] = ["usr/lib/chromium", "usr/bin", "bin", "usr/sbin", "sbin"];
+
+/// How packages begin that pages of programs need, which no test opens; 200 MB of prometheus'.
+const SCRIPTS_OF_PAGES: &str = "libjs-";
+
+/// Folders of libraries that other libraries look for where the package would be installed.
+const PRIVATE: [&str; 1] = ["pulseaudio"];
 
 /// Whether packages of this machine's system are Debian's.
 pub(super) fn is_debian() -> bool {
@@ -52,27 +73,29 @@ pub(super) fn release() -> String {
     system.lines().find(|line| line.starts_with("PRETTY_NAME=")).unwrap_or("unknown").to_owned()
 }
 
-/// Unpacks [`TOOLS`], and of [`WHERE_MISSING`] and the libraries of both what the machine lacks.
-pub(super) fn unpack(setup_folder: &Path) -> Result<()> {
+/// Unpacks into `folder` what is wanted and the libraries of it that the machine lacks.
+pub(super) fn unpack(folder: &Path, wanted: &Wanted<'_>) -> Result<()> {
+    let shown = folder.file_name().unwrap_or_default().display();
     println!(
-        "setup: unpacks Debian's {} and what they need into .setup/;\n\
+        "setup: unpacks Debian's {} and what they need into {shown}/;\n\
          setup: nothing is installed on the machine and no service is started",
-        TOOLS.join(", ")
+        wanted.tools.join(", ")
     );
-    let apt = Apt::new(setup_folder)?;
+    let apt = Apt::new(folder)?;
     apt.update()?;
-    let mut packages = apt.missing(TOOLS.iter().chain(&WHERE_MISSING))?;
-    packages.extend(TOOLS.map(str::to_owned));
+    let mut packages = apt.missing(wanted.tools.iter().chain(wanted.where_missing))?;
+    packages.retain(|package| !package.starts_with(SCRIPTS_OF_PAGES));
+    packages.extend(wanted.tools.iter().map(|&tool| tool.to_owned()));
     packages.sort();
     packages.dedup();
-    let tree = tree(setup_folder);
+    let tree = tree(folder);
     fs::create_dir_all(&tree)?;
     for archive in apt.download(&packages)? {
         process::output(Command::new("dpkg").arg("-x").arg(&archive).arg(&tree))
             .with_context(|| format!("cannot unpack {}", archive.display()))?;
     }
-    for (program, package) in PROGRAMS.into_iter().chain(OPTIONAL) {
-        write_script(setup_folder, program, package)?;
+    for (program, package) in wanted.programs.iter().chain(wanted.optional) {
+        write_script(folder, program, package)?;
     }
     fs::remove_dir_all(&apt.folder).context("cannot remove the downloads of setup")
 }
@@ -114,9 +137,13 @@ pub(super) fn library_path(setup_folder: &Path) -> String {
         ["usr/lib", "lib"].into_iter().filter_map(|part| fs::read_dir(tree.join(part)).ok());
     let of_architecture = folders.flatten().filter_map(|entry| {
         let path = entry.ok()?.path();
-        path.to_string_lossy().contains("-linux-gnu").then(|| path.display().to_string())
+        path.to_string_lossy().contains("-linux-gnu").then_some(path)
     });
-    of_architecture.collect::<Vec<_>>().join(":")
+    let with_private = of_architecture.flat_map(|path| {
+        let private = PRIVATE.map(|name| path.join(name)).into_iter().filter(|path| path.is_dir());
+        private.chain([path.clone()]).map(|path| path.display().to_string()).collect::<Vec<_>>()
+    });
+    with_private.collect::<Vec<_>>().join(":")
 }
 
 /// apt-get with its lists and cache in a folder of ours.

@@ -8,16 +8,18 @@ mod debian;
 pub(crate) mod python;
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
 use crate::{process, workspace};
+use debian::Wanted;
 
 /// Raised when what setup does changes, so that it runs again where it has run before.
-const SETUP_VERSION: u32 = 9;
+const SETUP_VERSION: u32 = 10;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
-const PROGRAMS: [(&str, &str); 17] = [
+const PROGRAMS: [(&str, &str); 20] = [
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
     ("memcached", "memcached"),
@@ -27,6 +29,9 @@ const PROGRAMS: [(&str, &str); 17] = [
     ("memcslap", "libmemcached-tools"),
     ("memccapable", "libmemcached-tools"),
     ("nutcracker", "nutcracker"),
+    ("prometheus", "prometheus"),
+    ("promtool", "prometheus"),
+    ("prometheus-apache-exporter", "prometheus-apache-exporter"),
     ("prometheus-redis-exporter", "prometheus-redis-exporter"),
     ("python3", "python3"),
     ("ruby", "ruby"),
@@ -39,6 +44,13 @@ const PROGRAMS: [(&str, &str); 17] = [
 
 /// Programs without which a test is skipped: those of a slow link and of a slow disk.
 const OPTIONAL: [(&str, &str); 3] = [("ip", "iproute2"), ("tc", "iproute2"), ("strace", "strace")];
+
+const WANTED: Wanted<'_> = Wanted {
+    tools: &debian::TOOLS,
+    where_missing: &debian::WHERE_MISSING,
+    programs: &PROGRAMS,
+    optional: &OPTIONAL,
+};
 
 /// Makes `.setup/` complete; quick when it is already.
 pub(crate) fn run() -> Result<()> {
@@ -53,15 +65,8 @@ pub(crate) fn run() -> Result<()> {
         return Ok(());
     }
 
-    if folder.exists() {
-        fs::remove_dir_all(&folder).context("cannot remove the old .setup/")?;
-    }
-    fs::create_dir_all(folder.join("bin")).context("cannot create .setup/")?;
-    if debian::is_debian() {
-        debian::unpack(&folder)?;
-    } else {
-        require_programs_in_path()?;
-    }
+    make_empty(&folder)?;
+    bring(&folder, &WANTED)?;
     python::make_environment(&folder)?;
     cargo_deny::install(&folder)?;
     fs::write(&stamp_path, stamp).context("cannot write .setup/stamp")?;
@@ -69,8 +74,23 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-fn require_programs_in_path() -> Result<()> {
-    let missing: Vec<String> = PROGRAMS
+/// Makes a folder with an empty `bin` afresh.
+fn make_empty(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot remove the old {}", folder.display()))?;
+    }
+    fs::create_dir_all(folder.join("bin"))
+        .with_context(|| format!("cannot create {}", folder.display()))
+}
+
+/// Brings packages into a folder, or sees that their programs are there.
+fn bring(folder: &Path, wanted: &Wanted<'_>) -> Result<()> {
+    if debian::is_debian() {
+        return debian::unpack(folder, wanted);
+    }
+    let missing: Vec<String> = wanted
+        .programs
         .iter()
         .filter(|(program, _)| !process::in_path(program))
         .map(|(program, package)| format!("{program} (Debian has it in {package})"))
