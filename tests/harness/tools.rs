@@ -14,8 +14,11 @@ pub fn root() -> &'static Path {
 /// `name` as setup brought it, or else from PATH.
 #[must_use]
 pub fn tool(name: &str) -> Command {
-    let script = root().join(".setup/bin").join(name);
-    if script.is_file() { Command::new(script) } else { Command::new(name) }
+    let scripts = [".setup/bin", ".browser/bin"].map(|folder| root().join(folder).join(name));
+    match scripts.iter().find(|script| script.is_file()) {
+        Some(script) => Command::new(script),
+        None => Command::new(name),
+    }
 }
 
 /// Runs a tool and returns what it printed; a failing exit fails the test.

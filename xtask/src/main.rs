@@ -1,6 +1,7 @@
 //! Everything that a contributor runs, one sub-command a need, one file a sub-command.
 
 mod bench;
+mod browser;
 mod clients;
 mod conformance;
 mod differential;
@@ -37,6 +38,8 @@ enum Task {
         steps: Vec<String>,
         #[command(flatten)]
         clients: clients::Arguments,
+        #[command(flatten)]
+        browser: browser::Arguments,
     },
     /// What continuous integration runs: the same as `test`
     Ci,
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Setup => setup::run(),
         Task::Test { clients, .. } if clients.clients => clients::run(&clients),
+        Task::Test { browser, .. } if browser.browser => browser::run(&browser),
         Task::Test { steps, .. } => test::run(&steps),
         Task::Ci => test::run(&[]),
         Task::Tidy => tidy::run(),

@@ -3,6 +3,7 @@
 //! Nothing is installed on the machine: packages are unpacked, so no service starts on port 6379
 //! or 11211, no root is needed, and deleting `.setup/` undoes everything.
 
+pub(crate) mod browser;
 pub(crate) mod cargo_deny;
 mod debian;
 pub(crate) mod python;

@@ -43,6 +43,8 @@ const RULES: [Rule; 14] = [
 #[derive(Default)]
 struct Repository {
     files: Vec<File>,
+    /// Paths of files that are no text.
+    others: Vec<String>,
 }
 
 /// One text file.
@@ -60,12 +62,17 @@ impl Repository {
                 .current_dir(workspace::root()),
         )?;
         let paths = listing.split('\0').filter(|path| !path.is_empty());
-        // A file that is deleted but not yet committed, or not text, has nothing to check.
-        let files = paths.filter_map(|path| {
-            let text = fs::read_to_string(workspace::root().join(path)).ok()?;
-            Some(File { path: path.to_owned(), text })
-        });
-        Ok(Self { files: files.collect() })
+        let mut repository = Self::default();
+        for path in paths.map(str::to_owned) {
+            let place = workspace::root().join(&path);
+            // A file that is deleted but not yet committed, or not text, has nothing to check.
+            match fs::read_to_string(&place) {
+                Ok(text) => repository.files.push(File { path, text }),
+                Err(_) if place.is_file() => repository.others.push(path),
+                Err(_) => {}
+            }
+        }
+        Ok(repository)
     }
 
     fn rust(&self) -> impl Iterator<Item = &File> {
@@ -75,17 +82,15 @@ impl Repository {
     /// Whether `path` is a file or a folder.
     fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
-        self.files.iter().any(|file| {
-            file.path
-                .strip_prefix(path)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+        let paths = self.files.iter().map(|file| &file.path).chain(&self.others);
+        let mut rests = paths.filter_map(|it| it.strip_prefix(path));
+        rests.any(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     #[cfg(test)]
     fn of(files: &[(&str, &str)]) -> Self {
         let file = |&(path, text): &(&str, &str)| File { path: path.into(), text: text.into() };
-        Self { files: files.iter().map(file).collect() }
+        Self { files: files.iter().map(file).collect(), others: Vec::new() }
     }
 }
 

@@ -1,0 +1,245 @@
+//! `/server-status` in a browser: live, sorted, filtered, paused, and without a script.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use anyhow::{Result, anyhow, ensure};
+use harness::{Connection, Server, encode_command};
+use serde_json::{Value, json};
+
+use super::tab::Tab;
+use super::{Stage, check_requests};
+
+/// What tests ask a page with: the shown cells of a column, the selector of its head, and a figure
+/// at the top.
+const HELPERS: &str = "
+const place = (id, name) =>
+  [...document.getElementById(id).tHead.rows[0].cells].findIndex((it) => it.textContent === name);
+const column = (id, name) => [...document.getElementById(id).tBodies[0].rows]
+  .filter((row) => !row.hidden).map((row) => row.cells[place(id, name)].textContent);
+const head = (id, name) => `#${id} th:nth-child(${place(id, name) + 1}) button`;
+const figure = (name) => [...document.querySelectorAll('dt')]
+  .find((it) => it.textContent === name).nextElementSibling.textContent;";
+
+/// Goes to the page of a server, and waits until it is live.
+pub(super) fn open(tab: &mut Tab<'_>, server: &Server) -> Result<()> {
+    tab.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": HELPERS }))?;
+    tab.open(&format!("http://{}/server-status", server.http()))?;
+    tab.until("a live page", "!document.getElementById('controls').hidden")?;
+    Ok(())
+}
+
+/// Waits until the page has been fetched again.
+pub(super) fn refresh(tab: &mut Tab<'_>) -> Result<()> {
+    tab.evaluate("document.getElementById('live').dataset.seen = 'yes'")?;
+    tab.until("a new page", "!document.getElementById('live').dataset.seen")?;
+    Ok(())
+}
+
+fn check(tab: &mut Tab<'_>, server: &Server) -> Result<()> {
+    check_requests(tab, &format!("http://{}/", server.http()))
+}
+
+/// Clicks on the head of a column until the page is sorted by it in a direction.
+fn sort(tab: &mut Tab<'_>, name: &str, direction: &str) -> Result<()> {
+    /// A click that the page is fetched in the middle of comes to nothing.
+    const TRIES: usize = 10;
+    let sorted = format!(
+        "document.querySelector(head('clients', '{name}')).parentNode.getAttribute('aria-sort') \
+         === '{direction}'"
+    );
+    for _ in 0..TRIES {
+        let head = tab.text(&format!("head('clients', '{name}')"))?;
+        tab.click(&head)?;
+        if tab.evaluate(&sorted)? == Value::Bool(true) {
+            return Ok(());
+        }
+    }
+    Err(anyhow!("the page is not sorted by {name}, {direction}"))
+}
+
+pub(super) fn is_sorted_and_filtered(stage: &mut Stage) -> Result<()> {
+    let server = stage.server(&[])?;
+    let mut tab = stage.tab()?;
+    let clients: Vec<Connection> = [("cherry", 100), ("apple", 20), ("banana", 3)]
+        .into_iter()
+        .map(|(name, requests)| {
+            let mut client = server.connect_resp();
+            client.check(&format!("CLIENT SETNAME {name}"), "+OK\r\n");
+            (1..requests).for_each(|_| client.check("PING", "+PONG\r\n"));
+            client
+        })
+        .collect();
+    open(&mut tab, &server)?;
+    tab.until("all requests", "column('clients', 'Requests').includes('100')")?;
+    for (name, direction, expected) in [
+        ("Name", "ascending", "apple,banana,cherry"),
+        ("Name", "descending", "cherry,banana,apple"),
+        // As numbers: as text, 100 would come first.
+        ("Requests", "ascending", "banana,apple,cherry"),
+    ] {
+        sort(&mut tab, name, direction)?;
+        let names = "column('clients', 'Name').join()";
+        ensure!(tab.text(names)? == expected, "by {name}, {direction}: {}", tab.text(names)?);
+        refresh(&mut tab)?;
+        ensure!(tab.text(names)? == expected, "{name} is forgotten: {}", tab.text(names)?);
+    }
+    tab.click("#filter")?;
+    tab.write("ANAN")?;
+    let one = "column('clients', 'Name').join() === 'banana'";
+    tab.check(one)?;
+    refresh(&mut tab)?;
+    tab.check(one)?;
+    tab.evaluate("document.getElementById('filter').select()")?;
+    tab.press("Backspace", 8, "")?;
+    tab.until("no filter", "column('clients', 'Name').length === 3")?;
+    drop(clients);
+    tab.until("an empty list", "column('clients', 'Name').length === 0")?;
+    check(&mut tab, &server)
+}
+
+pub(super) fn shows_what_happens(stage: &mut Stage) -> Result<()> {
+    let server = stage.server(&["--workers", "1"])?;
+    let mut tab = stage.tab()?;
+    open(&mut tab, &server)?;
+    // Keys are noted while the page is looked at.
+    refresh(&mut tab)?;
+    let mut blocked = server.connect_resp();
+    blocked.send(encode_command(&["BLPOP", "queue", "0"]));
+    tab.until("a worker at rest", "column('workers', 'State').join() === 'K'")?;
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = server.connect_resp();
+            while !is_over.load(Ordering::Relaxed) {
+                client.check("SET key value", "+OK\r\n");
+            }
+        });
+        let seen = tab
+            .until("a busy worker", "column('workers', 'State').join() === 'W'")
+            .and_then(|_| {
+                tab.until("its requests", "Number(column('workers', 'Requests/s')[0]) > 1")
+            })
+            .and_then(|_| tab.until("a rate", "Number(figure('Requests per second')) > 1"));
+        is_over.store(true, Ordering::Relaxed);
+        seen
+    })?;
+    tab.until("a worker at rest", "column('workers', 'State').join() === 'K'")?;
+    tab.click("#filter")?;
+    tab.write("blocked")?;
+    let is_blocked = "column('clients', 'State').join() === 'blocked' && \
+                      column('clients', 'Command').join() === 'blpop' && \
+                      column('clients', 'Key').join() === 'queue'";
+    tab.until("the client that waits", is_blocked)?;
+    server.connect_resp().check("RPUSH queue x", ":1\r\n");
+    blocked.expect("*2\r\n$5\r\nqueue\r\n$1\r\nx\r\n");
+    tab.until("no client that waits", "column('clients', 'State').length === 0")?;
+    check(&mut tab, &server)
+}
+
+pub(super) fn shows_the_progress_of_a_save(stage: &mut Stage) -> Result<()> {
+    const KEYS: usize = 300_000;
+    let server = stage.server(&[])?;
+    let mut tab = stage.tab()?;
+    let mut client = server.connect_resp();
+    for first in (0..KEYS).step_by(1000) {
+        let pairs = (first..first + 1000).flat_map(|key| [format!("key:{key}"), "v".repeat(100)]);
+        let words: Vec<String> = ["MSET".to_owned()].into_iter().chain(pairs).collect();
+        client.run_words(&words);
+    }
+    open(&mut tab, &server)?;
+    tab.until("no save", "figure('Save') === 'none under way'")?;
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // A save is over soon, and a sample is taken once a second: one follows the other.
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                client.run("BGSAVE");
+            }
+        });
+        let seen = tab.until("keys", "/^[1-9][0-9]* keys written$/.test(figure('Save'))");
+        is_over.store(true, Ordering::Relaxed);
+        seen
+    })?;
+    tab.until("no save", "figure('Save') === 'none under way'")?;
+    check(&mut tab, &server)
+}
+
+pub(super) fn shows_markup_as_text(stage: &mut Stage) -> Result<()> {
+    const MARKUP: &str = "<img src=x onerror=hacked=1>";
+    let server = stage.server(&["--slowlog-log-slower-than", "0"])?;
+    let mut tab = stage.tab()?;
+    let mut client = server.connect_resp();
+    client.check(&format!("CLIENT SETNAME {}", MARKUP.replace(' ', "/")), "+OK\r\n");
+    open(&mut tab, &server)?;
+    // With a control character and bytes that are no UTF-8.
+    let key = [MARKUP.as_bytes(), b"\x1b\xff\"'&amp;"].concat();
+    let shown = format!("{MARKUP}\u{fffd}\u{fffd}\"'&amp;");
+    let is_shown = format!("column('clients', 'Key').join() === {}", json!(shown));
+    let shown = harness::until("the key", || {
+        client.run_words(&[b"SET".as_slice(), &key, b"value"]);
+        tab.evaluate(&is_shown).is_ok_and(|value| value == Value::Bool(true)).then_some(())
+    });
+    shown.map_err(|problem| {
+        anyhow!("{problem}: {:?}", tab.text("column('clients', 'Key').join()"))
+    })?;
+    let name = MARKUP.replace(' ', "/");
+    tab.check(&format!("column('clients', 'Name').join() === {}", json!(name)))?;
+    let is_slow = format!(
+        "column('slow', 'Request').some((it) => it.includes({})) && \
+         column('slow', 'Name').includes({})",
+        json!(MARKUP),
+        json!(name)
+    );
+    tab.until("the slow request", &is_slow)?;
+    refresh(&mut tab)?;
+    tab.check("document.querySelector('img') === null && typeof hacked === 'undefined'")?;
+    tab.check("document.querySelectorAll('script').length === 1")?;
+    check(&mut tab, &server)
+}
+
+pub(super) fn can_be_paused(stage: &mut Stage) -> Result<()> {
+    let server = stage.server(&[])?;
+    let mut tab = stage.tab()?;
+    open(&mut tab, &server)?;
+    refresh(&mut tab)?;
+    tab.press("p", 80, "p")?;
+    let is_pressed = "document.getElementById('pause').getAttribute('aria-pressed')";
+    ensure!(tab.text(is_pressed)? == "true", "p does nothing");
+    // What was asked for before may be on its way; then the page's own clock passes twice.
+    let pause = "new Promise((resolve) => setTimeout(resolve, 2500))";
+    tab.evaluate(pause)?;
+    let before = tab.requests().len();
+    tab.evaluate(pause)?;
+    ensure!(tab.requests().len() == before, "a page that is paused is fetched");
+    tab.click("#filter")?;
+    tab.press("p", 80, "p")?;
+    ensure!(tab.text(is_pressed)? == "true", "what is typed into the filter is no command");
+    tab.click("#pause")?;
+    ensure!(tab.text(is_pressed)? == "false", "the button does nothing");
+    refresh(&mut tab)?;
+    check(&mut tab, &server)
+}
+
+pub(super) fn needs_no_script(stage: &mut Stage) -> Result<()> {
+    let server = stage.server(&[])?;
+    let mut tab = stage.tab()?;
+    let mut client = server.connect_resp();
+    client.check("CLIENT SETNAME first", "+OK\r\n");
+    tab.call("Emulation.setScriptExecutionDisabled", json!({ "value": true }))?;
+    tab.open(&format!("http://{}/server-status", server.http()))?;
+    let mut wait_for = |name: &str| {
+        let cell = format!("<td class=\"text\">{name}</td>");
+        let page = harness::until(name, || tab.html().ok().filter(|html| html.contains(&cell)));
+        page.map_err(|problem| anyhow!(problem))
+    };
+    let page = wait_for("first")?;
+    for part in ["<p id=\"controls\" hidden", "<table id=\"workers\"", "<dt>Uptime</dt>"] {
+        ensure!(page.contains(part), "{part} is missing in {page}");
+    }
+    ensure!(!page.contains("<button type=\"button\">Name"), "a script has run");
+    // It refreshes by itself.
+    client.check("CLIENT SETNAME second", "+OK\r\n");
+    wait_for("second")?;
+    check(&mut tab, &server)
+}
