@@ -225,3 +225,42 @@ fn hot_keys_are_shown_while_the_page_is_looked_at() {
     let (_, page) = get(&server, "/server-status");
     assert!(page.contains("<h2>Hot keys</h2>") && page.contains("&lt;hot&gt;</td>"), "{page}");
 }
+
+#[test]
+fn top_clients_are_shown_by_bytes_and_by_time() {
+    let server = nagi(&["--workers", "1"]);
+    let admin = &mut server.connect_resp();
+    admin.check("ACL SETUSER <big> on nopass ~* +@all", "+OK\r\n");
+    admin.check("ACL SETUSER slow on nopass ~* +@all", "+OK\r\n");
+    let members: Vec<String> = (0..2000).map(|number| format!("member:{number}")).collect();
+    let words: Vec<&str> =
+        ["SADD", "set"].into_iter().chain(members.iter().map(String::as_str)).collect();
+    admin.run_words(&words);
+    let mut clients: Vec<Connection> = (0..3).map(|_| server.connect_resp()).collect();
+    let [big, other_big, slow] = &mut clients[..] else { panic!("three") };
+    for (client, user, name) in
+        [(&mut *big, "<big>", "one"), (&mut *other_big, "<big>", "two"), (&mut *slow, "slow", "s")]
+    {
+        client.check(&format!("AUTH {user} x"), "+OK\r\n");
+        client.check(&format!("CLIENT SETNAME {name}"), "+OK\r\n");
+    }
+    let value = "v".repeat(200_000);
+    let top = until("both orders", || {
+        for client in [&mut *big, &mut *other_big] {
+            client.run_words(&["SET", "key", &value]);
+        }
+        (0..5).for_each(|_| drop(slow.run("SORT set ALPHA STORE sorted")));
+        let top = json(&server, "")["top_clients"].clone();
+        let leads = |order: &str, user: &str| top[order][0]["user"] == user;
+        (leads("by_bytes", "<big>") && leads("by_time", "slow")).then_some(top)
+    })
+    .expect("the clients are counted");
+    let group = &top["by_bytes"][0];
+    assert_eq!((&group["connections"], &group["name"]), (&2.into(), &"2 names".into()), "{top}");
+    assert_eq!(group["address"], "127.0.0.1", "{top}");
+    assert!(group["bytes"].as_u64() > Some(400_000), "{top}");
+    assert_eq!(top["by_time"][0]["name"], "s", "{top}");
+    assert!(top["by_time"][0]["busy_ns"].as_u64() > Some(0), "{top}");
+    let (_, page) = get(&server, "/server-status");
+    assert!(page.contains("<h2>Top clients</h2>") && page.contains("&lt;big&gt;</td>"), "{page}");
+}

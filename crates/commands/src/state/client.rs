@@ -336,6 +336,8 @@ pub struct ClientInfo {
     pub sent_bytes: Counter,
     /// Requests of its that were read.
     pub requests: Counter,
+    /// For how long its worker was busy with it, from receiving to sending, in ticks.
+    pub busy_ticks: Counter,
     /// The number of the last command that ran, for [`crate::CommandTable::label`]; 0 for none.
     pub last_command: AtomicU32,
     /// The key of the request that runs or was the last, for pages, while they are looked at.

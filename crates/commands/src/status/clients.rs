@@ -1,10 +1,11 @@
 //! Connections as pages list them.
 
 use crate::{ClientInfo, Marks, Server};
+use nagi_store::ticks;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A connection, as it was at the moment of a sample.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ClientSample {
     /// Its number, unique over the life of the process.
     pub id: u64,
@@ -12,6 +13,8 @@ pub struct ClientSample {
     pub address: String,
     /// CLIENT SETNAME.
     pub name: String,
+    /// The name of its user.
+    pub user: String,
     /// CLIENT SETINFO.
     pub library: String,
     /// What it speaks.
@@ -42,6 +45,12 @@ pub struct ClientSample {
     pub requests_per_second: u64,
     /// Bytes of the last second, both ways.
     pub bytes_per_second: u64,
+    /// For how long its worker was busy with it, in nanoseconds; nothing while times are not taken.
+    pub busy_ns: u64,
+    /// The same in the last second.
+    pub busy_ns_per_second: u64,
+    /// The former in ticks, of which no difference is rounded.
+    pub(super) busy_ticks: u64,
 }
 
 /// All connections, the oldest first; `before` are those of a sample so many milliseconds ago.
@@ -50,9 +59,14 @@ pub(super) fn list(
     (before, passed_ms): (&[ClientSample], u64),
     now_ms: u64,
 ) -> Vec<ClientSample> {
+    /// So many ticks are measured, so that the length of one is exact enough.
+    const MEASURED: u64 = 1 << 32;
     let mut clients = server.clients();
     clients.sort_unstable_by_key(|client| client.id);
+    let tick_ns = ticks::duration(MEASURED).as_nanos() as f64 / MEASURED as f64;
+    let ns = |ticks: u64| (ticks as f64 * tick_ns) as u64;
     let sample = |client: &ClientInfo| {
+        let user = client.user();
         let names = client.names().clone();
         let requests = client.requests.get();
         let known = before.binary_search_by_key(&client.id, |it| it.id).ok();
@@ -61,12 +75,15 @@ pub(super) fn list(
             before.map_or(0, |before| now.saturating_sub(before)) * 1000 / passed_ms.max(1)
         };
         let bytes = [client.received_bytes.get(), client.sent_bytes.get()];
+        let busy_ticks = client.busy_ticks.get();
+        let busy_ticks_per_second = per_second(busy_ticks, known.map(|it| it.busy_ticks));
         let since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
         let library = format!("{} {}", names.library_name, names.library_version);
         ClientSample {
             id: client.id,
             address: client.address.clone(),
             name: names.name,
+            user,
             library: library.trim().to_owned(),
             protocol: match client.resp.load(Relaxed) {
                 0 => "memcached",
@@ -89,6 +106,9 @@ pub(super) fn list(
                 bytes.iter().sum(),
                 known.map(|it| it.received_bytes + it.sent_bytes),
             ),
+            busy_ns: ns(busy_ticks),
+            busy_ns_per_second: ns(busy_ticks_per_second),
+            busy_ticks,
         }
     };
     clients.iter().map(|client| sample(client)).collect()

@@ -2,6 +2,7 @@
 //! thread of its own, from which every page is made. However many requests there are, workers
 //! notice none of them.
 
+mod client_groups;
 mod clients;
 mod exposition;
 mod history;

@@ -1,5 +1,6 @@
 //! `/server-status` for a browser: one page that is complete without a script, and live with one.
 
+use super::client_groups::{ClientGroup, TopClients};
 use super::clients::ClientSample;
 use super::markup::{chart, escaped, table};
 use super::sample::Sample;
@@ -30,6 +31,7 @@ pub fn page(sample: &Sample) -> String {
     slow_requests(&mut html, sample);
     hot_keys(&mut html, sample);
     top_clients(&mut html, sample);
+    top_connections(&mut html, sample);
     connections(&mut html, sample);
     html.push_str("</main>\n</body>\n</html>\n");
     html
@@ -172,8 +174,48 @@ fn hot_keys(html: &mut String, sample: &Sample) {
     table(html, "hot", caption, &["Key", "Share"], rows);
 }
 
-/// The clients with most bytes in the last second, among all of them.
+/// The clients that cause most, of all: connections of one user from one address are one.
 fn top_clients(html: &mut String, sample: &Sample) {
+    let Some(clients) = &sample.clients else { return };
+    let TopClients { by_bytes, by_time } = TopClients::of(clients);
+    if by_bytes.is_empty() {
+        return;
+    }
+    html.push_str("<h2>Top clients</h2>\n");
+    let columns = [
+        "Address",
+        "User",
+        "Name",
+        "Connections",
+        "Bytes/s",
+        "Requests/s",
+        "Time (ms/s)",
+        "Bytes",
+        "Time (ms)",
+    ];
+    let caption = "By bytes of the last second, both ways: a user's connections from an address.";
+    table(html, "top-bytes", caption, &columns, by_bytes.iter().map(client_group));
+    let caption = "By the time that workers were busy with them in the last second.";
+    table(html, "top-time", caption, &columns, by_time.iter().map(client_group));
+}
+
+fn client_group(group: &ClientGroup) -> Vec<String> {
+    let milliseconds = |ns: u64| format!("{:.1}", ns as f64 / 1e6);
+    vec![
+        group.address.clone(),
+        group.user.clone(),
+        group.name.clone(),
+        group.connections.to_string(),
+        group.bytes_per_second.to_string(),
+        group.requests_per_second.to_string(),
+        milliseconds(group.busy_ns_per_second),
+        group.bytes.to_string(),
+        milliseconds(group.busy_ns),
+    ]
+}
+
+/// The connections with most bytes in the last second, among all of them.
+fn top_connections(html: &mut String, sample: &Sample) {
     /// How many are shown.
     const TOP: usize = 10;
     let mut clients: Vec<&ClientSample> =
@@ -182,7 +224,7 @@ fn top_clients(html: &mut String, sample: &Sample) {
         return;
     }
     clients.sort_unstable_by_key(|client| std::cmp::Reverse(client.bytes_per_second));
-    html.push_str("<h2>Top clients</h2>\n");
+    html.push_str("<h2>Top connections</h2>\n");
     let rows = clients.into_iter().take(TOP).map(|client| {
         vec![
             client.id.to_string(),

@@ -1,6 +1,7 @@
 //! `/server-status` for programs: the lines of Apache's mod_status, and JSON with the fields of
 //! Plack::Middleware::ServerStatus::Lite.
 
+use super::client_groups::{ClientGroup, TopClients};
 use super::clients::ClientSample;
 use super::sample::Sample;
 use crate::VERSION;
@@ -61,7 +62,7 @@ pub struct ListOptions {
 type Figure = fn(&ClientSample) -> u64;
 
 /// What connections may be sorted by.
-const FIGURES: [(&str, Figure); 9] = [
+const FIGURES: [(&str, Figure); 11] = [
     ("id", |it| it.id),
     ("ss", |it| it.idle_s),
     ("age_seconds", |it| it.age_s),
@@ -69,6 +70,8 @@ const FIGURES: [(&str, Figure); 9] = [
     ("received_bytes", |it| it.received_bytes),
     ("sent_bytes", |it| it.sent_bytes),
     ("bytes_per_second", |it| it.bytes_per_second),
+    ("busy_ns", |it| it.busy_ns),
+    ("busy_ns_per_second", |it| it.busy_ns_per_second),
     ("requests", |it| it.requests),
     ("requests_per_second", |it| it.requests_per_second),
 ];
@@ -154,6 +157,7 @@ pub fn json(sample: &Sample, options: ListOptions) -> String {
         "findings": findings(sample),
         "slow_requests": slow_requests(sample),
         "hot_keys": hot_keys(sample),
+        "top_clients": top_clients(sample),
         "workers": workers,
     });
     format!("{page}\n")
@@ -176,6 +180,28 @@ fn findings(sample: &Sample) -> Vec<Value> {
 
 fn hot_keys(sample: &Sample) -> Vec<Value> {
     sample.hottest.iter().map(|(key, share)| json!({ "key": key, "share": share })).collect()
+}
+
+/// Clients by two figures; nothing where connections are many and no page asked.
+fn top_clients(sample: &Sample) -> Value {
+    let TopClients { by_bytes, by_time } =
+        sample.clients.as_deref().map(TopClients::of).unwrap_or_default();
+    let list = |groups: &[ClientGroup]| groups.iter().map(client_group).collect::<Vec<_>>();
+    json!({ "by_bytes": list(&by_bytes), "by_time": list(&by_time) })
+}
+
+fn client_group(group: &ClientGroup) -> Value {
+    json!({
+        "address": group.address,
+        "user": group.user,
+        "name": group.name,
+        "connections": group.connections,
+        "bytes": group.bytes,
+        "bytes_per_second": group.bytes_per_second,
+        "requests_per_second": group.requests_per_second,
+        "busy_ns": group.busy_ns,
+        "busy_ns_per_second": group.busy_ns_per_second,
+    })
 }
 
 fn slow_requests(sample: &Sample) -> Vec<Value> {
@@ -216,6 +242,7 @@ fn connection(client: &ClientSample) -> Value {
         "ss": client.idle_s,
         "id": client.id,
         "name": client.name,
+        "user": client.user,
         "library": client.library,
         "state": client.state,
         "key": client.key,
@@ -228,6 +255,8 @@ fn connection(client: &ClientSample) -> Value {
         "requests": client.requests,
         "requests_per_second": client.requests_per_second,
         "bytes_per_second": client.bytes_per_second,
+        "busy_ns": client.busy_ns,
+        "busy_ns_per_second": client.busy_ns_per_second,
     })
 }
 

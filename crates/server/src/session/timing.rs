@@ -311,6 +311,12 @@ impl Timing {
         if self.bounds.on.get() { ticks::now() } else { 0 }
     }
 
+    /// The latest reading behind something that held the worker, in ticks.
+    #[inline]
+    pub(crate) fn latest(&self) -> u64 {
+        self.latest.get()
+    }
+
     /// Something that held the worker is over.
     #[inline]
     pub(crate) fn lap(&self, tally: &Tally) {

@@ -422,6 +422,7 @@ impl Sessions {
         if slot.token != token {
             return;
         }
+        let before = self.timing.latest();
         let environment = RequestEnvironment {
             shared: &self.shared,
             counters: &self.counters,
@@ -445,11 +446,14 @@ impl Sessions {
             self.output_overhead.set(self.output.own_bytes());
             slot.replied_bytes += bytes;
             slot.session.info().sent_bytes.add(bytes);
-            if self.timing.sent(&self.tally) {
+            let has_unsent = self.timing.sent(&self.tally);
+            slot.session.info().busy_ticks.add(self.timing.latest().wrapping_sub(before));
+            if has_unsent {
                 self.keep_until_sent(driver, token, bytes);
             }
         } else {
             self.timing.lap(&self.tally);
+            slot.session.info().busy_ticks.add(self.timing.latest().wrapping_sub(before));
         }
         self.apply_state(driver, token, state);
     }
