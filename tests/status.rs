@@ -264,3 +264,68 @@ fn top_clients_are_shown_by_bytes_and_by_time() {
     let (_, page) = get(&server, "/server-status");
     assert!(page.contains("<h2>Top clients</h2>") && page.contains("&lt;big&gt;</td>"), "{page}");
 }
+
+/// The largest values: key, type, bytes, database and command.
+fn largest_values(server: &Server) -> Vec<(String, String, u64, u64, String)> {
+    let values = json(server, "")["largest_values"].clone();
+    let text = |it: &serde_json::Value| it.as_str().expect("text").to_owned();
+    let number = |it: &serde_json::Value| it.as_u64().expect("a number");
+    let value = |it: &serde_json::Value| {
+        assert!(number(&it["seen_seconds_ago"]) < 600, "{it}");
+        let (key, bytes) = (text(&it["key"]), number(&it["bytes"]));
+        (key, text(&it["type"]), bytes, number(&it["database"]), text(&it["command"]))
+    };
+    values.as_array().expect("a list").iter().map(value).collect()
+}
+
+#[test]
+fn the_largest_values_are_shown_as_they_are_now() {
+    let server = nagi(&[]);
+    let (mut redis, mut memcached) = (server.connect_resp(), server.connect_memcached());
+    let long = "l".repeat(100);
+    let value = |bytes: usize| "v".repeat(bytes);
+    redis.run_words(&["SET", "<b>\u{1b}", &value(300_000)]);
+    redis.run_words(&["SET", &long, &value(200_000)]);
+    redis.run_words(&["MSET", "shrinks", &value(900_000), "goes", &value(800_000), "small", "v"]);
+    memcached.check_raw(format!("set item 0 0 100000\r\n{}\r\n", value(100_000)), "STORED\r\n");
+    redis.check("SELECT 3", "+OK\r\n");
+    // Its value is large, though no request for it is.
+    for number in 0..4000 {
+        redis.send(encode_command(&["HSET", "hash", &number.to_string(), &value(100)]));
+        redis.expect(":1\r\n");
+    }
+    redis.run("HGETALL hash");
+    redis.check("SELECT 0", "+OK\r\n");
+    redis.run_words(&["SET", "shrinks", &value(70_000)]);
+    redis.check("DEL goes", ":1\r\n");
+    let names = || largest_values(&server).into_iter().map(|value| value.0).collect::<Vec<_>>();
+    let expected = ["hash", "<b>\u{1b}", &long[..64], "item", "shrinks"];
+    until("all of them", || (names() == expected).then_some(())).expect("they are looked up");
+    let values = largest_values(&server);
+    let (_, kind, bytes, database, command) = &values[0];
+    assert_eq!((&kind[..], *database, &command[..]), ("hash", 3, "hgetall"));
+    assert!(*bytes > 400_000, "{values:?}");
+    let rest: Vec<_> = values[1..]
+        .iter()
+        .map(|(_, kind, bytes, database, command)| (&kind[..], *bytes, *database, &command[..]))
+        .collect();
+    let expected = [
+        ("string", 300_000, 0, "set"),
+        ("string", 200_000, 0, "set"),
+        ("string", 100_000, 0, "set"),
+        ("string", 70_000, 0, "set"),
+    ];
+    assert_eq!(rest, expected);
+    let (_, page) = get(&server, "/server-status");
+    assert!(page.contains("<h2>Largest values</h2>"), "{page}");
+    assert!(page.contains("&lt;b&gt;\u{fffd}</td>"), "{page}");
+    // What was right a second ago is looked up again.
+    redis.check("FLUSHALL", "+OK\r\n");
+    until("nothing", || names().is_empty().then_some(())).expect("it is noticed");
+    // Small values never are among them, however many there are in a request.
+    let words: Vec<String> = (0..2000).map(|number| format!("key:{number}")).collect();
+    let small: Vec<&str> = words.iter().flat_map(|key| [key.as_str(), "small"]).collect();
+    redis.run_words(&[&["MSET"][..], &small[..]].concat());
+    redis.run_words(&["SET", "large", &value(100_000)]);
+    until("a large one", || (names() == ["large"]).then_some(())).expect("it is noted");
+}

@@ -48,7 +48,7 @@ pub use state::scripts::Scripts;
 pub use state::slow_log::{CommandLogs, LogLimits, SlowLog, SlowRequest};
 pub use state::statistics::{CommandTotals, Statistics, Tally, Totals};
 pub use state::tracking::begin_worker as begin_tracking_worker;
-pub use state::{histogram, loading, phases, pubsub, saves};
+pub use state::{histogram, large_values, loading, phases, pubsub, saves};
 
 /// The version of Redis whose commands, replies and error texts these are.
 pub const REDIS_VERSION: &str = "7.2.4";

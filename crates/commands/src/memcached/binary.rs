@@ -150,6 +150,12 @@ fn is_login(row: &Opcode) -> bool {
     matches!(row.code, 0x20..=0x22)
 }
 
+/// The name of what a request asks for; nothing if there is no such thing.
+#[must_use]
+pub fn name_of(frame: &Frame<'_>) -> &'static str {
+    OPCODES.iter().find(|row| row.code == frame.opcode).map_or("", |row| row.name)
+}
+
 /// The arguments of a request in the slow log.
 #[must_use]
 pub fn kept_arguments(frame: &Frame<'_>) -> Vec<Vec<u8>> {

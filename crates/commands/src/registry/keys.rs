@@ -353,6 +353,16 @@ impl Keys {
         positions.filter_map(move |position| args.get(position))
     }
 
+    /// So many keys of a request at most, evenly among all, without any that is longer than
+    /// `longest` bytes, which may not be in one piece.
+    #[must_use]
+    pub fn some_of<'a>(&self, most: usize, longest: usize, args: Args<'a>) -> Vec<&'a [u8]> {
+        let step = self.count(args).div_ceil(most.max(1)).max(1);
+        let places = self.positions(args).step_by(step);
+        let short = places.filter(|place| args.len_of(*place) <= longest);
+        short.filter_map(|place| args.get(place)).collect()
+    }
+
     /// First and last position and step, as clients of before Redis 7 are told, and whether there
     /// are keys that these do not say.
     pub(crate) fn as_one_range(&self) -> ([i64; 3], bool) {

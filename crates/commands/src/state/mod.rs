@@ -8,6 +8,7 @@ pub mod histogram;
 pub(crate) mod hooks;
 pub(crate) mod hot_keys;
 pub(crate) mod key_costs;
+pub mod large_values;
 pub(crate) mod latency_monitor;
 pub(crate) mod libraries;
 pub mod loading;

@@ -4,6 +4,7 @@
 use crate::state::histogram::{Distribution, Histogram};
 use crate::state::hot_keys::{HotKeys, KeySample};
 use crate::state::key_costs::WorkerCosts;
+use crate::state::large_values::{self, LargeValue, LargeValues};
 use crate::state::own_findings::OwnFindings;
 use crate::state::phases::{PhaseTally, PhaseTotals};
 use crate::state::rates::{Rates, Sums};
@@ -34,6 +35,8 @@ macro_rules! tallies {
             pub longest_send: Longest,
             /// Which keys its requests name, while pages that show them are looked at.
             pub hot_keys: HotKeys,
+            /// The largest values that they were for.
+            pub large_values: LargeValues,
             /// What they cost by their keys, while that is asked for (HOTKEYS).
             pub(crate) key_costs: WorkerCosts,
             errors: Mutex<BTreeMap<String, u64>>,
@@ -72,6 +75,7 @@ macro_rules! tallies {
                     longest_slice: Longest::default(),
                     longest_send: Longest::default(),
                     hot_keys: HotKeys::default(),
+                    large_values: LargeValues::default(),
                     key_costs: WorkerCosts::default(),
                     errors: Mutex::default(),
                 }
@@ -306,6 +310,12 @@ impl Statistics {
     /// The keys that requests named since they were last taken.
     pub(crate) fn take_hot_keys(&self, sample: &mut KeySample) {
         self.workers.iter().for_each(|tally| tally.hot_keys.take_into(sample));
+    }
+
+    /// The largest values of requests within ten minutes, the largest first, as workers have looked
+    /// them up just now; nothing if none has.
+    pub(crate) fn largest_values(&self, now_ms: u64) -> Option<Vec<LargeValue>> {
+        large_values::largest(self.workers.iter().map(|tally| &tally.large_values), now_ms)
     }
 
     /// What each worker counts of costs by keys.

@@ -5,6 +5,7 @@ use super::clients::ClientSample;
 use super::markup::{chart, escaped, table};
 use super::sample::Sample;
 use crate::VERSION;
+use crate::state::large_values::LargeValue;
 use crate::state::slow_log::SlowRequest;
 
 /// The page's style sheet.
@@ -30,6 +31,7 @@ pub fn page(sample: &Sample) -> String {
     workers(&mut html, sample);
     slow_requests(&mut html, sample);
     hot_keys(&mut html, sample);
+    largest_values(&mut html, sample);
     top_clients(&mut html, sample);
     top_connections(&mut html, sample);
     connections(&mut html, sample);
@@ -172,6 +174,28 @@ fn hot_keys(html: &mut String, sample: &Sample) {
     let rows = rows.map(|(key, share)| vec![key.clone(), format!("{:.1} %", share * 100.0)]);
     let caption = "Shares of requests, as a sample of the last seconds has them.";
     table(html, "hot", caption, &["Key", "Share"], rows);
+}
+
+/// Values that are large, as they are now.
+fn largest_values(html: &mut String, sample: &Sample) {
+    let values = sample.largest_values.as_deref().unwrap_or_default();
+    if values.is_empty() {
+        return;
+    }
+    html.push_str("<h2>Largest values</h2>\n");
+    let row = |value: &LargeValue| {
+        vec![
+            value.shown_key(),
+            value.kind.name().to_owned(),
+            value.bytes.to_string(),
+            value.database.to_string(),
+            (sample.at_ms.saturating_sub(value.seen_ms) / 1000).to_string(),
+            value.command.to_owned(),
+        ]
+    };
+    let caption = "Of requests within ten minutes, looked up again just now.";
+    let columns = ["Key", "Type", "Bytes", "Database", "Seen (s ago)", "By"];
+    table(html, "values", caption, &columns, values.iter().map(row));
 }
 
 /// The clients that cause most, of all: connections of one user from one address are one.

@@ -1,6 +1,7 @@
 //! The sample: every figure at one moment.
 
 use crate::state::hot_keys::KeySample;
+use crate::state::large_values::LargeValue;
 use crate::state::phases::PhaseTotals;
 use crate::state::slow_log::SlowRequest;
 use crate::state::usage::{self, Usage};
@@ -75,6 +76,9 @@ pub struct Sample {
     pub slow_requests: usize,
     /// The latest of them, with their numbers.
     pub(crate) latest_slow: Vec<(u64, Arc<SlowRequest>)>,
+    /// The largest values that requests were for lately, the largest first; nothing while pages are
+    /// not looked at.
+    pub(crate) largest_values: Option<Vec<LargeValue>>,
     /// Keys and their shares of requests, the hottest first.
     pub(crate) hottest: Vec<(String, f64)>,
     /// The sample that this comes from.
@@ -255,6 +259,7 @@ impl Sample {
             } else {
                 0
             }),
+            largest_values: statistics.largest_values(now_ms),
             hottest: hot_keys.hottest(HOT_SHARE),
             hot_keys,
             history: match previous.filter(|_| has_pages) {

@@ -5,6 +5,7 @@ use super::client_groups::{ClientGroup, TopClients};
 use super::clients::ClientSample;
 use super::sample::Sample;
 use crate::VERSION;
+use crate::state::large_values::LargeValue;
 use serde_json::{Value, json};
 
 /// The lines of `?auto`. A scraper of them takes the version apart at its slash and its dots.
@@ -157,6 +158,7 @@ pub fn json(sample: &Sample, options: ListOptions) -> String {
         "findings": findings(sample),
         "slow_requests": slow_requests(sample),
         "hot_keys": hot_keys(sample),
+        "largest_values": largest_values(sample),
         "top_clients": top_clients(sample),
         "workers": workers,
     });
@@ -180,6 +182,21 @@ fn findings(sample: &Sample) -> Vec<Value> {
 
 fn hot_keys(sample: &Sample) -> Vec<Value> {
     sample.hottest.iter().map(|(key, share)| json!({ "key": key, "share": share })).collect()
+}
+
+fn largest_values(sample: &Sample) -> Vec<Value> {
+    let values = sample.largest_values.as_deref().unwrap_or_default().iter();
+    let value = |value: &LargeValue| {
+        json!({
+            "key": value.shown_key(),
+            "type": value.kind.name(),
+            "bytes": value.bytes,
+            "database": value.database,
+            "seen_seconds_ago": sample.at_ms.saturating_sub(value.seen_ms) / 1000,
+            "command": value.command,
+        })
+    };
+    values.map(value).collect()
 }
 
 /// Clients by two figures; nothing where connections are many and no page asked.

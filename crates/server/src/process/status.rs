@@ -4,7 +4,7 @@
 
 use crate::net::protocol::Protocol;
 use crate::process::titles;
-use crate::state::mailbox::{ConnectionTask, NewConnection};
+use crate::state::mailbox::{ConnectionTask, NewConnection, Reminders};
 use crate::state::shared::Shared;
 use nagi_commands::status::{
     Format, ListOptions, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page,
@@ -383,11 +383,16 @@ impl Sampler {
             let asked_at_ms = samples.asked_at_ms.load(Ordering::Relaxed);
             let shared = &samples.shared;
             let passed_ms = shared.store.now_ms().saturating_sub(asked_at_ms);
-            shared.show_keys(passed_ms < LISTED_FOR_MS);
+            let are_shown = passed_ms < LISTED_FOR_MS;
+            shared.show_keys(are_shown);
             let previous = samples.latest();
             let previous = Some(&previous.sample);
             let latenesses = [lateness, longest];
             let latest = Rendered::sample(&samples.shared, previous, latenesses, asked_at_ms);
+            if are_shown {
+                // For the next sample.
+                shared.remind_all(Reminders::VALUES);
+            }
             titles::show(&samples.shared, &latest.sample);
             let latest = Arc::new(latest);
             *self.samples.latest.write() = latest;

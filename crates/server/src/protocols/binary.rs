@@ -88,6 +88,11 @@ impl RequestProtocol for Binary {
         &request.work
     }
 
+    fn named<'r>(request: &'r Request<'_, Work<'_>>) -> (&'static str, Vec<&'r [u8]>) {
+        let frame = &request.work.frame;
+        (binary::name_of(frame), vec![frame.key])
+    }
+
     fn refuse(malformed: Infallible, _: &mut Client, _: &RequestEnvironment<'_>, _: &mut Output) {
         match malformed {}
     }

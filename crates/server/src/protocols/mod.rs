@@ -16,7 +16,8 @@ use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;
 use crate::protocols::session_state::SessionState;
 use arrayvec::ArrayVec;
-use nagi_commands::{Client, Entry, kept_arguments};
+use nagi_commands::large_values::{MOST_KEY_BYTES, MOST_KEYS};
+use nagi_commands::{Client, Entry, Keys, kept_arguments};
 use nagi_proto::{Args, Awaited, LargeArgument, Output, Span};
 use nagi_store::accounting::{self, Overhead};
 use nagi_store::{Key, Prefetch};
@@ -121,6 +122,11 @@ impl Loggable for Args<'_> {
     }
 }
 
+/// Some keys of a request, for [`RequestProtocol::named`].
+fn some_keys<'r>(keys: &Keys, args: Args<'r>) -> Vec<&'r [u8]> {
+    keys.some_of(MOST_KEYS, MOST_KEY_BYTES, args)
+}
+
 /// How a protocol's requests are read and executed. It remembers what it has understood of a
 /// request that has not arrived in full.
 pub(crate) trait RequestProtocol {
@@ -154,6 +160,10 @@ pub(crate) trait RequestProtocol {
 
     /// What the slow log says of a request.
     fn loggable<'r>(request: &'r Request<'_, Self::Work<'_>>) -> &'r dyn Loggable;
+
+    /// The name of a request's command, and its keys: of very many some, and none that is very
+    /// long.
+    fn named<'r>(request: &'r Request<'_, Self::Work<'_>>) -> (&'static str, Vec<&'r [u8]>);
 
     /// Tells the client why its connection is closed.
     fn refuse(

@@ -5,7 +5,9 @@ use crate::protocols::Requests;
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;
 use crate::protocols::session_state::SessionState;
-use crate::protocols::{BATCH, BatchInput, LargeParts, Request, RequestKind, RequestProtocol};
+use crate::protocols::{
+    BATCH, BatchInput, LargeParts, Request, RequestKind, RequestProtocol, some_keys,
+};
 use arrayvec::ArrayVec;
 use nagi_commands::{
     Client, Context, Entry, Error, Flags, ReplyMode, Server as _, Suspension, admission, dispatch,
@@ -84,6 +86,11 @@ impl RequestProtocol for Resp {
     #[inline]
     fn loggable<'r>(request: &'r Request<'_, Row>) -> &'r dyn Loggable {
         &request.args
+    }
+
+    fn named<'r>(request: &'r Request<'_, Row>) -> (&'static str, Vec<&'r [u8]>) {
+        let Some(row) = request.work else { return ("", Vec::new()) };
+        (row.full_name.as_str(), some_keys(&row.command.keys, request.args))
     }
 
     #[cold]

@@ -5,7 +5,9 @@ use crate::protocols::Requests;
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;
 use crate::protocols::session_state::SessionState;
-use crate::protocols::{BATCH, BatchInput, LargeParts, Request, RequestKind, RequestProtocol};
+use crate::protocols::{
+    BATCH, BatchInput, LargeParts, Request, RequestKind, RequestProtocol, some_keys,
+};
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::{self, Error, Verb};
 use nagi_commands::{Client, Marks, Server as _, admission};
@@ -131,6 +133,13 @@ impl RequestProtocol for Text {
     #[inline]
     fn loggable<'r>(request: &'r Request<'_, Work>) -> &'r dyn Loggable {
         &request.args
+    }
+
+    fn named<'r>(request: &'r Request<'_, Work>) -> (&'static str, Vec<&'r [u8]>) {
+        match request.work {
+            Work::Run { verb, .. } => (verb.name, some_keys(&verb.keys, request.args)),
+            Work::LogIn { .. } | Work::Refuse { .. } | Work::Reject { .. } => ("", Vec::new()),
+        }
     }
 
     fn refuse(malformed: Infallible, _: &mut Client, _: &RequestEnvironment<'_>, _: &mut Output) {

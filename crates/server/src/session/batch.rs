@@ -1,11 +1,12 @@
 //! A batch of requests of whichever protocol: read, then executed in order.
 
 use crate::protocols::environment::RequestEnvironment;
+use crate::protocols::remainder::Remainder;
 use crate::protocols::session_state::SessionState;
 use crate::protocols::{BatchInput, LargeParts, Request, RequestProtocol, Requests, SpanRoom};
 use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Executed, Timing, is_brief};
-use nagi_commands::{Client, Marks};
+use nagi_commands::{Client, Marks, When, large_values};
 use nagi_proto::Output;
 use nagi_store::Prefetch;
 use nagi_store::accounting::Overhead;
@@ -87,6 +88,10 @@ pub(super) fn execute<P: RequestProtocol>(
             request_bytes: end - start + args.large_bytes(),
             replies: (replied, out.len()),
         });
+        let bytes = executed.as_ref().map_or(0, Executed::bytes);
+        if bytes >= large_values::LEAST_BYTES || remainder.is_some() {
+            note_values::<P>(request, bytes, remainder.as_ref(), client, environment);
+        }
         if let Some(remainder) = remainder.filter(|_| !client.closing) {
             // What was read behind this request is read again when its turn comes.
             protocol.restart();
@@ -113,4 +118,29 @@ pub(super) fn execute<P: RequestProtocol>(
         Some(SessionState::Closing)
     });
     Batch { consumed, requests: count, state }
+}
+
+/// Notes the values of a request that has just been executed, or is executed in slices from now on:
+/// they may be among the largest. `bytes` are its own and those of its reply.
+#[cold]
+fn note_values<P: RequestProtocol>(
+    request: &Request<'_, P::Work<'_>>,
+    bytes: usize,
+    remainder: Option<&Remainder>,
+    client: &Client,
+    environment: &RequestEnvironment<'_>,
+) {
+    let RequestEnvironment { shared, counters, tally, now_ms } = environment;
+    let has_slices = remainder
+        .is_some_and(|remainder| matches!(remainder.when(), When::NextTick | When::RoomForReplies));
+    let is_wanted = match has_slices {
+        true => tally.large_values.wants_long(),
+        false => bytes >= large_values::LEAST_BYTES && tally.large_values.wants(bytes),
+    };
+    if !is_wanted {
+        return;
+    }
+    let (command, keys) = P::named(request);
+    let db = shared.store.database(client.database, counters, *now_ms);
+    tally.large_values.note(db, keys, command);
 }

@@ -191,6 +191,12 @@ pub(crate) struct Executed<'a> {
 }
 
 impl Executed<'_> {
+    /// How long it and its reply are.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.request_bytes + self.reply_bytes()
+    }
+
     #[inline]
     fn reply_bytes(&self) -> usize {
         self.replies.1.saturating_sub(self.replies.0)

@@ -58,6 +58,8 @@ bitflags! {
         const ACTIVE = 1 << 9;
         /// To take over connections that other workers have handed over.
         const MOVED = 1 << 10;
+        /// To look large values up again.
+        const VALUES = 1 << 11;
     }
 }
 

@@ -585,8 +585,23 @@ impl Sessions {
         if reminders.contains(Reminders::ACTIVE) {
             self.follow_active();
         }
+        if reminders.contains(Reminders::VALUES) {
+            self.check_values();
+        }
         if reminders.contains(Reminders::HOUSEKEEPING) {
             self.run_housekeeping(driver);
+        }
+    }
+
+    /// Looks up some of the large values that requests were for, before pages show them, and goes
+    /// on in the next tick.
+    fn check_values(&self) {
+        let store = &self.shared.store;
+        let _batch = store.batch(&self.counters);
+        let now_ms = store.now_ms();
+        let database = |index| store.database(index, &self.counters, now_ms);
+        if self.tally.large_values.check(database, now_ms) {
+            self.shared.remind(self.worker, Reminders::VALUES);
         }
     }
 
