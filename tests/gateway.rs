@@ -585,7 +585,7 @@ fn an_upload_that_breaks_off_changes_nothing() {
     drop(client);
     until("the upload is given up", || {
         let listed = redis.run("CLIENT LIST").text();
-        (!listed.contains("addr=0.0.0.0:0")).then_some(())
+        (!listed.contains("laddr=0.0.0.0:0")).then_some(())
     })
     .unwrap();
     redis.check("GET a", "$6\r\nbefore\r\n");
@@ -629,7 +629,7 @@ fn requests_leave_no_ports_behind_and_count_exactly() {
     let mut redis = server.connect_resp();
     redis.check("HGET h f", "$4\r\n2000\r\n");
     let listed = redis.run("CLIENT LIST").text();
-    let channels = listed.matches(" addr=0.0.0.0:0").count();
+    let channels = listed.matches(" laddr=0.0.0.0:0").count();
     assert!((1..=4).contains(&channels), "{channels} connections to workers:\n{listed}");
 }
 
@@ -665,4 +665,71 @@ fn what_requests_hold_is_limited_in_all() {
     answers_with(503);
     drop(uploads);
     answers_with(200);
+}
+
+#[test]
+fn trusted_proxies_say_where_requests_come_from() {
+    const PROXIED: &str = "X-Forwarded-For: 203.0.113.1, 198.51.100.7\r\n";
+    let server = nagi(&["--http-trusted-proxies", "10.0.0.0/8", "127.0.0.1"]);
+    let mut redis = server.connect_resp();
+    redis.check("ACL SETUSER ann on >pw ~* +get", "+OK\r\n");
+    redis.check("CONFIG SET requirepass sesame slowlog-log-slower-than 0", "+OK\r\n");
+    let mut client = Client::of(&server);
+    let with = |user: &str, more: &str| format!("Authorization: {user}\r\n{more}");
+    let (default, ann) = ("Bearer sesame", "Basic YW5uOnB3");
+    let mut monitor = server.connect_resp();
+    monitor.check("AUTH sesame", "+OK\r\n");
+    monitor.check("MONITOR", "+OK\r\n");
+    let mut set =
+        |user: &str, more: &str| client.ask("PUT", "/SET/key", &with(user, more), b"value").status;
+    assert_eq!(set(default, PROXIED), 200);
+    let line = monitor.line();
+    assert!(line.contains("[0 198.51.100.7:0] \"SET\" \"key\""), "{line}");
+    assert_eq!(set(ann, PROXIED), 403);
+    let mut list = || redis.run("CLIENT LIST").text();
+    let listed = list();
+    assert_eq!(listed.matches(" addr=198.51.100.7:0 laddr=0.0.0.0:0 ").count(), 2, "{listed}");
+    // A connection is the next client's.
+    assert_eq!(set(default, "Forwarded: for=\"[2001:db8::1]:4711\"\r\n"), 200);
+    let listed = list();
+    assert!(listed.contains(" addr=[2001:db8::1]:0 laddr=0.0.0.0:0 "), "{listed}");
+    let contradiction = format!("{PROXIED}Forwarded: for=198.51.100.8\r\n");
+    assert_eq!(set(default, &contradiction), 400);
+    let log = format!("{:?}", redis.run("ACL LOG"));
+    assert!(log.contains("addr=198.51.100.7:0"), "{log}");
+    let slow = format!("{:?}", redis.run("SLOWLOG GET -1"));
+    assert!(slow.contains("198.51.100.7:0") && slow.contains("[2001:db8::1]:0"), "{slow}");
+    until("the page", || {
+        let page = Client::of(&server).ask("GET", "/server-status?json", &with(default, ""), b"");
+        page.text().contains("\"remote_addr\":\"[2001:db8::1]:0\"").then_some(())
+    })
+    .expect("it has the address");
+    // What is not trusted is not believed.
+    redis.check("CONFIG SET http-trusted-proxies \"10.0.0.0/8 ::1\"", "+OK\r\n");
+    assert_eq!(set(default, PROXIED), 200);
+    let line = monitor.line();
+    let line = if line.contains("2001") { monitor.line() } else { line };
+    assert!(line.contains("[0 127.0.0.1:") && !line.contains(":0]"), "{line}");
+    let refused = redis.run("CONFIG SET http-trusted-proxies localhost").text();
+    assert!(refused.contains("localhost is no address"), "{refused}");
+}
+
+#[test]
+fn without_a_password_a_proxy_passes_on_requests_of_this_machine_only() {
+    let server = nagi(&["--http-trusted-proxies", "127.0.0.1"]);
+    let mut client = Client::of(&server);
+    for (header, status) in [
+        ("", 200),
+        ("X-Forwarded-For: 127.0.0.1\r\n", 200),
+        ("X-Forwarded-For: 198.51.100.7\r\n", 403),
+        ("X-Forwarded-For: 127.0.0.1, 198.51.100.7\r\n", 403),
+        ("Forwarded: for=unknown\r\n", 403),
+        ("Via: 1.1 proxy\r\n", 403),
+    ] {
+        assert_eq!(client.ask("GET", "/DBSIZE", header, b"").status, status, "{header}");
+        assert_eq!(client.ask("GET", "/metrics", header, b"").status, status, "{header}");
+    }
+    server.connect_resp().check("CONFIG SET http-trusted-proxies \"\"", "+OK\r\n");
+    let forwarded = client.ask("GET", "/DBSIZE", "X-Forwarded-For: 127.0.0.1\r\n", b"");
+    assert_eq!(forwarded.status, 403);
 }

@@ -37,7 +37,7 @@ pub use runtime::shown::{kept_arguments, stop_monitoring};
 pub use runtime::suspension::{JobProgress, When};
 pub use runtime::{admission, dispatch, gate, notification, rights, user_file};
 pub use scripting::{ScriptingServer, run_scripts};
-pub use state::client::{Class, Client, ClientInfo, ClientNames, Marks, ReplyMode};
+pub use state::client::{Class, Client, ClientInfo, ClientNames, HttpClient, Marks, ReplyMode};
 pub use state::events_listener::EventsListener;
 pub use state::hooks::{HookFlags, RequestHooks};
 pub use state::latency_monitor::Latency;

@@ -4,16 +4,16 @@
 //! not: so a request has to call the server by a name that no foreign site can have (DNS
 //! rebinding), and must not come from another site's page.
 
+use crate::forwarded::{self, Contradiction, is_forwarded};
 use crate::site::Site;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
 use hyper::header::{
-    AUTHORIZATION, CONTENT_LENGTH, FORWARDED, HOST, HeaderMap, HeaderName, ORIGIN,
-    TRANSFER_ENCODING, VIA,
+    AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, ORIGIN, TRANSFER_ENCODING,
 };
 use hyper::http::request::Parts;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 
 /// The longest path with its query, in bytes.
 const LONGEST_TARGET: usize = 2048;
@@ -30,12 +30,20 @@ const fn refusal(status: u16, reason: &'static str) -> Refusal {
     Refusal { status, reason }
 }
 
-/// Whether a client at `peer` may have what it asks for; the name of its user, empty for the
-/// default one.
+/// A client that may have what it asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The name of its user, empty for the default one.
+    pub(crate) user: Vec<u8>,
+    /// Where it is, as far as trusted proxies tell.
+    pub(crate) address: SocketAddr,
+}
+
+/// Whether a client may have what it asks for by a connection from `peer`.
 ///
 /// # Errors
 /// Why not, for the answer.
-pub(crate) fn check(site: &dyn Site, request: &Parts, peer: IpAddr) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Result<Caller, Refusal> {
     let headers = &request.headers;
     let is_page = site.has_page(request.uri.path());
     if is_page {
@@ -52,13 +60,16 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: IpAddr) -> Result<Ve
     if !is_permitted_origin(headers, host, &origins) {
         return Err(refusal(403, "other sites' pages may not ask"));
     }
+    let address = forwarded::client(site, headers, peer).map_err(|Contradiction| {
+        refusal(400, "Forwarded and X-Forwarded-For name different clients")
+    })?;
     if site.is_open(request.uri.path()) || request.method == Method::OPTIONS {
-        return Ok(Vec::new());
+        return Ok(Caller { user: Vec::new(), address });
     }
-    let user = identify(site, headers, peer)?;
+    let user = identify(site, headers, [peer, address])?;
     match is_page && !site.may_observe(&user) {
         true => Err(refusal(403, "this user may not see pages")),
-        false => Ok(user),
+        false => Ok(Caller { user, address }),
     }
 }
 
@@ -79,18 +90,24 @@ fn check_page(request: &Parts) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The user of a client at `peer`.
-fn identify(site: &dyn Site, headers: &HeaderMap, peer: IpAddr) -> Result<Vec<u8>, Refusal> {
+/// The user of a client; with the address that its connection comes from comes its own.
+fn identify(
+    site: &dyn Site,
+    headers: &HeaderMap,
+    [peer, client]: [SocketAddr; 2],
+) -> Result<Vec<u8>, Refusal> {
     let login = || authorized(site, headers).ok_or(refusal(401, "a password is needed"));
     if site.has_password() {
         return login();
     }
-    if !peer.to_canonical().is_loopback() {
-        return Err(refusal(403, "without a password only this machine may ask"));
-    }
-    if is_forwarded(headers) {
+    if is_forwarded(headers) && !site.is_trusted_proxy(peer.ip()) {
         // Behind a proxy every client has a loopback address.
-        return Err(refusal(403, "without a password nothing is answered through a proxy"));
+        let reason =
+            "without a password nothing is answered through a proxy (see http-trusted-proxies)";
+        return Err(refusal(403, reason));
+    }
+    if ![peer, client].iter().all(|it| it.ip().to_canonical().is_loopback()) {
+        return Err(refusal(403, "without a password only this machine may ask"));
     }
     if headers.contains_key(AUTHORIZATION) { login() } else { Ok(Vec::new()) }
 }
@@ -152,12 +169,6 @@ pub(crate) fn permitted_origin<'h>(headers: &'h HeaderMap, origins: &str) -> Opt
     is_permitted.then_some(origin)
 }
 
-/// Whether a proxy says that it has forwarded a request.
-fn is_forwarded(headers: &HeaderMap) -> bool {
-    let mut names = headers.keys();
-    names.any(|it| it == FORWARDED || it == VIA || it.as_str().starts_with("x-forwarded-"))
-}
-
 /// The user whose password is given, in the Basic or the Bearer scheme.
 fn authorized(site: &dyn Site, headers: &HeaderMap) -> Option<Vec<u8>> {
     let (scheme, secret) = only(headers, AUTHORIZATION)?.split_once(' ')?;
@@ -176,9 +187,10 @@ fn authorized(site: &dyn Site, headers: &HeaderMap) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::site::{Answer, Ask, GatewaySettings, Rule};
+    use crate::site::{Answer, Ask, GatewaySettings, HttpClient, Rule};
     use hyper::body::Bytes;
     use std::io;
+    use std::net::IpAddr;
     use std::os::fd::OwnedFd;
     use std::sync::Arc;
 
@@ -228,19 +240,31 @@ mod tests {
             Rule::Unknown
         }
 
-        fn connect_worker(&self, _: &[u8]) -> io::Result<OwnedFd> {
+        fn is_trusted_proxy(&self, address: IpAddr) -> bool {
+            ["127.0.0.9", "192.0.2.9", "192.0.2.10"].contains(&&*address.to_string())
+        }
+
+        fn connect_worker(&self, _: &[u8], _: &HttpClient) -> io::Result<OwnedFd> {
             Err(io::ErrorKind::Unsupported.into())
         }
     }
 
     fn status(password: &'static str, path: &str, headers: &[(&str, &str)], peer: &str) -> u16 {
+        checked(password, path, headers, peer).map_or_else(|refusal| refusal.status, |_| 200)
+    }
+
+    fn checked(
+        password: &'static str,
+        path: &str,
+        headers: &[(&str, &str)],
+        peer: &str,
+    ) -> Result<Caller, Refusal> {
         let mut request = hyper::Request::get(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        let checked = check(&Guarded(password), &parts, peer.parse().unwrap());
-        checked.map_or_else(|refusal| refusal.status, |_| 200)
+        check(&Guarded(password), &parts, SocketAddr::new(peer.parse().unwrap(), 5000))
     }
 
     #[test]
@@ -323,6 +347,61 @@ mod tests {
         let proxied =
             [("host", "localhost"), ("via", "1.1 proxy"), ("authorization", "Bearer sesame")];
         assert_eq!(status("sesame", "/", &proxied, "127.0.0.1"), 200);
+    }
+
+    #[test]
+    fn only_trusted_proxies_say_where_a_client_is() {
+        let (local, remote) = ("127.0.0.9", "192.0.2.9");
+        for (peer, header, value, expected) in [
+            // Without a trusted proxy, the client is where the connection comes from.
+            ("192.0.2.7", "x-forwarded-for", "198.51.100.1", "192.0.2.7:5000"),
+            (remote, "x-other", "198.51.100.1", "192.0.2.9:5000"),
+            (remote, "x-forwarded-for", "198.51.100.1", "198.51.100.1:0"),
+            (remote, "x-forwarded-for", "198.51.100.1:81", "198.51.100.1:0"),
+            (remote, "forwarded", "for=\"[2001:db8::1]:1\";by=_x", "[2001:db8::1]:0"),
+            // What a client has sent itself stands in front.
+            (remote, "x-forwarded-for", "127.0.0.1, 198.51.100.1, 192.0.2.10", "198.51.100.1:0"),
+            (remote, "forwarded", "for=127.0.0.1, for=198.51.100.1,", "198.51.100.1:0"),
+            (remote, "x-forwarded-for", "192.0.2.10, 192.0.2.9", "192.0.2.10:0"),
+            (remote, "x-forwarded-for", "127.0.0.1, unknown", "0.0.0.0:0"),
+            (remote, "forwarded", "for=127.0.0.1, proto=http", "0.0.0.0:0"),
+            (remote, "x-forwarded-for", "", "0.0.0.0:0"),
+            (remote, "via", "1.1 proxy", "0.0.0.0:0"),
+        ] {
+            let login = ("authorization", "Bearer sesame");
+            let headers = [("host", "localhost"), login, (header, value)];
+            let caller = checked("sesame", "/command", &headers, peer).unwrap();
+            assert_eq!(caller.address.to_string(), expected, "{peer} {header}: {value}");
+        }
+        let lines = [
+            ("host", "localhost"),
+            ("x-forwarded-for", "127.0.0.1"),
+            ("x-forwarded-for", "127.0.0.3"),
+        ];
+        let caller = checked("", "/command", &lines, local).unwrap();
+        assert_eq!(caller.address.to_string(), "127.0.0.3:0");
+        // Without a password, the client has to be on this machine as well as its proxy.
+        for (peer, header, value, expected) in [
+            (local, "x-forwarded-for", "127.0.0.1", 200),
+            (local, "forwarded", "for=\"[::1]\"", 200),
+            (local, "x-forwarded-for", "198.51.100.1", 403),
+            (local, "x-forwarded-for", "127.0.0.1, 198.51.100.1", 403),
+            (local, "x-forwarded-proto", "https", 403),
+            (remote, "x-forwarded-for", "127.0.0.1", 403),
+            ("127.0.0.1", "x-forwarded-for", "127.0.0.1", 403),
+        ] {
+            let headers = [("host", "localhost"), (header, value)];
+            assert_eq!(status("", "/", &headers, peer), expected, "{peer} {header}: {value}");
+        }
+        for (custom, expected) in [("198.51.100.1", 200), ("198.51.100.2", 400)] {
+            let headers = [
+                ("host", "localhost"),
+                ("authorization", "Bearer sesame"),
+                ("forwarded", "for=198.51.100.1"),
+                ("x-forwarded-for", custom),
+            ];
+            assert_eq!(status("sesame", "/", &headers, remote), expected, "{custom}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! here: sockets, limits, whose requests are refused, and the forms of commands and replies. One
 //! thread of low priority serves all clients. There is no HTTP/2.
 
+mod forwarded;
 mod gateway;
 mod guard;
 mod listening;
@@ -14,4 +15,4 @@ mod write_timeout;
 
 pub use hyper::body::Bytes;
 pub use listening::{Running, bind, start};
-pub use site::{Answer, Ask, GatewaySettings, Rule, Site};
+pub use site::{Answer, Ask, GatewaySettings, HttpClient, Rule, Site};

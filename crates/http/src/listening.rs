@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::pin;
 use std::rc::Rc;
@@ -128,7 +128,7 @@ async fn accept(listener: TcpListener, gateway: Arc<Gateway>, places: Arc<Semaph
             Ok((stream, peer)) => {
                 let gateway = Arc::clone(&gateway);
                 spawn_local(async move {
-                    converse(stream, peer.ip(), gateway).await;
+                    converse(stream, peer, gateway).await;
                     drop(place);
                 });
             }
@@ -141,7 +141,7 @@ async fn accept(listener: TcpListener, gateway: Arc<Gateway>, places: Arc<Semaph
 }
 
 /// Answers the requests of one connection, one after the other.
-async fn converse(stream: TcpStream, peer: IpAddr, gateway: Arc<Gateway>) {
+async fn converse(stream: TcpStream, peer: SocketAddr, gateway: Arc<Gateway>) {
     // Without it a small reply may wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
     let has_asked = Rc::new(Cell::new(false));
@@ -189,13 +189,13 @@ async fn peer_gone(socket: OwnedFd) {
 
 async fn serve(
     request: Request<Incoming>,
-    peer: IpAddr,
+    peer: SocketAddr,
     gateway: &Arc<Gateway>,
 ) -> Response<ResponseBody> {
     let (parts, body) = request.into_parts();
     let site = gateway.site();
-    let user = match guard::check(site, &parts, peer) {
-        Ok(user) => user,
+    let caller = match guard::check(site, &parts, peer) {
+        Ok(caller) => caller,
         Err(refusal) => return response::refuse(refusal),
     };
     if site.has_page(parts.uri.path()) {
@@ -208,5 +208,5 @@ async fn serve(
         let answer = site.answer(ask);
         return response::page(answer.unwrap_or_else(|| Answer::line(404, "no such page")));
     }
-    gateway.serve(Request::from_parts(parts, body), user).await
+    gateway.serve(Request::from_parts(parts, body), caller).await
 }

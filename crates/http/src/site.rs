@@ -1,9 +1,14 @@
 //! What is served: pages, commands, and which clients may have them.
 
 use hyper::body::Bytes;
+use parking_lot::Mutex;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+/// Where the client is whose request has a connection to a worker, or had it last.
+pub type HttpClient = Arc<Mutex<SocketAddr>>;
 
 /// A request for a page that has passed all checks.
 #[derive(Clone, Copy, Debug)]
@@ -96,15 +101,19 @@ pub trait Site: Send + Sync + 'static {
     /// Names by which the server may be called beside its addresses, separated by spaces.
     fn hosts(&self) -> Arc<str>;
 
+    /// Whether this is the address of a proxy that is believed where requests come from.
+    fn is_trusted_proxy(&self, address: IpAddr) -> bool;
+
     /// How commands are taken now.
     fn gateway(&self) -> GatewaySettings;
 
     /// What may be done with the command that begins with these words.
     fn rule(&self, words: &[Bytes]) -> Rule;
 
-    /// A stream socket, not blocking, whose other end is a connection in RESP2 of this user.
+    /// A stream socket, not blocking, whose other end is a connection in RESP2 of this user, which
+    /// `client` makes requests on.
     ///
     /// # Errors
     /// There are too many connections, or the kernel refuses.
-    fn connect_worker(&self, user: &[u8]) -> io::Result<OwnedFd>;
+    fn connect_worker(&self, user: &[u8], client: &HttpClient) -> io::Result<OwnedFd>;
 }

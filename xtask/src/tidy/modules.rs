@@ -140,7 +140,8 @@ const COMMANDS: &[Module] = &[
 const HTTP: &[Module] = &[
     ("site", &[]),
     ("write_timeout", &[]),
-    ("guard", &["site"]),
+    ("forwarded", &["site"]),
+    ("guard", &["forwarded", "site"]),
     ("response", &["guard", "site"]),
     ("gateway", &["guard", "response", "site"]),
     ("listening", &["gateway", "guard", "response", "site", "write_timeout"]),

@@ -2,7 +2,7 @@
 //! CONFIG GET shows it. Rules and texts are Redis'.
 
 use super::kinds::{Fault, Letters, Lines, integer};
-use super::title;
+use super::{networks, title};
 use crate::state::notifications::EventClasses;
 
 /// `notify-keyspace-events`: letters, each a class of events.
@@ -26,6 +26,10 @@ pub(super) fn frequency(given: &str) -> Result<String, Fault> {
 /// `oom-score-adj-values`, which replace those before.
 pub(super) static SCORES: Lines =
     Lines { add: |_, given, _| scores(given), words_a_line: usize::MAX };
+
+/// `http-trusted-proxies`, which replace those before.
+pub(super) static NETWORKS: Lines =
+    Lines { add: |_, given, _| networks::check(given), words_a_line: usize::MAX };
 
 /// Three numbers of `oom-score-adj-values`.
 fn scores(given: &str) -> Result<String, Fault> {

@@ -14,6 +14,7 @@ mod kinds;
 mod limits;
 mod load;
 mod nearest;
+mod networks;
 pub(crate) mod rewrite;
 mod rows;
 mod scripts;
@@ -28,6 +29,7 @@ pub use kinds::{Kind, LOG_LEVELS, MemcachedProtocol, Origin, SUPERVISORS, Value}
 pub use limits::OutputLimit;
 pub use load::{LoadError, Loaded, load};
 pub use nearest::nearest;
+pub use networks::has_address;
 pub(crate) use rewrite::replace;
 pub use setting::{Place, Setting};
 pub use title::{TitleVariable, render_title, short_count};

@@ -271,6 +271,16 @@ pub(super) static ROWS: &[Setting] = &[
                   chooses; one that is taken stops the start if it was asked for",
     },
     Setting {
+        name: "http-trusted-proxies",
+        aliases: &[],
+        kind: Kind::Lines(&checks::NETWORKS),
+        default: "",
+        changeable: true,
+        place: Place::Text(|values| &values.http_trusted_proxies),
+        summary: "Addresses or networks (10.0.0.0/8) of proxies that are believed where requests \
+                  over HTTP come from (Forwarded, X-Forwarded-For)",
+    },
+    Setting {
         name: "http-writes-by-get",
         aliases: &[],
         kind: Kind::Switch,

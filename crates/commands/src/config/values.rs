@@ -91,6 +91,7 @@ pub struct Values {
     pub http_jsonp: Number,
     pub http_origins: Text,
     pub http_port: Number,
+    pub http_trusted_proxies: Text,
     pub http_writes_by_get: Number,
     pub io: Number,
     pub lfu_decay_time: Number,

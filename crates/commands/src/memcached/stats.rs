@@ -284,7 +284,7 @@ fn connections(cx: &Context<'_>) -> Vec<Field> {
         let active_at_ms = client.active_at_ms.load(Ordering::Relaxed);
         let is_asking = client.id == cx.client.info.id;
         [
-            field(format_args!("{number}:addr"), endpoint(&client.address)),
+            field(format_args!("{number}:addr"), endpoint(&client.shown_address())),
             field(format_args!("{number}:listen_addr"), endpoint(&client.local_address)),
             field(format_args!("{number}:state"), state(client, is_asking)),
             field(

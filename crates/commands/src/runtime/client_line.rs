@@ -30,7 +30,7 @@ pub(crate) fn describe(
          events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={} tot-net-in={} \
          tot-net-out={} tot-cmds={}",
         client.id,
-        client.address,
+        client.shown_address(),
         client.local_address,
         client.descriptor,
         names.name,

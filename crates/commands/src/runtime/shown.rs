@@ -73,7 +73,7 @@ fn line(client: &Client, words: &str) -> String {
         now.as_secs(),
         now.subsec_micros(),
         client.database,
-        client.info.address
+        client.info.shown_address()
     );
     line
 }

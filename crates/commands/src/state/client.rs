@@ -10,6 +10,8 @@ use nagi_proto::Output;
 use nagi_proto::resp::Version;
 use nagi_store::Counter;
 use parking_lot::{Mutex, MutexGuard};
+use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
@@ -292,15 +294,22 @@ impl Class {
     }
 }
 
+/// Where the client is whose request over HTTP is executed on a connection, or was the last: requests
+/// take turns on it. Its port is 0 where only a proxy knows it, and the address too if that has not
+/// said it.
+pub type HttpClient = Arc<Mutex<SocketAddr>>;
+
 /// What is known of a connection across workers. Its worker writes, any thread reads.
 #[derive(Debug, Default)]
 pub struct ClientInfo {
     /// Unique and ascending over the life of the process.
     pub id: u64,
-    /// The peer's address, as in `127.0.0.1:50412`.
+    /// The peer's address, as in `127.0.0.1:50412`; [`ClientInfo::shown_address`] is what is shown.
     pub address: String,
     /// The address that it connected to.
     pub local_address: String,
+    /// The client in its place, if requests over HTTP take turns on it.
+    pub http_client: Option<HttpClient>,
     /// Its descriptor.
     pub descriptor: i32,
     /// The worker that owns it, which changes when the connection moves.
@@ -364,6 +373,15 @@ impl ClientInfo {
         self.names().name.clone()
     }
 
+    /// The address of the client that makes its requests.
+    #[must_use]
+    pub fn shown_address(&self) -> Cow<'_, str> {
+        match &self.http_client {
+            None => Cow::Borrowed(&self.address),
+            Some(client) => Cow::Owned(client.lock().to_string()),
+        }
+    }
+
     /// The worker that owns it, or to which it is on its way.
     #[must_use]
     pub fn worker(&self) -> usize {
@@ -415,7 +433,7 @@ impl ClientInfo {
     /// Whether it comes from this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        let address: Option<std::net::SocketAddr> = self.address.parse().ok();
+        let address: Option<SocketAddr> = self.address.parse().ok();
         address.is_none_or(|address| address.ip().to_canonical().is_loopback())
     }
 

@@ -81,7 +81,7 @@ pub(super) fn list(
         let library = format!("{} {}", names.library_name, names.library_version);
         ClientSample {
             id: client.id,
-            address: client.address.clone(),
+            address: client.shown_address().into_owned(),
             name: names.name,
             user,
             library: library.trim().to_owned(),

@@ -9,6 +9,7 @@ use super::request::{Options, PathCommand};
 use super::service::Service;
 use super::upstash;
 use super::worker_connection::{ConnectionPool, Failure, WorkerConnection, encode};
+use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
 use crate::site::GatewaySettings;
 use http_body_util::BodyExt as _;
@@ -31,7 +32,7 @@ pub(super) const BODY_PAUSE: Duration = Duration::from_secs(30);
 
 /// A command with the way in which its reply is wanted.
 pub(super) struct Command {
-    pub(super) user: Vec<u8>,
+    pub(super) caller: Caller,
     pub(super) path: PathCommand,
     /// The last argument, if the body is it.
     pub(super) body: Option<Incoming>,
@@ -65,8 +66,8 @@ pub(super) async fn run(
     is_stream: bool,
     settings: &GatewaySettings,
 ) -> Result<Response<ResponseBody>, Refused> {
-    let Command { user, path, body, known } = command;
-    let mut connection = service.connection(&user).map_err(|it| failed(&it))?;
+    let Command { caller, path, body, known } = command;
+    let mut connection = service.connection(&caller).map_err(|it| failed(&it))?;
     if let Some(error) = connection.select(path.database).await.map_err(|it| failed(&it))? {
         service.pool.give_back(connection);
         return Err(refuse(400, &String::from_utf8_lossy(&error)));

@@ -18,6 +18,7 @@ mod upstash;
 mod websocket;
 mod worker_connection;
 
+use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
 use crate::site::{GatewaySettings, Rule, Site};
 use budget::Budget;
@@ -54,11 +55,11 @@ impl Gateway {
         &*self.service.site
     }
 
-    /// Serves a request of a user, which is for no page.
+    /// Serves a request of a client, which is for no page.
     pub(crate) async fn serve(
         &self,
         request: Request<Incoming>,
-        user: Vec<u8>,
+        caller: Caller,
     ) -> Response<ResponseBody> {
         let settings = self.service.site.gateway();
         if !settings.is_on {
@@ -66,7 +67,7 @@ impl Gateway {
         }
         let origin = crate::guard::permitted_origin(request.headers(), &settings.origins);
         let origin = origin.and_then(|origin| HeaderValue::from_str(origin).ok());
-        let mut response = match self.route(request, user, &settings).await {
+        let mut response = match self.route(request, caller, &settings).await {
             Ok(response) => response,
             Err(refused) => *refused,
         };
@@ -79,11 +80,11 @@ impl Gateway {
     async fn route(
         &self,
         request: Request<Incoming>,
-        user: Vec<u8>,
+        caller: Caller,
         settings: &GatewaySettings,
     ) -> Result<Response<ResponseBody>, Refused> {
         if request.method() == Method::GET && websocket::is_asked_for(request.headers()) {
-            return websocket::open(&self.service, request, user).await;
+            return websocket::open(&self.service, request, &caller).await;
         }
         let (parts, body) = request.into_parts();
         let method = &parts.method;
@@ -115,16 +116,18 @@ impl Gateway {
                     let text = std::str::from_utf8(&body);
                     let text = text.map_err(|_| refuse(400, "a command is to be text"))?;
                     let path = self.parse(text.trim_end(), query)?;
-                    self.run(Command { user, path, body: None, known: None }, true, settings).await
+                    self.run(Command { caller, path, body: None, known: None }, true, settings)
+                        .await
                 }
                 "/" | "/pipeline" | "/multi-exec" => {
                     let form = upstash::Form::of(path, &parts.headers);
-                    upstash::serve(&self.service, form, &body, &user).await
+                    upstash::serve(&self.service, form, &body, &caller).await
                 }
                 path => {
                     let path = self.parse(path, query)?;
                     let path = with_last_word(path, body);
-                    self.run(Command { user, path, body: None, known: None }, true, settings).await
+                    self.run(Command { caller, path, body: None, known: None }, true, settings)
+                        .await
                 }
             };
         }
@@ -133,7 +136,7 @@ impl Gateway {
         let body = if is_put { Some(body) } else { refuse_body(&body).map(|()| None)? };
         let known = parts.headers.get(header::IF_NONE_MATCH).cloned();
         let may_write = is_put || settings.writes_by_get;
-        self.run(Command { user, path, body, known }, may_write, settings).await
+        self.run(Command { caller, path, body, known }, may_write, settings).await
     }
 
     /// Answers with messages as events.

@@ -3,6 +3,7 @@
 use super::budget::Budget;
 use super::refusal::{Refused, refuse};
 use super::worker_connection::{ConnectionPool, Failure, WorkerConnection};
+use crate::guard::Caller;
 use crate::response;
 use crate::site::{Rule, Site};
 use hyper::body::Bytes;
@@ -17,9 +18,9 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// A connection of a user.
-    pub(super) fn connection(&self, user: &[u8]) -> Result<WorkerConnection, Failure> {
-        self.pool.take(&*self.site, user)
+    /// A connection of a client's user.
+    pub(super) fn connection(&self, caller: &Caller) -> Result<WorkerConnection, Failure> {
+        self.pool.take(&*self.site, caller)
     }
 
     /// What may be done with a command.

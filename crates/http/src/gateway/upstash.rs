@@ -6,6 +6,7 @@ use super::format::json_string;
 use super::refusal::{Refused, failed, status_of};
 use super::service::Service;
 use super::worker_connection::{Failure, Reply, WorkerConnection};
+use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -57,7 +58,7 @@ pub(super) async fn serve(
     service: &Service,
     form: Form,
     body: &[u8],
-    user: &[u8],
+    caller: &Caller,
 ) -> Result<Response<ResponseBody>, Refused> {
     let mut reservation = service.budget.reservation();
     reservation.grow(parsed_bytes(body)).map_err(|it| failed(&it.into()))?;
@@ -65,7 +66,7 @@ pub(super) async fn serve(
     for words in &commands {
         service.check(words, true, false).map_err(|refused| as_error(&refused))?;
     }
-    let mut connection = service.connection(user).map_err(|it| failed(&it))?;
+    let mut connection = service.connection(caller).map_err(|it| failed(&it))?;
     connection.select(0).await.map_err(|it| failed(&it))?;
     let replies = match form.many {
         Many::One | Many::Pipeline => run_all(&mut connection, &commands, &mut reservation).await,

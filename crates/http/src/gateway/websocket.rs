@@ -12,6 +12,7 @@ use super::refusal::{Refused, failed, refuse};
 use super::service::Service;
 use super::upstash;
 use super::worker_connection::{Failure, WorkerConnection};
+use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::body::{Bytes, Incoming};
@@ -53,11 +54,11 @@ pub(super) fn is_asked_for(headers: &HeaderMap) -> bool {
     headers.get(header::UPGRADE).is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// Opens a socket for a user.
+/// Opens a socket for a client.
 pub(super) async fn open(
     service: &Arc<Service>,
     request: Request<Incoming>,
-    user: Vec<u8>,
+    caller: &Caller,
 ) -> Result<Response<ResponseBody>, Refused> {
     let (kind, database) = form(request.uri().path())
         .ok_or_else(|| refuse(404, "WebSockets are at /.json and /.raw"))?;
@@ -67,7 +68,7 @@ pub(super) async fn open(
     let key = key.ok_or_else(|| refuse(400, "a WebSocket needs version 13 and a key"))?;
     let accepted = HeaderValue::from_str(&derive_accept_key(key.as_bytes()));
     let accepted = accepted.map_err(|_| refuse(400, "the key of the WebSocket is wrong"))?;
-    let mut connection = service.connection(&user).map_err(|it| failed(&it))?;
+    let mut connection = service.connection(caller).map_err(|it| failed(&it))?;
     if let Some(error) = connection.select(database).await.map_err(|it| failed(&it))? {
         return Err(refuse(400, &String::from_utf8_lossy(&error)));
     }

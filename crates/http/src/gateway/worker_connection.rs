@@ -7,7 +7,8 @@
 
 use super::budget::{Exceeded, Reservation};
 use super::decoder::{Decoder, Malformed, Part};
-use crate::site::Site;
+use crate::guard::Caller;
+use crate::site::{HttpClient, Site};
 use hyper::body::Bytes;
 use parking_lot::Mutex;
 use std::io;
@@ -49,6 +50,8 @@ impl Drop for Counted {
 pub(super) struct WorkerConnection {
     stream: UnixStream,
     user: Vec<u8>,
+    /// Whose request it has, which the worker shows.
+    client: HttpClient,
     database: usize,
     decoder: Decoder,
     /// What has arrived, and how much of it has been read.
@@ -89,32 +92,42 @@ impl From<Malformed> for Failure {
 }
 
 impl ConnectionPool {
-    /// A connection of this user.
-    pub(super) fn take(&self, site: &dyn Site, user: &[u8]) -> Result<WorkerConnection, Failure> {
+    /// A connection of a client's user.
+    pub(super) fn take(
+        &self,
+        site: &dyn Site,
+        caller: &Caller,
+    ) -> Result<WorkerConnection, Failure> {
         loop {
             let mut idle = self.idle.lock();
-            let place = idle.iter().rposition(|connection| connection.user == user);
+            let place = idle.iter().rposition(|connection| connection.user == caller.user);
             let known = place.map(|place| idle.swap_remove(place));
             drop(idle);
             match known {
-                Some(connection) if connection.is_alive() => return Ok(connection),
+                Some(connection) if connection.is_alive() => {
+                    *connection.client.lock() = caller.address;
+                    return Ok(connection);
+                }
                 Some(_) => {}
-                None => return self.open(site, user),
+                None => return self.open(site, caller),
             }
         }
     }
 
-    fn open(&self, site: &dyn Site, user: &[u8]) -> Result<WorkerConnection, Failure> {
+    fn open(&self, site: &dyn Site, caller: &Caller) -> Result<WorkerConnection, Failure> {
         if self.open.0.fetch_add(1, Ordering::Relaxed) >= MOST + MOST_IDLE {
             self.open.0.fetch_sub(1, Ordering::Relaxed);
             return Err(Failure::TooMany);
         }
         let counted = Counted(Arc::clone(&self.open));
-        let stream = std::os::unix::net::UnixStream::from(site.connect_worker(user)?);
+        let client = Arc::new(Mutex::new(caller.address));
+        let socket = site.connect_worker(&caller.user, &client)?;
+        let stream = std::os::unix::net::UnixStream::from(socket);
         stream.set_nonblocking(true)?;
         Ok(WorkerConnection {
             stream: UnixStream::from_std(stream)?,
-            user: user.to_vec(),
+            user: caller.user.clone(),
+            client,
             database: 0,
             decoder: Decoder::default(),
             input: Vec::new(),

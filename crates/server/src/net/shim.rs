@@ -398,7 +398,7 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
                     socket: ours.into(),
                     protocol,
                     is_reserved: false,
-                    gateway_user: None,
+                    gateway: None,
                 };
                 shared.post(0, ConnectionTask::Serve(connection));
                 let random = Random(random.0.fork());

@@ -4,12 +4,15 @@
 
 use crate::net::protocol::Protocol;
 use crate::process::titles;
-use crate::state::mailbox::{ConnectionTask, NewConnection, Reminders};
+use crate::state::mailbox::{ConnectionTask, GatewayClient, NewConnection, Reminders};
 use crate::state::shared::Shared;
+use nagi_commands::config::has_address;
 use nagi_commands::status::{
     Format, ListOptions, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page,
 };
-use nagi_commands::{Config, HttpRule, HttpRules, Server as _, admission, command_table, rights};
+use nagi_commands::{
+    Config, HttpClient, HttpRule, HttpRules, Server as _, admission, command_table, rights,
+};
 use nagi_http::{Answer, Ask, Bytes, GatewaySettings, Rule, Site};
 use nagi_store::accounting;
 use parking_lot::RwLock;
@@ -317,6 +320,10 @@ impl Site for SampleStore {
         self.shared.config().http_hosts.get()
     }
 
+    fn is_trusted_proxy(&self, address: IpAddr) -> bool {
+        has_address(&self.shared.config().http_trusted_proxies.get(), address)
+    }
+
     fn gateway(&self) -> GatewaySettings {
         let config = self.shared.config();
         GatewaySettings {
@@ -341,7 +348,7 @@ impl Site for SampleStore {
         }
     }
 
-    fn connect_worker(&self, user: &[u8]) -> io::Result<OwnedFd> {
+    fn connect_worker(&self, user: &[u8], client: &HttpClient) -> io::Result<OwnedFd> {
         let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
         let worker = self.shared.registry.assign(0, most);
         let worker = worker.ok_or_else(|| io::Error::other("max number of clients reached"))?;
@@ -352,7 +359,7 @@ impl Site for SampleStore {
             socket: theirs,
             protocol: Protocol::Resp,
             is_reserved: false,
-            gateway_user: Some(user.into()),
+            gateway: Some(GatewayClient { user: user.into(), client: Arc::clone(client) }),
         };
         self.shared.post(worker, ConnectionTask::Serve(connection));
         Ok(ours)

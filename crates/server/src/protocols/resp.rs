@@ -103,7 +103,7 @@ impl RequestProtocol for Resp {
         let info = &client.info;
         tracing::info!(
             client = info.id,
-            address = %info.address,
+            address = %info.shown_address(),
             "closed: Protocol error: {text}"
         );
         let error = Error::new(format!("ERR Protocol error: {text}"));
@@ -217,7 +217,7 @@ fn run_unresolved(cx: &mut Context<'_>) {
         let info = &cx.client.info;
         tracing::warn!(
             client = info.id,
-            address = %info.address,
+            address = %info.shown_address(),
             "closed: an HTTP request to the port of the Redis protocol"
         );
     }

@@ -355,7 +355,7 @@ impl Session {
             if waiting + queued > environment.shared.config().client_query_buffer_limit.bytes() {
                 tracing::warn!(
                     client = info.id,
-                    address = %info.address,
+                    address = %info.shown_address(),
                     bytes = waiting + queued,
                     "closed: a request passes client-query-buffer-limit"
                 );

@@ -631,7 +631,7 @@ fn describe(executed: Executed<'_>, phases: Phases, client: &Client) -> SlowRequ
         received_bytes: executed.request_bytes,
         reply_bytes: executed.reply_bytes(),
         arguments: executed.request.kept_arguments(entry(executed.kind)),
-        address: client.info.address.clone(),
+        address: client.info.shown_address().into_owned(),
         name: client.info.name(),
     }
 }

@@ -7,6 +7,7 @@ use crate::net::driver::Token;
 use crate::net::protocol::Protocol;
 use crate::net::waker::Waker;
 use bitflags::bitflags;
+use nagi_commands::HttpClient;
 use parking_lot::Mutex;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,8 +29,16 @@ pub(crate) struct NewConnection {
     pub(crate) protocol: Protocol,
     /// Whether it takes one of the connections that are reserved for administrators.
     pub(crate) is_reserved: bool,
-    /// The user of requests over HTTP, which take turns on it; empty for the default one.
-    pub(crate) gateway_user: Option<Box<[u8]>>,
+    /// What is known of requests over HTTP, if they take turns on it.
+    pub(crate) gateway: Option<GatewayClient>,
+}
+
+/// What is known of requests over HTTP that take turns on a connection.
+pub(crate) struct GatewayClient {
+    /// Their user; empty for the default one.
+    pub(crate) user: Box<[u8]>,
+    /// Where the client of the present one is.
+    pub(crate) client: HttpClient,
 }
 
 bitflags! {

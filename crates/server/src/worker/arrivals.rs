@@ -21,7 +21,7 @@ use std::task::{Wake, Waker};
 impl Sessions {
     /// Takes a connection that this worker has been assigned.
     pub(super) fn take_connection(&mut self, driver: &mut impl Driver, connection: NewConnection) {
-        let NewConnection { socket, protocol, is_reserved, gateway_user } = connection;
+        let NewConnection { socket, protocol, is_reserved, gateway } = connection;
         if !self.takes_connections {
             return self.shared.registry.release(self.worker);
         }
@@ -33,7 +33,7 @@ impl Sessions {
         }
         let now_ms = self.shared.store.now_ms();
         let descriptor = socket.as_raw_fd();
-        let local_address = address::of_connection(&socket, gateway_user.is_some());
+        let local_address = address::of_connection(&socket, gateway.is_some());
         let token = match driver.adopt(socket, peer) {
             Ok(token) => token,
             Err(error) => {
@@ -46,6 +46,7 @@ impl Sessions {
             id: self.shared.registry.next_id(),
             address: peer.shown(&local_address),
             local_address,
+            http_client: gateway.as_ref().map(|gateway| Arc::clone(&gateway.client)),
             descriptor,
             worker: self.worker.into(),
             connection_token: token.to_u64().into(),
@@ -64,8 +65,8 @@ impl Sessions {
         if is_reserved {
             session.administrate();
         }
-        if let Some(user) = gateway_user {
-            session.serve_gateway(self.shared.config(), &user);
+        if let Some(gateway) = gateway {
+            session.serve_gateway(self.shared.config(), &gateway.user);
         }
         self.add_slot(token, session, overhead);
     }

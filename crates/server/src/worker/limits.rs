@@ -50,7 +50,7 @@ impl Sessions {
             let info = slot.session.info();
             tracing::info!(
                 client = info.id,
-                address = %info.address,
+                address = %info.shown_address(),
                 %error,
                 "closed: the network has lost the peer"
             );
@@ -84,7 +84,7 @@ impl Sessions {
         let info = slot.session.info();
         tracing::warn!(
             client = info.id,
-            address = %info.address,
+            address = %info.shown_address(),
             bytes = info.memory_bytes(),
             "closed: clients take more than maxmemory-clients"
         );
@@ -220,7 +220,7 @@ impl Sessions {
         let info = slot.session.info();
         tracing::warn!(
             client = info.id,
-            address = %info.address,
+            address = %info.shown_address(),
             bytes = unsent,
             "closed: unread replies pass client-output-buffer-limit"
         );
@@ -280,7 +280,7 @@ impl Sessions {
                 let info = slot.session.info();
                 tracing::info!(
                     client = info.id,
-                    address = %info.address,
+                    address = %info.shown_address(),
                     "closed: silent for longer than timeout"
                 );
             }

@@ -644,7 +644,7 @@ impl<D: Driver> Sink<D> for Sessions {
         if is_reserved {
             assigned = self.shared.registry.assign(self.worker, most + RESERVED_CONNECTIONS);
         }
-        let connection = NewConnection { socket, protocol, is_reserved, gateway_user: None };
+        let connection = NewConnection { socket, protocol, is_reserved, gateway: None };
         match assigned {
             Some(worker) if worker == self.worker => self.take_connection(driver, connection),
             Some(worker) => self.shared.post(worker, ConnectionTask::Serve(connection)),

@@ -104,7 +104,7 @@ fn connect(sessions: &mut Sessions, driver: &mut Script, protocol: Protocol) {
     let (socket, _) = UnixStream::pair().unwrap();
     sessions.shared.registry.assign(0, 10).unwrap();
     let arrival =
-        NewConnection { socket: socket.into(), protocol, is_reserved: false, gateway_user: None };
+        NewConnection { socket: socket.into(), protocol, is_reserved: false, gateway: None };
     sessions.take_connection(driver, arrival);
 }
 

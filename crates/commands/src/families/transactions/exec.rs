@@ -326,7 +326,7 @@ fn log_if_slow(cx: &Context<'_>, request: &Queued, spent: &Spent) {
         received_bytes: request_bytes,
         reply_bytes: spent.reply_bytes,
         arguments: shown::kept_arguments(cx.server.commands().entries().get(request.row), args),
-        address: cx.client.info.address.clone(),
+        address: cx.client.info.shown_address().into_owned(),
         name: cx.client.info.name(),
         ..SlowRequest::default()
     };

@@ -24,7 +24,7 @@ impl<'a> Filter<'a> {
         };
         self.id.is_none_or(|id| id == client.id)
             && self.class.is_none_or(|class| class == client.class())
-            && is_at(&client.address, self.address)
+            && is_at(&client.shown_address(), self.address)
             && is_at(&client.local_address, self.local_address)
             && self.user.is_none_or(|user| client.user().as_bytes() == user)
     }
