@@ -199,7 +199,30 @@ fn the_dashboard_asks_for_metrics_that_are_there() {
 }
 
 #[test]
-fn hot_keys_are_shown_while_the_page_is_looked_at() {
+fn hot_keys_are_counted_before_any_look_at_the_page() {
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    let mut number = 0;
+    until("the hottest key's share", || {
+        for _ in 0..100 {
+            number += 1;
+            client.run(&format!("GET other:{number}"));
+            client.run("GET hot");
+        }
+        // Scrapes of metrics are no looks at the page, and tell no key.
+        let (_, metrics) = get(&server, "/metrics");
+        assert!(!metrics.contains("hot\"") && !metrics.contains("other:"), "{metrics}");
+        let share = metrics.lines().find_map(|it| it.strip_prefix("nagi_hottest_key_ratio "));
+        let share: f64 = share.expect("it is there").parse().expect("a number");
+        (0.3..0.7).contains(&share).then_some(())
+    })
+    .expect("it is counted");
+    let hot = &json(&server, "")["hot_keys"];
+    assert_eq!(hot[0]["key"], "hot", "{hot}");
+}
+
+#[test]
+fn hot_keys_are_shown() {
     let server = nagi(&[]);
     let (mut redis, mut memcached) = (server.connect_resp(), server.connect_memcached());
     let mut number = 0;

@@ -52,6 +52,21 @@ pub(crate) struct KeySample {
 }
 
 impl HotKeys {
+    /// Whether one of the next `requests` may be in the sample, which are then to be noted one by
+    /// one; if not, all of them are left out.
+    #[inline]
+    #[must_use]
+    pub fn begin_batch(&self, requests: usize) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        match u32::try_from(requests).ok().and_then(|requests| left.checked_sub(requests)) {
+            Some(rest) => {
+                self.left.store(rest, Ordering::Relaxed);
+                false
+            }
+            None => true,
+        }
+    }
+
     /// Counts a request by its first key, if it is one of the sample; an empty one stands for none.
     #[inline]
     pub fn note(&self, key: &[u8]) {
@@ -166,6 +181,24 @@ mod tests {
             seen(10);
         }
         assert_eq!(seen(10).0, 10);
+    }
+
+    #[test]
+    fn batches_are_left_out_request_by_request() {
+        let [whole, single] = [HotKeys::default(), HotKeys::default()];
+        for number in 0..100_000_u32 {
+            let batch = number as usize % 33;
+            if whole.begin_batch(batch) {
+                (0..batch).for_each(|_| whole.note(b"key"));
+            }
+            (0..batch).for_each(|_| single.note(b"key"));
+            if number % 1000 == 999 {
+                let mut samples = [KeySample::default(), KeySample::default()];
+                whole.take_into(&mut samples[0]);
+                single.take_into(&mut samples[1]);
+                assert_eq!(samples[0], samples[1], "{number}");
+            }
+        }
     }
 
     #[test]

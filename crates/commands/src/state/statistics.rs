@@ -33,7 +33,7 @@ macro_rules! tallies {
             pub longest_slice: Longest,
             /// The longest that handing replies to the kernel held the worker.
             pub longest_send: Longest,
-            /// Which keys its requests name, while pages that show them are looked at.
+            /// Which keys its requests name most.
             pub hot_keys: HotKeys,
             /// The largest values that they were for.
             pub large_values: LargeValues,

@@ -165,6 +165,12 @@ fn commands(sample: &Sample, page: &mut Exposition) {
         sample.totals.errors.values().sum::<u64>(),
     );
     page.gauge("nagi_slow_requests", "Requests in the slow log.", sample.slow_requests);
+    page.gauge(
+        "nagi_hottest_key_ratio",
+        "The share of requests that name the key that most of them name, as a sample of the last \
+         seconds has it; 0 where it is below 0.01.",
+        format!("{:.4}", sample.hottest.first().map_or(0.0, |(_, share)| *share)),
+    );
 }
 
 fn memory(sample: &Sample, page: &mut Exposition) {

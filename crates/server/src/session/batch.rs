@@ -67,16 +67,17 @@ pub(super) fn execute<P: RequestProtocol>(
     };
     (0..Prefetch::REQUESTS).for_each(prefetch_entry);
     let shows_keys = environment.shared.shows_keys();
+    let counts_keys = environment.tally.hot_keys.begin_batch(count);
     let mut stopwatch = timing.begin_batch(arrivals, count);
     for (place, request) in requests.iter().enumerate() {
         prefetch_entry(place + Prefetch::REQUESTS);
+        let key = || request.key.map_or(&b""[..], |key| key.bytes());
+        if counts_keys {
+            environment.tally.hot_keys.note(key());
+        }
         // Once a batch, and before what may take long.
-        if shows_keys {
-            let key = request.key.map_or(&b""[..], |key| key.bytes());
-            environment.tally.hot_keys.note(key);
-            if place + 1 == count || !P::kind(&request.work).is_none_or(is_brief) {
-                client.info.shown_key.set(key);
-            }
+        if shows_keys && (place + 1 == count || !P::kind(&request.work).is_none_or(is_brief)) {
+            client.info.shown_key.set(key());
         }
         let replied = out.len();
         let remainder = P::execute(request, client, environment, out);
