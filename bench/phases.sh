@@ -7,6 +7,7 @@
 # Usage: bench/phases.sh   NAGI=path of nagi
 set -euo pipefail
 nagi=$(realpath "${NAGI:-target/quick/nagi}")
+without_auxv=$(realpath "$(dirname "$0")/without-auxv.py")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -17,7 +18,7 @@ count() {
     local pipeline=$1 ratio=$2 requests=$3 port
     shift 3
     rm -f out* ports
-    valgrind --tool=callgrind --callgrind-out-file=out "$nagi" serve --port any \
+    "$without_auxv" valgrind --tool=callgrind --callgrind-out-file=out "$nagi" serve --port any \
         --memcached-port 0 --http-port 0 --workers 1 --io epoll --ports-file ports "$@" >log 2>&1 &
     local server=$!
     until [ -s ports ] || ! kill -0 "$server"; do sleep 0.1; done
@@ -35,7 +36,7 @@ count() {
             # A function has one row that ends in the name of the binary, and rows without it for
             # what was inlined into it from other files.
             /:nagi_server::worker::Sessions::feed \[/ { all = cost() }
-            /:nagi_server::session::timing::Stopwatch::tell \[/ { samples += cost(); told++ }
+            /:nagi_server::session::timing::Stopwatch::report \[/ { samples += cost(); told++ }
             /:nagi_server::worker::Sessions::keep_until_sent \[/ { samples += cost(); told++ }
             END {
                 if (!all || told != 2 * timed) {

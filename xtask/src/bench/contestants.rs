@@ -173,6 +173,11 @@ impl Contestant {
         self.kind == Kind::Nagi
     }
 
+    /// Whether it is nagi, of this build or of another.
+    pub(super) fn is_build(&self) -> bool {
+        matches!(self.kind, Kind::Nagi | Kind::OtherBuild)
+    }
+
     /// Whether it is a server that nagi is compared with.
     pub(super) fn is_peer(&self) -> bool {
         matches!(self.kind, Kind::Redis | Kind::Memcached | Kind::OtherBuild)

@@ -19,6 +19,7 @@ pub(crate) mod report;
 mod sid;
 mod snapshot;
 mod sockets;
+mod status;
 mod store;
 mod throughput;
 mod usage;
@@ -59,6 +60,9 @@ pub(crate) struct Arguments {
     /// Measure small requests while nothing else happens, and while disturbances do
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "http"])]
     calm: bool,
+    /// Measure what an open status page and scrapers of metrics cost
+    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "calm"])]
+    status: bool,
     #[command(flatten)]
     snapshot: snapshot::Options,
     /// Repetitions of each measurement
@@ -111,6 +115,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         harness::allow_open_files(sockets::DESCRIPTORS);
         return parts::measure(&sockets::PARTS, &contestants, &arguments, finish_part);
     }
+    if arguments.status {
+        harness::allow_open_files(status::DESCRIPTORS);
+        return parts::measure(&status::PARTS, &contestants, &arguments, finish_part);
+    }
     if arguments.collections {
         return parts::measure(&collections::PARTS, &contestants, &arguments, finish_part);
     }
@@ -140,7 +148,7 @@ fn finish(
     contestants: &[Contestant],
 ) -> Result<()> {
     println!("\n{}\n{}", report.details, report.table);
-    let has_parts = arguments.sockets || arguments.collections;
+    let has_parts = arguments.sockets || arguments.collections || arguments.status;
     let is_whole = match arguments.calm {
         true => calm::is_whole(arguments),
         false => has_parts || arguments.only.is_empty(),

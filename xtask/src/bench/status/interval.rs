@@ -1,0 +1,63 @@
+//! How sure a ratio is that was measured in pairs.
+
+/// Samples that are drawn.
+const RESAMPLES: usize = 10_000;
+/// Which of their means are the bounds, of all in order: nineteen of twenty lie between these.
+const BOUNDS: [f64; 2] = [0.025, 0.975];
+
+/// The mean of some ratios, and an interval that has it with a confidence of 95 %.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Interval {
+    pub(super) mean: f64,
+    pub(super) bounds: [f64; 2],
+}
+
+impl Interval {
+    /// By the percentile bootstrap (Efron, "Bootstrap Methods: Another Look at the Jackknife",
+    /// 1979), with the same random numbers at each call.
+    pub(super) fn of(ratios: &[f64]) -> Self {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut means: Vec<f64> = (0..RESAMPLES)
+            .map(|_| {
+                let drawn =
+                    (0..ratios.len()).filter_map(|_| ratios.get(random.usize(..ratios.len())));
+                mean(drawn.copied())
+            })
+            .collect();
+        means.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let place = (means.len() as f64 * share) as usize;
+            means.get(place).copied().unwrap_or(f64::NAN)
+        };
+        Interval { mean: mean(ratios.iter().copied()), bounds: BOUNDS.map(at) }
+    }
+
+    /// As percent of change, with its bounds.
+    pub(super) fn as_change(&self) -> String {
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        let [from, to] = self.bounds.map(percent);
+        format!("{:+.1} % ({from:+.1} to {to:+.1})", percent(self.mean))
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    sum / f64::from(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_as_wide_as_the_ratios_differ() {
+        let even = Interval::of(&[0.98; 10]);
+        assert_eq!(even.as_change(), "-2.0 % (-2.0 to -2.0)");
+        let ratios: Vec<f64> = (0..20).map(|number| 0.9 + 0.01 * f64::from(number)).collect();
+        let Interval { mean, bounds: [from, to] } = Interval::of(&ratios);
+        // The standard error of the mean is 0.0129.
+        assert!((mean - 0.995).abs() < 1e-9);
+        assert!((0.966..0.974).contains(&from) && (1.016..1.024).contains(&to), "{from} {to}");
+        assert!(Interval::of(&[]).mean.is_nan());
+    }
+}

@@ -1,0 +1,79 @@
+//! Readers of pages, each of which fetches its page at a pace of its own, as browsers and scrapers do.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, ensure};
+
+use crate::bench::client::connect;
+
+/// How often a browser asks for the page that it shows, and a scraper for metrics.
+const EACH_SECOND: Duration = Duration::from_secs(1);
+
+/// What a reader has received.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Received {
+    pub(super) pages: u64,
+    pub(super) slowest: Duration,
+    /// Of the last page.
+    pub(super) bytes: usize,
+}
+
+/// A thread that fetches a page again and again.
+pub(super) struct PageReader {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Received>>,
+}
+
+impl PageReader {
+    /// Fetches the page from now on, once each `pace`.
+    pub(super) fn start(address: SocketAddr, path: &'static str, pace: Duration) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let (mut received, mut next) = (Received::default(), Instant::now());
+            while !stopped.load(Ordering::Relaxed) {
+                thread::sleep(next.saturating_duration_since(Instant::now()));
+                next += pace;
+                let start = Instant::now();
+                received.bytes = fetch(address, path)?;
+                received.slowest = received.slowest.max(start.elapsed());
+                received.pages += 1;
+            }
+            Ok(received)
+        });
+        PageReader { stop, thread }
+    }
+
+    /// Ends it.
+    pub(super) fn stop(self) -> Result<Received> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| anyhow!("a reader of pages has panicked"))?
+    }
+}
+
+/// Has the page open and metrics scraped once a second while `work` is done.
+pub(super) fn beside<T>(address: SocketAddr, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let readers =
+        ["/server-status", "/metrics"].map(|path| PageReader::start(address, path, EACH_SECOND));
+    let done = work();
+    for reader in readers {
+        ensure!(reader.stop()?.pages > 0, "no page was seen");
+    }
+    done
+}
+
+/// Fetches a page. Returns its bytes.
+pub(super) fn fetch(address: SocketAddr, path: &str) -> Result<usize> {
+    let mut stream = connect(address)?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut page = Vec::new();
+    stream.read_to_end(&mut page)?;
+    ensure!(page.starts_with(b"HTTP/1.1 200 "), "{path} is no page");
+    Ok(page.len())
+}

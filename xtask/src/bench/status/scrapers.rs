@@ -1,0 +1,88 @@
+//! What clients notice of very many scrapers, and of a list of very many connections.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use harness::Server;
+use serde_json::Value;
+
+use super::pages::PageReader;
+use super::{Contestants, Measured, SEEN, milliseconds};
+use crate::bench::Arguments;
+use crate::bench::client::{check, connect};
+use crate::bench::contestants::{Contestant, Placement};
+use crate::bench::figures::median;
+use crate::bench::report::Table;
+use crate::process;
+
+/// A thousand scrapers, each of which asks every 15 seconds.
+const SCRAPE_PACE: Duration = Duration::from_millis(15);
+const LIST_PACE: Duration = Duration::from_secs(1);
+/// Connections that are listed.
+const CONNECTIONS: usize = 10_000;
+/// Requests a second: what a server of two cores bears with ease.
+const RATE: u32 = 20_000;
+
+/// The slowest of a thousand requests at a rate that the server bears, with and without.
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
+    let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
+    let (connections, seconds) = if arguments.quick { (1000, 2) } else { (CONNECTIONS, 15) };
+    let server = nagi.start_with(Placement::Free, &SEEN)?;
+    let mut idle = Vec::new();
+    for _ in 0..connections {
+        let mut stream = connect(server.resp())?;
+        check(&mut stream, b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n")?;
+        idle.push(stream);
+    }
+    let (mut quiet_us, mut beside_us) = (Vec::new(), Vec::new());
+    let (mut scrapes, mut slowest, mut list_bytes) = (0, Duration::ZERO, 0);
+    for _ in 0..arguments.repetitions {
+        quiet_us.push(p99_9_us(nagi, &server, seconds)?);
+        let scraper = PageReader::start(server.http(), "/metrics", SCRAPE_PACE);
+        let reader = PageReader::start(server.http(), "/server-status?json", LIST_PACE);
+        beside_us.push(p99_9_us(nagi, &server, seconds)?);
+        let (scraped, listed) = (scraper.stop()?, reader.stop()?);
+        // One that has to wait for others would make less of a load than it should.
+        let due = u64::from(seconds) * 1000 / SCRAPE_PACE.as_millis() as u64;
+        ensure!(scraped.pages * 2 > due, "only {} of {due} scrapes were made", scraped.pages);
+        scrapes += scraped.pages;
+        slowest = slowest.max(scraped.slowest);
+        list_bytes = listed.bytes;
+    }
+    let mut table = Table::new(&[
+        "connections",
+        "requests/s",
+        "p99.9 ms, quiet",
+        "beside scrapers and lists",
+        "bound: 1.2 x + 0.2 ms",
+        "scrapes/s",
+        "slowest scrape ms",
+        "list MB",
+    ]);
+    let (quiet_us, beside_us) = (median(quiet_us), median(beside_us));
+    let measured = f64::from(seconds * arguments.repetitions);
+    table.row(vec![
+        connections.to_string(),
+        RATE.to_string(),
+        milliseconds(quiet_us),
+        milliseconds(beside_us),
+        milliseconds(quiet_us * 1.2 + 200.0),
+        format!("{:.0}", scrapes as f64 / measured),
+        milliseconds(slowest.as_secs_f64() * 1e6),
+        format!("{:.1}", list_bytes as f64 / 1e6),
+    ]);
+    Ok(Measured { tables: vec![table], details: None })
+}
+
+/// What 999 of 1000 requests did not pass, in microseconds, counted from when each was due.
+fn p99_9_us(nagi: &Contestant, server: &Server, seconds: u32) -> Result<f64> {
+    let mut command = Placement::Free.load(nagi.program());
+    command
+        .args(["bench", "--quiet", "--json", "-", "--port", &server.resp().port().to_string()])
+        .args(["--rate", &RATE.to_string(), "--seconds", &seconds.to_string()]);
+    let report = process::output(&mut command)?;
+    let report: Value = serde_json::from_str(&report).context("nagi bench prints JSON")?;
+    ensure!(report.get("errors").and_then(Value::as_u64) == Some(0), "errors: {report}");
+    let found = report.pointer("/latency_us/p99_9").and_then(Value::as_f64);
+    found.context("nagi bench reports p99.9")
+}
