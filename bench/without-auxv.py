@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a program whose process, as on kernels before 6.4, is not told its auxiliary vector by prctl.
+"""Runs a program that, as on kernels before 6.4, is not told its auxiliary vector by prctl.
 
 Valgrind unmaps the kernel's code for clocks, and hides from the program's auxiliary vector in /proc
 that it was there; prctl(PR_GET_AUXV) still tells the address, which rustix then reads in vain.

@@ -152,6 +152,32 @@ fn lists_can_be_short_and_sorted() {
 }
 
 #[test]
+fn connections_come_in_pages() {
+    let server = nagi(&["--workers", "1"]);
+    let mut clients: Vec<Connection> = (0..5).map(|_| server.connect_resp()).collect();
+    let ids: Vec<i64> = clients.iter_mut().map(|it| it.run("CLIENT ID").integer()).collect();
+    let listed = |query: &str| -> Vec<i64> {
+        let stats = json(&server, query)["stats"].clone();
+        let id = |it: &serde_json::Value| it["id"].as_i64().expect("a number");
+        stats.as_array().expect("a list").iter().map(id).collect()
+    };
+    until("all connections", || (listed("") == ids).then_some(())).expect("they are listed");
+    assert_eq!(listed("&limit=2&page=2"), ids[2..4]);
+    assert!(listed("&limit=2&page=9").is_empty());
+    let (_, page) = get(&server, "/server-status?limit=2&sort=id&page=2");
+    let (_, table) = page.split_once("<table id=\"clients\">").expect("a table");
+    assert!(table.contains("3 to 4 of 5; ?json has all of them."), "{table}");
+    let row = |id: &i64| table.contains(&format!("<tr><td class=\"text\">{id}</td>"));
+    assert_eq!(ids.iter().map(row).collect::<Vec<_>>(), [false, true, true, false, false]);
+    let href = |page: u32| format!("<a href=\"?page={page}&amp;sort=id&amp;limit=2\">");
+    assert!([1, 3].iter().all(|page| table.contains(&href(*page))), "{table}");
+    let (_, page) = get(&server, "/server-status");
+    assert!(page.contains("All of them.") && !page.contains("<nav"), "{page}");
+    let (head, _) = get(&server, "/server-status?page=0");
+    assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
+}
+
+#[test]
 fn the_limit_and_saves_are_shown() {
     let server = nagi(&["--maxmemory", "100mb"]);
     let (_, page) = get(&server, "/server-status");
@@ -160,7 +186,8 @@ fn the_limit_and_saves_are_shown() {
     client.check("SET key value", "+OK\r\n");
     let unsaved = || json(&server, "")["save"]["unsaved_changes"].as_u64();
     until("a change", || (unsaved() == Some(1)).then_some(())).expect("it is counted");
-    assert_eq!(json(&server, "")["save"]["in_progress"], false);
+    let save = json(&server, "")["save"].clone();
+    assert_eq!((&save["in_progress"], &save["keys_total"]), (&false.into(), &0.into()), "{save}");
     client.check("SAVE", "+OK\r\n");
     until("the save", || (unsaved() == Some(0)).then_some(())).expect("it is saved");
     assert_eq!(json(&server, "")["memory_limit_bytes"], 100 << 20);

@@ -294,9 +294,9 @@ impl Class {
     }
 }
 
-/// Where the client is whose request over HTTP is executed on a connection, or was the last: requests
-/// take turns on it. Its port is 0 where only a proxy knows it, and the address too if that has not
-/// said it.
+/// Where the client is whose request over HTTP is executed on a connection, or was the last:
+/// requests take turns on it. Its port is 0 where only a proxy knows it, and the address too if
+/// that has not said it.
 pub type HttpClient = Arc<Mutex<SocketAddr>>;
 
 /// What is known of a connection across workers. Its worker writes, any thread reads.

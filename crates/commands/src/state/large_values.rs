@@ -1,8 +1,8 @@
 //! The largest values that requests have been for within ten minutes, by each worker for itself.
 //!
-//! A request is looked at if it and its reply are large, or if it takes long; then the length of its
-//! values is looked up, and the largest are kept. Before they are shown the worker looks them up
-//! again, a few at a time: what they were is not what they are.
+//! A request is looked at if it and its reply are large, or if it takes long; then the length of
+//! its values is looked up, and the largest are kept. Before they are shown the worker looks them
+//! up again, a few at a time: what they were is not what they are.
 
 use nagi_store::accounting::Overhead;
 use nagi_store::{Database, Kind};

@@ -213,6 +213,11 @@ fn saves(sample: &Sample, page: &mut Exposition) {
         saves.keys_written,
     );
     page.gauge(
+        "nagi_save_keys",
+        "Keys that the save under way has to write, 0 for none or while it begins.",
+        saves.keys_total,
+    );
+    page.gauge(
         "nagi_last_save_failed",
         "Whether the last save in the background failed.",
         u8::from(saves.has_failed),

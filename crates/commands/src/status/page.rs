@@ -4,6 +4,7 @@ use super::client_groups::{ClientGroup, TopClients};
 use super::clients::ClientSample;
 use super::markup::{chart, escaped, table};
 use super::sample::Sample;
+use super::server_status::ListOptions;
 use crate::VERSION;
 use crate::state::large_values::LargeValue;
 use crate::state::slow_log::SlowRequest;
@@ -14,12 +15,13 @@ pub const STYLE: &str = include_str!("page/status.css");
 pub const SCRIPT: &str = include_str!("page/status.js");
 const HEAD: &str = include_str!("page/page.html");
 
-/// Most connections that are listed; JSON has them all.
+/// Most connections on a page, unless the query says otherwise; JSON has them all.
 const MOST_CLIENTS: usize = 500;
 
-/// The page. All that a client can have chosen is escaped.
+/// The page, with the connections that the options say. All that a client can have chosen is
+/// escaped.
 #[must_use]
-pub fn page(sample: &Sample) -> String {
+pub fn page(sample: &Sample, options: ListOptions) -> String {
     let mut html = HEAD.to_owned();
     html.push_str("<dl>");
     for (name, value) in figures(sample) {
@@ -34,7 +36,7 @@ pub fn page(sample: &Sample) -> String {
     largest_values(&mut html, sample);
     top_clients(&mut html, sample);
     top_connections(&mut html, sample);
-    connections(&mut html, sample);
+    connections(&mut html, sample, options);
     html.push_str("</main>\n</body>\n</html>\n");
     html
 }
@@ -264,16 +266,17 @@ fn top_connections(html: &mut String, sample: &Sample) {
     table(html, "top", "By bytes of the last second, both ways.", &columns, rows);
 }
 
-fn connections(html: &mut String, sample: &Sample) {
+fn connections(html: &mut String, sample: &Sample, options: ListOptions) {
     html.push_str("<h2>Connections</h2>\n");
-    let caption = match &sample.clients {
+    let (before, clients) = options.list(sample, MOST_CLIENTS);
+    let caption = match sample.clients.as_ref().map(Vec::len) {
         None => "There are many; the list is there in a second.".to_owned(),
-        Some(clients) if clients.len() > MOST_CLIENTS => {
-            format!("The {MOST_CLIENTS} oldest of {}; ?json has all of them.", clients.len())
+        Some(all) if clients.len() < all => {
+            let (first, last) = (before + 1, before + clients.len());
+            format!("{first} to {last} of {all}; ?json has all of them.")
         }
         Some(_) => "All of them.".to_owned(),
     };
-    let clients = sample.clients.iter().flatten().take(MOST_CLIENTS);
     let columns = [
         "Id",
         "Address",
@@ -293,7 +296,25 @@ fn connections(html: &mut String, sample: &Sample) {
         "Requests",
         "Requests/s",
     ];
-    table(html, "clients", &caption, &columns, clients.map(row));
+    table(html, "clients", &caption, &columns, clients.into_iter().map(row));
+    pages(html, sample, options);
+}
+
+/// Links to other pages of connections, if there are any.
+fn pages(html: &mut String, sample: &Sample, options: ListOptions) {
+    let all = sample.clients.as_ref().map_or(0, Vec::len);
+    let pages = options.pages(all, MOST_CLIENTS);
+    if pages.is_empty() {
+        return;
+    }
+    html.push_str("<nav aria-label=\"Pages of connections\">\n");
+    for (name, query) in pages {
+        html.push_str(&match query {
+            Some(query) => format!("<a href=\"?{}\">{name}</a>\n", escaped(&query)),
+            None => format!("<span>{name}</span>\n"),
+        });
+    }
+    html.push_str("</nav>\n");
 }
 
 fn figures(sample: &Sample) -> [(&'static str, String); 14] {
@@ -303,7 +324,7 @@ fn figures(sample: &Sample) -> [(&'static str, String); 14] {
         limit => format!("{} of {}", mebibytes(sample.dataset_bytes), mebibytes(limit)),
     };
     let save = match (sample.saves.in_progress, sample.saves.has_failed) {
-        (true, _) => format!("{} keys written", sample.saves.keys_written),
+        (true, _) => progress(sample.saves.keys_written, sample.saves.keys_total),
         (false, true) => "the last one failed".to_owned(),
         (false, false) => "none under way".to_owned(),
     };
@@ -329,6 +350,17 @@ fn figures(sample: &Sample) -> [(&'static str, String); 14] {
         ("Slow requests", sample.slow_requests.to_string()),
         ("Findings", found),
     ]
+}
+
+/// How far a save is, in keys; how many there are is known once it has begun to write.
+fn progress(written: u64, total: u64) -> String {
+    match total {
+        0 => "begins".to_owned(),
+        total => {
+            let percent = written as f64 * 100.0 / total as f64;
+            format!("{written} of {total} keys ({percent:.0} %)")
+        }
+    }
 }
 
 fn row(client: &ClientSample) -> Vec<String> {

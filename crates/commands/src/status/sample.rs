@@ -3,6 +3,7 @@
 use crate::state::hot_keys::KeySample;
 use crate::state::large_values::LargeValue;
 use crate::state::phases::PhaseTotals;
+use crate::state::saves::Saves;
 use crate::state::slow_log::SlowRequest;
 use crate::state::usage::{self, Usage};
 use crate::status::clients::{self, ClientSample};
@@ -13,7 +14,7 @@ use nagi_findings::Diagnosis;
 use nagi_store::{Policy, Store};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Slow requests that a page shows.
@@ -115,12 +116,33 @@ pub(crate) struct SaveSample {
     pub(crate) in_progress: bool,
     /// Keys of the save under way that were written.
     pub(crate) keys_written: u64,
+    /// How many there are in all, or 0 while that is not known.
+    pub(crate) keys_total: u64,
     /// When the last one ended that succeeded, in seconds since 1970.
     pub(crate) last_success_s: u64,
     /// Whether the last one in the background failed.
     pub(crate) has_failed: bool,
     /// Changes that are in no file.
     pub(crate) unsaved_changes: u64,
+}
+
+impl SaveSample {
+    /// With the count of changes that there have been.
+    fn of(saves: &Saves, changes: u64) -> Self {
+        let (status, progress) = (saves.status(), &saves.progress);
+        let [keys_written, keys_total] = match status.in_progress {
+            true => [&progress.keys, &progress.total_keys].map(|keys| keys.load(Relaxed)),
+            false => [0; 2],
+        };
+        SaveSample {
+            in_progress: status.in_progress,
+            keys_written,
+            keys_total,
+            last_success_s: status.last_success_s,
+            has_failed: status.last_error.is_some(),
+            unsaved_changes: changes.saturating_sub(status.changes_saved),
+        }
+    }
 }
 
 /// Whether the server answers reads and writes: it does not while it loads, after a save that
@@ -216,7 +238,6 @@ impl Sample {
         let phases = if has_pages { statistics.phases() } else { PhaseTotals::default() };
         let changes = store.totals();
         let saves = server.saves();
-        let status = saves.status();
         let before = previous.map_or((&[] as &[_], 0), |sample| {
             let clients = sample.clients.as_deref().unwrap_or_default();
             (clients, now_ms.saturating_sub(sample.at_ms))
@@ -243,16 +264,7 @@ impl Sample {
             resident_bytes: usage.as_ref().map_or(0, |usage| usage.resident_bytes),
             cpu: usage.map_or([Duration::ZERO; 2], |usage| [usage.user, usage.system]),
             load: usage::load_averages(),
-            saves: SaveSample {
-                in_progress: status.in_progress,
-                keys_written: match status.in_progress {
-                    true => saves.progress.keys.load(Ordering::Relaxed),
-                    false => 0,
-                },
-                last_success_s: status.last_success_s,
-                has_failed: status.last_error.is_some(),
-                unsaved_changes: changes.changes.saturating_sub(status.changes_saved),
-            },
+            saves: SaveSample::of(saves, changes.changes),
             slow_requests: statistics.command_logs.slow.len(),
             latest_slow: statistics.command_logs.slow.latest(if has_pages {
                 LATEST_SLOW

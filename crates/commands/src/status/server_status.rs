@@ -50,11 +50,13 @@ pub fn auto(sample: &Sample) -> String {
     lines.map(|(name, value)| format!("{name}: {value}\n")).collect()
 }
 
-/// Which connections `?json` lists, in which order.
+/// Which connections are listed, in which order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// How many at most.
     limit: Option<usize>,
+    /// Which of the lists of so many, the first being 0.
+    page: usize,
     /// By which figure, the largest first; without it the oldest are.
     sort: Option<(&'static str, Figure)>,
 }
@@ -78,7 +80,7 @@ const FIGURES: [(&str, Figure); 11] = [
 ];
 
 impl ListOptions {
-    /// Reads what stands behind `json&` in a query, such as `limit=10&sort=memory_bytes`.
+    /// Reads what a query says of them, such as `limit=10&page=2&sort=memory_bytes`.
     ///
     /// # Errors
     /// A value is wrong; one line. Names that are not known are left alone.
@@ -89,6 +91,10 @@ impl ListOptions {
                 "limit" => {
                     let limit = value.parse().map_err(|_| "limit: not a number".to_owned())?;
                     options.limit = Some(limit);
+                }
+                "page" => {
+                    let page = value.parse::<usize>().ok().and_then(|page| page.checked_sub(1));
+                    options.page = page.ok_or("page: a number from 1 on")?;
                 }
                 "sort" => {
                     let known = FIGURES.into_iter().find(|(name, _)| *name == value);
@@ -101,13 +107,43 @@ impl ListOptions {
         Ok(options)
     }
 
-    fn list<'a>(&self, sample: &'a Sample) -> Vec<&'a ClientSample> {
+    /// Those of the page, of so many if no limit is given, and how many come before them.
+    pub(super) fn list<'a>(
+        &self,
+        sample: &'a Sample,
+        most: usize,
+    ) -> (usize, Vec<&'a ClientSample>) {
         let mut clients: Vec<&ClientSample> = sample.clients.iter().flatten().collect();
         if let Some((_, figure)) = self.sort {
             clients.sort_by_key(|client| std::cmp::Reverse(figure(client)));
         }
-        clients.truncate(self.limit.unwrap_or(usize::MAX));
-        clients
+        let limit = self.limit.unwrap_or(most);
+        let first = self.page.saturating_mul(limit).min(clients.len());
+        (first, clients.into_iter().skip(first).take(limit).collect())
+    }
+
+    /// Names of pages, of so many connections in all, with their queries; none where all
+    /// connections are on one, and no query where a page is the present one or is not there.
+    pub(super) fn pages(&self, all: usize, most: usize) -> Vec<(&'static str, Option<String>)> {
+        let last = all.div_ceil(self.limit.unwrap_or(most).max(1)).saturating_sub(1);
+        if last == 0 {
+            return Vec::new();
+        }
+        let before = self.page.checked_sub(1).map(|page| page.min(last));
+        let places = [
+            ("First", Some(0)),
+            ("Previous", before),
+            ("Next", Some(self.page + 1).filter(|page| *page <= last)),
+            ("Last", Some(last)),
+        ];
+        let query = |page: usize| {
+            let sort = self.sort.map_or(String::new(), |(name, _)| format!("&sort={name}"));
+            let limit = self.limit.map_or(String::new(), |limit| format!("&limit={limit}"));
+            format!("page={}{sort}{limit}", page + 1)
+        };
+        let named =
+            places.map(|(name, page)| (name, page.filter(|it| *it != self.page).map(&query)));
+        named.to_vec()
     }
 }
 
@@ -136,7 +172,7 @@ pub fn json(sample: &Sample, options: ListOptions) -> String {
         "TotalKbytes": (sample.totals.output_bytes / 1024).to_string(),
         "BusyWorkers": busy.to_string(),
         "IdleWorkers": (sample.workers.len() - busy).to_string(),
-        "stats": options.list(sample).into_iter().map(connection).collect::<Vec<_>>(),
+        "stats": options.list(sample, usize::MAX).1.into_iter().map(connection).collect::<Vec<_>>(),
         "version": VERSION,
         "uptime_seconds": sample.uptime_s(),
         "ready": sample.is_ready,
@@ -152,6 +188,7 @@ pub fn json(sample: &Sample, options: ListOptions) -> String {
         "save": {
             "in_progress": sample.saves.in_progress,
             "keys_written": sample.saves.keys_written,
+            "keys_total": sample.saves.keys_total,
             "failed": sample.saves.has_failed,
             "unsaved_changes": sample.saves.unsaved_changes,
         },
@@ -286,7 +323,32 @@ mod tests {
         let options = ListOptions::parse("limit=3&sort=requests&other=1").unwrap();
         assert_eq!((options.limit, options.sort.map(|it| it.0)), (Some(3), Some("requests")));
         assert_eq!(ListOptions::parse(""), Ok(ListOptions::default()));
-        assert!(ListOptions::parse("limit=x").is_err());
+        for wrong in ["limit=x", "page=x", "page=0"] {
+            assert!(ListOptions::parse(wrong).is_err(), "{wrong}");
+        }
         assert!(ListOptions::parse("sort=name").unwrap_err().contains("memory_bytes"));
+    }
+
+    #[test]
+    fn pages_lead_to_each_other() {
+        let pages = |query: &str, all| {
+            let pages = ListOptions::parse(query).unwrap().pages(all, 500);
+            let shown = pages.into_iter().map(|(name, query)| match query {
+                Some(query) => format!("{name} {query}"),
+                None => name.to_owned(),
+            });
+            shown.collect::<Vec<_>>().join(" | ")
+        };
+        assert_eq!(pages("", 500), "");
+        assert_eq!(pages("", 501), "First | Previous | Next page=2 | Last page=2");
+        let sorted = "First page=1&sort=id&limit=10 | Previous page=1&sort=id&limit=10 | \
+                      Next page=3&sort=id&limit=10 | Last page=4&sort=id&limit=10";
+        assert_eq!(pages("page=2&limit=10&sort=id", 31), sorted);
+        assert_eq!(pages("page=4&limit=10", 31).matches("page=3&limit=10").count(), 1);
+        assert_eq!(pages("page=9", 501), "First page=1 | Previous page=2 | Next | Last page=2");
+        assert_eq!(
+            pages("limit=0", 2),
+            "First | Previous | Next page=2&limit=0 | Last page=2&limit=0"
+        );
     }
 }

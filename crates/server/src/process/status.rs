@@ -201,7 +201,10 @@ impl Rendered {
         let made = match query.split('&').next().unwrap_or_default() {
             "auto" => self.auto.get_or_init(|| found(TEXT, auto(sample))),
             "json" => return self.json(query.split_once('&').map_or("", |(_, rest)| rest)),
-            _ => self.page.get_or_init(|| found("text/html; charset=utf-8", page(sample))),
+            _ => {
+                let made = |options| found("text/html; charset=utf-8", page(sample, options));
+                return list(query, &self.page, made);
+            }
         };
         made.clone()
     }
@@ -211,13 +214,18 @@ impl Rendered {
     /// `?json`, with what stands behind that in the query.
     fn json(&self, query: &str) -> Answer {
         let made = |options| found("application/json", json(&self.sample, options));
-        match ListOptions::parse(query) {
-            Ok(options) if options == ListOptions::default() => {
-                self.json.get_or_init(|| made(options)).clone()
-            }
-            Ok(options) => made(options),
-            Err(wrong) => Answer::line(400, &wrong),
+        list(query, &self.json, made)
+    }
+}
+
+/// What `make` makes with the options of a query, once for all requests that have none.
+fn list(query: &str, usual: &OnceLock<Answer>, make: impl Fn(ListOptions) -> Answer) -> Answer {
+    match ListOptions::parse(query) {
+        Ok(options) if options == ListOptions::default() => {
+            usual.get_or_init(|| make(options)).clone()
         }
+        Ok(options) => make(options),
+        Err(wrong) => Answer::line(400, &wrong),
     }
 }
 

@@ -2,8 +2,9 @@
 //! does not blur: on the way from received bytes to the reply that has been handed to the kernel,
 //! since how often the server waits is up to chance.
 //!
-//! What is done for a sample of requests is counted apart: its rate goes by the clock, and callgrind
-//! slows the server down some fifty times, so that of as many requests it samples many more.
+//! What is done for a sample of requests is counted apart: its rate goes by the clock, and
+//! callgrind slows the server down some fifty times, so that of as many requests it samples many
+//! more.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Readers of pages, each of which fetches its page at a pace of its own, as browsers and scrapers do.
+//! Readers of pages, each of which fetches its page at a pace of its own, as browsers and scrapers
+//! do.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;

@@ -81,7 +81,7 @@ function focus(place) {
 async function refresh() {
   if (isPaused || document.hidden) return;
   try {
-    const answer = await fetch("/server-status", { cache: "no-store" });
+    const answer = await fetch("/server-status" + location.search, { cache: "no-store" });
     if (!answer.ok) throw new Error("status " + answer.status);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (isPaused) return;
