@@ -226,15 +226,23 @@ fn phases_are_counted_by_families() {
             line_of(&phases, &format!("phase_usec_memcached_{phase}:")).starts_with("requests=1,")
         );
     }
-    let longest = |client: &mut harness::Connection| -> u64 {
-        line_of(&client.run("INFO stats").text(), "longest_slice_usec:").parse().expect("a number")
+    let longest_of = |stats: &str, what: &str| -> u64 {
+        line_of(stats, &format!("longest_{what}_usec:")).parse().expect("a number")
     };
+    let longest =
+        |client: &mut harness::Connection| longest_of(&client.run("INFO stats").text(), "slice");
     let keys: Vec<String> = (0..300_000).map(|number| format!("key:{number}")).collect();
     let mut exists = vec!["EXISTS"];
     exists.extend(keys.iter().map(String::as_str));
     client.run_words(&exists);
     let before = longest(&mut client);
     assert!(before > 1000, "300,000 lookups take more than a millisecond: {before}");
+    let stats = client.run("INFO stats").text();
+    for what in ["slice", "latch_hold"] {
+        let on_cpu = longest_of(&stats, &format!("{what}_cpu"));
+        let (least, most) = (u64::from(what == "slice") * 100, longest_of(&stats, what));
+        assert!((least..=most).contains(&on_cpu), "{what}: {on_cpu} of {most}");
+    }
     let is_forgotten = || {
         client.check("CONFIG RESETSTAT", "+OK\r\n");
         (longest(&mut client) < before).then_some(())

@@ -31,6 +31,8 @@ macro_rules! tallies {
             pub phases: PhaseTally,
             /// The longest that one connection, or a worker's own duties, held the worker.
             pub longest_slice: Longest,
+            /// The longest for which it had a processor meanwhile, at most.
+            pub longest_slice_on_cpu: Longest,
             /// The longest that handing replies to the kernel held the worker.
             pub longest_send: Longest,
             /// Which keys its requests name most.
@@ -73,6 +75,7 @@ macro_rules! tallies {
                     verbs: VerbTally::default(),
                     phases: PhaseTally::default(),
                     longest_slice: Longest::default(),
+                    longest_slice_on_cpu: Longest::default(),
                     longest_send: Longest::default(),
                     hot_keys: HotKeys::default(),
                     large_values: LargeValues::default(),
@@ -276,8 +279,10 @@ impl Statistics {
         *self.baseline() = Baseline { totals: self.sum(), latencies: latencies.collect() };
         for tally in &self.workers {
             tally.phases.reset();
-            tally.longest_slice.0.store(0, Ordering::Relaxed);
-            tally.longest_send.0.store(0, Ordering::Relaxed);
+            for longest in [&tally.longest_slice, &tally.longest_slice_on_cpu, &tally.longest_send]
+            {
+                longest.0.store(0, Ordering::Relaxed);
+            }
         }
     }
 
@@ -323,13 +328,10 @@ impl Statistics {
         self.workers.iter().map(|tally| &tally.key_costs)
     }
 
-    /// The longest slice and the longest send of any worker.
-    pub(crate) fn longest(&self) -> (Duration, Duration) {
-        let longest = |of: fn(&Tally) -> &Longest| {
-            let all = self.workers.iter().map(|tally| of(tally).ticks());
-            ticks::duration(all.max().unwrap_or(0))
-        };
-        (longest(|tally| &tally.longest_slice), longest(|tally| &tally.longest_send))
+    /// The longest of any worker, such as the longest slice.
+    pub(crate) fn longest(&self, of: fn(&Tally) -> &Longest) -> Duration {
+        let all = self.workers.iter().map(|tally| of(tally).ticks());
+        ticks::duration(all.max().unwrap_or(0))
     }
 
     /// How many requests each worker has executed, since the process started.

@@ -16,6 +16,7 @@ use crate::protocols::{Loggable, RequestKind};
 use crate::session::sampling::Samplers;
 use nagi_commands::phases::Phases;
 use nagi_commands::{Client, Config, Entry, Flags, Server as _, SlowRequest, Statistics, Tally};
+use nagi_store::cpu_time::Mark;
 use nagi_store::ticks;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub(crate) struct Timing {
     turn: Cell<u64>,
     /// The latest reading behind something that held the worker, in ticks.
     latest: Cell<u64>,
+    /// From where the worker's processor time is taken.
+    mark: Cell<Mark>,
     /// The latest reading in front of requests or behind them, in ticks; 0 if none is taken.
     since: Cell<u64>,
     /// The length of a tick in 2^-32 nanoseconds.
@@ -222,6 +225,7 @@ impl Default for Timing {
         Timing {
             turn: Cell::new(ticks::now()),
             latest: Cell::new(ticks::now()),
+            mark: Cell::new(Mark::NONE),
             since: Cell::new(0),
             tick: Cell::new(1 << 32),
             day: WallClock::default(),
@@ -243,7 +247,27 @@ impl Timing {
         }
         let now = ticks::now();
         self.turn.set(now);
+        self.begin_slice(now);
+    }
+
+    /// A slice begins, now, in ticks.
+    #[inline]
+    fn begin_slice(&self, now: u64) {
         self.latest.set(now);
+        if self.bounds.on.get() && self.mark.get().is_old(now) {
+            self.mark.set(Mark::new(now));
+        }
+    }
+
+    /// What held the worker until `now`, in ticks, is over.
+    #[inline]
+    fn end_slice(&self, now: u64, tally: &Tally) {
+        let since = self.latest.get();
+        let slice = now.saturating_sub(since);
+        tally.longest_slice.note(slice);
+        if slice > tally.longest_slice_on_cpu.ticks() {
+            tally.longest_slice_on_cpu.note(self.mark.get().most_ticks(since, now));
+        }
     }
 
     #[cold]
@@ -328,7 +352,8 @@ impl Timing {
     pub(crate) fn lap(&self, tally: &Tally) {
         if self.bounds.on.get() {
             let now = ticks::now();
-            tally.longest_slice.note(now.saturating_sub(self.latest.replace(now)));
+            self.end_slice(now, tally);
+            self.begin_slice(now);
         }
     }
 
@@ -340,12 +365,9 @@ impl Timing {
             return false;
         }
         let now = ticks::now();
-        let slice = now.wrapping_sub(self.latest.replace(now));
-        // A send is part of a slice, so that none is longer than the longest of them.
-        if slice > tally.longest_send.ticks() {
-            tally.longest_slice.note(slice);
-            tally.longest_send.note(now.saturating_sub(self.since.get()));
-        }
+        self.end_slice(now, tally);
+        tally.longest_send.note(now.saturating_sub(self.since.get()));
+        self.begin_slice(now);
         self.has_unsent.get()
     }
 

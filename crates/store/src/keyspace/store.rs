@@ -253,6 +253,13 @@ impl Store {
         latch::longest_hold()
     }
 
+    /// The longest time for which the holder of a latch had a processor meanwhile, at most: what
+    /// [`Store::longest_latch_hold`] would be on a machine that takes no processor away.
+    #[must_use]
+    pub fn longest_latch_hold_on_cpu(&self) -> Duration {
+        latch::longest_hold_on_cpu()
+    }
+
     /// How many large values and entries of emptied databases have been removed and are still to be
     /// freed by threads of their own, and how many these have freed.
     #[must_use]

@@ -8,6 +8,7 @@
 //! waiting.
 
 use crate::sync::barrier;
+use crate::sync::cpu_time::Mark;
 use crate::sync::futex::Word;
 use crate::sync::holds;
 use crate::sync::steps::{self, Step};
@@ -31,10 +32,16 @@ const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// The longest time that any latch was held, in ticks.
 static LONGEST_HOLD: AtomicU64 = AtomicU64::new(0);
+/// The longest for which a holder had a processor, at most.
+static LONGEST_HOLD_ON_CPU: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// When the holder of an untimed latch began what may take long, in ticks; 0 if it did not.
     static SLOW_SINCE: Cell<u64> = const { Cell::new(0) };
+    /// Whether a hold of this thread is timed.
+    static IS_TIMED: Cell<bool> = const { Cell::new(false) };
+    /// From where its processor time is taken.
+    static MARK: Cell<Mark> = const { Cell::new(Mark::NONE) };
 }
 
 /// What stands for the beginning of a hold that another one includes.
@@ -48,9 +55,23 @@ pub(crate) fn longest_hold() -> Duration {
     ticks::duration(LONGEST_HOLD.load(Ordering::Relaxed))
 }
 
-/// Starts again from zero.
+/// The longest time for which a holder had a processor meanwhile, at most.
+pub(crate) fn longest_hold_on_cpu() -> Duration {
+    ticks::duration(LONGEST_HOLD_ON_CPU.load(Ordering::Relaxed))
+}
+
+/// Starts both again from zero.
 pub(crate) fn reset_longest_hold() {
     LONGEST_HOLD.store(0, Ordering::Relaxed);
+    LONGEST_HOLD_ON_CPU.store(0, Ordering::Relaxed);
+}
+
+/// A hold begins to be timed, now, in ticks. One that includes another is what counts.
+#[inline]
+fn begin_timing(now: u64) {
+    if !IS_TIMED.replace(true) && MARK.get().is_old(now) {
+        MARK.set(Mark::new(now));
+    }
 }
 
 /// The holder of an untimed latch is about to do what may take longer than looking a key up: the
@@ -59,7 +80,9 @@ pub(crate) fn reset_longest_hold() {
 pub(crate) fn slow() {
     if SLOW_SINCE.get() == 0 {
         holds::begin();
-        SLOW_SINCE.set(ticks::now());
+        let now = ticks::now();
+        begin_timing(now);
+        SLOW_SINCE.set(now);
     }
 }
 
@@ -68,6 +91,7 @@ pub(crate) fn slow() {
 #[cold]
 fn forget_slow() {
     SLOW_SINCE.set(0);
+    IS_TIMED.set(false);
     holds::forget();
 }
 
@@ -78,9 +102,14 @@ fn note_hold(since: u64) {
     }
     let since = if since == 0 { SLOW_SINCE.get() } else { since };
     SLOW_SINCE.set(0);
-    let held = ticks::now().wrapping_sub(since);
+    IS_TIMED.set(false);
+    let now = ticks::now();
+    let held = now.wrapping_sub(since);
     if held > LONGEST_HOLD.load(Ordering::Relaxed) {
         LONGEST_HOLD.fetch_max(held, Ordering::Relaxed);
+    }
+    if held > LONGEST_HOLD_ON_CPU.load(Ordering::Relaxed) {
+        LONGEST_HOLD_ON_CPU.fetch_max(MARK.get().most_ticks(since, now), Ordering::Relaxed);
     }
     holds::end(held);
 }
@@ -128,6 +157,7 @@ impl<T> Latch<T> {
         let mut held = self.lock_untimed();
         holds::begin();
         held.since = ticks::now();
+        begin_timing(held.since);
         held
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod barrier;
 pub(crate) mod cache_line;
 pub(crate) mod clock;
 pub(crate) mod counters;
+pub mod cpu_time;
 pub(crate) mod futex;
 pub mod holds;
 pub(crate) mod latch;

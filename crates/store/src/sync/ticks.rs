@@ -40,6 +40,13 @@ pub fn duration(ticks: u64) -> Duration {
     at.elapsed().mul_f64(ticks as f64 / passed as f64)
 }
 
+/// How many ticks a time takes.
+#[must_use]
+pub fn count(time: Duration) -> u64 {
+    let tick = duration(1 << 32).as_secs_f64();
+    if tick > 0.0 { (time.as_secs_f64() / tick * (1_u64 << 32) as f64) as u64 } else { u64::MAX }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +61,17 @@ mod tests {
         let measured = duration(now() - began);
         assert!(measured >= Duration::from_millis(10), "{measured:?}");
         assert!(measured < Duration::from_secs(10), "{measured:?}");
+    }
+
+    #[test]
+    fn ticks_of_a_time_take_that_time() {
+        let (_, began) = start();
+        while began.elapsed() < Duration::from_millis(20) {
+            std::hint::spin_loop();
+        }
+        let time = Duration::from_millis(250);
+        let taken = duration(count(time));
+        assert!(taken >= time / 2 && taken <= 2 * time, "{taken:?}");
+        assert_eq!(count(Duration::ZERO), 0);
     }
 }

@@ -118,7 +118,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         header.push(format!("{}: slowest small GET ms", contestant.name));
         header.push("idle server's".to_owned());
     }
-    header.extend(["nagi: longest slice ms", "longest hold of a latch ms"].map(str::to_owned));
+    header.extend(COUNTED.map(|(title, _)| title.to_owned()));
     let mut columns: Vec<Vec<Row>> = Vec::new();
     for contestant in contestants.resp() {
         columns.push(measure_one(contestant, arguments, scale)?);
@@ -141,8 +141,8 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
 struct Row {
     busy_us: f64,
     idle_us: f64,
-    /// The longest slice and the longest hold of a latch, by nagi's own counters.
-    counted_us: Option<[f64; 2]>,
+    /// What nagi has counted, as [`COUNTED`] has it.
+    counted_us: Option<[f64; COUNTED.len()]>,
 }
 
 fn measure_one(contestant: &Contestant, arguments: &Arguments, scale: u64) -> Result<Vec<Row>> {
@@ -158,21 +158,29 @@ fn measure_one(contestant: &Contestant, arguments: &Arguments, scale: u64) -> Re
             busy_us.push(busy.max_us);
             idle_us.push(idle.max_us);
         }
-        let counted_us = contestant.is_nagi().then(|| counted(&server)).transpose()?;
+        let counted_us = contestant.is_nagi().then(|| counted(&server));
         Ok(Row { busy_us: median(busy_us), idle_us: median(idle_us), counted_us })
     };
     LONG.iter().map(one).collect()
 }
 
-/// The longest slice and the longest hold of a latch since CONFIG RESETSTAT, in microseconds.
-fn counted(server: &Server) -> Result<[f64; 2]> {
+/// The longest slice and the longest hold of a latch, by nagi's own counters: titles, and fields of
+/// INFO.
+pub(super) const COUNTED: [(&str, &str); 4] = [
+    ("nagi: longest slice ms", "longest_slice_usec"),
+    ("on a processor", "longest_slice_cpu_usec"),
+    ("longest hold of a latch ms", "longest_latch_hold_usec"),
+    ("holder on a processor", "longest_latch_hold_cpu_usec"),
+];
+
+/// These counters since CONFIG RESETSTAT, in microseconds; not a number where another build of nagi
+/// does not count so.
+pub(super) fn counted(server: &Server) -> [f64; COUNTED.len()] {
     let info = Connection::open(server.resp()).run("INFO STATS").text();
-    let field = |name: &str| {
+    COUNTED.map(|(_, name)| {
         let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        let value = line.and_then(|value| value.trim().parse::<f64>().ok());
-        value.with_context(|| format!("INFO has no {name}"))
-    };
-    Ok([field("longest_slice_usec")?, field("longest_latch_hold_usec")?])
+        line.and_then(|value| value.trim().parse().ok()).unwrap_or(f64::NAN)
+    })
 }
 
 /// Leaves what the row before has made.

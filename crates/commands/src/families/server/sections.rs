@@ -312,6 +312,20 @@ const NOT_THERE: &[&str] = &[
     "io_threaded_writes_processed",
 ];
 
+/// What held a worker or a latch for longest, in all and while the thread had a processor.
+fn longest(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    let (statistics, store) = (cx.server.statistics(), cx.db.store());
+    let slice = statistics.longest(|tally| &tally.longest_slice);
+    fields.add("longest_slice_usec", slice.as_micros());
+    let slice = statistics.longest(|tally| &tally.longest_slice_on_cpu);
+    fields.add("longest_slice_cpu_usec", slice.as_micros());
+    let send = statistics.longest(|tally| &tally.longest_send);
+    fields.add("longest_send_usec", send.as_micros());
+    fields.add("longest_latch_hold_usec", store.longest_latch_hold().as_micros());
+    fields.add("longest_latch_hold_cpu_usec", store.longest_latch_hold_on_cpu().as_micros());
+    fields.add("longest_eviction_usec", store.longest_eviction().as_micros());
+}
+
 fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let totals = cx.server.statistics().totals();
     let store = cx.db.store().totals();
@@ -352,13 +366,7 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("tracking_total_items", tracking.items);
     fields.add("tracking_total_prefixes", tracking.prefixes);
     fields.add_unused("0", NOT_THERE);
-    let (slice, send) = cx.server.statistics().longest();
-    fields.add("longest_slice_usec", slice.as_micros());
-    fields.add("longest_send_usec", send.as_micros());
-    let longest_hold = cx.db.store().longest_latch_hold();
-    fields.add("longest_latch_hold_usec", longest_hold.as_micros());
-    let longest_eviction = cx.db.store().longest_eviction();
-    fields.add("longest_eviction_usec", longest_eviction.as_micros());
+    longest(cx, fields);
     fields.add("client_query_buffer_limit_disconnections", totals.query_limit_disconnections);
     fields.add("client_output_buffer_limit_disconnections", totals.output_limit_disconnections);
     fields.add("total_reads_processed", totals.reads);
