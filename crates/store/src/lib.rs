@@ -81,7 +81,7 @@ pub use snapshot::{DatabaseSize, Images, SnapshotMemory};
 pub use sync::clock::Clock;
 pub use sync::counters::{Counter, Counters, Totals};
 pub use sync::quiescence::Batch;
-pub use sync::{cpu_time, holds, primitives, ticks};
+pub use sync::{cpu_time, holds, pace, primitives, ticks};
 pub use tree::root::Side;
 pub use value::item::{OwnedText, Text};
 pub use value::number::{parse_i64, parse_u64};

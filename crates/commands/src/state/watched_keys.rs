@@ -5,7 +5,7 @@
 //! reports nothing.
 
 use nagi_store::accounting::Charge;
-use nagi_store::{Effect, Event, Store, StoreChange, free_elsewhere};
+use nagi_store::{Effect, Event, Store, StoreChange, free_elsewhere, pace};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -255,6 +255,9 @@ struct WatchingEnd {
 
 impl Drop for WatchingEnd {
     fn drop(&mut self) {
-        self.keys.keys().for_each(|key| self.shared.remove(key, &self.is_changed));
+        for key in self.keys.keys() {
+            self.shared.remove(key, &self.is_changed);
+            pace::pause();
+        }
     }
 }

@@ -37,8 +37,8 @@ use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::snapshot::{DatabaseSize, HOLD_BYTES, Images, SnapshotProgress, ValueOutcome};
 use crate::sync::cache_line::prefetch;
 use crate::sync::holds::{self, Work};
-use crate::sync::latch;
 use crate::sync::steps::{self, Step};
+use crate::sync::{latch, pace};
 use std::sync::Arc;
 
 /// Segments that one step looks at, when there is nothing in them that it is after.
@@ -568,6 +568,7 @@ impl Drop for Table {
             // SAFETY: the directory goes too.
             unsafe { segment.free(&self.pool) };
             self.pool.notify_preparer();
+            pace::pause();
         }
     }
 }

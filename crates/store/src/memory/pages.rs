@@ -27,7 +27,7 @@ use crate::memory::idle::{self, Idle, NOTE_BYTES, Unit};
 use crate::memory::region::{self, PAGE_BYTES, REGION_BYTES};
 use crate::sync::holds::{self, Work};
 use crate::sync::latch::{self, Latch};
-use crate::sync::ticks;
+use crate::sync::{pace, ticks};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -607,6 +607,7 @@ impl PagePool {
                 region::release(first, bytes);
             }
             self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            pace::pause();
         }
     }
 

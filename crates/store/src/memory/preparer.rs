@@ -2,6 +2,7 @@
 //! back when none is needed.
 
 use crate::memory::pages::PagePool;
+use crate::sync::pace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -18,12 +19,15 @@ impl Preparer {
         let is_over = Arc::new(AtomicBool::new(false));
         let (pages, end) = (Arc::clone(pool), Arc::clone(&is_over));
         let work = move || {
+            pace::begin();
             while !end.load(Ordering::Acquire) {
                 pages.provide();
                 thread::park();
             }
         };
-        let thread = thread::Builder::new().name("preparer".into()).spawn(work).ok();
+        let builder = thread::Builder::new().name("preparer".into());
+        // A model knows its own threads alone.
+        let thread = if cfg!(loom) { None } else { builder.spawn(work).ok() };
         if let Some(thread) = &thread {
             pool.set_preparer(thread.thread().clone());
         }

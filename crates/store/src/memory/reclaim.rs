@@ -1,6 +1,8 @@
-//! The reclaimer: a thread that frees what is large, so that no worker spends its time on it.
+//! The reclaimer: a thread that frees what is large, so that no worker spends its time on it, nor
+//! waits for long for a processor on which the reclaimer works ([`crate::sync::pace`]).
 
 use crate::memory::accounting;
+use crate::sync::pace;
 use crate::sync::shared_thread::SharedThread;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -71,6 +73,7 @@ impl Reclaimer {
     pub(crate) fn start() -> Self {
         let (queue, garbage) = channel::<Box<dyn Removed>>();
         let free_all = move || {
+            pace::begin();
             loop {
                 match garbage.recv_timeout(PAUSE) {
                     Ok(garbage) => {
@@ -84,8 +87,9 @@ impl Reclaimer {
                 }
             }
         };
-        // Without a thread, garbage is freed where it is found.
-        let thread = std::thread::Builder::new().name("reclaimer".into()).spawn(free_all).ok();
+        // Without a thread, garbage is freed where it is found. A model has none but its own.
+        let builder = std::thread::Builder::new().name("reclaimer".into());
+        let thread = if cfg!(loom) { None } else { builder.spawn(free_all).ok() };
         Reclaimer { queue: thread.is_some().then_some(queue), thread }
     }
 

@@ -9,6 +9,7 @@ pub mod cpu_time;
 pub(crate) mod futex;
 pub mod holds;
 pub(crate) mod latch;
+pub mod pace;
 pub mod primitives;
 pub(crate) mod quiescence;
 pub(crate) mod shared_thread;

@@ -3,6 +3,7 @@
 //! first task and ends with the last store, so that nothing of it is left at the end of a process
 //! that looks for leaks.
 
+use crate::sync::pace;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -50,7 +51,10 @@ impl<T: Send + 'static> SharedThread<T> {
     fn start(&self) -> Option<Running<T>> {
         let (queue, tasks) = channel::<T>();
         let work = self.work;
-        let work_on = move || tasks.into_iter().for_each(work);
+        let work_on = move || {
+            pace::begin();
+            tasks.into_iter().for_each(work);
+        };
         let thread = thread::Builder::new().name(self.name.into()).spawn(work_on).ok()?;
         Some(Running { queue, thread })
     }

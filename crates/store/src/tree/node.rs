@@ -11,6 +11,7 @@ use super::inner::{Child, Inner, NEVER, seconds};
 use super::layout::{self, Layout};
 use super::leaf::{GROUP_BYTES, Leaf, LeafMut};
 use crate::sync::cache_line::{LINE_BYTES, prefetch};
+use crate::sync::pace;
 use std::ptr::NonNull;
 
 /// Lines of an inner node up to the last key.
@@ -229,6 +230,7 @@ pub(crate) unsafe fn release<L: Layout>(node: Node, blocks: &Blocks) {
     unsafe {
         if node.is_inner() {
             node.inner().children().for_each(|child| release::<L>(child.node, blocks));
+            pace::pause();
         } else {
             for_each::<L>(node.leaf(), |element| layout::release::<L>(element));
         }

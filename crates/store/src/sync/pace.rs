@@ -1,0 +1,82 @@
+//! How threads that work in the background leave processors to workers.
+//!
+//! A thread keeps a processor for milliseconds once it has it, and a worker that wakes up there
+//! waits meanwhile. Less priority changes little about that. The least does (SCHED_IDLE), but such
+//! a thread may be put aside for long while it has a lock that workers need. So these threads work
+//! in slices, and between two of them, when they hold no lock, any other thread goes first.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// A slice, and the longest: what a worker waits for.
+const SHORTEST_SLICE: Duration = Duration::from_micros(100);
+const LONGEST_SLICE: Duration = Duration::from_micros(400);
+/// A thread that waited for longer than so many slices works for longer next time: where workers
+/// never rest, what has to be freed must not grow without end.
+const PATIENCE: u32 = 8;
+
+thread_local! {
+    /// The slice of this thread; none if it does not work in slices.
+    static SLICE: Cell<Option<Slice>> = const { Cell::new(None) };
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    began: Instant,
+    length: Duration,
+}
+
+impl Slice {
+    /// One that begins now, for which the thread has waited so long.
+    fn after(waited: Duration) -> Self {
+        let length = (waited / PATIENCE).clamp(SHORTEST_SLICE, LONGEST_SLICE);
+        Slice { began: Instant::now(), length }
+    }
+}
+
+/// Has this thread work in slices from now on.
+pub(crate) fn begin() {
+    SLICE.set(Some(Slice::after(Duration::ZERO)));
+}
+
+/// Lets other threads go first if this one works in slices and its slice is over; whether it did.
+/// To be called often, with no lock held.
+pub fn pause() -> bool {
+    let is_over = SLICE.get().is_some_and(|slice| slice.began.elapsed() >= slice.length);
+    if is_over {
+        let before = Instant::now();
+        std::thread::yield_now();
+        SLICE.set(Some(Slice::after(before.elapsed())));
+    }
+    is_over
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_threads_that_have_begun_work_in_slices() {
+        let pauses = || {
+            let began = Instant::now();
+            let mut pauses = 0;
+            while began.elapsed() < 20 * LONGEST_SLICE {
+                pauses += u32::from(pause());
+            }
+            pauses
+        };
+        assert_eq!(pauses(), 0);
+        let paused = std::thread::spawn(move || {
+            begin();
+            pauses()
+        });
+        assert!(paused.join().unwrap() > 0);
+    }
+
+    #[test]
+    fn slice_follows_the_wait_within_bounds() {
+        let length_after = |us| Slice::after(Duration::from_micros(us)).length.as_micros();
+        assert_eq!([0, 100, 800].map(length_after), [100; 3]);
+        assert_eq!([1600, 3200, 1_000_000].map(length_after), [200, 400, 400]);
+    }
+}
