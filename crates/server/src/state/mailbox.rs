@@ -1,17 +1,14 @@
-//! Tasks that other threads leave for a worker.
-//!
-//! A worker is woken once for all that is left between two collections: a thread that finds
-//! something there already knows that the wake-up is on its way.
+//! Tasks that other threads leave for a worker, and the descriptor by which they wake it.
 
 use crate::net::driver::Token;
 use crate::net::protocol::Protocol;
 use crate::net::waker::Waker;
-use bitflags::bitflags;
+use crate::state::mail::Mail;
 use nagi_commands::HttpClient;
-use parking_lot::Mutex;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+
+pub(crate) use crate::state::mail::Reminders;
 
 /// Something to do once, most often for one connection.
 pub(crate) enum ConnectionTask {
@@ -41,59 +38,27 @@ pub(crate) struct GatewayClient {
     pub(crate) client: HttpClient,
 }
 
-bitflags! {
-    /// Work that is done once, however often it was asked for.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(crate) struct Reminders: u32 {
-        /// To look for expired keys, idle clients and the like.
-        const HOUSEKEEPING = 1;
-        /// To empty database 0.
-        const FLUSH = 1 << 1;
-        /// To close connections that are marked as killed or evicted.
-        const KILL = 1 << 2;
-        /// To send monitors what they are shown.
-        const MONITORS = 1 << 3;
-        /// The same for clients that `watch`.
-        const WATCHERS = 1 << 4;
-        /// To walk for a snapshot.
-        const WALK = 1 << 5;
-        /// To accept from other listeners than before.
-        const LISTENERS = 1 << 6;
-        /// To take tasks of connections.
-        const CONNECTION_TASKS = 1 << 7;
-        /// To send subscribers what has been published.
-        const MESSAGES = 1 << 8;
-        /// To hand connections over, since other workers than before are active.
-        const ACTIVE = 1 << 9;
-        /// To take over connections that other workers have handed over.
-        const MOVED = 1 << 10;
-        /// To look large values up again.
-        const VALUES = 1 << 11;
-    }
-}
-
 /// What other threads have left for one worker.
 pub(crate) struct Mailbox {
-    tasks: Mutex<Vec<ConnectionTask>>,
-    reminders: AtomicU32,
+    mail: Mail<ConnectionTask>,
     waker: Waker,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Mailbox { tasks: Mutex::default(), reminders: AtomicU32::new(0), waker: Waker::new()? })
+        Ok(Mailbox { mail: Mail::new(), waker: Waker::new()? })
     }
 
     /// Leaves a task of a connection.
     pub(crate) fn post(&self, task: ConnectionTask) {
-        self.tasks.lock().push(task);
-        self.remind(Reminders::CONNECTION_TASKS);
+        if self.mail.post(task) {
+            self.waker.wake();
+        }
     }
 
     /// Leaves reminders.
     pub(crate) fn remind(&self, reminders: Reminders) {
-        // The worker's swap comes after this in either case: it sees what was left before.
-        if self.reminders.fetch_or(reminders.bits(), Ordering::AcqRel) == 0 {
+        if self.mail.remind(reminders) {
             self.waker.wake();
         }
     }
@@ -110,12 +75,7 @@ impl Mailbox {
 
     /// Takes what has been left since this was called last.
     pub(crate) fn collect(&self) -> (Reminders, Vec<ConnectionTask>) {
-        let reminders = Reminders::from_bits_truncate(self.reminders.swap(0, Ordering::AcqRel));
-        let tasks = match reminders.contains(Reminders::CONNECTION_TASKS) {
-            true => std::mem::take(&mut *self.tasks.lock()),
-            false => Vec::new(),
-        };
-        (reminders.difference(Reminders::CONNECTION_TASKS), tasks)
+        self.mail.collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod client_memory;
 pub(crate) mod descriptors;
+pub(crate) mod mail;
 pub(crate) mod mailbox;
 pub(crate) mod registry;
 pub(crate) mod shared;
