@@ -59,7 +59,7 @@ enum Task {
     Conformance(conformance::Suite),
     /// Put faults into real servers and count how often `nagi doctor` names them first
     Doctor(doctor::Arguments),
-    /// Try every interleaving of what threads do to a latch
+    /// Try every interleaving of what threads do to latches, claims and clients that wait
     Loom,
     /// Run the store's tests under a sanitizer (needs a nightly toolchain)
     Sanitize {

@@ -8,16 +8,21 @@ use anyhow::{Result, bail};
 use crate::process;
 use crate::workspace::{self, cargo};
 
-/// Test modules that loom runs; the others need threads that it does not know.
-const LOOM_MODELS: [&str; 4] =
-    ["latch::model", "directory::model", "quiescence::model", "claims::model"];
+/// Test modules that loom runs, by crate; the others need threads that it does not know.
+const LOOM_MODELS: [(&str, &[&str]); 2] = [
+    ("nagi-store", &["latch::model", "directory::model", "quiescence::model", "claims::model"]),
+    ("nagi-commands", &["blocking::model"]),
+];
 
-/// Runs every model in `crates/store` through loom.
+/// Runs every model through loom.
 pub(crate) fn loom() -> Result<()> {
-    let arguments = ["test", "--package", "nagi-store", "--lib", "--"];
-    let mut command = cargo(&[&arguments[..], &LOOM_MODELS].concat());
-    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", "target/loom");
-    run(command)
+    for (package, models) in LOOM_MODELS {
+        let arguments = ["test", "--package", package, "--lib", "--"];
+        let mut command = cargo(&[&arguments[..], models].concat());
+        command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", "target/loom");
+        run(command)?;
+    }
+    Ok(())
 }
 
 /// Which of the compiler's sanitizers.

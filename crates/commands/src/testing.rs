@@ -56,6 +56,30 @@ pub(crate) struct FakeServer {
     pub(crate) scripts: Arc<Scripts>,
 }
 
+impl FakeServer {
+    /// One with these clients, and tallies of so many workers.
+    pub(crate) fn new(clients: Vec<Arc<ClientInfo>>, workers: usize) -> Self {
+        FakeServer {
+            clients,
+            config: Config::default(),
+            statistics: Statistics::new(workers, command_table().entries().len()),
+            process: Process {
+                run_id: "0".repeat(40),
+                started_at_ms: START_MS,
+                workers: 1,
+                io: "epoll",
+                worker_threads: Box::default(),
+            },
+            asked_to_stop: Mutex::default(),
+            flush_at_ms: Mutex::default(),
+            hooks: RequestHooks::default(),
+            pubsub: PubSub::new(1),
+            saves: Saves::default(),
+            scripts: Arc::default(),
+        }
+    }
+}
+
 impl Server for FakeServer {
     fn commands(&self) -> &'static CommandTable {
         command_table()
@@ -148,24 +172,7 @@ impl Bench {
         let clients = vec![info(2, 0), info(1, 2)];
         let client = |index: usize| Client::new(Arc::clone(&clients[index]));
         let (client, memcached) = (client(1), client(0));
-        let process = FakeServer {
-            clients,
-            config: Config::default(),
-            statistics: Statistics::new(1, command_table().entries().len()),
-            process: Process {
-                run_id: "0".repeat(40),
-                started_at_ms: START_MS,
-                workers: 1,
-                io: "epoll",
-                worker_threads: Box::default(),
-            },
-            asked_to_stop: Mutex::default(),
-            flush_at_ms: Mutex::default(),
-            hooks: RequestHooks::default(),
-            pubsub: PubSub::new(1),
-            saves: Saves::default(),
-            scripts: Arc::default(),
-        };
+        let process = FakeServer::new(clients, 1);
         let counters = store.counters(0);
         let tally = process.statistics.worker(0);
         let replica = Replica::of(&store);
@@ -355,7 +362,7 @@ pub(crate) fn converse(script: &str) {
     }
 }
 
-fn collect(out: &Output) -> Vec<u8> {
+pub(crate) fn collect(out: &Output) -> Vec<u8> {
     out.slices().flatten().copied().collect()
 }
 

@@ -1,6 +1,9 @@
 //! Requests that wait until a key has something for them (BLPOP), and requests that change keys for
 //! which clients wait.
 
+#[cfg(all(test, loom))]
+mod model;
+
 use crate::runtime::context::{Command, Entry, Job};
 use crate::runtime::multi_key::{self, Claimed, Worked};
 use crate::runtime::resume::go_on;

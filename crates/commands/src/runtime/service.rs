@@ -4,7 +4,7 @@ use crate::Context;
 use crate::runtime::suspension::Slice;
 use crate::state::blocked::{BlockedClients, Name};
 use nagi_store::{Claiming, Intent};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The keys of a request that clients wait for, and those to which what they are given goes in
@@ -15,7 +15,7 @@ pub(crate) struct Awaited(Option<Box<Names>>);
 #[derive(Debug, Default)]
 struct Names {
     keys: Vec<Name>,
-    reached: HashSet<Name>,
+    reached: BTreeSet<Name>,
     /// Whether whole databases are claimed.
     is_whole: bool,
 }

@@ -6,20 +6,20 @@
 //! claims decide: nothing is put where it would lie beside a client that waits for it.
 
 use nagi_store::accounting::Charge;
+use nagi_store::primitives::Mutex;
+use nagi_store::primitives::atomic::{AtomicU32, AtomicUsize, Ordering};
 use nagi_store::types::collection::Limits;
 use nagi_store::types::list::SharedPopped;
 use nagi_store::{Database, Kind, OwnedText, Selection};
-use parking_lot::Mutex;
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::task::Waker;
 
 /// Counters by hash of how many clients wait for keys, so that most requests need look no further.
-const COUNTERS: usize = 1024;
+const COUNTERS: usize = if cfg!(loom) { 1 } else { 1024 };
 /// What a client takes in a queue beside the bytes of the key, in bytes.
 const PLACE_BYTES: usize = 160;
 
@@ -328,7 +328,7 @@ impl BlockedClients {
 
     /// Adds to `reached` a key for which clients wait, if any do, and those to which what is put
     /// there goes in the end; whether any client waits.
-    pub(crate) fn reach(&self, name: &[u8], reached: &mut HashSet<Name>) -> bool {
+    pub(crate) fn reach(&self, name: &[u8], reached: &mut BTreeSet<Name>) -> bool {
         let table = self.table.lock();
         let Some((name, _)) = table.queues.get_key_value(name) else { return false };
         let mut next = vec![Arc::clone(name)];

@@ -12,10 +12,11 @@ use crate::state::notifications::Notifications;
 use crate::state::tracking::Tracking;
 use crate::state::watched_keys::WatchedKeys;
 use crate::state::watchers::Watchers;
-use parking_lot::Mutex;
+use nagi_store::primitives::Mutex;
+use nagi_store::primitives::atomic::AtomicU32;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
 bitflags::bitflags! {
