@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     /// Measure what connections cost and do to each other, with both of nagi's drivers
     #[arg(long, conflicts_with_all = ["memory", "eviction"])]
     sockets: bool,
-    /// Measure hashes, lists, sets and sorted sets: memory, CPU time, and stalls by long commands
+    /// Measure hashes, lists, sets and sorted sets: memory, CPU time, stalls and crowds
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "calm"])]
     collections: bool,
     /// Measure commands over HTTP beside webdis in front of Valkey
@@ -120,6 +120,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         return parts::measure(&status::PARTS, &contestants, &arguments, finish_part);
     }
     if arguments.collections {
+        harness::allow_open_files(collections::DESCRIPTORS);
         return parts::measure(&collections::PARTS, &contestants, &arguments, finish_part);
     }
     if arguments.snapshot.snapshot {

@@ -2,8 +2,10 @@
 //! Redis'.
 //!
 //! Each part has a report of its own, and can be measured alone: `--only elements` (memory),
-//! `requests` (CPU time) or `stalls` (what long commands do to short ones).
+//! `requests` (CPU time), `stalls` (what long commands do to short ones) or `clients` (what ten
+//! thousand clients do that wait for the same).
 
+mod clients;
 mod elements;
 mod filling;
 mod requests;
@@ -12,7 +14,9 @@ mod stalls;
 use super::parts::{Contestants, Measured, Part, milliseconds};
 use super::report::ratio;
 
-pub(super) const PARTS: [Part; 3] = [
+pub(super) use clients::DESCRIPTORS;
+
+pub(super) const PARTS: [Part; 4] = [
     Part {
         name: "elements",
         report: "collections-elements",
@@ -30,6 +34,12 @@ pub(super) const PARTS: [Part; 3] = [
         report: "collections-stalls",
         title: "Small requests beside long ones",
         measure: stalls::measure,
+    },
+    Part {
+        name: "clients",
+        report: "collections-clients",
+        title: "Ten thousand clients that wait for the same",
+        measure: clients::measure,
     },
 ];
 
