@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use harness::{Connection, Random, Reply, Server, encode_command, until, words};
+use harness::{
+    Connection, Random, Reply, Server, allow_open_files, encode_command, size, until, words,
+};
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 const TIME_IS_UP: &str = "*-1\r\n";
@@ -439,8 +441,11 @@ fn a_wait_does_not_count_as_slow() {
 /// it.
 #[test]
 fn crowds_wait() {
-    const CROWD: usize = 3000;
-    let server = Server::nagi_with(&["--workers", "2"]);
+    // Both crowds together are no more than a process may have descriptors for.
+    let count = size(3000, 9500);
+    allow_open_files(2 * count as u64 + 500);
+    let most = (2 * count + 100).to_string();
+    let server = Server::nagi_with(&["--workers", "2", "--maxclients", &most]);
     let mut client = server.connect_resp();
     let crowd = |request: &str| -> Vec<Connection> {
         let connect = |_| {
@@ -448,17 +453,17 @@ fn crowds_wait() {
             other.send(encode_command(&words(request)));
             other
         };
-        (0..CROWD).map(connect).collect()
+        (0..count).map(connect).collect()
     };
     let crowd_that_leaves = crowd("BLPOP a 0");
-    until_blocked(&mut client, CROWD);
+    until_blocked(&mut client, count);
     drop(crowd_that_leaves);
     until_blocked(&mut client, 0);
     client.check("RPUSH a 1", ":1\r\n");
     client.check("LPOP a", "$1\r\n1\r\n");
     let there = crowd("BLMOVE a b LEFT RIGHT 0");
     let back = crowd("BLMOVE b a LEFT RIGHT 0");
-    until_blocked(&mut client, 2 * CROWD);
+    until_blocked(&mut client, 2 * count);
     client.check("RPUSH a 1", ":1\r\n");
     there.into_iter().chain(back).for_each(|mut other| other.expect("$1\r\n1\r\n"));
     client.check("LRANGE a 0 -1", "*1\r\n$1\r\n1\r\n");
@@ -537,5 +542,83 @@ fn consume(server: &Server, number: usize, is_over: &AtomicBool) -> Vec<String> 
             _ if is_over.load(Ordering::Relaxed) => return taken,
             _ => {}
         }
+    }
+}
+
+/// However the clients that move elements end: their connections are closed while they wait or are
+/// served, by themselves or by another client, and some are unblocked.
+#[test]
+fn no_end_of_a_client_that_moves_elements_loses_or_doubles_one() {
+    const ELEMENTS: usize = 600;
+    let server = Server::nagi_with(&["--workers", "3"]);
+    let mut random = Random::announced();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (server, is_over) = (&server, &is_over);
+        for (from, to) in [("m0", "m1"), ("m1", "m2"), ("m2", "all")] {
+            let random = random.fork();
+            scope.spawn(move || move_elements(server, [from, to], is_over, random));
+        }
+        for producer in 0..3 {
+            let mut random = random.fork();
+            scope.spawn(move || {
+                let mut client = server.connect_resp();
+                for element in 0..ELEMENTS {
+                    let list = random.below(3);
+                    let _ = client.run(&format!("RPUSH m{list} {producer}:{element}"));
+                }
+            });
+        }
+        let mut client = server.connect_resp();
+        let have_arrived = || {
+            let count = client.run("LLEN all").integer();
+            (count >= 3 * ELEMENTS as i64).then_some(())
+        };
+        let arrived = until("all elements at the last list", have_arrived);
+        is_over.store(true, Ordering::Relaxed);
+        arrived.unwrap();
+    });
+    let mut client = server.connect_resp();
+    until_blocked(&mut client, 0);
+    client.check("EXISTS m0 m1 m2", ":0\r\n");
+    let mut found: Vec<String> =
+        client.run("LRANGE all 0 -1").list().iter().map(Reply::text).collect();
+    let of = |producer| (0..ELEMENTS).map(move |element| format!("{producer}:{element}"));
+    let mut expected: Vec<String> = (0..3).flat_map(of).collect();
+    found.sort();
+    expected.sort();
+    assert!(found == expected, "{} elements instead of {}", found.len(), expected.len());
+}
+
+/// Moves elements from one list to another, and ends in the midst of it now and then.
+fn move_elements(server: &Server, [from, to]: [&str; 2], is_over: &AtomicBool, mut random: Random) {
+    let request = format!("BLMOVE {from} {to} LEFT RIGHT 0.05");
+    let mut killer = server.connect_resp();
+    let mut client = server.connect_resp();
+    let mut id = client.run("CLIENT ID").integer();
+    while !is_over.load(Ordering::Relaxed) {
+        client.send(encode_command(&words(&request)));
+        match random.below(8) {
+            0 => drop(client),
+            1 => {
+                client.finish_sending();
+                let _ = client.rest();
+            }
+            2 => {
+                let _ = killer.run(&format!("CLIENT KILL ID {id}"));
+                let _ = client.rest();
+            }
+            3 => {
+                let _ = killer.run(&format!("CLIENT UNBLOCK {id}"));
+                let _ = client.reply();
+                continue;
+            }
+            _ => {
+                let _ = client.reply();
+                continue;
+            }
+        }
+        client = server.connect_resp();
+        id = client.run("CLIENT ID").integer();
     }
 }

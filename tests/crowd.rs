@@ -2,10 +2,16 @@
 
 use std::fs;
 
-use harness::{Connection, Server, allow_open_files};
+use harness::{Connection, Reply, Server, allow_open_files, encode_command, until, words};
 use rustix::process::Signal;
 
 const CLIENTS: usize = 1000;
+/// More than the usual `maxclients` leaves room for.
+const CROWD: usize = 10_000;
+/// Clients of whose order nothing is known.
+const GROUP: usize = 20;
+/// What a worker may keep of a client that has left, for the next.
+const KEPT_BYTES: u64 = 100;
 
 #[test]
 fn a_crowd_finds_room_for_its_descriptors() {
@@ -65,4 +71,97 @@ fn clients_of_both_protocols_come_and_go() {
         }
     });
     server.connect_resp().check("DBSIZE", ":1000\r\n");
+}
+
+/// One test, since two crowds at a time are more than a process may have descriptors for.
+#[test]
+fn ten_thousand_wait_for_one_key_and_listen_to_one_channel() {
+    allow_open_files(CROWD as u64 + 2000);
+    let server = Server::nagi_with(&["--workers", "2", "--maxclients", "11000"]);
+    let mut client = server.connect_resp();
+    let bytes_alone = info(&mut client, "used_memory");
+    let mut crowd: Vec<Connection> = (0..CROWD).map(|_| server.connect_resp()).collect();
+    served_in_the_order_of_their_coming(&mut client, &mut crowd);
+    sent_one_message_each(&mut client, &mut crowd);
+    gone_at_once(&mut client, crowd, bytes_alone);
+}
+
+/// Half of them by one request, and the others by a request for each.
+fn served_in_the_order_of_their_coming(client: &mut Connection, crowd: &mut [Connection]) {
+    const HALF: usize = CROWD / 2;
+    for (number, group) in crowd.chunks_mut(GROUP).enumerate() {
+        group.iter_mut().for_each(|other| other.send("BLPOP q 0\r\n"));
+        until_info(client, "blocked_clients", ((number + 1) * GROUP) as u64);
+    }
+    // The last value is the first of the list.
+    let values: Vec<String> = (0..HALF).rev().map(|value| value.to_string()).collect();
+    let push = ["LPUSH", "q"].into_iter().chain(values.iter().map(String::as_str));
+    client.send(encode_command(&push.collect::<Vec<_>>()));
+    client.expect(format!(":{HALF}\r\n"));
+    until_info(client, "blocked_clients", HALF as u64);
+    let pushes =
+        (HALF..CROWD).flat_map(|value| encode_command(&words(&format!("RPUSH q {value}"))));
+    client.send(pushes.collect::<Vec<u8>>());
+    client.expect(":1\r\n".repeat(HALF));
+    for (number, group) in crowd.chunks_mut(GROUP).enumerate() {
+        let value = |other: &mut Connection| match other.reply() {
+            Reply::Array(reply) => reply[1].text().parse::<usize>().expect("a value"),
+            other => panic!("{other:?}"),
+        };
+        let mut values: Vec<usize> = group.iter_mut().map(value).collect();
+        values.sort_unstable();
+        let first = number * GROUP;
+        assert!(values.iter().copied().eq(first..first + GROUP), "{values:?} from {first} on");
+    }
+    client.check("EXISTS q", ":0\r\n");
+    until_info(client, "blocked_clients", 0);
+}
+
+fn sent_one_message_each(client: &mut Connection, crowd: &mut [Connection]) {
+    crowd.iter_mut().for_each(|other| other.send("SUBSCRIBE c\r\n"));
+    let confirmed = "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n";
+    crowd.iter_mut().for_each(|other| other.expect(confirmed));
+    client.check("PUBLISH c first", format!(":{CROWD}\r\n"));
+    client.check("PUBLISH c second", format!(":{CROWD}\r\n"));
+    // What was sent twice or not at all would be in the place of what follows.
+    let message =
+        |text: &str| format!("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n${}\r\n{text}\r\n", text.len());
+    let messages = [message("first"), message("second")].concat();
+    crowd.iter_mut().for_each(|other| other.expect(&messages));
+    crowd.iter_mut().for_each(|other| other.send("UNSUBSCRIBE\r\n"));
+    let confirmed = "*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n";
+    crowd.iter_mut().for_each(|other| other.expect(confirmed));
+    client.check("PUBLISH c third", ":0\r\n");
+}
+
+/// They leave while they wait, and leave nothing behind.
+fn gone_at_once(client: &mut Connection, mut crowd: Vec<Connection>, bytes_alone: u64) {
+    crowd.iter_mut().for_each(|other| other.send("BLPOP q other 0\r\n"));
+    until_info(client, "blocked_clients", CROWD as u64);
+    assert_eq!(info(client, "total_blocking_keys"), 2);
+    drop(crowd);
+    until_info(client, "blocked_clients", 0);
+    until_info(client, "connected_clients", 1);
+    assert_eq!(info(client, "total_blocking_keys"), 0);
+    client.check("RPUSH q 1", ":1\r\n");
+    client.check("LPOP q", "$1\r\n1\r\n");
+    let mut bytes = 0;
+    let is_little = || {
+        bytes = info(client, "used_memory");
+        (bytes < bytes_alone + CROWD as u64 * KEPT_BYTES).then_some(())
+    };
+    until("memory to be free again", is_little)
+        .unwrap_or_else(|problem| panic!("{problem}: {bytes} bytes, {bytes_alone} before"));
+}
+
+/// A number of INFO.
+fn info(client: &mut Connection, field: &str) -> u64 {
+    let text = client.run("INFO").text();
+    let found = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    found.unwrap_or_else(|| panic!("no {field}")).parse().expect("a number")
+}
+
+fn until_info(client: &mut Connection, field: &str, value: u64) {
+    let is_so = || (info(client, field) == value).then_some(());
+    until(&format!("{field} to be {value}"), is_so).expect("it becomes so");
 }

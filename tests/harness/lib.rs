@@ -20,6 +20,7 @@ mod folder;
 mod random;
 mod reply;
 mod server;
+mod sizes;
 mod tools;
 mod wait;
 
@@ -29,5 +30,6 @@ pub use folder::Folder;
 pub use random::Random;
 pub use reply::Reply;
 pub use server::{Server, allow_open_files, nagi_binary};
+pub use sizes::size;
 pub use tools::{root, run_tool, run_tool_with_input, tool};
 pub use wait::{PATIENCE, until, until_within};
