@@ -21,6 +21,7 @@ mod differential;
 mod disks;
 mod doctor;
 mod exporter;
+mod extremes;
 mod fairness;
 mod faults;
 mod flags;

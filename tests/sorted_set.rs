@@ -1,6 +1,6 @@
 //! Sorted sets: scores, ranges, what is popped, and what is made of several.
 
-use harness::{Server, as_redis, encode_command};
+use harness::{Server, as_redis, encode_command, size};
 
 const SYNTAX: &str = "-ERR syntax error\r\n";
 const NOT_A_FLOAT: &str = "-ERR value is not a valid float\r\n";
@@ -280,10 +280,10 @@ fn large_sorted_sets_are_worked_on_in_slices() {
 /// A walk sees every member, though all have one score.
 #[test]
 fn equal_scores_are_walked_over_a_slice_at_a_time() {
-    const MEMBERS: usize = 60_000;
+    let count = size(60_000, 1_000_000);
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut client = server.connect_resp();
-    for first in (0..MEMBERS).step_by(1000) {
+    for first in (0..count).step_by(1000) {
         let mut words = vec!["ZADD".to_owned(), "z".to_owned()];
         (first..first + 1000).for_each(|it| words.extend(["7".to_owned(), it.to_string()]));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -301,6 +301,6 @@ fn equal_scores_are_walked_over_a_slice_at_a_time() {
             break;
         }
     }
-    assert_eq!(seen.len(), MEMBERS);
+    assert_eq!(seen.len(), count);
     assert!(calls > 10, "{calls} calls");
 }
