@@ -107,7 +107,7 @@ impl Gateway {
             && let Some(path) = event_request::command(path)
         {
             let path = path.map_err(|fault| upstash::error(400, fault.reason().as_bytes()))?;
-            return self.send_events(path, &parts, body, user, settings).await;
+            return self.send_events(path, &parts, body, caller, settings).await;
         }
         if method == Method::POST {
             let body = read_whole(body, &parts.headers, &self.service.budget).await?;
@@ -145,7 +145,7 @@ impl Gateway {
         mut path: PathCommand,
         parts: &Parts,
         body: Incoming,
-        user: Vec<u8>,
+        caller: Caller,
         settings: &GatewaySettings,
     ) -> Result<Response<ResponseBody>, Refused> {
         if parts.method == Method::POST {
@@ -156,7 +156,7 @@ impl Gateway {
         }
         let checked = self.service.check(&path.words, true, true);
         checked.map_err(|refused| upstash::as_error(&refused))?;
-        let command = Command { user, path, body: None, known: None };
+        let command = Command { caller, path, body: None, known: None };
         exchange::run(&self.service, command, true, settings).await
     }
 

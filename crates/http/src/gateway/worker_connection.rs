@@ -158,6 +158,7 @@ impl WorkerConnection {
         WorkerConnection {
             stream,
             user: Vec::new(),
+            client: Arc::new(Mutex::new(([127, 0, 0, 1], 0).into())),
             database: 0,
             decoder: Decoder::default(),
             input: Vec::new(),
