@@ -119,6 +119,7 @@ fn what_is_wrong_with_a_library_is_worded_as_by_redis() {
             "FUNCTION LOAD NOSUCH x",
             "FUNCTION RESTORE x",
             "FUNCTION RESTORE x NOSUCH",
+            "FUNCTION LIST \"line breaks\r\n\"",
         ]
         .map(str::to_owned),
     );

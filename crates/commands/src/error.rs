@@ -81,6 +81,15 @@ impl Error {
         let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |at| at + 1);
         Error(Cow::Owned(text.get(..end).unwrap_or_default().to_vec()))
     }
+
+    /// An error that ends with bytes of a client, up to a zero byte; line breaks at their end become
+    /// blanks, as they do within.
+    #[must_use]
+    #[cold]
+    pub fn ending_in(before: &str, bytes: &[u8]) -> Self {
+        let shown = quotable(bytes, bytes.len());
+        Error(Cow::Owned([before.as_bytes(), shown].concat()))
+    }
 }
 
 impl From<Refusal> for Error {

@@ -137,7 +137,7 @@ fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             let name = words.next();
             pattern = Some(name.ok_or(Error::fixed("ERR library name argument was not given"))?);
         } else {
-            return Err(Error::quoting("ERR Unknown argument ", word, ""));
+            return Err(Error::ending_in("ERR Unknown argument ", word));
         }
     }
     let libraries = cx.server.scripts().libraries();
