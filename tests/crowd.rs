@@ -12,6 +12,8 @@ const CROWD: usize = 10_000;
 const GROUP: usize = 20;
 /// What a worker may keep of a client that has left, for the next.
 const KEPT_BYTES: u64 = 100;
+/// What may count as data of a client that waits.
+const WAITING_BYTES: u64 = 300;
 
 #[test]
 fn a_crowd_finds_room_for_its_descriptors() {
@@ -139,6 +141,9 @@ fn gone_at_once(client: &mut Connection, mut crowd: Vec<Connection>, bytes_alone
     crowd.iter_mut().for_each(|other| other.send("BLPOP q other 0\r\n"));
     until_info(client, "blocked_clients", CROWD as u64);
     assert_eq!(info(client, "total_blocking_keys"), 2);
+    // What they take is theirs: as data, it would drive out entries.
+    let data_bytes = info(client, "used_memory_dataset");
+    assert!(data_bytes < CROWD as u64 * WAITING_BYTES, "{data_bytes} bytes of data");
     drop(crowd);
     until_info(client, "blocked_clients", 0);
     until_info(client, "connected_clients", 1);

@@ -5,7 +5,7 @@
 //! key back, so that no other client ever sees what they get. Which of the two comes first, the
 //! claims decide: nothing is put where it would lie beside a client that waits for it.
 
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{Charge, room_bytes};
 use nagi_store::primitives::Mutex;
 use nagi_store::primitives::atomic::{AtomicU32, AtomicUsize, Ordering};
 use nagi_store::types::collection::Limits;
@@ -22,6 +22,8 @@ use std::task::Waker;
 const COUNTERS: usize = if cfg!(loom) { 1 } else { 1024 };
 /// What a client takes in a queue beside the bytes of the key, in bytes.
 const PLACE_BYTES: usize = 160;
+/// What a client that waits takes in the table, and its session of what it waits with, about.
+const CLIENT_BYTES: usize = 256;
 
 /// A key's name.
 pub(crate) type Name = Arc<[u8]>;
@@ -235,7 +237,9 @@ impl BlockedClients {
     pub(crate) fn enter(self: &Arc<Self>, new: NewWaiter, enter: impl FnOnce()) -> Waiting {
         let NewWaiter { client, database, keys, wanted, waker } = new;
         let mut charge = Charge::default();
-        charge.set(keys.iter().map(|key| key.len() + PLACE_BYTES).sum());
+        let places_bytes: usize = keys.iter().map(|key| key.len() + PLACE_BYTES).sum();
+        let wanted_bytes = room_bytes::<u8>(size_of_val(&*wanted));
+        charge.set(room_bytes::<Waiter>(1) + CLIENT_BYTES + wanted_bytes + places_bytes);
         let mut table = self.table.lock();
         table.last_number += 1;
         let outcome = Mutex::new(Outcome::Waiting);

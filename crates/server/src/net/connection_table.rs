@@ -1,7 +1,8 @@
-//! A driver's connections by their tokens.
+//! A driver's connections by their tokens. Each has memory of its own, so that a table grows without
+//! moving what thousands of connections have, and what they leave is free again.
 
 use crate::net::driver::Token;
-use nagi_store::accounting::Overhead;
+use nagi_store::accounting::{Overhead, room_bytes};
 
 /// Generations are below this, so that a driver can mark what it asks of the kernel with the bits
 /// above.
@@ -10,10 +11,10 @@ const GENERATIONS: u32 = 1 << 28;
 /// A table whose indices are used again, and whose tokens are not.
 #[derive(Debug)]
 pub(crate) struct ConnectionTable<L> {
-    places: Vec<Option<(Token, L)>>,
+    places: Vec<Option<(Token, Box<L>)>>,
     vacant: Vec<u32>,
     generation: u32,
-    /// The memory of both.
+    /// The memory of both, and of the connections.
     overhead: Overhead,
 }
 
@@ -40,17 +41,17 @@ impl<L> ConnectionTable<L> {
         self.generation = token.generation;
         self.vacant.pop();
         match self.places.get_mut(token.index as usize) {
-            Some(place) => *place = Some((token, connection)),
-            None => self.places.push(Some((token, connection))),
+            Some(place) => *place = Some((token, Box::new(connection))),
+            None => self.places.push(Some((token, Box::new(connection)))),
         }
         self.note_bytes();
         token
     }
 
     fn note_bytes(&mut self) {
-        let place_bytes = size_of::<Option<(Token, L)>>();
-        let vacant_bytes = self.vacant.capacity() * size_of::<u32>();
-        self.overhead.set(self.places.capacity() * place_bytes + vacant_bytes);
+        let places_bytes = room_bytes::<Option<(Token, Box<L>)>>(self.places.capacity());
+        let vacant_bytes = room_bytes::<u32>(self.vacant.capacity());
+        self.overhead.set(places_bytes + vacant_bytes + self.len() * room_bytes::<L>(1));
     }
 
     /// The connection that a token names, if it is still there.
@@ -73,7 +74,7 @@ impl<L> ConnectionTable<L> {
         let (_, connection) = place.take_if(|(named, _)| *named == token)?;
         self.vacant.push(token.index);
         self.note_bytes();
-        Some(connection)
+        Some(*connection)
     }
 
     /// How many connections there are.

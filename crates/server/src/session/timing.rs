@@ -16,6 +16,7 @@ use crate::protocols::{Loggable, RequestKind};
 use crate::session::sampling::Samplers;
 use nagi_commands::phases::Phases;
 use nagi_commands::{Client, Config, Entry, Flags, Server as _, SlowRequest, Statistics, Tally};
+use nagi_store::accounting::{Charge, room_bytes};
 use nagi_store::cpu_time::Mark;
 use nagi_store::ticks;
 use std::cell::{Cell, RefCell};
@@ -475,12 +476,15 @@ impl Stopwatch<'_> {
         let worked = ticks::now();
         let phases = Phases { queue_ns: 0, ..self.phases(worked, 1) };
         let request = describe(executed, phases, client);
+        let mut charge = Charge::default();
+        charge.set(room_bytes::<RunningRequest>(1) + request.own_bytes() - size_of_val(&request));
         Some(Box::new(RunningRequest {
             kind: executed.kind,
             arrived: self.arrivals.last,
             worked,
             phases,
             request,
+            _charge: charge,
         }))
     }
 
@@ -563,6 +567,8 @@ pub(crate) struct RunningRequest {
     worked: u64,
     phases: Phases,
     request: SlowRequest,
+    /// For its memory.
+    _charge: Charge,
 }
 
 impl RunningRequest {

@@ -12,7 +12,7 @@ use crate::state::shared::Shared;
 use crate::worker::handovers::MovedConnection;
 use nagi_commands::memcached::{CloseReason, report_connection};
 use nagi_commands::{ClientInfo, Marks, Server as _};
-use nagi_store::accounting::{self, Charge, Overhead};
+use nagi_store::accounting::{self, Charge, Overhead, room_bytes};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -117,7 +117,7 @@ impl Sessions {
 
     /// Keeps the session of a connection from which bytes are received.
     fn add_slot(&mut self, token: Token, session: Session, overhead: Overhead) {
-        let slot = ConnectionSlot {
+        let slot = Box::new(ConnectionSlot {
             token,
             session,
             state: SessionState::Bytes,
@@ -130,11 +130,13 @@ impl Sessions {
             unsent: Vec::new(),
             unsent_charge: Charge::default(),
             overhead,
-        };
+            _own_overhead: Overhead::new(size_of::<ConnectionSlot>()),
+        });
         let index = token.index as usize;
         if self.slots.len() <= index {
             self.slots.resize_with(index + 1, || None);
-            self.slots_overhead.set(self.slots.capacity() * size_of::<Option<ConnectionSlot>>());
+            let room = room_bytes::<Option<Box<ConnectionSlot>>>(self.slots.capacity());
+            self.slots_overhead.set(room);
         }
         if let Some(place) = self.slots.get_mut(index) {
             *place = Some(slot);

@@ -35,7 +35,7 @@ impl Sessions {
         let marked = |mark| {
             let is_marked =
                 move |slot: &&ConnectionSlot| slot.session.info().marks().contains(mark);
-            let slots = self.slots.iter().flatten();
+            let slots = self.slots.iter().flatten().map(Box::as_ref);
             slots.filter(is_marked).map(|slot| slot.token).collect::<Vec<Token>>()
         };
         let (evicted, killed) = (marked(Marks::EVICTED), marked(Marks::KILLED));
@@ -65,8 +65,9 @@ impl Sessions {
             return;
         }
         let limit = listener::silence_before_loss(silence);
-        let slots = self.slots.iter().skip(self.next_checked_slot).take(CHECKED_SLOTS).flatten();
+        let slots = self.slots.iter().skip(self.next_checked_slot).take(CHECKED_SLOTS);
         let mut is_gone = |slot: &&ConnectionSlot| driver.is_unreachable(slot.token, limit);
+        let slots = slots.flatten().map(Box::as_ref);
         let gone: Vec<Token> = slots.filter(|slot| is_gone(slot)).map(|slot| slot.token).collect();
         self.next_checked_slot += CHECKED_SLOTS;
         if self.next_checked_slot >= self.slots.len() {
@@ -273,7 +274,7 @@ impl Sessions {
                 && slot.state.is_for_bytes()
                 && now_ms.saturating_sub(active_at_ms) > timeout_ms
         };
-        let slots = self.slots.iter().flatten();
+        let slots = self.slots.iter().flatten().map(Box::as_ref);
         let idle: Vec<Token> = slots.filter(is_idle).map(|slot| slot.token).collect();
         for token in idle {
             if let Some(slot) = self.slot_of(token) {

@@ -100,7 +100,7 @@ struct Sessions {
     walks: bool,
     /// When the last slice of it ended, and how long that took.
     walked: Option<(Instant, Duration)>,
-    slots: Vec<Option<ConnectionSlot>>,
+    slots: Vec<Option<Box<ConnectionSlot>>>,
     /// Their memory.
     slots_overhead: Overhead,
     /// Sessions that have work left from the last tick.
@@ -156,6 +156,8 @@ struct ConnectionSlot {
     unsent_charge: Charge,
     /// For what the session takes while the client asks for nothing.
     overhead: Overhead,
+    /// For this itself.
+    _own_overhead: Overhead,
 }
 
 /// A connection whose client has left replies unread.
@@ -371,7 +373,8 @@ impl Sessions {
 
     #[inline]
     fn slot_of(&mut self, token: Token) -> Option<&mut ConnectionSlot> {
-        self.slots.get_mut(token.index as usize)?.as_mut().filter(|slot| slot.token == token)
+        let slot = self.slots.get_mut(token.index as usize)?.as_deref_mut();
+        slot.filter(|slot| slot.token == token)
     }
 
     /// Forgets a session.

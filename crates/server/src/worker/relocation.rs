@@ -59,7 +59,7 @@ impl Sessions {
     /// Has connections that have sent about `share` of the last requests leave for worker `to`.
     /// The first time that this is asked for, requests begin to be counted.
     pub(super) fn relieve(&mut self, to: usize, share: f64) {
-        let slots = || self.slots.iter().flatten();
+        let slots = || self.slots.iter().flatten().map(Box::as_ref);
         let before = &self.asked_before;
         let passed = before.at.map_or(Duration::MAX, |at| at.elapsed());
         if passed > OUTDATED {
@@ -109,7 +109,7 @@ impl Sessions {
             return;
         };
         let to = self.shared.registry.reassign(self.worker, to).unwrap_or(self.worker);
-        let ConnectionSlot { session, state, overhead, .. } = slot;
+        let ConnectionSlot { session, state, overhead, .. } = *slot;
         let info = session.info();
         // What is sent to it meanwhile waits for it there.
         info.mark(Marks::MOVING, true);

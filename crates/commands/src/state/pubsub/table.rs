@@ -9,7 +9,7 @@ use super::message::{Publication, cost_bytes};
 use crate::state::client::ClientInfo;
 use nagi_proto::Output;
 use nagi_proto::resp::Version;
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{Charge, room_bytes};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ const SUBSCRIPTION_BYTES: usize = 64;
 #[derive(Default)]
 pub(super) struct Table {
     /// Slots are used again.
-    subscribers: Vec<Option<Subscriber>>,
+    subscribers: Vec<Option<Box<Subscriber>>>,
     free: Vec<u32>,
     /// The subscribers' slots, by their numbers.
     slots: HashMap<u64, u32>,
@@ -69,14 +69,14 @@ impl Table {
         if let Some(slot) = self.slots.get(&client.id) {
             return *slot;
         }
-        let subscriber = Some(Subscriber {
+        let subscriber = Some(Box::new(Subscriber {
             client: Arc::clone(client),
             names: ByKind::default(),
             messages: Output::default(),
             cost_bytes: 0,
             is_due: false,
             charge: Charge::default(),
-        });
+        }));
         let slot = self.free.pop().unwrap_or_else(|| {
             self.subscribers.push(None);
             u32::try_from(self.subscribers.len() - 1).unwrap_or(u32::MAX)
@@ -116,7 +116,7 @@ impl Table {
     }
 
     /// Empties a slot.
-    fn vacate(&mut self, slot: u32) -> Option<Subscriber> {
+    fn vacate(&mut self, slot: u32) -> Option<Box<Subscriber>> {
         let subscriber = self.subscribers.get_mut(slot as usize)?.take()?;
         self.due_bytes -= subscriber.cost_bytes;
         Some(subscriber)
@@ -216,7 +216,7 @@ impl Table {
     }
 
     fn subscriber(&mut self, slot: u32) -> Option<&mut Subscriber> {
-        self.subscribers.get_mut(slot as usize)?.as_mut()
+        self.subscribers.get_mut(slot as usize)?.as_deref_mut()
     }
 }
 
@@ -247,6 +247,7 @@ impl Subscriber {
 
     fn note_memory(&mut self) {
         let names: usize = self.names.iter().map(BTreeSet::len).sum();
-        self.charge.set(names * SUBSCRIPTION_BYTES + self.messages.own_bytes());
+        let own_bytes = room_bytes::<Subscriber>(1) + self.messages.own_bytes();
+        self.charge.set(names * SUBSCRIPTION_BYTES + own_bytes);
     }
 }

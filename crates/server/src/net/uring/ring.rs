@@ -26,6 +26,8 @@ use std::time::Duration;
 const SUBMISSIONS: u32 = 512;
 /// Most sends in several slices that are queued.
 const MESSAGES: usize = SUBMISSIONS as usize;
+/// Sends for which a list keeps room: a message to all clients may have made it much longer.
+const KEPT_SENDS: usize = 1024;
 /// Completions that have room; the kernel keeps more of them itself, at some cost.
 const COMPLETIONS: u32 = 4096;
 /// Buffers that receives choose from at first, and at most, and bytes of each. The kernel goes
@@ -364,6 +366,7 @@ impl<K: KernelShim> Ring<K> {
         }
         if submitted {
             self.sent.append(&mut self.sending);
+            self.sending.shrink_to(KEPT_SENDS);
             self.messages_used = 0;
         }
     }
@@ -542,7 +545,10 @@ impl<K: KernelShim> Ring<K> {
 
     /// A send that is over, and has not been taken before.
     pub(super) fn take_sent(&mut self) -> Option<Sent> {
-        let sent = self.sent.pop()?;
+        let Some(sent) = self.sent.pop() else {
+            self.sent.shrink_to(KEPT_SENDS);
+            return None;
+        };
         self.queued_bytes -= taken_bytes(&sent.output);
         Some(sent)
     }
