@@ -27,7 +27,7 @@ pub(super) fn reaches_everything(stage: &mut Stage) -> Result<()> {
     // Paused, it stays the same while the focus moves.
     tab.press("p", 80, "p")?;
     let expected = tab.evaluate(
-        "['filter', 'pause', ...['workers', 'clients'].flatMap((id) => \
+        "['filter', 'state', 'pause', ...['workers', 'clients'].flatMap((id) => \
          [...document.querySelectorAll(`#${id} th`)].map((it) => `${id} ${it.textContent}`))]",
     )?;
     let expected: BTreeSet<&str> =

@@ -25,7 +25,7 @@ const figure = (name) => [...document.querySelectorAll('dt')]
 pub(super) fn open(tab: &mut Tab<'_>, server: &Server) -> Result<()> {
     tab.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": HELPERS }))?;
     tab.open(&format!("http://{}/server-status", server.http()))?;
-    tab.until("a live page", "!document.getElementById('controls').hidden")?;
+    tab.until("a live page", "!document.getElementById('pause').hidden")?;
     Ok(())
 }
 
@@ -87,15 +87,36 @@ pub(super) fn is_sorted_and_filtered(stage: &mut Stage) -> Result<()> {
     tab.click("#filter")?;
     tab.write("ANAN")?;
     let one = "column('clients', 'Name').join() === 'banana'";
-    tab.check(one)?;
+    tab.until("the one with that text", one)?;
     refresh(&mut tab)?;
     tab.check(one)?;
     tab.evaluate("document.getElementById('filter').select()")?;
     tab.press("Backspace", 8, "")?;
     tab.until("no filter", "column('clients', 'Name').length === 3")?;
+    is_filtered_by_state(&mut tab, &server)?;
     drop(clients);
     tab.until("an empty list", "column('clients', 'Name').length === 0")?;
     check(&mut tab, &server)
+}
+
+/// The menu of states is obeyed by the server, and kept in the address.
+fn is_filtered_by_state(tab: &mut Tab<'_>, server: &Server) -> Result<()> {
+    let mut blocked = server.connect_resp();
+    blocked.check("CLIENT SETNAME waits", "+OK\r\n");
+    blocked.send(encode_command(&["BLPOP", "queue", "0"]));
+    tab.until("four", "column('clients', 'Name').length === 4")?;
+    let choose = |state: &str| {
+        format!(
+            "(() => {{ const menu = document.getElementById('state'); menu.value = '{state}'; \
+             menu.dispatchEvent(new Event('change')); }})()"
+        )
+    };
+    tab.evaluate(&choose("blocked"))?;
+    tab.until("the one that waits", "column('clients', 'Name').join() === 'waits'")?;
+    tab.check("location.search === '?state=blocked'")?;
+    tab.evaluate(&choose(""))?;
+    tab.until("all of them", "column('clients', 'Name').length === 4")?;
+    tab.check("location.search === ''")
 }
 
 pub(super) fn shows_what_happens(stage: &mut Stage) -> Result<()> {

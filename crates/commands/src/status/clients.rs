@@ -114,7 +114,11 @@ pub(super) fn list(
     clients.iter().map(|client| sample(client)).collect()
 }
 
-/// In one word, what a connection does.
+/// What connections do, in one word.
+pub(super) const STATES: [&str; 7] =
+    ["idle", "reading", "queued", "executing", "writing", "blocked", "subscribed"];
+
+/// What a connection does: one of [`STATES`].
 fn state(client: &ClientInfo) -> &'static str {
     let marks = client.marks();
     match () {

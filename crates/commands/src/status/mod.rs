@@ -6,6 +6,7 @@ mod client_groups;
 mod clients;
 mod exposition;
 mod history;
+mod list_options;
 mod markup;
 mod metrics;
 mod own_findings;
@@ -15,7 +16,8 @@ mod server_status;
 
 pub use clients::ClientSample;
 pub use exposition::Format;
+pub use list_options::ListOptions;
 pub use metrics::metrics;
 pub use page::{SCRIPT, STYLE, page};
 pub use sample::{Sample, WorkerSample, is_ready};
-pub use server_status::{ListOptions, auto, json};
+pub use server_status::{auto, json};

@@ -1,10 +1,10 @@
 //! `/server-status` for a browser: one page that is complete without a script, and live with one.
 
 use super::client_groups::{ClientGroup, TopClients};
-use super::clients::ClientSample;
+use super::clients::{ClientSample, STATES};
+use super::list_options::{ListOptions, Listed};
 use super::markup::{chart, escaped, table};
 use super::sample::Sample;
-use super::server_status::ListOptions;
 use crate::VERSION;
 use crate::state::large_values::LargeValue;
 use crate::state::slow_log::SlowRequest;
@@ -21,9 +21,10 @@ const MOST_CLIENTS: usize = 500;
 /// The page, with the connections that the options say. All that a client can have chosen is
 /// escaped.
 #[must_use]
-pub fn page(sample: &Sample, options: ListOptions) -> String {
+pub fn page(sample: &Sample, options: &ListOptions) -> String {
     let mut html = HEAD.to_owned();
-    html.push_str("<dl>");
+    controls(&mut html, options);
+    html.push_str("</header>\n<main id=\"live\">\n<dl>");
     for (name, value) in figures(sample) {
         html.push_str(&format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escaped(&value)));
     }
@@ -39,6 +40,26 @@ pub fn page(sample: &Sample, options: ListOptions) -> String {
     connections(&mut html, sample, options);
     html.push_str("</main>\n</body>\n</html>\n");
     html
+}
+
+/// What connections are wanted; without a script, a form with a button.
+fn controls(html: &mut String, options: &ListOptions) {
+    html.push_str(&format!(
+        "<form id=\"controls\" role=\"search\">\n<label>Connections with <input id=\"filter\" \
+         name=\"filter\" type=\"search\" autocomplete=\"off\" value=\"{}\"></label>\n\
+         <label>State <select id=\"state\" name=\"state\" autocomplete=\"off\">\
+         <option value=\"\">any</option>",
+        escaped(&options.filter)
+    ));
+    for state in STATES {
+        let selected = if options.state == Some(state) { " selected" } else { "" };
+        html.push_str(&format!("<option{selected}>{state}</option>"));
+    }
+    html.push_str(
+        "</select></label>\n<noscript><button>Show</button></noscript>\n\
+         <button id=\"pause\" type=\"button\" aria-pressed=\"false\" hidden>Pause (p)</button>\n\
+         <span id=\"news\" role=\"status\"></span>\n</form>\n",
+    );
 }
 
 /// What is wrong, as far as the server can tell itself.
@@ -266,15 +287,18 @@ fn top_connections(html: &mut String, sample: &Sample) {
     table(html, "top", "By bytes of the last second, both ways.", &columns, rows);
 }
 
-fn connections(html: &mut String, sample: &Sample, options: ListOptions) {
+fn connections(html: &mut String, sample: &Sample, options: &ListOptions) {
     html.push_str("<h2>Connections</h2>\n");
-    let (before, clients) = options.list(sample, MOST_CLIENTS);
-    let caption = match sample.clients.as_ref().map(Vec::len) {
+    let Listed { before, matching, clients } = options.list(sample, MOST_CLIENTS);
+    let all = sample.clients.as_ref().map(Vec::len);
+    let kind = if options.is_filtered() { "that match" } else { "in all" };
+    let caption = match all {
         None => "There are many; the list is there in a second.".to_owned(),
-        Some(all) if clients.len() < all => {
+        Some(_) if clients.len() < matching => {
             let (first, last) = (before + 1, before + clients.len());
-            format!("{first} to {last} of {all}; ?json has all of them.")
+            format!("{first} to {last} of {matching} {kind}; ?json has all of them.")
         }
+        Some(all) if options.is_filtered() => format!("{matching} of {all}."),
         Some(_) => "All of them.".to_owned(),
     };
     let columns = [
@@ -297,13 +321,12 @@ fn connections(html: &mut String, sample: &Sample, options: ListOptions) {
         "Requests/s",
     ];
     table(html, "clients", &caption, &columns, clients.into_iter().map(row));
-    pages(html, sample, options);
+    pages(html, matching, options);
 }
 
 /// Links to other pages of connections, if there are any.
-fn pages(html: &mut String, sample: &Sample, options: ListOptions) {
-    let all = sample.clients.as_ref().map_or(0, Vec::len);
-    let pages = options.pages(all, MOST_CLIENTS);
+fn pages(html: &mut String, matching: usize, options: &ListOptions) {
+    let pages = options.pages(matching, MOST_CLIENTS);
     if pages.is_empty() {
         return;
     }

@@ -3,6 +3,7 @@
 
 use super::client_groups::{ClientGroup, TopClients};
 use super::clients::ClientSample;
+use super::list_options::ListOptions;
 use super::sample::Sample;
 use crate::VERSION;
 use crate::state::large_values::LargeValue;
@@ -50,107 +51,10 @@ pub fn auto(sample: &Sample) -> String {
     lines.map(|(name, value)| format!("{name}: {value}\n")).collect()
 }
 
-/// Which connections are listed, in which order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ListOptions {
-    /// How many at most.
-    limit: Option<usize>,
-    /// Which of the lists of so many, the first being 0.
-    page: usize,
-    /// By which figure, the largest first; without it the oldest are.
-    sort: Option<(&'static str, Figure)>,
-}
-
-/// Takes what connections are sorted by.
-type Figure = fn(&ClientSample) -> u64;
-
-/// What connections may be sorted by.
-const FIGURES: [(&str, Figure); 11] = [
-    ("id", |it| it.id),
-    ("ss", |it| it.idle_s),
-    ("age_seconds", |it| it.age_s),
-    ("memory_bytes", |it| it.memory_bytes as u64),
-    ("received_bytes", |it| it.received_bytes),
-    ("sent_bytes", |it| it.sent_bytes),
-    ("bytes_per_second", |it| it.bytes_per_second),
-    ("busy_ns", |it| it.busy_ns),
-    ("busy_ns_per_second", |it| it.busy_ns_per_second),
-    ("requests", |it| it.requests),
-    ("requests_per_second", |it| it.requests_per_second),
-];
-
-impl ListOptions {
-    /// Reads what a query says of them, such as `limit=10&page=2&sort=memory_bytes`.
-    ///
-    /// # Errors
-    /// A value is wrong; one line. Names that are not known are left alone.
-    pub fn parse(query: &str) -> Result<Self, String> {
-        let mut options = ListOptions::default();
-        for (name, value) in query.split('&').filter_map(|field| field.split_once('=')) {
-            match name {
-                "limit" => {
-                    let limit = value.parse().map_err(|_| "limit: not a number".to_owned())?;
-                    options.limit = Some(limit);
-                }
-                "page" => {
-                    let page = value.parse::<usize>().ok().and_then(|page| page.checked_sub(1));
-                    options.page = page.ok_or("page: a number from 1 on")?;
-                }
-                "sort" => {
-                    let known = FIGURES.into_iter().find(|(name, _)| *name == value);
-                    let names = || FIGURES.map(|(name, _)| name).join(", ");
-                    options.sort = Some(known.ok_or_else(|| format!("sort: one of {}", names()))?);
-                }
-                _ => {}
-            }
-        }
-        Ok(options)
-    }
-
-    /// Those of the page, of so many if no limit is given, and how many come before them.
-    pub(super) fn list<'a>(
-        &self,
-        sample: &'a Sample,
-        most: usize,
-    ) -> (usize, Vec<&'a ClientSample>) {
-        let mut clients: Vec<&ClientSample> = sample.clients.iter().flatten().collect();
-        if let Some((_, figure)) = self.sort {
-            clients.sort_by_key(|client| std::cmp::Reverse(figure(client)));
-        }
-        let limit = self.limit.unwrap_or(most);
-        let first = self.page.saturating_mul(limit).min(clients.len());
-        (first, clients.into_iter().skip(first).take(limit).collect())
-    }
-
-    /// Names of pages, of so many connections in all, with their queries; none where all
-    /// connections are on one, and no query where a page is the present one or is not there.
-    pub(super) fn pages(&self, all: usize, most: usize) -> Vec<(&'static str, Option<String>)> {
-        let last = all.div_ceil(self.limit.unwrap_or(most).max(1)).saturating_sub(1);
-        if last == 0 {
-            return Vec::new();
-        }
-        let before = self.page.checked_sub(1).map(|page| page.min(last));
-        let places = [
-            ("First", Some(0)),
-            ("Previous", before),
-            ("Next", Some(self.page + 1).filter(|page| *page <= last)),
-            ("Last", Some(last)),
-        ];
-        let query = |page: usize| {
-            let sort = self.sort.map_or(String::new(), |(name, _)| format!("&sort={name}"));
-            let limit = self.limit.map_or(String::new(), |limit| format!("&limit={limit}"));
-            format!("page={}{sort}{limit}", page + 1)
-        };
-        let named =
-            places.map(|(name, page)| (name, page.filter(|it| *it != self.page).map(&query)));
-        named.to_vec()
-    }
-}
-
 /// The object of `?json`: numbers are strings in the fields that Plack's middleware has, but for
 /// `ss`, and numbers in all other fields.
 #[must_use]
-pub fn json(sample: &Sample, options: ListOptions) -> String {
+pub fn json(sample: &Sample, options: &ListOptions) -> String {
     let busy = sample.busy_workers();
     let workers: Vec<Value> = sample
         .workers
@@ -166,13 +70,14 @@ pub fn json(sample: &Sample, options: ListOptions) -> String {
             })
         })
         .collect();
+    let listed = options.list(sample, usize::MAX).clients;
     let page = json!({
         "Uptime": (sample.started_at_ms / 1000).to_string(),
         "TotalAccesses": sample.requests().to_string(),
         "TotalKbytes": (sample.totals.output_bytes / 1024).to_string(),
         "BusyWorkers": busy.to_string(),
         "IdleWorkers": (sample.workers.len() - busy).to_string(),
-        "stats": options.list(sample, usize::MAX).1.into_iter().map(connection).collect::<Vec<_>>(),
+        "stats": listed.into_iter().map(connection).collect::<Vec<_>>(),
         "version": VERSION,
         "uptime_seconds": sample.uptime_s(),
         "ready": sample.is_ready,
@@ -312,43 +217,4 @@ fn connection(client: &ClientSample) -> Value {
         "busy_ns": client.busy_ns,
         "busy_ns_per_second": client.busy_ns_per_second,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_can_be_short_and_sorted() {
-        let options = ListOptions::parse("limit=3&sort=requests&other=1").unwrap();
-        assert_eq!((options.limit, options.sort.map(|it| it.0)), (Some(3), Some("requests")));
-        assert_eq!(ListOptions::parse(""), Ok(ListOptions::default()));
-        for wrong in ["limit=x", "page=x", "page=0"] {
-            assert!(ListOptions::parse(wrong).is_err(), "{wrong}");
-        }
-        assert!(ListOptions::parse("sort=name").unwrap_err().contains("memory_bytes"));
-    }
-
-    #[test]
-    fn pages_lead_to_each_other() {
-        let pages = |query: &str, all| {
-            let pages = ListOptions::parse(query).unwrap().pages(all, 500);
-            let shown = pages.into_iter().map(|(name, query)| match query {
-                Some(query) => format!("{name} {query}"),
-                None => name.to_owned(),
-            });
-            shown.collect::<Vec<_>>().join(" | ")
-        };
-        assert_eq!(pages("", 500), "");
-        assert_eq!(pages("", 501), "First | Previous | Next page=2 | Last page=2");
-        let sorted = "First page=1&sort=id&limit=10 | Previous page=1&sort=id&limit=10 | \
-                      Next page=3&sort=id&limit=10 | Last page=4&sort=id&limit=10";
-        assert_eq!(pages("page=2&limit=10&sort=id", 31), sorted);
-        assert_eq!(pages("page=4&limit=10", 31).matches("page=3&limit=10").count(), 1);
-        assert_eq!(pages("page=9", 501), "First page=1 | Previous page=2 | Next | Last page=2");
-        assert_eq!(
-            pages("limit=0", 2),
-            "First | Previous | Next page=2&limit=0 | Last page=2&limit=0"
-        );
-    }
 }

@@ -202,7 +202,7 @@ impl Rendered {
             "auto" => self.auto.get_or_init(|| found(TEXT, auto(sample))),
             "json" => return self.json(query.split_once('&').map_or("", |(_, rest)| rest)),
             _ => {
-                let made = |options| found("text/html; charset=utf-8", page(sample, options));
+                let made = |options: &ListOptions| found("text/html; charset=utf-8", page(sample, options));
                 return list(query, &self.page, made);
             }
         };
@@ -213,18 +213,18 @@ impl Rendered {
 impl Rendered {
     /// `?json`, with what stands behind that in the query.
     fn json(&self, query: &str) -> Answer {
-        let made = |options| found("application/json", json(&self.sample, options));
+        let made = |options: &ListOptions| found("application/json", json(&self.sample, options));
         list(query, &self.json, made)
     }
 }
 
 /// What `make` makes with the options of a query, once for all requests that have none.
-fn list(query: &str, usual: &OnceLock<Answer>, make: impl Fn(ListOptions) -> Answer) -> Answer {
+fn list(query: &str, usual: &OnceLock<Answer>, make: impl Fn(&ListOptions) -> Answer) -> Answer {
     match ListOptions::parse(query) {
         Ok(options) if options == ListOptions::default() => {
-            usual.get_or_init(|| make(options)).clone()
+            usual.get_or_init(|| make(&options)).clone()
         }
-        Ok(options) => make(options),
+        Ok(options) => make(&options),
         Err(wrong) => Answer::line(400, &wrong),
     }
 }

@@ -1,10 +1,11 @@
 // Keeps the page live: fetches it once a second and puts the new tables in the place of the old
-// ones. Sorting and filtering are done on what was fetched; markup of clients stays text, since the
-// server has escaped it.
+// ones. Sorting is done on what was fetched; markup of clients stays text, since the server has
+// escaped it.
 "use strict";
 
 const controls = document.getElementById("controls");
 const filter = document.getElementById("filter");
+const state = document.getElementById("state");
 const pause = document.getElementById("pause");
 const news = document.getElementById("news");
 let isPaused = false;
@@ -30,10 +31,6 @@ function arrange() {
     const rows = [...body.rows];
     rows.sort((a, b) => sign * compare(value(a, order.column), value(b, order.column)));
     body.append(...rows);
-  }
-  const wanted = filter.value.toLowerCase();
-  for (const row of document.querySelectorAll("#clients tbody tr")) {
-    row.hidden = !row.textContent.toLowerCase().includes(wanted);
   }
 }
 
@@ -78,13 +75,30 @@ function focus(place) {
   if (row) row.cells[place.column].querySelector("button").focus({ preventScroll: true });
 }
 
-async function refresh() {
-  if (isPaused || document.hidden) return;
+// The server filters, since there may be more connections than the page has.
+function choose() {
+  const query = new URLSearchParams(location.search);
+  query.delete("page");
+  for (const field of [filter, state]) {
+    if (field.value) query.set(field.name, field.value);
+    else query.delete(field.name);
+  }
+  history.replaceState(null, "", query.size ? "?" + query : location.pathname);
+  load(true);
+}
+
+function refresh() {
+  if (!isPaused && !document.hidden) load(false);
+}
+
+async function load(isChosen) {
+  const query = location.search;
   try {
-    const answer = await fetch("/server-status" + location.search, { cache: "no-store" });
+    const answer = await fetch("/server-status" + query, { cache: "no-store" });
     if (!answer.ok) throw new Error("status " + answer.status);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (isPaused) return;
+    // What was chosen meanwhile has a request of its own.
+    if (query !== location.search || (isPaused && !isChosen)) return;
     const place = focused();
     document.getElementById("live").replaceWith(page.getElementById("live"));
     prepare();
@@ -100,12 +114,14 @@ function toggle() {
   pause.setAttribute("aria-pressed", String(isPaused));
 }
 
-filter.addEventListener("input", arrange);
+filter.addEventListener("input", choose);
+state.addEventListener("change", choose);
+controls.addEventListener("submit", (event) => event.preventDefault());
 pause.addEventListener("click", toggle);
 document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input");
+  const isTyping = event.target.closest("input, select");
   if (event.key === "p" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) toggle();
 });
-controls.hidden = false;
+pause.hidden = false;
 prepare();
 setInterval(refresh, 1000);
