@@ -35,6 +35,7 @@ fn libraries_are_loaded_and_called() {
         "FUNCTION LIST LIBRARYNAME on* WITHCODE",
         "FUNCTION LIST LIBRARYNAME",
         "FUNCTION LIST nosuch",
+        "FUNCTION LIST \"line breaks\r\n\"",
         "FUNCTION STATS",
         "MULTI",
         "FCALL set 1 key other",
@@ -119,7 +120,6 @@ fn what_is_wrong_with_a_library_is_worded_as_by_redis() {
             "FUNCTION LOAD NOSUCH x",
             "FUNCTION RESTORE x",
             "FUNCTION RESTORE x NOSUCH",
-            "FUNCTION LIST \"line breaks\r\n\"",
         ]
         .map(str::to_owned),
     );

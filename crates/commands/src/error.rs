@@ -82,8 +82,8 @@ impl Error {
         Error(Cow::Owned(text.get(..end).unwrap_or_default().to_vec()))
     }
 
-    /// An error that ends with bytes of a client, up to a zero byte; line breaks at their end become
-    /// blanks, as they do within.
+    /// An error that ends with bytes of a client, up to a zero byte; line breaks at their end
+    /// become blanks, as they do within.
     #[must_use]
     #[cold]
     pub fn ending_in(before: &str, bytes: &[u8]) -> Self {

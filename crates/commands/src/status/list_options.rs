@@ -116,9 +116,11 @@ impl ListOptions {
         ];
         let [protocol, state] = [client.protocol, client.state];
         self.filter.is_empty()
-            || texts.into_iter().map(String::as_str).chain([protocol, state]).any(|text| {
-                text.to_lowercase().contains(&self.filter)
-            })
+            || texts
+                .into_iter()
+                .map(String::as_str)
+                .chain([protocol, state])
+                .any(|text| text.to_lowercase().contains(&self.filter))
     }
 
     /// Names of pages, of so many connections that match, with their queries; none where all
@@ -190,8 +192,11 @@ mod tests {
             state,
             ..ClientSample::default()
         };
-        let clients =
-            [client("web", "Cart:1", "idle"), client("web", "", "blocked"), client("job", "", "idle")];
+        let clients = [
+            client("web", "Cart:1", "idle"),
+            client("web", "", "blocked"),
+            client("job", "", "idle"),
+        ];
         let chosen = |query: &str| {
             let options = ListOptions::parse(query).unwrap();
             let chosen = clients.iter().map(|client| options.matches(client));

@@ -1,5 +1,5 @@
-//! A driver's connections by their tokens. Each has memory of its own, so that a table grows without
-//! moving what thousands of connections have, and what they leave is free again.
+//! A driver's connections by their tokens. Each has memory of its own, so that a table grows
+//! without moving what thousands of connections have, and what they leave is free again.
 
 use crate::net::driver::Token;
 use nagi_store::accounting::{Overhead, room_bytes};

@@ -202,7 +202,9 @@ impl Rendered {
             "auto" => self.auto.get_or_init(|| found(TEXT, auto(sample))),
             "json" => return self.json(query.split_once('&').map_or("", |(_, rest)| rest)),
             _ => {
-                let made = |options: &ListOptions| found("text/html; charset=utf-8", page(sample, options));
+                let made = |options: &ListOptions| {
+                    found("text/html; charset=utf-8", page(sample, options))
+                };
                 return list(query, &self.page, made);
             }
         };

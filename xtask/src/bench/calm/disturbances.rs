@@ -53,10 +53,11 @@ impl Running {
     }
 }
 
-/// Measures every server with every disturbance.
+/// Measures every server with some disturbances, whose names are separated by commas, or with all.
 pub(in super::super) fn measure(
     contestants: &[Contestant],
     arguments: &Arguments,
+    some: &str,
 ) -> Result<Report> {
     let takes_part = |it: &&Contestant| it.is_nagi() || it.is_peer();
     let servers = contestants.iter().filter(takes_part);
@@ -72,8 +73,8 @@ pub(in super::super) fn measure(
         if arguments.quick {
             command.arg("--quick");
         }
-        if !arguments.only.is_empty() {
-            command.args(["--only", &arguments.only]);
+        if !some.is_empty() {
+            command.args(["--only", some]);
         }
         let output = command.stderr(Stdio::inherit()).output()?;
         ensure!(output.status.success(), "{}: {}", output.status, process::line(&command));

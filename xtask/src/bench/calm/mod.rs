@@ -14,13 +14,14 @@ use super::report::Report;
 /// The document with the tables.
 const DOCUMENT: &str = "docs/benchmarks/calm.md";
 
-/// What `--only` has for tables of their own; everything else is a disturbance.
+/// What `--only` has for each table; everything else is one disturbance or some.
 const QUIET: &str = "quiet";
 const UNEVEN: &str = "uneven";
+const DISTURBANCES: &str = "disturbances";
 
 /// Whether what is wanted are whole tables.
 pub(super) fn is_whole(arguments: &Arguments) -> bool {
-    ["", QUIET, UNEVEN].contains(&&*arguments.only)
+    ["", QUIET, UNEVEN, DISTURBANCES].contains(&&*arguments.only)
 }
 
 /// Measures what is wanted, and hands each report on as soon as it is there.
@@ -37,7 +38,8 @@ pub(super) fn measure(
         report(&uneven::measure(contestants, arguments)?)?;
     }
     if ![QUIET, UNEVEN].contains(&only) {
-        report(&disturbances::measure(contestants, arguments)?)?;
+        let some = if only == DISTURBANCES { "" } else { only };
+        report(&disturbances::measure(contestants, arguments, some)?)?;
     }
     Ok(())
 }

@@ -35,12 +35,12 @@ const QUICK_SECONDS: [u64; 2] = [1, 1];
 /// How long to wait for the status page to list a connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where the busy connections are at first, with nagi's options.
-const ROWS: [(&str, usize, &[&str]); 4] = [
-    ("spread over both", 2, &[]),
-    ("all with one", 1, &[]),
-    ("spread over both, adaptive-workers no", 2, &["--adaptive-workers", "no"]),
-    ("all with one, adaptive-workers no", 1, &["--adaptive-workers", "no"]),
+/// Where the busy connections are at first, over how many workers, and whether workers adapt.
+const ROWS: [(&str, usize, &str); 4] = [
+    ("spread over both", 2, "yes"),
+    ("all with one", 1, "yes"),
+    ("spread over both, adaptive-workers no", 2, "no"),
+    ("all with one, adaptive-workers no", 1, "no"),
 ];
 
 /// Measures each row in turn, as often as it is asked for.
@@ -51,9 +51,12 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     let mut samples = vec![Vec::new(); ROWS.len()];
     for repetition in 1..=arguments.repetitions {
         println!("bench: uneven, {repetition} of {}", arguments.repetitions);
-        for ((_, workers, options), samples) in ROWS.iter().zip(&mut samples) {
-            let server = start(nagi, &[&["--workers", "2"], *options].concat())?;
+        for ((_, workers, adapts), samples) in ROWS.iter().zip(&mut samples) {
+            // While nothing is sent, one worker might serve all.
+            let server = start(nagi, &["--workers", "2", "--adaptive-workers", "no"])?;
             let busy = connect(&server, *workers)?;
+            let mut client = server.connect_resp();
+            client.check(&format!("CONFIG SET adaptive-workers {adapts}"), "+OK\r\n");
             samples.push(measure_rest(nagi, &server, busy, capacity * LOAD, seconds)?);
         }
     }
