@@ -178,7 +178,8 @@ pub(super) fn shows_the_progress_of_a_save(stage: &mut Stage) -> Result<()> {
                 client.run("BGSAVE");
             }
         });
-        let seen = tab.until("keys", "/^[1-9][0-9]* keys written$/.test(figure('Save'))");
+        let save = "/^[1-9][0-9]* of [1-9][0-9]* keys [(][0-9]+ %[)]$/.test(figure('Save'))";
+        let seen = tab.until("keys", save);
         is_over.store(true, Ordering::Relaxed);
         seen
     })?;
@@ -255,7 +256,12 @@ pub(super) fn needs_no_script(stage: &mut Stage) -> Result<()> {
         page.map_err(|problem| anyhow!(problem))
     };
     let page = wait_for("first")?;
-    for part in ["<p id=\"controls\" hidden", "<table id=\"workers\"", "<dt>Uptime</dt>"] {
+    for part in [
+        "<form id=\"controls\"",
+        "<button>Show</button>",
+        "<table id=\"workers\"",
+        "<dt>Uptime</dt>",
+    ] {
         ensure!(page.contains(part), "{part} is missing in {page}");
     }
     ensure!(!page.contains("<button type=\"button\">Name"), "a script has run");

@@ -291,12 +291,12 @@ fn connections(html: &mut String, sample: &Sample, options: &ListOptions) {
     html.push_str("<h2>Connections</h2>\n");
     let Listed { before, matching, clients } = options.list(sample, MOST_CLIENTS);
     let all = sample.clients.as_ref().map(Vec::len);
-    let kind = if options.is_filtered() { "that match" } else { "in all" };
+    let kind = if options.is_filtered() { " that match" } else { "" };
     let caption = match all {
         None => "There are many; the list is there in a second.".to_owned(),
         Some(_) if clients.len() < matching => {
             let (first, last) = (before + 1, before + clients.len());
-            format!("{first} to {last} of {matching} {kind}; ?json has all of them.")
+            format!("{first} to {last} of {matching}{kind}; ?json has all of them.")
         }
         Some(all) if options.is_filtered() => format!("{matching} of {all}."),
         Some(_) => "All of them.".to_owned(),
