@@ -1,5 +1,6 @@
 //! Between replies and Lua's values, both ways, by Redis' rules.
 
+use crate::bounds::Meter;
 use crate::number;
 use mlua::{Lua, Table, Value};
 use nagi_proto::resp::{Version, Writer};
@@ -109,7 +110,11 @@ pub(crate) struct Replying<'w, 'o> {
     pub(crate) client: Version,
     /// The one that the script has chosen, by which truth values go.
     pub(crate) script: Version,
+    pub(crate) meter: Meter,
 }
+
+/// About what an element takes in a reply beside its text.
+const ELEMENT_BYTES: usize = 16;
 
 impl Replying<'_, '_> {
     /// Replies with what a script has returned.
@@ -118,8 +123,9 @@ impl Replying<'_, '_> {
             self.out.error("ERR reached lua stack limit");
             return Ok(());
         }
+        self.take(ELEMENT_BYTES)?;
         match value {
-            Value::String(text) => self.out.bulk(&text.as_bytes()),
+            Value::String(text) => self.text(text, |out, text| out.bulk(text))?,
             Value::Integer(value) => self.out.integer(*value),
             Value::Number(value) => self.out.integer(*value as i64),
             Value::Boolean(value) if self.script == Version::Three => self.out.boolean(*value),
@@ -132,9 +138,9 @@ impl Replying<'_, '_> {
 
     fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<()> {
         if let Value::String(text) = table.raw_get("err")? {
-            self.out.error(&*text.as_bytes());
+            self.text(&text, |out, text| out.error(text))?;
         } else if let Value::String(text) = table.raw_get("ok")? {
-            self.line(b'+', &text.as_bytes());
+            self.text(&text, |out, text| line(out, b'+', text))?;
         } else if let Some(value) = as_number(&table.raw_get("double")?) {
             self.out.decimal(&number::general(value, 17));
         } else if let Value::Table(map) = table.raw_get("map")? {
@@ -153,7 +159,11 @@ impl Replying<'_, '_> {
             && let Value::String(format) = verbatim.raw_get("format")?
             && let Value::String(text) = verbatim.raw_get("string")?
         {
-            self.verbatim(&format.as_bytes(), &text.as_bytes());
+            let is_plain = self.client == Version::Two;
+            self.text(&text, |out, text| match is_plain {
+                true => out.bulk(text),
+                false => verbatim_string(out, &format.as_bytes(), text),
+            })?;
         } else {
             let mut len = 0;
             while !table.raw_get::<Value>(len + 1)?.is_nil() {
@@ -167,19 +177,33 @@ impl Replying<'_, '_> {
         Ok(())
     }
 
-    fn verbatim(&mut self, format: &[u8], text: &[u8]) {
-        if self.client == Version::Two {
-            return self.out.bulk(text);
-        }
-        let mut kind = format.to_vec();
-        kind.resize(3, b' ');
-        self.out.encoded(format!("={}\r\n", text.len() + 4).as_bytes());
-        self.out.encoded(&[&kind, b":".as_slice(), text, b"\r\n"].concat());
+    /// Writes a text.
+    fn text(
+        &mut self,
+        text: &mlua::String,
+        write: impl FnOnce(&mut Writer<'_>, &[u8]),
+    ) -> mlua::Result<()> {
+        let text = text.as_bytes();
+        self.take(text.len())?;
+        write(&mut *self.out, &text);
+        Ok(())
     }
 
-    fn line(&mut self, kind: u8, text: &[u8]) {
-        self.out.encoded(&[&[kind], one_line(text).as_slice(), b"\r\n"].concat());
+    /// Takes so many bytes from those that the reply may have.
+    fn take(&mut self, bytes: usize) -> mlua::Result<()> {
+        self.meter.take(bytes).map_err(mlua::Error::runtime)
     }
+}
+
+fn verbatim_string(out: &mut Writer<'_>, format: &[u8], text: &[u8]) {
+    let mut kind = format.to_vec();
+    kind.resize(3, b' ');
+    out.encoded(format!("={}\r\n", text.len() + 4).as_bytes());
+    out.encoded(&[&kind, b":".as_slice(), text, b"\r\n"].concat());
+}
+
+fn line(out: &mut Writer<'_>, kind: u8, text: &[u8]) {
+    out.encoded(&[&[kind], one_line(text).as_slice(), b"\r\n"].concat());
 }
 
 fn as_number(value: &Value) -> Option<f64> {

@@ -1,11 +1,12 @@
 //! Scripts by their names, and running one of them.
 
+use crate::bounds::{self, Meter};
 use crate::convert::Replying;
 use crate::functions::{FunctionDescription, Registered};
 use crate::host::Host;
 use crate::sandbox::{self, Sandbox};
 use crate::source::Digest;
-use crate::state::State;
+use crate::state::{ENDED, State};
 use mlua::{Function, HookTriggers, Table, Value, VmState};
 use nagi_proto::resp::{Version, Writer};
 use std::cell::{Cell, RefCell};
@@ -62,6 +63,7 @@ impl Engine {
             host: RefCell::new(host),
             version: Cell::new(Version::Two),
             room: RefCell::default(),
+            most_bytes: Cell::new(usize::MAX),
             random: RefCell::new(fastrand::Rng::new()),
             registering: RefCell::default(),
             has_libraries,
@@ -69,15 +71,18 @@ impl Engine {
             ended: Cell::new(None),
         });
         let sandbox = Sandbox::open(&state, version).map_err(|error| error.to_string())?;
+        bounds::prepare(&sandbox.lua, &state);
         let engine = Engine { sandbox, state, scripts: HashMap::new(), libraries: HashMap::new() };
         engine.limit_memory(memory_limit_bytes);
         Ok(engine)
     }
 
-    /// Changes the limit of Lua's memory, in bytes; 0 is for none.
+    /// Changes the limit of Lua's memory, and of each thing that is made of its values outside of
+    /// it, in bytes; 0 is for none.
     pub fn limit_memory(&self, bytes: usize) {
         // It can be set where Lua's memory comes from here, which it does.
         let _ = self.sandbox.lua.set_memory_limit(bytes);
+        self.state.most_bytes.set(if bytes == 0 { usize::MAX } else { bytes });
     }
 
     /// What Lua has taken, in bytes.
@@ -203,7 +208,8 @@ impl Engine {
         self.state.version.set(Version::Two);
         self.state.ended.set(None);
         let done = self.execute(called, keys, arguments).and_then(|returned| {
-            let mut replying = Replying { out, client, script: self.state.version.get() };
+            let (script, meter) = (self.state.version.get(), Meter::new(&self.sandbox.lua));
+            let mut replying = Replying { out, client, script, meter };
             replying.value(&returned, 0).map_err(|error| self.unplaced(&error))
         });
         self.sandbox.lua.gc_restart();
@@ -295,9 +301,6 @@ impl Engine {
         Failure { message: format!("ERR {text}").into_bytes(), is_counted: false }
     }
 }
-
-/// The error of a script that is killed.
-const ENDED: &str = "Script killed by user with SCRIPT KILL.";
 
 /// The error of a library that takes too long to register its functions.
 const LOADED_TOO_LONG: &str = "FUNCTION LOAD timeout";
@@ -506,6 +509,9 @@ mod tests {
             "local f = function() while true do end end while true do pcall(f) end",
             "coroutine.wrap(function() while true do end end)()",
             "return string.find(('a'):rep(200000), ('.-'):rep(100) .. 'b')",
+            "local t = {} for i = 1, 900 do t = {t, t} end return t",
+            "local t = {} for i = 1, 900 do t = {t, t} end return cjson.encode(t)",
+            "local t = {} for i = 1, 15 do t = {t, t, t, t, t, t, t} end return cmsgpack.pack(t)",
         ] {
             let reply = run(&mut engine(20), text);
             assert!(reply.starts_with(&format!("ERR {ENDED}")), "{text}: {reply}");
@@ -602,9 +608,26 @@ mod tests {
             "local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
             "return ('x'):rep(1e9)",
             "local s = 'x' while true do s = s .. s end",
+            // What takes memory outside of Lua.
+            "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end \
+             return cjson.encode(t)",
+            "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[s .. i] = i end \
+             return cjson.encode(t)",
+            "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end \
+             return cmsgpack.pack(t)",
+            "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end return t",
+            "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = {ok = s} end return t",
+            "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = {err = s} end return t",
+            "local s = ('x'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end \
+             return redis.call('first', unpack(t))",
+            "local t = ('x'):rep(1e5) for i = 1, 100 do t = {t, t} end return t",
+            "local t = ('x'):rep(1e5) for i = 1, 100 do t = {t, t} end return cjson.encode(t)",
+            "local t = ('x'):rep(1e5) for i = 1, 100 do t = {map = {t, t}} end return t",
+            "local t = ('x'):rep(1e5) for i = 1, 14 do t = {t, t} end return cmsgpack.pack(t)",
         ] {
             let reply = run(&mut engine, text);
-            assert!(reply.contains("not enough memory"), "{text}: {reply}");
+            let shown = reply.get(..200.min(reply.len()));
+            assert!(reply.contains("not enough memory"), "{text}: {shown:?}");
             assert_eq!(run(&mut engine, "return 1"), ":1|");
         }
     }

@@ -20,6 +20,11 @@ impl Words {
         self.spans.shrink_to(KEPT_BYTES);
     }
 
+    /// How many bytes they have.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Adds a word; `false` if there are more bytes than a request may have.
     #[must_use]
     pub(crate) fn push(&mut self, word: &[u8]) -> bool {

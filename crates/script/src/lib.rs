@@ -6,6 +6,7 @@
 // What is linked: nothing in it is called by name.
 extern crate nagi_lua as _;
 
+mod bounds;
 mod convert;
 mod engine;
 mod functions;

@@ -13,6 +13,8 @@ pub(crate) struct State {
     pub(crate) version: Cell<Version>,
     /// Room for a command and its reply.
     pub(crate) room: RefCell<(Words, Vec<u8>)>,
+    /// Most bytes of each thing that is made of Lua's values outside of Lua.
+    pub(crate) most_bytes: Cell<usize>,
     pub(crate) random: RefCell<fastrand::Rng>,
     /// What the library has registered that is being loaded, if one is.
     pub(crate) registering: RefCell<Option<Vec<Registered>>>,
@@ -24,7 +26,21 @@ pub(crate) struct State {
     pub(crate) ended: Cell<Option<&'static str>>,
 }
 
+/// The error of a script that is killed.
+pub(crate) const ENDED: &str = "Script killed by user with SCRIPT KILL.";
+
 impl State {
+    /// The text of an error if the script is to end.
+    pub(crate) fn go_on(&self) -> Result<(), &'static str> {
+        // While a command runs there is nothing to ask.
+        let Ok(mut host) = self.host.try_borrow_mut() else { return Ok(()) };
+        if !host.is_to_end() {
+            return Ok(());
+        }
+        self.ended.set(Some(ENDED));
+        Err(ENDED)
+    }
+
     /// Whether a library is being loaded, which may call no command.
     pub(crate) fn is_loading(&self) -> bool {
         self.registering.borrow().is_some()

@@ -104,12 +104,13 @@ const SCRIPT: &[Module] = &[
     ("number", &[]),
     ("source", &[]),
     ("host", &[]),
-    ("convert", &["number"]),
     ("functions", &["source"]),
     ("state", &["functions", "host"]),
-    ("library", &["convert", "functions", "host", "number", "source", "state"]),
+    ("bounds", &["state"]),
+    ("convert", &["bounds", "number"]),
+    ("library", &["bounds", "convert", "functions", "host", "number", "source", "state"]),
     ("sandbox", &["library", "state"]),
-    ("engine", &["convert", "functions", "host", "sandbox", "source", "state"]),
+    ("engine", &["bounds", "convert", "functions", "host", "sandbox", "source", "state"]),
 ];
 
 const FINDINGS: &[Module] = &[

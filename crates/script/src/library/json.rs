@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, add, add_many, as_number, text};
 use super::json_reader::Reader;
+use crate::bounds::Meter;
 use crate::number;
 use mlua::{Lua, MultiValue, Table, Value};
 use std::cell::Cell;
@@ -61,7 +62,7 @@ pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
         if arguments.len() != 1 {
             return text(lua, "bad argument #1 to 'encode' (expected 1 argument)");
         }
-        let mut writer = Writer { out: Vec::new(), settings: &shared };
+        let mut writer = Writer { out: Vec::new(), meter: Meter::new(lua), settings: &shared };
         match writer.value(arguments.front().unwrap_or(&Value::Nil), 0) {
             Ok(()) => Ok(Ok(Value::String(lua.create_string(writer.out)?))),
             Err(error) => text(lua, &error),
@@ -198,13 +199,15 @@ fn plain(error: mlua::Error) -> String {
 
 struct Writer<'s> {
     out: Vec<u8>,
+    meter: Meter,
     settings: &'s Settings,
 }
 
 impl Writer<'_> {
     fn value(&mut self, value: &Value, depth: i64) -> Result<(), String> {
+        self.meter.take(1)?;
         match value {
-            Value::String(text) => self.string(&text.as_bytes()),
+            Value::String(text) => self.string(&text.as_bytes())?,
             Value::Integer(value) => self.number(*value as f64)?,
             Value::Number(value) => self.number(*value)?,
             Value::Boolean(true) => self.out.extend_from_slice(b"true"),
@@ -242,7 +245,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn string(&mut self, text: &[u8]) {
+    fn string(&mut self, text: &[u8]) -> Result<(), String> {
+        self.meter.take(text.len())?;
         self.out.push(b'"');
         for byte in text {
             match byte {
@@ -257,6 +261,7 @@ impl Writer<'_> {
             }
         }
         self.out.push(b'"');
+        Ok(())
     }
 
     fn table(&mut self, table: &Table, depth: i64) -> Result<(), String> {
@@ -292,7 +297,7 @@ impl Writer<'_> {
     /// A key, and what stands behind it.
     fn key(&mut self, key: &Value) -> Result<(), String> {
         match key {
-            Value::String(text) => self.string(&text.as_bytes()),
+            Value::String(text) => self.string(&text.as_bytes())?,
             Value::Integer(_) | Value::Number(_) => {
                 self.out.push(b'"');
                 self.number(as_number(key).unwrap_or(0.0))?;

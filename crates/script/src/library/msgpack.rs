@@ -1,6 +1,7 @@
 //! `cmsgpack`: values in MessagePack, as lua-cmsgpack writes and reads them.
 
 use super::answer::{Answers, add_many, as_number, as_text};
+use crate::bounds::Meter;
 use mlua::{Lua, MultiValue, Table, Value};
 
 /// Deepest nesting that is written; what lies deeper is nil.
@@ -21,11 +22,11 @@ pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
         if arguments.is_empty() {
             return raise(lua, "bad argument #0 to 'pack' (MessagePack pack needs input.)");
         }
-        let mut bytes = Vec::new();
+        let mut packed = Packed { bytes: Vec::new(), meter: Meter::new(lua) };
         for value in &arguments {
-            write(&mut bytes, value, 0)?;
+            packed.value(value, 0)?;
         }
-        Ok(Ok(MultiValue::from_iter([Value::String(lua.create_string(bytes)?)])))
+        Ok(Ok(MultiValue::from_iter([Value::String(lua.create_string(packed.bytes)?)])))
     })?;
     add_many(lua, &library, "unpack", |lua, arguments| unpack(lua, &arguments, "unpack", 0, 0))?;
     add_many(lua, &library, "unpack_one", |lua, arguments| {
@@ -44,20 +45,51 @@ fn raise(lua: &Lua, error: &str) -> Answers {
     Ok(Err(Value::String(lua.create_string(error)?)))
 }
 
-fn write(out: &mut Vec<u8>, value: &Value, depth: usize) -> mlua::Result<()> {
-    match value {
-        Value::String(text) => {
-            let text = text.as_bytes();
-            head(out, text.len(), (0xa0, 32), [Some(0xd9), Some(0xda), Some(0xdb)]);
-            out.extend_from_slice(&text);
+/// What has been written.
+struct Packed {
+    bytes: Vec<u8>,
+    meter: Meter,
+}
+
+impl Packed {
+    fn value(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
+        self.take(1)?;
+        match value {
+            Value::String(text) => {
+                let text = text.as_bytes();
+                self.take(text.len())?;
+                let kinds = [Some(0xd9), Some(0xda), Some(0xdb)];
+                head(&mut self.bytes, text.len(), (0xa0, 32), kinds);
+                self.bytes.extend_from_slice(&text);
+            }
+            Value::Boolean(value) => self.bytes.push(if *value { 0xc3 } else { 0xc2 }),
+            Value::Integer(value) => write_integer(&mut self.bytes, *value),
+            Value::Number(value) => write_number(&mut self.bytes, *value),
+            Value::Table(table) if depth < WRITTEN_DEPTH => self.table(table, depth)?,
+            _ => self.bytes.push(0xc0),
         }
-        Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
-        Value::Integer(value) => write_integer(out, *value),
-        Value::Number(value) => write_number(out, *value),
-        Value::Table(table) if depth < WRITTEN_DEPTH => write_table(out, table, depth)?,
-        _ => out.push(0xc0),
+        Ok(())
     }
-    Ok(())
+
+    // Lua has room for some thousand values that are held here at once: no table is gathered.
+    fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<()> {
+        let (count, is_array) = shape(table)?;
+        if is_array {
+            head(&mut self.bytes, count, (0x90, 16), [None, Some(0xdc), Some(0xdd)]);
+            let mut places = 1..=count;
+            return places.try_for_each(|index| self.value(&table.raw_get(index)?, depth + 1));
+        }
+        head(&mut self.bytes, count, (0x80, 16), [None, Some(0xde), Some(0xdf)]);
+        table.for_each(|key: Value, value: Value| {
+            self.value(&key, depth + 1)?;
+            self.value(&value, depth + 1)
+        })
+    }
+
+    /// Takes so many bytes from those that there may be.
+    fn take(&mut self, bytes: usize) -> mlua::Result<()> {
+        self.meter.take(bytes).map_err(mlua::Error::runtime)
+    }
 }
 
 /// The head of what has a length: in one byte if that is below a limit, otherwise with one, two or
@@ -125,20 +157,6 @@ fn shape(table: &Table) -> mlua::Result<(usize, bool)> {
         Ok(())
     })?;
     Ok((count, !has_others && largest == count))
-}
-
-// Lua has room for some thousand values that are held here at once: no table is gathered.
-fn write_table(out: &mut Vec<u8>, table: &Table, depth: usize) -> mlua::Result<()> {
-    let (count, is_array) = shape(table)?;
-    if is_array {
-        head(out, count, (0x90, 16), [None, Some(0xdc), Some(0xdd)]);
-        return (1..=count).try_for_each(|index| write(out, &table.raw_get(index)?, depth + 1));
-    }
-    head(out, count, (0x80, 16), [None, Some(0xde), Some(0xdf)]);
-    table.for_each(|key: Value, value: Value| {
-        write(out, &key, depth + 1)?;
-        write(out, &value, depth + 1)
-    })
 }
 
 /// Why bytes cannot be read.

@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, add, as_number, as_text, raised, text};
 use super::registration::register;
+use crate::bounds::LACKING;
 use crate::convert::{self, single};
 use crate::host::LogLevel;
 use crate::number;
@@ -20,6 +21,9 @@ fn take_words(lua: &Lua, state: &State, arguments: &MultiValue) -> mlua::Result<
         return Ok(raised(lua, text)?.map(|_| ()));
     }
     for argument in arguments {
+        if words.len() > state.most_bytes.get() {
+            return Ok(raised(lua, &format!("ERR {LACKING}"))?.map(|_| ()));
+        }
         let fits = match argument {
             Value::String(text) => words.push(&text.as_bytes()),
             Value::Integer(value) => words.push(value.to_string().as_bytes()),

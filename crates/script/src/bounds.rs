@@ -1,0 +1,45 @@
+//! Where a script's limits hold outside of Lua: for each thing that is made of Lua's values there,
+//! a reply or an encoding. One string in a table a thousand times takes Lua nothing and each of
+//! these a thousand times its length, and nested tables take more time than there is.
+
+use crate::state::State;
+use mlua::Lua;
+use std::rc::Rc;
+
+/// What the error of a script says that needs more memory.
+pub(crate) const LACKING: &str = "not enough memory";
+
+/// Elements between two looks at whether the script is to end.
+const STRIDE: u32 = 1024;
+
+/// Has meters of this Lua know of the limits.
+pub(crate) fn prepare(lua: &Lua, state: &Rc<State>) {
+    lua.set_app_data(Rc::clone(state));
+}
+
+/// What one thing may still take.
+pub(crate) struct Meter {
+    left: usize,
+    elements: u32,
+    state: Option<Rc<State>>,
+}
+
+impl Meter {
+    /// One of something new.
+    pub(crate) fn new(lua: &Lua) -> Self {
+        let state = lua.app_data_ref::<Rc<State>>().map(|state| Rc::clone(&state));
+        let left = state.as_ref().map_or(usize::MAX, |state| state.most_bytes.get());
+        Meter { left, elements: 0, state }
+    }
+
+    /// Counts an element of about so many bytes; what the script's error says if there is no room
+    /// for it, or if the script is to end.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), &'static str> {
+        self.left = self.left.checked_sub(bytes).ok_or(LACKING)?;
+        self.elements = self.elements.wrapping_add(1);
+        match &self.state {
+            Some(state) if self.elements.is_multiple_of(STRIDE) => state.go_on(),
+            _ => Ok(()),
+        }
+    }
+}
