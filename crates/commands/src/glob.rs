@@ -1,7 +1,22 @@
 //! Patterns as KEYS, SCAN and CONFIG GET take them: `*`, `?`, `[a-z]`, `[^a]` and `\`.
 //!
 //! What a star has matched is only ever extended, never given back to an earlier star, so that no
-//! pattern takes longer than its length times that of the text.
+//! pattern takes longer than its length times that of the text. For long ones that is seconds: a
+//! comparison can be done in parts.
+
+/// Where a comparison that is done in parts goes on: what is left of the pattern and of the text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pattern: usize,
+    text: usize,
+    /// The same if this try fails: behind the last star, with one byte more given to it.
+    retry: Option<(usize, usize)>,
+}
+
+/// The last bytes of `bytes`.
+fn last(bytes: &[u8], count: usize) -> &[u8] {
+    bytes.get(bytes.len().saturating_sub(count)..).unwrap_or_default()
+}
 
 /// A pattern, ready to be compared.
 #[derive(Clone, Debug)]
@@ -23,35 +38,57 @@ impl<'a> Pattern<'a> {
 
     /// Whether the whole of `text` fits.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
-        let mut pattern = self.bytes;
-        let mut text = text;
-        // Where to go on if this try fails: behind the last star, with one byte more given to it.
-        let mut retry: Option<(&[u8], &[u8])> = None;
-        loop {
-            match (pattern.split_first(), text.split_first()) {
+        self.advance(text, &mut self.begin(text), &mut { usize::MAX }).unwrap_or(false)
+    }
+
+    /// Where a comparison with `text` begins.
+    pub(crate) fn begin(&self, text: &[u8]) -> Place {
+        Place { pattern: self.bytes.len(), text: text.len(), retry: None }
+    }
+
+    /// Continues a comparison for about so many steps, which are taken off; whether the whole of
+    /// `text` fits, once that is known.
+    pub(crate) fn advance(
+        &self,
+        text: &[u8],
+        place: &mut Place,
+        steps: &mut usize,
+    ) -> Option<bool> {
+        let mut pattern = last(self.bytes, place.pattern);
+        let mut text_left = last(text, place.text);
+        let mut retry =
+            place.retry.map(|(behind, from)| (last(self.bytes, behind), last(text, from)));
+        while *steps > 0 {
+            *steps -= 1;
+            match (pattern.split_first(), text_left.split_first()) {
                 (Some((b'*', behind)), _) => {
                     if behind.is_empty() {
-                        return true;
+                        return Some(true);
                     }
                     pattern = behind;
-                    retry = Some((behind, text));
+                    retry = Some((behind, text_left));
                     continue;
                 }
                 (Some(_), Some((byte, rest))) => {
                     let (fits, behind) = self.one(pattern, *byte);
+                    // A class may be long.
+                    *steps = steps.saturating_sub(pattern.len() - behind.len() - 1);
                     if fits {
-                        (pattern, text) = (behind, rest);
+                        (pattern, text_left) = (behind, rest);
                         continue;
                     }
                 }
-                (None, None) => return true,
+                (None, None) => return Some(true),
                 _ => {}
             }
-            let Some((behind_star, from)) = retry else { return false };
-            let Some((_, rest)) = from.split_first() else { return false };
-            (pattern, text) = (behind_star, rest);
+            let Some((behind_star, from)) = retry else { return Some(false) };
+            let Some((_, rest)) = from.split_first() else { return Some(false) };
+            (pattern, text_left) = (behind_star, rest);
             retry = Some((behind_star, rest));
         }
+        let retry = retry.map(|(behind, from)| (behind.len(), from.len()));
+        *place = Place { pattern: pattern.len(), text: text_left.len(), retry };
+        None
     }
 
     /// Whether `byte` fits the first element of `pattern`, and what follows that element.
@@ -177,6 +214,18 @@ mod tests {
         ) {
             let pattern = Pattern { bytes: pattern.as_bytes(), any_case };
             prop_assert_eq!(pattern.matches(text.as_bytes()), model(&pattern, text.as_bytes()));
+        }
+
+        #[test]
+        fn a_comparison_in_parts_has_the_same_outcome(
+            pattern in "[ab*?\\[\\]]{0,9}",
+            text in "[ab]{0,9}",
+            steps in 1_usize..5,
+        ) {
+            let (pattern, text) = (Pattern::new(pattern.as_bytes()), text.as_bytes());
+            let mut place = pattern.begin(text);
+            let mut parts = (0..1000).map(|_| pattern.advance(text, &mut place, &mut steps.clone()));
+            prop_assert_eq!(parts.find_map(|it| it), Some(pattern.matches(text)));
         }
     }
 }

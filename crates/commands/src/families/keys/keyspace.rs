@@ -1,7 +1,7 @@
 //! Databases as a whole: scans of their keys, their size, and emptying them.
 
 use crate::error::quotable;
-use crate::glob::Pattern;
+use crate::glob::{Pattern, Place};
 use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::suspension::Slice;
 use crate::state::saves::Order;
@@ -31,7 +31,7 @@ fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Err(Error::SYNTAX);
         }
     }
-    let mut walk = Walk { place: cursor.into(), left: count, filter, found: Found::default() };
+    let mut walk = Walk::new(cursor.into(), count, filter);
     cx.start(Box::new(move |cx| {
         Ok(walk.slice(cx, |cx, walk| {
             cx.reply.array(2);
@@ -75,8 +75,7 @@ pub(crate) static SCAN: Command = Command {
 
 fn keys<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let filter = Filter { pattern: Some(args.at(1).into()), kind: None };
-    let place = key::Walk::default();
-    let mut walk = Walk { place, left: usize::MAX, filter, found: Found::default() };
+    let mut walk = Walk::new(key::Walk::default(), usize::MAX, filter);
     cx.start(Box::new(move |cx| Ok(walk.slice(cx, |cx, walk| walk.found.write(&mut cx.reply)))))
 }
 
@@ -99,19 +98,37 @@ pub(crate) static KEYS: Command = Command {
 /// Entries between two readings of the clock.
 const STRIDE: usize = 64;
 
+/// Steps of comparisons with the pattern between two readings of the clock, and while a latch is
+/// held.
+const STEPS: usize = 1 << 14;
+
 /// A walk over the keys of a database, slice by slice.
 struct Walk {
     place: key::Walk,
     /// How many entries are still to be read; more are read where the position has no cursor.
     left: usize,
+    is_at_end: bool,
     filter: Filter,
+    /// Keys that were read, whose comparison takes longer or waits for that.
+    open: Vec<(OpenKey, Place)>,
     found: Found,
 }
 
+/// A key that is compared once no latch is held.
+enum OpenKey {
+    Copied(Box<[u8]>),
+    /// One that the walk shares.
+    Long(Chunk),
+}
+
 impl Walk {
+    fn new(place: key::Walk, left: usize, filter: Filter) -> Self {
+        Walk { place, left, is_at_end: false, filter, open: Vec::new(), found: Found::default() }
+    }
+
     /// Whether enough entries were read, and the position has a cursor.
-    fn is_done(&self) -> bool {
-        self.left == 0 && self.place.cursor().is_some()
+    fn is_read(&self) -> bool {
+        self.is_at_end || (self.left == 0 && self.place.cursor().is_some())
     }
 
     /// Continues for one slice and calls `finish` if that was the last.
@@ -121,30 +138,59 @@ impl Walk {
         finish: impl FnOnce(&mut Context<'_>, &mut Self),
     ) -> JobProgress {
         let slice = Slice::begin();
-        while !self.is_done() {
-            let stride = self.left.clamp(1, STRIDE);
-            let Walk { place, filter, found, .. } = self;
-            // Matched once no latch is held.
-            let mut long = Vec::new();
-            cx.db.walk(place, stride, |entry| match entry.long_key() {
-                _ if !filter.has_kind(&entry) => {}
-                Some(key) => long.push(key),
-                None if filter.matches(entry.key()) => found.push(entry.key()),
-                None => {}
-            });
-            long.retain(|key| filter.matches(key));
-            long.into_iter().for_each(|key| found.push_long(key));
-            let is_over = slice.is_over();
-            self.left = self.left.saturating_sub(stride);
-            if self.place.cursor() == Some(0) {
-                break;
+        while !self.open.is_empty() || !self.is_read() {
+            if self.open.is_empty() {
+                self.read_some(cx);
+            } else {
+                self.compare_some();
             }
-            if is_over && !self.is_done() {
+            if slice.is_over() && !(self.open.is_empty() && self.is_read()) {
                 return JobProgress::NEXT_TICK;
             }
         }
         finish(cx, self);
         JobProgress::Done
+    }
+
+    /// Reads some entries. Long keys, and those whose comparison takes long, are left open.
+    fn read_some(&mut self, cx: &mut Context<'_>) {
+        let stride = self.left.clamp(1, STRIDE);
+        let Walk { place, filter, open, found, .. } = self;
+        let mut steps = STEPS;
+        cx.db.walk(place, stride, |entry| match entry.long_key() {
+            _ if !filter.has_kind(&entry) => {}
+            Some(key) => {
+                let begin = filter.begin(&key);
+                open.push((OpenKey::Long(key), begin));
+            }
+            None => {
+                let mut begin = filter.begin(entry.key());
+                match filter.advance(entry.key(), &mut begin, &mut steps) {
+                    Some(true) => found.push(entry.key()),
+                    Some(false) => {}
+                    None => open.push((OpenKey::Copied(entry.key().into()), begin)),
+                }
+            }
+        });
+        self.left = self.left.saturating_sub(stride);
+        self.is_at_end = self.place.cursor() == Some(0);
+    }
+
+    /// Goes on with comparisons that are open.
+    fn compare_some(&mut self) {
+        let mut steps = STEPS;
+        while let Some((key, place)) = self.open.last_mut() {
+            let bytes: &[u8] = match key {
+                OpenKey::Copied(bytes) => bytes,
+                OpenKey::Long(bytes) => bytes,
+            };
+            let Some(is_fitting) = self.filter.advance(bytes, place, &mut steps) else { return };
+            match self.open.pop() {
+                Some((OpenKey::Copied(key), _)) if is_fitting => self.found.push(&key),
+                Some((OpenKey::Long(key), _)) if is_fitting => self.found.push_long(key),
+                _ => {}
+            }
+        }
     }
 }
 
@@ -160,9 +206,19 @@ impl Filter {
         self.kind.as_ref().is_none_or(|kind| is(kind, entry.kind().name()))
     }
 
-    fn matches(&self, key: &[u8]) -> bool {
-        let pattern = self.pattern.as_ref();
-        pattern.is_none_or(|pattern| Pattern::new(pattern).matches(key))
+    /// What keys are compared with.
+    fn pattern(&self) -> Pattern<'_> {
+        Pattern::new(self.pattern.as_deref().unwrap_or(b"*"))
+    }
+
+    /// Where the comparison with a key begins.
+    fn begin(&self, key: &[u8]) -> Place {
+        self.pattern().begin(key)
+    }
+
+    /// Continues a comparison; whether the key fits, once that is known.
+    fn advance(&self, key: &[u8], place: &mut Place, steps: &mut usize) -> Option<bool> {
+        self.pattern().advance(key, place, steps)
     }
 }
 
