@@ -16,6 +16,7 @@ mod configuration;
 mod connection;
 mod crashes;
 mod crowd;
+mod dashboards;
 mod descriptions;
 mod differential;
 mod disks;
