@@ -1,7 +1,7 @@
 //! What the programs of a language need, installed by its own tools into `.clients/`.
 //!
-//! Versions are those of the lock files in `tests/programs`. The sources are copied beside what is
-//! installed, where its tools look for them, so that nothing of it gets into the repository.
+//! Versions are those of the lock files in `tests/programs`. Where tools look for packages beside the
+//! sources, these are copied there, so that nothing of it gets into the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,44 +9,42 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::java;
+use super::{go, java, rust};
 use crate::setup::python::Environment;
 use crate::{process, workspace};
 
 /// A language that programs are written in, by what installs and runs them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
+    Go,
     Java,
     Node,
     Python,
+    Rust,
 }
 
 impl Language {
     /// Its folder in `tests/programs` and in `.clients`.
     const fn folder_name(self) -> &'static str {
         match self {
+            Self::Go => "go",
             Self::Java => "java",
             Self::Node => "node",
             Self::Python => "python",
+            Self::Rust => "rust",
         }
     }
 
     /// Installs what its programs need if that has changed; says what the machine lacks if it
     /// cannot.
     pub(super) fn make_ready(self) -> Result<Option<String>> {
-        let needed: &[&str] = match self {
-            Self::Java => &["java", "javac", "mvn"],
-            Self::Node => &["node", "npm"],
-            // Setup has brought it.
-            Self::Python => &[],
-        };
-        let missing: Vec<&str> =
-            needed.iter().copied().filter(|program| !process::in_path(program)).collect();
-        if !missing.is_empty() {
-            return Ok(Some(format!("PATH has no {}", missing.join(" and no "))));
+        if let Some(missing) = self.missing() {
+            return Ok(Some(missing));
         }
         match self {
+            Self::Go => go::install(&self.source_folder(), &self.folder())?,
             Self::Java => java::install()?,
+            Self::Rust => rust::install(&self.source_folder(), &self.folder())?,
             Self::Node => {
                 when_changed(&self.copy_sources()?, "package-lock.json", install_node)?;
             }
@@ -57,10 +55,25 @@ impl Language {
         Ok(None)
     }
 
+    /// What the machine lacks and setup does not bring.
+    fn missing(self) -> Option<String> {
+        let needed: &[&str] = match self {
+            Self::Java => &["java", "javac", "mvn"],
+            Self::Node => &["node", "npm"],
+            // Cargo runs this, and setup brings the others.
+            Self::Go | Self::Python | Self::Rust => &[],
+        };
+        let missing: Vec<&str> =
+            needed.iter().copied().filter(|program| !process::in_path(program)).collect();
+        (!missing.is_empty()).then(|| format!("PATH has no {}", missing.join(" and no ")))
+    }
+
     /// The command that runs a job of this language.
     pub(super) fn job(self, job: &str) -> Command {
         let folder = self.folder();
         let mut command = match self {
+            Self::Go => return Command::new(folder.join(job)),
+            Self::Rust => return Command::new(folder.join("debug").join(job)),
             Self::Java => return java::job(job),
             Self::Node => Command::new("node"),
             Self::Python => environment(&folder).python(),
@@ -69,10 +82,14 @@ impl Language {
         command
     }
 
+    fn source_folder(self) -> PathBuf {
+        workspace::root().join("tests/programs").join(self.folder_name())
+    }
+
     /// Copies its programs to where their packages are.
     fn copy_sources(self) -> Result<PathBuf> {
         let folder = self.folder();
-        copy_files(&workspace::root().join("tests/programs").join(self.folder_name()), &folder)?;
+        copy_files(&self.source_folder(), &folder)?;
         Ok(folder)
     }
 
@@ -97,7 +114,11 @@ fn install_python(folder: &Path) -> Result<()> {
 }
 
 /// Installs unless the last installation was of the same list.
-fn when_changed(folder: &Path, list: &str, install: fn(&Path) -> Result<()>) -> Result<()> {
+pub(super) fn when_changed(
+    folder: &Path,
+    list: &str,
+    install: fn(&Path) -> Result<()>,
+) -> Result<()> {
     let (wanted, stamp) = (fs::read(folder.join(list))?, folder.join("installed"));
     if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(());

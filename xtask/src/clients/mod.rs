@@ -3,8 +3,10 @@
 //! Each job in `tests/programs` runs on a server of its own, checks for itself that nothing was
 //! lost or doubled, and ends with exit code 0 and a line that says what it did.
 
+mod go;
 mod java;
 mod language;
+mod rust;
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -52,7 +54,7 @@ impl Program {
     }
 }
 
-const PROGRAMS: [Program; 10] = [
+const PROGRAMS: [Program; 14] = [
     Program::new("ioredis", Language::Node, "ioredis.js"),
     Program::new("bullmq", Language::Node, "bullmq.js"),
     Program::new("redis", Language::Node, "redis.js"),
@@ -63,6 +65,10 @@ const PROGRAMS: [Program; 10] = [
     Program::new("lettuce", Language::Java, "LettuceJob"),
     Program::new("jedis", Language::Java, "JedisJob"),
     Program::new("spring", Language::Java, "SpringJob"),
+    Program::new("redis-py", Language::Python, "redis_py_job.py"),
+    Program::new("redis-rs", Language::Rust, "programs"),
+    Program::new("go-redis", Language::Go, "goredis"),
+    Program::new("asynq", Language::Go, "asynq"),
 ];
 
 /// What `--only` takes.

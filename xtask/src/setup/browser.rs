@@ -1,15 +1,13 @@
 //! `.browser/`: Chromium for `cargo xtask test --browser`, apart from `.setup/` since it is large.
 
-use std::fs;
+use anyhow::Result;
 
-use anyhow::{Context, Result};
-
-use super::debian::{self, Wanted};
-use super::{bring, make_empty};
+use super::bring_once;
+use super::debian::Wanted;
 use crate::workspace;
 
 /// Raised when what is brought changes.
-const VERSION: u32 = 1;
+const VERSION: &str = "browser 1";
 
 /// Its own sandbox needs root to be installed, and is not used.
 const WANTED: Wanted<'_> = Wanted {
@@ -21,13 +19,5 @@ const WANTED: Wanted<'_> = Wanted {
 
 /// Makes `.browser/` complete; quick when it is already.
 pub(crate) fn run() -> Result<()> {
-    let folder = workspace::root().join(".browser");
-    let stamp_path = folder.join("stamp");
-    let stamp = format!("browser {VERSION}\n{}\n", debian::release());
-    if fs::read_to_string(&stamp_path).is_ok_and(|found| found == stamp) {
-        return Ok(());
-    }
-    make_empty(&folder)?;
-    bring(&folder, &WANTED)?;
-    fs::write(&stamp_path, stamp).context("cannot write .browser/stamp")
+    bring_once(&workspace::root().join(".browser"), VERSION, &WANTED)
 }

@@ -75,6 +75,19 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
+/// Brings packages into a folder of their own; quick when it has them already. What they are for
+/// and a number, which is raised when what is brought changes, are its `version`.
+fn bring_once(folder: &Path, version: &str, wanted: &Wanted<'_>) -> Result<()> {
+    let stamp_path = folder.join("stamp");
+    let stamp = format!("{version}\n{}\n", debian::release());
+    if fs::read_to_string(&stamp_path).is_ok_and(|found| found == stamp) {
+        return Ok(());
+    }
+    make_empty(folder)?;
+    bring(folder, wanted)?;
+    fs::write(&stamp_path, stamp).with_context(|| format!("cannot write {}", stamp_path.display()))
+}
+
 /// Makes a folder with an empty `bin` afresh.
 fn make_empty(folder: &Path) -> Result<()> {
     if folder.exists() {

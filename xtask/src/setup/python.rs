@@ -64,6 +64,11 @@ impl Environment {
         command
     }
 
+    /// Where it has a program that one of its packages brings.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.folder.join("bin").join(name)
+    }
+
     fn pip(&self, arguments: &[&str]) -> Result<String> {
         let mut command = self.python();
         match self.pip_wheel() {
