@@ -31,6 +31,7 @@ mod gateway;
 mod geo;
 mod hash;
 mod hash_expiry;
+mod hostile;
 mod hotkeys;
 mod http;
 mod hyperloglog;
