@@ -224,8 +224,9 @@ mod tests {
         ) {
             let (pattern, text) = (Pattern::new(pattern.as_bytes()), text.as_bytes());
             let mut place = pattern.begin(text);
-            let mut parts = (0..1000).map(|_| pattern.advance(text, &mut place, &mut steps.clone()));
-            prop_assert_eq!(parts.find_map(|it| it), Some(pattern.matches(text)));
+            let mut advance = |_| pattern.advance(text, &mut place, &mut steps.clone());
+            let outcome = (0..1000).find_map(&mut advance);
+            prop_assert_eq!(outcome, Some(pattern.matches(text)));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the programs of a language need, installed by its own tools into `.clients/`.
 //!
-//! Versions are those of the lock files in `tests/programs`. Where tools look for packages beside the
-//! sources, these are copied there, so that nothing of it gets into the repository.
+//! Versions are those of the lock files in `tests/programs`. Where tools look for packages beside
+//! the sources, these are copied there, so that nothing of it gets into the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -44,7 +44,8 @@ pub(super) fn follow_the_design(repository: &Repository) -> Vec<String> {
     let mut found = Vec::new();
     for file in &repository.files {
         let Some(crate_path) = file.path.strip_suffix("/Cargo.toml") else { continue };
-        if crate_path.starts_with("fuzz") {
+        // Those are built alone, the latter against packages of a registry.
+        if crate_path.starts_with("fuzz") || crate_path.starts_with("tests/programs") {
             continue;
         }
         match EDGES.iter().find(|(path, _)| *path == crate_path) {
