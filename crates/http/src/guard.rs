@@ -133,8 +133,11 @@ fn is_own_name(host: &str, hosts: &str) -> bool {
         },
     };
     let name = name.strip_suffix('.').unwrap_or(name);
-    let is_loopback =
-        name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost");
+    let has_tail = |tail: &str| {
+        let start = name.len().checked_sub(tail.len());
+        start.and_then(|start| name.get(start..)).is_some_and(|it| it.eq_ignore_ascii_case(tail))
+    };
+    let is_loopback = name.eq_ignore_ascii_case("localhost") || has_tail(".localhost");
     let mut hosts = hosts.split_whitespace();
     is_loopback
         || name.parse::<std::net::Ipv4Addr>().is_ok()

@@ -4,7 +4,7 @@
 use crate::guard::Refusal;
 use crate::site::Answer;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,21 +13,31 @@ use tokio::sync::mpsc;
 
 /// What every answer tells a browser: to take it for what it says it is, to keep it nowhere, and to
 /// load nothing from elsewhere.
-const SAFETY: [(HeaderName, &str); 6] = [
-    (header::CACHE_CONTROL, "no-store"),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+static SAFETY: [(HeaderName, HeaderValue); 6] = [
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
 ];
+/// Headers that most responses have at most, so that their table need not grow.
+const USUAL_HEADERS: usize = 12;
 
 /// What a page may load, all of it from this server.
-const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
-                           connect-src 'self'; img-src 'self'; base-uri 'none'; \
-                           form-action 'self'; frame-ancestors 'none'";
+static PAGE_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+     img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+);
 /// What a value may do in a browser: nothing, whatever it is.
-const VALUE_POLICY: &str = "default-src 'none'; sandbox; frame-ancestors 'none'";
+static VALUE_POLICY: HeaderValue =
+    HeaderValue::from_static("default-src 'none'; sandbox; frame-ancestors 'none'");
 
 /// The body of a response.
 pub(crate) enum ResponseBody {
@@ -74,15 +84,20 @@ impl Body for ResponseBody {
     }
 }
 
-/// A response with a value, whose media type is text of a header.
-pub(crate) fn value(status: u16, media_type: &str, body: ResponseBody) -> Response<ResponseBody> {
-    with_policy(status, media_type, body, VALUE_POLICY)
+/// A response with a value.
+pub(crate) fn value(
+    status: u16,
+    media_type: HeaderValue,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
+    with_policy(status, media_type, body, &VALUE_POLICY)
 }
 
 /// The response to a request for a page.
 pub(crate) fn page(answer: Answer) -> Response<ResponseBody> {
     let body = ResponseBody::Whole(Some(answer.body));
-    with_policy(answer.status, answer.content_type, body, PAGE_POLICY)
+    let media_type = HeaderValue::from_static(answer.content_type);
+    with_policy(answer.status, media_type, body, &PAGE_POLICY)
 }
 
 /// One line for people.
@@ -92,21 +107,20 @@ pub(crate) fn line(status: u16, line: &str) -> Response<ResponseBody> {
 
 fn with_policy(
     status: u16,
-    media_type: &str,
+    media_type: HeaderValue,
     body: ResponseBody,
-    policy: &'static str,
+    policy: &HeaderValue,
 ) -> Response<ResponseBody> {
+    let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
+    headers.insert(header::CONTENT_TYPE, media_type);
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy.clone());
+    for (name, value) in &SAFETY {
+        headers.insert(name, value.clone());
+    }
     let mut response = Response::new(body);
     *response.status_mut() =
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    let plain = HeaderValue::from_static("application/octet-stream");
-    let media_type = HeaderValue::from_str(media_type).unwrap_or(plain);
-    headers.insert(header::CONTENT_TYPE, media_type);
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
-    for (name, value) in SAFETY {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
+    *response.headers_mut() = headers;
     response
 }
 

@@ -8,7 +8,7 @@ use super::refusal::{Refused, failed, refuse, status_of};
 use super::request::{Options, PathCommand};
 use super::service::Service;
 use super::upstash;
-use super::worker_connection::{ConnectionPool, Failure, WorkerConnection, encode};
+use super::worker_connection::{self, ConnectionPool, Failure, WorkerConnection, encode};
 use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
 use crate::site::GatewaySettings;
@@ -99,7 +99,7 @@ async fn send_with_body(
     }
     let mut head = Vec::new();
     encode(words, words.len() + 1, &mut head);
-    head.extend(format!("${len}\r\n").bytes());
+    worker_connection::head(b'$', usize::try_from(len).unwrap_or(usize::MAX), &mut head);
     connection.send_bytes(&head).await.map_err(|it| failed(&it))?;
     let mut left = len;
     while left > 0 {
@@ -218,19 +218,32 @@ fn beginning(part: Part<'_>, bytes: usize, formatter: Option<&Formatter>) -> Beg
     Beginning { error, status, is_nil: part == Part::Nil, len }
 }
 
-fn media_type(options: &Options) -> &str {
-    match (&options.media_type, &options.callback) {
-        (Some(media_type), _) => media_type,
+fn media_type(options: &Options) -> HeaderValue {
+    let known = match (&options.media_type, &options.callback) {
+        (Some(media_type), _) => {
+            let plain = HeaderValue::from_static("application/octet-stream");
+            return HeaderValue::from_str(media_type).unwrap_or(plain);
+        }
         (None, Some(_)) if options.kind == Kind::Json => "application/javascript",
         _ => options.kind.media_type(),
-    }
+    };
+    HeaderValue::from_static(known)
 }
+
+/// Bytes of a hash that an ETag has.
+const TAG_BYTES: usize = 16;
 
 /// A name of these bytes: the same bytes have the same, different bytes a different one.
 fn entity_tag(body: &[u8]) -> HeaderValue {
+    let digit = |number: u8| char::from_digit(number.into(), 16).unwrap_or_default() as u8;
     let hash = Sha256::digest(body);
-    let digits: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    HeaderValue::from_str(&format!("\"{digits}\"")).unwrap_or(HeaderValue::from_static("\"\""))
+    let mut tag = Vec::with_capacity(TAG_BYTES * 2 + 2);
+    tag.push(b'"');
+    for byte in hash.iter().take(TAG_BYTES) {
+        tag.extend([digit(byte >> 4), digit(byte & 0xf)]);
+    }
+    tag.push(b'"');
+    HeaderValue::from_maybe_shared(Bytes::from(tag)).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
 /// Whether an If-None-Match header has a tag (RFC 9110, 13.1.2).
@@ -250,7 +263,7 @@ impl Messages {
     /// Answers with messages until the client disconnects, or with the error that there is instead.
     async fn respond(mut self, pool: &ConnectionPool) -> Result<Response<ResponseBody>, Refused> {
         let is_of_events = self.options.kind == Kind::Events;
-        let media_type = media_type(&self.options).to_owned();
+        let media_type = media_type(&self.options);
         let beginning = self.advance().await.map_err(|it| failed(&it))?;
         if let Some(error) = beginning.error {
             pool.give_back(self.reply.connection);
@@ -258,11 +271,11 @@ impl Messages {
                 return Err(upstash::error(beginning.status, &error));
             }
             let body = ResponseBody::Whole(Some(self.reply.out.into()));
-            return Ok(response::value(beginning.status, &media_type, body));
+            return Ok(response::value(beginning.status, media_type, body));
         }
         let (sender, pieces) = mpsc::channel(PIECES);
         spawn_local(self.pump(sender, is_of_events));
-        Ok(response::value(200, &media_type, ResponseBody::Pieces(pieces, None)))
+        Ok(response::value(200, media_type, ResponseBody::Pieces(pieces, None)))
     }
 
     /// Waits for the next part of a message, as [`Reply::advance`] does.

@@ -52,9 +52,15 @@ impl Kind {
     }
 }
 
+/// What most replies are, and no browser runs.
+const HARMLESS: [&str; 2] = ["text/plain; charset=utf-8", "binary/octet-stream"];
+
 /// Whether a browser may run what has this media type: pages, scripts, and documents that have
 /// scripts in them.
 pub(super) fn is_active(media_type: &str) -> bool {
+    if HARMLESS.contains(&media_type) {
+        return false;
+    }
     let media_type = media_type.to_ascii_lowercase();
     ["html", "xml", "svg", "script", "pdf", "xsl"].iter().any(|word| media_type.contains(word))
 }
@@ -307,19 +313,24 @@ impl JsonText {
 }
 
 fn escape(text: &str, out: &mut Vec<u8>) {
-    for byte in text.bytes() {
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) {
+        let (plain, behind) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((byte, behind)) = behind.split_first() else { return };
         match byte {
-            b'"' => out.extend(b"\\\""),
-            b'\\' => out.extend(b"\\\\"),
-            b'\n' => out.extend(b"\\n"),
-            b'\r' => out.extend(b"\\r"),
-            b'\t' => out.extend(b"\\t"),
-            0x08 => out.extend(b"\\b"),
-            0x0c => out.extend(b"\\f"),
-            0..0x20 => out.extend(format!("\\u{byte:04X}").bytes()),
-            byte => out.push(byte),
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x0c => out.extend_from_slice(b"\\f"),
+            byte => out.extend(format!("\\u{byte:04X}").bytes()),
         }
+        rest = behind;
     }
+    out.extend_from_slice(rest);
 }
 
 #[cfg(test)]

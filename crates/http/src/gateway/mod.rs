@@ -197,8 +197,10 @@ fn check_options(options: &Options, settings: &GatewaySettings) -> Result<(), Re
     if options.callback.is_some() && !settings.jsonp {
         return Err(refuse(403, "calls of functions are off (see http-jsonp)"));
     }
-    let media_type = options.media_type.as_deref().unwrap_or(options.kind.media_type());
-    if options.kind != Kind::Json && format::is_active(media_type) && !settings.active_types {
+    let is_checked = !settings.active_types && options.kind != Kind::Json;
+    if is_checked
+        && format::is_active(options.media_type.as_deref().unwrap_or(options.kind.media_type()))
+    {
         let reason = "values are not given as what browsers run (see http-active-types)";
         return Err(refuse(403, reason));
     }
@@ -248,7 +250,8 @@ fn not_allowed() -> Refused {
 
 /// What may be sent.
 fn options() -> Response<ResponseBody> {
-    let mut response = response::value(200, "text/plain; charset=utf-8", ResponseBody::Whole(None));
+    let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    let mut response = response::value(200, media_type, ResponseBody::Whole(None));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
     response
 }

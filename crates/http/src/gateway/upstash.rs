@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Response;
 use hyper::body::Bytes;
-use hyper::header::HeaderMap;
+use hyper::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
 const JSON: &str = "application/json";
@@ -80,7 +80,7 @@ pub(super) async fn serve(
     reservation.clear();
     reservation.grow(out.len()).map_err(|it| failed(&it.into()))?;
     let body = ResponseBody::Whole(Some(reservation.attach(out)));
-    Ok(response::value(status, JSON, body))
+    Ok(response::value(status, HeaderValue::from_static(JSON), body))
 }
 
 /// Appends replies to so many commands; the status of the response.
@@ -124,7 +124,11 @@ pub(super) fn as_error(refused: &Refused) -> Refused {
 pub(super) fn error(status: u16, text: &[u8]) -> Refused {
     let mut out = Vec::new();
     item_error(text, &mut out);
-    Box::new(response::value(status, JSON, ResponseBody::Whole(Some(out.into()))))
+    Box::new(response::value(
+        status,
+        HeaderValue::from_static(JSON),
+        ResponseBody::Whole(Some(out.into())),
+    ))
 }
 
 /// The commands of a body.

@@ -74,7 +74,8 @@ pub(super) async fn open(
     }
     let upgrade = hyper::upgrade::on(request);
     spawn_local(run(upgrade, Conversation::new(Arc::clone(service), connection, kind)));
-    let mut response = response::value(101, "text/plain", ResponseBody::Whole(None));
+    let plain = HeaderValue::from_static("text/plain");
+    let mut response = response::value(101, plain, ResponseBody::Whole(None));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
     headers.remove(header::CONTENT_TYPE);

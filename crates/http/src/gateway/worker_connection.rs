@@ -303,10 +303,17 @@ fn reply_of(part: Part<'_>, text: &mut Vec<u8>) -> Element {
 
 /// Appends a request of so many words, of which these are the first.
 pub(super) fn encode(words: &[Bytes], count: usize, request: &mut Vec<u8>) {
-    request.extend(format!("*{count}\r\n").bytes());
+    head(b'*', count, request);
     for word in words {
-        request.extend(format!("${}\r\n", word.len()).bytes());
-        request.extend(word);
-        request.extend(b"\r\n");
+        head(b'$', word.len(), request);
+        request.extend_from_slice(word);
+        request.extend_from_slice(b"\r\n");
     }
+}
+
+/// Appends the head of an array of so many words, or of a string of so many bytes.
+pub(super) fn head(kind: u8, count: usize, request: &mut Vec<u8>) {
+    request.push(kind);
+    request.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
+    request.extend_from_slice(b"\r\n");
 }
