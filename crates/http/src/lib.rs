@@ -5,14 +5,17 @@
 //! here: sockets, limits, whose requests are refused, and the forms of commands and replies. One
 //! thread of low priority serves all clients. There is no HTTP/2.
 
+mod connections;
 mod forwarded;
 mod gateway;
 mod guard;
 mod listening;
 mod response;
+mod shared_stream;
 mod site;
 mod write_timeout;
 
+pub use connections::MOST_CONNECTIONS;
 pub use hyper::body::Bytes;
 pub use listening::{Running, bind, start};
 pub use site::{Answer, Ask, GatewaySettings, HttpClient, Rule, Site};

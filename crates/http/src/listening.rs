@@ -1,8 +1,10 @@
 //! Sockets, and the one thread that serves all of them.
 
+use crate::connections::{Connections, Place, Progress};
 use crate::gateway::Gateway;
 use crate::guard;
-use crate::response::{self, ResponseBody};
+use crate::response::{self, ResponseBody, Tracked};
+use crate::shared_stream::SharedStream;
 use crate::site::{Answer, Ask, Site};
 use crate::write_timeout::WriteTimeout;
 use hyper::body::Incoming;
@@ -10,42 +12,26 @@ use hyper::header;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use hyper_util::rt::TokioIo;
 use socket2::{Domain, Protocol, Socket, Type};
-use std::cell::Cell;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, oneshot};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
 
-/// Connections at a time; further ones wait to be accepted.
-const CONNECTIONS: usize = 1024;
-/// How long the first request of a connection may take to arrive.
-const FIRST_REQUEST_WITHIN: Duration = Duration::from_secs(5);
-/// How long further requests may take, and how long a connection may be idle: longer than proxies
-/// keep one (60 seconds by default in nginx and Apache), so that none is closed just as a proxy
-/// sends on it.
-const IDLE: Duration = Duration::from_secs(90);
 /// The longest head of a request, in bytes.
 const LONGEST_HEAD: usize = 32 << 10;
 const MOST_HEADERS: usize = 64;
 const BACKLOG: i32 = 1024;
 /// For how long nothing is accepted where that has failed: there may be no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How often a connection is looked at for its end, and in how many looks in a row it has ended:
-/// what is being sent to a peer that sends nothing more has time until then.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
-const ENDED_LOOKS: u32 = 2;
 /// By how much the thread is nicer than the process.
 const NICENESS: i32 = 10;
 
@@ -78,38 +64,40 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     }
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
+    // Connections inherit it: without it a small reply may wait for the acknowledgement of the one
+    // before.
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
-/// Serves a site on listeners of [`bind`], on a thread of its own.
+/// Serves a site on listeners of [`bind`], on a thread of its own; so many connections at a time.
 ///
 /// # Errors
 /// What the thread could not get from the kernel.
-pub fn start(listeners: Vec<std::net::TcpListener>, site: Arc<dyn Site>) -> io::Result<Running> {
-    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+pub fn start(
+    listeners: Vec<std::net::TcpListener>,
+    site: Arc<dyn Site>,
+    most_connections: usize,
+) -> io::Result<Running> {
     let (stop, stopped) = oneshot::channel::<()>();
+    let (started, has_started) = std::sync::mpsc::sync_channel(1);
     let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
         lower_priority();
         site.thread_starts();
+        let mut builder = Builder::new_current_thread();
+        let runtime = builder.enable_io().enable_time().build_local(LocalOptions::default());
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(started.send(Err(error))),
+        };
+        let _ = started.send(Ok(()));
         let gateway = Arc::new(Gateway::new(site));
-        let local = LocalSet::new();
-        local.block_on(&runtime, async move {
-            let places = Arc::new(Semaphore::new(CONNECTIONS));
-            for listener in listeners {
-                match TcpListener::from_std(listener) {
-                    Ok(listener) => {
-                        let (gateway, places) = (Arc::clone(&gateway), Arc::clone(&places));
-                        spawn_local(accept(listener, gateway, places));
-                    }
-                    Err(error) => tracing::error!(%error, "no HTTP on one of its addresses"),
-                }
-            }
-            // It ends when the other side is dropped: nothing is ever sent.
-            let _ = stopped.await;
-        });
+        let connections = Connections::new(most_connections);
+        runtime.block_on(serve_all(listeners, gateway, connections, stopped));
     })?;
+    has_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
     Ok(Running { stop: Some(stop), thread: Some(thread) })
 }
 
@@ -121,16 +109,38 @@ fn lower_priority() {
     }
 }
 
-async fn accept(listener: TcpListener, gateway: Arc<Gateway>, places: Arc<Semaphore>) {
-    // It is never closed.
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+/// Serves until the other side of `stopped` is dropped: nothing is ever sent.
+async fn serve_all(
+    listeners: Vec<std::net::TcpListener>,
+    gateway: Arc<Gateway>,
+    connections: Rc<Connections>,
+    stopped: oneshot::Receiver<()>,
+) {
+    for listener in listeners {
+        match TcpListener::from_std(listener) {
+            Ok(listener) => {
+                spawn_local(accept(listener, Arc::clone(&gateway), Rc::clone(&connections)));
+            }
+            Err(error) => tracing::error!(%error, "no HTTP on one of its addresses"),
+        }
+    }
+    tokio::select! {
+        () = connections.look_again_and_again() => {}
+        _ = stopped => {}
+    }
+}
+
+async fn accept(listener: TcpListener, gateway: Arc<Gateway>, connections: Rc<Connections>) {
+    loop {
+        let place = connections.place().await;
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let gateway = Arc::clone(&gateway);
-                spawn_local(async move {
-                    converse(stream, peer, gateway).await;
-                    drop(place);
-                });
+                let (socket, number) = (Arc::new(stream), place.number());
+                let progress = connections.progress();
+                let conversation = Conversation { peer, progress: progress.clone(), place };
+                let stream = Arc::clone(&socket);
+                let task = spawn_local(conversation.hold(stream, Arc::clone(&gateway)));
+                connections.watch(number, socket, progress, task.abort_handle());
             }
             Err(error) => {
                 tracing::debug!(%error, "cannot accept an HTTP client");
@@ -140,50 +150,37 @@ async fn accept(listener: TcpListener, gateway: Arc<Gateway>, places: Arc<Semaph
     }
 }
 
-/// Answers the requests of one connection, one after the other.
-async fn converse(stream: TcpStream, peer: SocketAddr, gateway: Arc<Gateway>) {
-    // Without it a small reply may wait for the acknowledgement of the one before.
-    let _ = stream.set_nodelay(true);
-    let has_asked = Rc::new(Cell::new(false));
-    let asked = Rc::clone(&has_asked);
-    let service = service_fn(move |request: Request<Incoming>| {
-        asked.set(true);
-        let gateway = Arc::clone(&gateway);
-        async move { Ok::<_, Infallible>(serve(request, peer, &gateway).await) }
-    });
-    let Ok(socket) = stream.as_fd().try_clone_to_owned() else { return };
-    let connection = http1::Builder::new()
-        .max_headers(MOST_HEADERS)
-        .max_buf_size(LONGEST_HEAD)
-        .timer(TokioTimer::new())
-        .header_read_timeout(IDLE)
-        .serve_connection(TokioIo::new(WriteTimeout::new(stream)), service)
-        .with_upgrades();
-    let mut connection = pin!(connection);
-    // A client that is gone, broken or slow is none of ours.
-    let conversation = async {
-        let first = tokio::time::timeout(FIRST_REQUEST_WITHIN, &mut connection).await;
-        if first.is_err() && has_asked.get() {
-            let _ = connection.await;
-        }
-    };
-    tokio::select! {
-        () = conversation => {}
-        () = peer_gone(socket) => {}
-    }
+/// What is known of a connection.
+struct Conversation {
+    peer: SocketAddr,
+    progress: Progress,
+    /// Left when the connection ends.
+    place: Place,
 }
 
-/// Waits until a peer has closed its connection. hyper notices that where it reads; it does not
-/// while bytes are left behind a request whose response has not ended.
-async fn peer_gone(socket: OwnedFd) {
-    let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-    let mut looks = 0;
-    while looks < ENDED_LOOKS {
-        tokio::time::sleep(LOOK_PAUSE).await;
-        let mut polled = [PollFd::new(&socket, PollFlags::RDHUP)];
-        let _ = rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-        let has_ended = polled.iter().any(|it| it.revents().intersects(ended));
-        looks = if has_ended { looks + 1 } else { 0 };
+impl Conversation {
+    /// Answers the requests of a connection, one after the other.
+    async fn hold(self, stream: Arc<TcpStream>, gateway: Arc<Gateway>) {
+        let Conversation { peer, progress, place } = self;
+        let service = service_fn(move |request: Request<Incoming>| {
+            progress.request_begins();
+            let (gateway, progress) = (Arc::clone(&gateway), progress.clone());
+            async move {
+                let response = serve(request, peer, &gateway).await;
+                Ok::<_, Infallible>(response.map(|body| Tracked { body, progress }))
+            }
+        });
+        let stream = TokioIo::new(WriteTimeout::new(SharedStream(stream)));
+        let connection = http1::Builder::new()
+            .max_headers(MOST_HEADERS)
+            .max_buf_size(LONGEST_HEAD)
+            // Looks at all connections see to that.
+            .header_read_timeout(None)
+            .serve_connection(stream, service)
+            .with_upgrades();
+        // A client that is gone, broken or slow is none of ours.
+        let _ = connection.await;
+        drop(place);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What every response has in common: headers that keep browsers safe, and bodies that come as they
 //! are read.
 
+use crate::connections::Progress;
 use crate::guard::Refusal;
 use crate::site::Answer;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
@@ -81,6 +82,38 @@ impl Body for ResponseBody {
             ResponseBody::Pieces(_, Some(left)) => SizeHint::with_exact(*left),
             ResponseBody::Pieces(_, None) => SizeHint::default(),
         }
+    }
+}
+
+/// A body that tells when it is over.
+pub(crate) struct Tracked {
+    pub(crate) body: ResponseBody,
+    pub(crate) progress: Progress,
+}
+
+impl Drop for Tracked {
+    fn drop(&mut self) {
+        self.progress.response_ends();
+    }
+}
+
+impl Body for Tracked {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

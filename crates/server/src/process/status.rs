@@ -4,6 +4,7 @@
 
 use crate::net::protocol::Protocol;
 use crate::process::titles;
+use crate::state::descriptors;
 use crate::state::mailbox::{ConnectionTask, GatewayClient, NewConnection, Reminders};
 use crate::state::shared::Shared;
 use nagi_commands::config::has_address;
@@ -147,7 +148,10 @@ impl Pages {
         });
         let serving = match self.0.is_empty() {
             true => None,
-            false => Some(nagi_http::start(self.0, Arc::clone(&samples) as Arc<dyn Site>)?),
+            false => {
+                let most = descriptors::http_connections(shared.config());
+                Some(nagi_http::start(self.0, Arc::clone(&samples) as Arc<dyn Site>, most)?)
+            }
         };
         Ok(Sampler { samples, _serving: serving })
     }

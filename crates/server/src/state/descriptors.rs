@@ -23,20 +23,34 @@ const OWN_DESCRIPTORS: u64 = 32;
 /// Those of each worker: what it waits with, and what wakes it.
 const WORKER_DESCRIPTORS: u64 = 4;
 
+/// What part of all descriptors is kept for HTTP at most.
+const HTTP_PART: u64 = 8;
+
+fn limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// How many connections HTTP may have at a time. Descriptors are kept for them, and for as many
+/// WebSockets.
+pub(crate) fn http_connections(config: &Config) -> usize {
+    let most = usize::try_from(limit() / HTTP_PART / 2).unwrap_or(usize::MAX);
+    if config.http_port.is_on() { most.clamp(1, nagi_http::MOST_CONNECTIONS) } else { 0 }
+}
+
 /// Those that are not for clients: however many there are, saving and accepting need some.
-fn kept_descriptors(workers: usize) -> u64 {
-    OWN_DESCRIPTORS + RESERVED_CONNECTIONS as u64 + workers as u64 * WORKER_DESCRIPTORS
+fn kept_descriptors(config: &Config, workers: usize) -> u64 {
+    let connections = RESERVED_CONNECTIONS + 2 * http_connections(config);
+    OWN_DESCRIPTORS + connections as u64 + workers as u64 * WORKER_DESCRIPTORS
 }
 
 /// The most clients that the process may have descriptors for.
-pub(crate) fn most_clients(workers: usize) -> u64 {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    limit.saturating_sub(kept_descriptors(workers)).max(1)
+pub(crate) fn most_clients(config: &Config, workers: usize) -> u64 {
+    limit().saturating_sub(kept_descriptors(config, workers)).max(1)
 }
 
 /// Lowers `maxclients` to those that there are descriptors for, and makes room for them.
 pub(crate) fn prepare(config: &Config, workers: usize) {
-    let (wanted, most) = (config.maxclients.get(), most_clients(workers));
+    let (wanted, most) = (config.maxclients.get(), most_clients(config, workers));
     if wanted > most {
         tracing::warn!(
             "maxclients is {most} and not {wanted}: each takes a descriptor, and the system's \
@@ -44,7 +58,7 @@ pub(crate) fn prepare(config: &Config, workers: usize) {
         );
         config.maxclients.set(most);
     }
-    if let Err(error) = make_room(wanted.min(most) + kept_descriptors(workers)) {
+    if let Err(error) = make_room(wanted.min(most) + kept_descriptors(config, workers)) {
         tracing::warn!(%error, "the table of descriptors grows when clients come");
     }
 }

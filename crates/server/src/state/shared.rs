@@ -337,7 +337,7 @@ impl Server for Shared {
     }
 
     fn most_clients(&self) -> u64 {
-        descriptors::most_clients(self.process.workers)
+        descriptors::most_clients(&self.config, self.process.workers)
     }
 
     fn listen(&self, wanted: &Addresses) -> Result<(), &'static str> {
