@@ -190,11 +190,11 @@ fn authorized(site: &dyn Site, headers: &HeaderMap) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipe::WorkerEnd;
     use crate::site::{Answer, Ask, GatewaySettings, HttpClient, Rule};
     use hyper::body::Bytes;
     use std::io;
     use std::net::IpAddr;
-    use std::os::fd::OwnedFd;
     use std::sync::Arc;
 
     struct Guarded(&'static str);
@@ -247,7 +247,7 @@ mod tests {
             ["127.0.0.9", "192.0.2.9", "192.0.2.10"].contains(&&*address.to_string())
         }
 
-        fn connect_worker(&self, _: &[u8], _: &HttpClient) -> io::Result<OwnedFd> {
+        fn connect_worker(&self, _: &[u8], _: &HttpClient, _: WorkerEnd) -> io::Result<()> {
             Err(io::ErrorKind::Unsupported.into())
         }
     }

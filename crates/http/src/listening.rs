@@ -116,6 +116,8 @@ async fn serve_all(
     connections: Rc<Connections>,
     stopped: oneshot::Receiver<()>,
 ) {
+    let told = Arc::clone(&gateway);
+    spawn_local(async move { told.tell_all().await });
     for listener in listeners {
         match TcpListener::from_std(listener) {
             Ok(listener) => {

@@ -1,10 +1,10 @@
 //! What is served: pages, commands, and which clients may have them.
 
+use crate::pipe::WorkerEnd;
 use hyper::body::Bytes;
 use parking_lot::Mutex;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Where the client is whose request has a connection to a worker, or had it last.
@@ -110,10 +110,10 @@ pub trait Site: Send + Sync + 'static {
     /// What may be done with the command that begins with these words.
     fn rule(&self, words: &[Bytes]) -> Rule;
 
-    /// A stream socket, not blocking, whose other end is a connection in RESP2 of this user, which
-    /// `client` makes requests on.
+    /// Has a worker serve a pipe as a connection in RESP2 of this user, which `client` makes
+    /// requests on.
     ///
     /// # Errors
-    /// There are too many connections, or the kernel refuses.
-    fn connect_worker(&self, user: &[u8], client: &HttpClient) -> io::Result<OwnedFd>;
+    /// There are too many connections.
+    fn connect_worker(&self, user: &[u8], client: &HttpClient, end: WorkerEnd) -> io::Result<()>;
 }

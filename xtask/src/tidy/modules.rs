@@ -139,13 +139,19 @@ const COMMANDS: &[Module] = &[
 ];
 
 const HTTP: &[Module] = &[
-    ("site", &[]),
+    ("connections", &[]),
+    ("pipe", &[]),
+    ("shared_stream", &[]),
+    ("site", &["pipe"]),
     ("write_timeout", &[]),
     ("forwarded", &["site"]),
     ("guard", &["forwarded", "site"]),
-    ("response", &["guard", "site"]),
-    ("gateway", &["guard", "response", "site"]),
-    ("listening", &["gateway", "guard", "response", "site", "write_timeout"]),
+    ("response", &["connections", "guard", "site"]),
+    ("gateway", &["guard", "pipe", "response", "site"]),
+    (
+        "listening",
+        &["connections", "gateway", "guard", "response", "shared_stream", "site", "write_timeout"],
+    ),
 ];
 
 const SERVER: &[Module] = &[

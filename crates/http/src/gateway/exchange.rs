@@ -330,20 +330,35 @@ impl Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::AsyncWriteExt as _;
-    use tokio::net::UnixStream;
+    use crate::pipe::{Switchboard, Wakes, WorkerEnd, pipe};
     use tokio::task::LocalSet;
 
-    /// The pieces of a response to SUBSCRIBE, and the worker's end.
-    async fn subscribed() -> (mpsc::Receiver<Bytes>, UnixStream) {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        theirs.write_all(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n").await.unwrap();
+    struct Worker(WorkerEnd, Wakes);
+
+    impl Worker {
+        async fn write_all(&mut self, mut reply: &[u8]) {
+            while !reply.is_empty() {
+                let taken = self.0.put([reply].into_iter(), &mut self.1).unwrap();
+                self.1.tell();
+                reply = &reply[taken..];
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// The pieces of a response to SUBSCRIBE, and the worker.
+    async fn subscribed() -> (mpsc::Receiver<Bytes>, Worker) {
+        let switchboard = Arc::new(Switchboard::default());
+        let (ours, theirs) = pipe(&switchboard);
+        spawn_local(async move { switchboard.tell_all().await });
+        let mut worker = Worker(theirs, Wakes::default());
+        worker.write_all(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n").await;
         let options = Options { kind: Kind::Events, ..Options::default() };
-        let reply = Reply::new(WorkerConnection::of_stream(ours), b"SUBSCRIBE", &options);
+        let reply = Reply::new(WorkerConnection::of_pipe(ours), b"SUBSCRIBE", &options);
         let messages = Messages { reply, verb: Bytes::from_static(b"SUBSCRIBE"), options };
         let response = messages.respond(&ConnectionPool::default()).await.ok();
         match response.unwrap().into_body() {
-            ResponseBody::Pieces(pieces, None) => (pieces, theirs),
+            ResponseBody::Pieces(pieces, None) => (pieces, worker),
             ResponseBody::Pieces(..) | ResponseBody::Whole(_) => panic!("it ends"),
         }
     }
@@ -356,10 +371,10 @@ mod tests {
             let start = tokio::time::Instant::now();
             assert_eq!(pieces.recv().await.unwrap(), COMMENT);
             assert!(start.elapsed() >= SILENCE);
-            worker.write_all(b"*3\r\n$7\r\nmessage\r\n$1\r\nc").await.unwrap();
+            worker.write_all(b"*3\r\n$7\r\nmessage\r\n$1\r\nc").await;
             let quiet = tokio::time::timeout(SILENCE * 3, pieces.recv());
             assert!(quiet.await.is_err(), "there is half a message");
-            worker.write_all(b"\r\n$1\r\nx\r\n").await.unwrap();
+            worker.write_all(b"\r\n$1\r\nx\r\n").await;
             assert_eq!(pieces.recv().await.unwrap(), "data: message,c,x\n\n");
         };
         LocalSet::new().run_until(test).await;
@@ -372,7 +387,7 @@ mod tests {
             let text = vec![b'x'; HELD_BYTES * 10];
             let head = format!("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n${}\r\n", text.len());
             let message = [head.as_bytes(), &text, b"\r\n"].concat();
-            let sent = tokio::task::spawn_local(async move { worker.write_all(&message).await });
+            let sent = spawn_local(async move { worker.write_all(&message).await });
             let (mut received, wanted) = (Vec::new(), text.len() + "data: message,c,\n\n".len());
             assert_eq!(pieces.recv().await.unwrap(), "data: subscribe,c,1\n\n");
             while received.len() < wanted {
@@ -381,8 +396,7 @@ mod tests {
                 received.extend(piece);
             }
             assert_eq!(received.len(), wanted);
-            drop(pieces);
-            sent.await.unwrap().unwrap();
+            sent.await.unwrap();
         };
         LocalSet::new().run_until(test).await;
     }

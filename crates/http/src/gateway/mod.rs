@@ -55,6 +55,11 @@ impl Gateway {
         &*self.service.site
     }
 
+    /// Tells workers and requests of what has been left for them, for as long as it is polled.
+    pub(crate) async fn tell_all(&self) {
+        self.service.pool.tell_all().await;
+    }
+
     /// Serves a request of a client, which is for no page.
     pub(crate) async fn serve(
         &self,

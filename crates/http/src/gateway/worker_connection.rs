@@ -1,41 +1,45 @@
-//! Connections between this thread and the workers: socket pairs, of which a worker serves one end
-//! as it serves any client. A request has one to itself until its reply is over, so that it waits
-//! for no other; then the next request takes it.
+//! Connections between this thread and the workers: pipes, of which a worker serves one end as it
+//! serves any client. A request has one to itself until its reply is over, so that it waits for no
+//! other; then the next request takes it.
 //!
-//! A pair has no address and no port, so none can be used up. Since it is a socket, requests over
-//! HTTP take the one path that all requests take, and are held up where their client does not read.
+//! A pipe has no address and no port, so none can be used up. Since to a worker it is a client's
+//! connection, requests over HTTP take the one path that all requests take, and are held up where
+//! their client does not read.
 
 use super::budget::{Exceeded, Reservation};
 use super::decoder::{Decoder, Malformed, Part};
 use crate::guard::Caller;
+use crate::pipe::{ClientEnd, Switchboard, pipe};
 use crate::site::{HttpClient, Site};
 use hyper::body::Bytes;
 use parking_lot::Mutex;
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
 
 /// Requests under way at a time.
 const MOST: usize = 1024;
-/// Pairs that wait for requests.
+/// Pipes that wait for requests.
 const MOST_IDLE: usize = 64;
-/// How much is read at a time.
-const READ_BYTES: usize = 64 << 10;
+/// What a connection keeps of its buffers for the next request.
+const KEPT_BYTES: usize = 4 << 10;
+/// What a word takes in a request beside its bytes, most often at most.
+const HEAD_BYTES: usize = 10;
 
-/// Pairs, and those of them that wait for requests.
+/// Connections, and those of them that wait for requests.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionPool {
     idle: Mutex<Vec<WorkerConnection>>,
     open: Arc<Open>,
+    switchboard: Arc<Switchboard>,
 }
 
-/// How many pairs there are.
+/// How many connections there are.
 #[derive(Debug, Default)]
 struct Open(AtomicUsize);
 
-/// Counts a pair for as long as it is there.
+/// Counts a connection for as long as it is there.
 #[derive(Debug)]
 struct Counted(Arc<Open>);
 
@@ -48,7 +52,7 @@ impl Drop for Counted {
 /// A connection to a worker.
 #[derive(Debug)]
 pub(super) struct WorkerConnection {
-    stream: UnixStream,
+    pipe: ClientEnd,
     user: Vec<u8>,
     /// Whose request it has, which the worker shows.
     client: HttpClient,
@@ -57,6 +61,8 @@ pub(super) struct WorkerConnection {
     /// What has arrived, and how much of it has been read.
     input: Vec<u8>,
     read: usize,
+    /// Whether buffers have become larger than those that are kept.
+    has_grown: bool,
     _counted: Counted,
 }
 
@@ -121,19 +127,14 @@ impl ConnectionPool {
         }
         let counted = Counted(Arc::clone(&self.open));
         let client = Arc::new(Mutex::new(caller.address));
-        let socket = site.connect_worker(&caller.user, &client)?;
-        let stream = std::os::unix::net::UnixStream::from(socket);
-        stream.set_nonblocking(true)?;
-        Ok(WorkerConnection {
-            stream: UnixStream::from_std(stream)?,
-            user: caller.user.clone(),
-            client,
-            database: 0,
-            decoder: Decoder::default(),
-            input: Vec::new(),
-            read: 0,
-            _counted: counted,
-        })
+        let (pipe, workers_end) = pipe(&self.switchboard);
+        site.connect_worker(&caller.user, &client, workers_end)?;
+        Ok(WorkerConnection::new(pipe, caller.user.clone(), client, counted))
+    }
+
+    /// Tells workers and tasks of what has been left for them, for as long as it is polled.
+    pub(super) async fn tell_all(&self) {
+        self.switchboard.tell_all().await;
     }
 
     /// Keeps a connection whose reply is over for the next request.
@@ -141,8 +142,7 @@ impl ConnectionPool {
         if !connection.decoder.is_over() || connection.read < connection.input.len() {
             return;
         }
-        connection.input = Vec::new();
-        connection.read = 0;
+        connection.forget_input();
         let mut idle = self.idle.lock();
         if idle.len() < MOST_IDLE {
             idle.push(connection);
@@ -151,26 +151,42 @@ impl ConnectionPool {
 }
 
 impl WorkerConnection {
-    /// A connection whose worker is a test.
-    #[cfg(test)]
-    pub(super) fn of_stream(stream: UnixStream) -> Self {
-        let open = Arc::new(Open(AtomicUsize::new(1)));
+    fn new(pipe: ClientEnd, user: Vec<u8>, client: HttpClient, counted: Counted) -> Self {
         WorkerConnection {
-            stream,
-            user: Vec::new(),
-            client: Arc::new(Mutex::new(([127, 0, 0, 1], 0).into())),
+            pipe,
+            user,
+            client,
             database: 0,
             decoder: Decoder::default(),
             input: Vec::new(),
             read: 0,
-            _counted: Counted(open),
+            has_grown: false,
+            _counted: counted,
         }
+    }
+
+    /// A connection whose worker is a test.
+    #[cfg(test)]
+    pub(super) fn of_pipe(pipe: ClientEnd) -> Self {
+        let client = Arc::new(Mutex::new(([127, 0, 0, 1], 0).into()));
+        let open = Arc::new(Open(AtomicUsize::new(1)));
+        WorkerConnection::new(pipe, Vec::new(), client, Counted(open))
     }
 
     /// Whether the worker has not closed it, and has sent nothing that was not asked for.
     fn is_alive(&self) -> bool {
-        let nothing = self.stream.try_read(&mut [0; 1]);
-        nothing.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        self.pipe.is_quiet()
+    }
+
+    /// Forgets what has been read, and buffers that are larger than need be.
+    fn forget_input(&mut self) {
+        self.input.clear();
+        self.read = 0;
+        self.has_grown |= self.input.capacity() > KEPT_BYTES;
+        if std::mem::take(&mut self.has_grown) {
+            self.input = Vec::new();
+            self.pipe.shrink();
+        }
     }
 
     /// Chooses the database of further requests; the error if there is none of this number.
@@ -193,14 +209,20 @@ impl WorkerConnection {
 
     /// Sends a whole request.
     pub(super) async fn send(&mut self, words: &[Bytes]) -> Result<(), Failure> {
-        let mut request = Vec::new();
+        let bytes: usize = words.iter().map(|word| word.len() + HEAD_BYTES).sum();
+        let mut request = Vec::with_capacity(bytes + HEAD_BYTES);
         encode(words, words.len(), &mut request);
         self.send_bytes(&request).await
     }
 
     /// Sends a part of a request.
-    pub(super) async fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        Ok(self.stream.write_all(bytes).await?)
+    pub(super) async fn send_bytes(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        self.has_grown |= bytes.len() > KEPT_BYTES;
+        while !bytes.is_empty() {
+            let sent = poll_fn(|cx| self.pipe.poll_write(cx, bytes)).await?;
+            bytes = bytes.get(sent..).unwrap_or_default();
+        }
+        Ok(())
     }
 
     /// The next part of the reply, with its bytes as they came, for `take`. Waits for them.
@@ -232,11 +254,7 @@ impl WorkerConnection {
     async fn receive(&mut self) -> Result<(), Failure> {
         self.input.drain(..self.read);
         self.read = 0;
-        self.input.reserve(READ_BYTES);
-        match self.stream.read_buf(&mut self.input).await? {
-            0 => Err(Failure::Lost(io::ErrorKind::UnexpectedEof.into())),
-            _ => Ok(()),
-        }
+        Ok(poll_fn(|cx| self.pipe.poll_read(cx, &mut self.input)).await?)
     }
 
     /// A whole reply, for which memory is reserved as it arrives.

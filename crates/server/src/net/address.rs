@@ -42,15 +42,10 @@ impl Peer {
 
 /// What is shown of a connection that requests over HTTP take turns on: it has no address, and is
 /// not taken for a local client, as the clients behind it need not be local.
-const GATEWAY: &str = "0.0.0.0:0";
-
-/// Where a client has connected to; requests over HTTP take turns on what `is_gateway`.
-pub(crate) fn of_connection(socket: &OwnedFd, is_gateway: bool) -> String {
-    if is_gateway { GATEWAY.to_owned() } else { local(socket) }
-}
+pub(crate) const GATEWAY: &str = "0.0.0.0:0";
 
 /// Where a client has connected to.
-fn local(socket: &OwnedFd) -> String {
+pub(crate) fn local(socket: &OwnedFd) -> String {
     let Ok(address) = getsockname(socket) else { return "?:0".to_owned() };
     match SocketAddr::try_from(address.clone()) {
         Ok(address) => address.to_string(),

@@ -1,7 +1,7 @@
 //! A driver's connections by their tokens. Each has memory of its own, so that a table grows
 //! without moving what thousands of connections have, and what they leave is free again.
 
-use crate::net::driver::Token;
+use crate::net::token::Token;
 use nagi_store::accounting::{Overhead, room_bytes};
 
 /// Generations are below this, so that a driver can mark what it asks of the kernel with the bits

@@ -6,37 +6,20 @@
 //! Nothing above it ever sees a half-done read or write.
 
 use crate::net::address::Peer;
+pub(crate) use crate::net::link::Release;
 use crate::net::listener::Listeners;
+use crate::net::pipes::Pipes;
 use crate::net::protocol::Protocol;
 use crate::net::receive_buffer::ReceiveBuffer;
+pub(crate) use crate::net::token::{Token, Wanted};
 use nagi_proto::Output;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Names a connection of one worker. Indices are used again, tokens are not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Token {
-    /// Dense and small.
-    pub(crate) index: u32,
-    /// Tells apart the connections that had the same index one after the other.
-    pub(crate) generation: u32,
-}
-
-impl Token {
-    /// As the kernel carries it.
-    pub(crate) fn to_u64(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.index)
-    }
-
-    /// From what the kernel carried.
-    pub(crate) fn from_u64(data: u64) -> Self {
-        Token { index: data as u32, generation: (data >> 32) as u32 }
-    }
-}
-
-/// Moves bytes between a worker's sockets and its [`Sink`].
+/// Moves bytes between a worker's connections and its [`Sink`]. Most of these are sockets; what
+/// differs with the driver is asked for by the methods that have `socket` in their names.
 pub(crate) trait Driver: Sized {
     /// Waits for something to happen, at most for `timeout`, and tells `sink` of it. Returns how
     /// many things happened.
@@ -45,38 +28,101 @@ pub(crate) trait Driver: Sized {
     /// Takes a non-blocking socket over and starts to receive from it.
     fn adopt(&mut self, socket: OwnedFd, peer: Peer) -> io::Result<Token>;
 
+    /// The worker's pipes.
+    fn pipes(&self) -> &Pipes;
+
+    /// The same, to be changed.
+    fn pipes_mut(&mut self) -> &mut Pipes;
+
     /// Takes everything in `output`, which is empty afterwards, and sends it in the course of
     /// this turn and later ones.
-    fn send(&mut self, token: Token, output: &mut Output);
+    #[inline]
+    fn send(&mut self, token: Token, output: &mut Output) {
+        match token.is_of_pipe() {
+            true => self.pipes_mut().send(token, output),
+            false => self.send_on_socket(token, output),
+        }
+    }
+
+    fn send_on_socket(&mut self, token: Token, output: &mut Output);
 
     /// Hands to the kernel what is queued, before something that may take its time.
     fn flush(&mut self);
 
     /// Bytes that were handed to [`Driver::send`] and that the kernel has not taken yet.
-    fn unsent_bytes(&self, token: Token) -> usize;
+    #[inline]
+    fn unsent_bytes(&self, token: Token) -> usize {
+        match token.is_of_pipe() {
+            true => self.pipes().unsent_bytes(token),
+            false => self.unsent_on_socket(token),
+        }
+    }
+
+    fn unsent_on_socket(&self, token: Token) -> usize;
 
     /// Memory that these take; of what is held elsewhere as well, a share.
-    fn kept_bytes(&self, token: Token) -> usize;
+    fn kept_bytes(&self, token: Token) -> usize {
+        match token.is_of_pipe() {
+            true => self.pipes().kept_bytes(token),
+            false => self.kept_for_socket(token),
+        }
+    }
 
-    /// Whether nothing has come from a peer for so long, though it was to answer.
+    fn kept_for_socket(&self, token: Token) -> usize;
+
+    /// Whether nothing has come from a socket's peer for so long, though it was to answer.
     fn is_unreachable(&mut self, token: Token, silence: Duration) -> bool;
 
     /// What is to be received from now on. What is on its way already is delivered all
     /// the same, and has to be kept.
-    fn receive(&mut self, token: Token, wanted: Wanted);
+    fn receive(&mut self, token: Token, wanted: Wanted) {
+        match token.is_of_pipe() {
+            true => self.pipes_mut().receive(token, wanted),
+            false => self.receive_from_socket(token, wanted),
+        }
+    }
+
+    fn receive_from_socket(&mut self, token: Token, wanted: Wanted);
 
     /// Receives nothing more, sends what is left and closes. The sink is called for it no more.
-    fn close(&mut self, token: Token);
+    fn close(&mut self, token: Token) {
+        match token.is_of_pipe() {
+            true => self.pipes_mut().close(token),
+            false => self.close_socket(token),
+        }
+    }
+
+    fn close_socket(&mut self, token: Token);
 
     /// Drops what is left to be sent, and closes at once. The sink is called for it no more.
-    fn abort(&mut self, token: Token);
+    fn abort(&mut self, token: Token) {
+        match token.is_of_pipe() {
+            true => self.pipes_mut().abort(token),
+            false => self.abort_socket(token),
+        }
+    }
 
-    /// Gives a connection up, so that another driver may adopt its socket. Until that can be done
+    fn abort_socket(&mut self, token: Token);
+
+    /// Gives a connection up, so that another driver may adopt it. Until that can be done
     /// nothing more is asked of the kernel for it; what is on its way is delivered all the same.
-    fn release(&mut self, token: Token) -> Release;
+    fn release(&mut self, token: Token) -> Release {
+        match token.is_of_pipe() {
+            true => self.pipes_mut().release(token),
+            false => self.release_socket(token),
+        }
+    }
+
+    fn release_socket(&mut self, token: Token) -> Release;
 
     /// Keeps a connection that was to be released.
-    fn retain(&mut self, token: Token);
+    fn retain(&mut self, token: Token) {
+        if !token.is_of_pipe() {
+            self.retain_socket(token);
+        }
+    }
+
+    fn retain_socket(&mut self, token: Token);
 
     /// Accepts from these listeners only.
     fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()>;
@@ -85,29 +131,11 @@ pub(crate) trait Driver: Sized {
     fn stop_listening(&mut self);
 
     /// How many connections there are, those included that only have something left to send.
-    fn connections(&self) -> usize;
-}
+    fn connections(&self) -> usize {
+        self.sockets() + self.pipes().len()
+    }
 
-/// What becomes of a connection that is to be released.
-#[derive(Debug)]
-pub(crate) enum Release {
-    /// It is released, and its token names nothing any more.
-    Done(OwnedFd),
-    /// The kernel still works for it, or replies are unsent: to be asked again in the next turn.
-    Later,
-    /// It cannot be for now: it is about to end.
-    Refused,
-}
-
-/// What is to be received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// Nothing.
-    Nothing,
-    /// Whatever comes, into the driver's own memory.
-    Bytes,
-    /// What fits into the buffer of [`Sink::lend_buffer`], and nothing behind it.
-    IntoBuffer,
+    fn sockets(&self) -> usize;
 }
 
 /// To which a [`Driver`] reports what has happened.

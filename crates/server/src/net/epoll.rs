@@ -9,8 +9,10 @@ use crate::net::accept_pause::Pause;
 use crate::net::address::Peer;
 use crate::net::connection_table::ConnectionTable;
 use crate::net::driver::{Driver, Release, Sink, Token, Wanted};
+use crate::net::link::Link;
 use crate::net::listener::Listeners;
 use crate::net::outgoing::{Outgoing, Sent, discard_unread, send};
+use crate::net::pipes::Pipes;
 use crate::net::reachability;
 use crate::net::receive_buffer::ReceiveBuffer;
 use crate::net::sockets::{Kernel, Sockets};
@@ -48,6 +50,7 @@ pub(crate) struct Epoll<S = Kernel> {
     listening: bool,
     pause: Pause,
     connections: ConnectionTable<Connection>,
+    pipes: Pipes,
     events: Vec<epoll::Event>,
     buffer: Box<[u8]>,
     /// Connections to come back to in the next turn.
@@ -98,6 +101,7 @@ impl<S: Sockets> Epoll<S> {
             listening: true,
             pause: Pause::default(),
             connections: ConnectionTable::default(),
+            pipes: Pipes::default(),
             events: Vec::with_capacity(EVENTS),
             buffer: vec![0; RECEIVE_BYTES].into(),
             again: Vec::new(),
@@ -376,7 +380,15 @@ impl<S: Sockets> Driver for Epoll<S> {
         }))
     }
 
-    fn send(&mut self, token: Token, output: &mut Output) {
+    fn pipes(&self) -> &Pipes {
+        &self.pipes
+    }
+
+    fn pipes_mut(&mut self) -> &mut Pipes {
+        &mut self.pipes
+    }
+
+    fn send_on_socket(&mut self, token: Token, output: &mut Output) {
         let Some(connection) =
             self.connections.get_mut(token).filter(|connection| connection.broken.is_none())
         else {
@@ -403,11 +415,11 @@ impl<S: Sockets> Driver for Epoll<S> {
         // Nothing is queued: sends are made at once.
     }
 
-    fn unsent_bytes(&self, token: Token) -> usize {
+    fn unsent_on_socket(&self, token: Token) -> usize {
         self.connections.get(token).map_or(0, |connection| connection.unsent.bytes())
     }
 
-    fn kept_bytes(&self, token: Token) -> usize {
+    fn kept_for_socket(&self, token: Token) -> usize {
         let nothing = Output::default();
         self.connections.get(token).map_or(0, |connection| connection.unsent.kept_bytes(&nothing))
     }
@@ -424,14 +436,14 @@ impl<S: Sockets> Driver for Epoll<S> {
         connection.awaits_peer && reachability::is_unreachable(socket, silence)
     }
 
-    fn receive(&mut self, token: Token, wanted: Wanted) {
+    fn receive_from_socket(&mut self, token: Token, wanted: Wanted) {
         if let Some(connection) = self.connections.get_mut(token) {
             connection.wanted = wanted;
             self.queue_read(token);
         }
     }
 
-    fn close(&mut self, token: Token) {
+    fn close_socket(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.wanted = Wanted::Nothing;
         connection.closing = true;
@@ -440,11 +452,11 @@ impl<S: Sockets> Driver for Epoll<S> {
         }
     }
 
-    fn abort(&mut self, token: Token) {
+    fn abort_socket(&mut self, token: Token) {
         drop(self.connections.remove(token));
     }
 
-    fn release(&mut self, token: Token) -> Release {
+    fn release_socket(&mut self, token: Token) -> Release {
         let may_leave = |connection: &&Connection| {
             connection.lent.is_none() && connection.broken.is_none() && !connection.closing
         };
@@ -458,10 +470,11 @@ impl<S: Sockets> Driver for Epoll<S> {
             return Release::Refused;
         }
         let released = self.connections.remove(token);
-        released.map_or(Release::Refused, |connection| Release::Done(connection.socket))
+        released
+            .map_or(Release::Refused, |connection| Release::Done(Link::Socket(connection.socket)))
     }
 
-    fn retain(&mut self, _: Token) {
+    fn retain_socket(&mut self, _: Token) {
         // A release is done at once, or not at all.
     }
 
@@ -476,7 +489,7 @@ impl<S: Sockets> Driver for Epoll<S> {
         self.listening = false;
     }
 
-    fn connections(&self) -> usize {
+    fn sockets(&self) -> usize {
         self.connections.len()
     }
 }

@@ -1,7 +1,7 @@
 //! Replies that the socket had no room for.
 
-use crate::net::driver::Token;
 use crate::net::sockets::Sockets;
+use crate::net::token::Token;
 use arrayvec::ArrayVec;
 use nagi_proto::{Chunks, Output};
 use nagi_store::accounting::{self, Charge, Overhead};
@@ -160,9 +160,20 @@ impl Outgoing {
         token: Token,
         socket: BorrowedFd<'_>,
     ) -> Result<Sent, Errno> {
+        self.send_by(|front| send(sockets, token, socket, front))
+    }
+
+    /// The same, where `send` sends what it can of an output and forgets that.
+    ///
+    /// # Errors
+    /// Those of `send`.
+    pub(crate) fn send_by<E>(
+        &mut self,
+        send: impl FnOnce(&mut Output) -> Result<Sent, E>,
+    ) -> Result<Sent, E> {
         let Some(front) = self.queue.front_mut() else { return Ok(Sent::All) };
         let before = front.len();
-        let sent = send(sockets, token, socket, front)?;
+        let sent = send(front)?;
         self.bytes -= before - front.len();
         if front.is_empty() {
             self.pop();

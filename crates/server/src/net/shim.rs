@@ -4,6 +4,7 @@
 
 use crate::net::driver::{Driver, Token};
 use crate::net::epoll::Epoll;
+use crate::net::link::Link;
 use crate::net::listener::Listeners;
 use crate::net::protocol::Protocol;
 use crate::net::sockets::{Kernel, Moved, Sockets};
@@ -395,7 +396,7 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
                 shared.registry.assign(0, 100).unwrap();
                 let protocol = numbered.protocol();
                 let connection = NewConnection {
-                    socket: ours.into(),
+                    link: Link::Socket(ours.into()),
                     protocol,
                     is_reserved: false,
                     gateway: None,

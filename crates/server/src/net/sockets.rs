@@ -1,7 +1,7 @@
 //! Moving bytes between sockets and memory, as the epoll driver asks the kernel to do it. Tests
 //! put a shim between that fails as kernels may (`shim.rs`).
 
-use crate::net::driver::Token;
+use crate::net::token::Token;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};

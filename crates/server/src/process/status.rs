@@ -2,6 +2,7 @@
 //! second. Workers notice neither: pages are made from the last sample, once for all requests.
 //! ps and top show a part of it as well.
 
+use crate::net::link::Link;
 use crate::net::protocol::Protocol;
 use crate::process::titles;
 use crate::state::descriptors;
@@ -14,12 +15,10 @@ use nagi_commands::status::{
 use nagi_commands::{
     Config, HttpClient, HttpRule, HttpRules, Server as _, admission, command_table, rights,
 };
-use nagi_http::{Answer, Ask, Bytes, GatewaySettings, Rule, Site};
+use nagi_http::{Answer, Ask, Bytes, GatewaySettings, Rule, Site, WorkerEnd};
 use nagi_store::accounting;
 use parking_lot::RwLock;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -362,21 +361,18 @@ impl Site for SampleStore {
         }
     }
 
-    fn connect_worker(&self, user: &[u8], client: &HttpClient) -> io::Result<OwnedFd> {
+    fn connect_worker(&self, user: &[u8], client: &HttpClient, end: WorkerEnd) -> io::Result<()> {
         let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
         let worker = self.shared.registry.assign(0, most);
         let worker = worker.ok_or_else(|| io::Error::other("max number of clients reached"))?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-        let (ours, theirs) = pair.inspect_err(|_| self.shared.registry.release(worker))?;
         let connection = NewConnection {
-            socket: theirs,
+            link: Link::Pipe(end),
             protocol: Protocol::Resp,
             is_reserved: false,
             gateway: Some(GatewayClient { user: user.into(), client: Arc::clone(client) }),
         };
         self.shared.post(worker, ConnectionTask::Serve(connection));
-        Ok(ours)
+        Ok(())
     }
 }
 

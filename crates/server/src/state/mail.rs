@@ -38,6 +38,8 @@ bitflags! {
         const MOVED = 1 << 10;
         /// To look large values up again.
         const VALUES = 1 << 11;
+        /// To look at pipes to the thread that serves HTTP.
+        const PIPES = 1 << 12;
     }
 }
 

@@ -1,12 +1,13 @@
 //! Tasks that other threads leave for a worker, and the descriptor by which they wake it.
 
 use crate::net::driver::Token;
+use crate::net::link::Link;
 use crate::net::protocol::Protocol;
 use crate::net::waker::Waker;
 use crate::state::mail::Mail;
 use nagi_commands::HttpClient;
+use parking_lot::Mutex;
 use std::io;
-use std::os::fd::OwnedFd;
 
 pub(crate) use crate::state::mail::Reminders;
 
@@ -22,7 +23,7 @@ pub(crate) enum ConnectionTask {
 
 /// A connection that has been accepted.
 pub(crate) struct NewConnection {
-    pub(crate) socket: OwnedFd,
+    pub(crate) link: Link,
     pub(crate) protocol: Protocol,
     /// Whether it takes one of the connections that are reserved for administrators.
     pub(crate) is_reserved: bool,
@@ -41,12 +42,26 @@ pub(crate) struct GatewayClient {
 /// What other threads have left for one worker.
 pub(crate) struct Mailbox {
     mail: Mail<ConnectionTask>,
+    /// Pipes in which there is something, each at most once or twice.
+    rung: Mutex<Vec<Token>>,
     waker: Waker,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Mailbox { mail: Mail::new(), waker: Waker::new()? })
+        let rung = Mutex::default();
+        Ok(Mailbox { mail: Mail::new(), rung, waker: Waker::new()? })
+    }
+
+    /// Tells the worker of something in a pipe.
+    pub(crate) fn ring(&self, token: Token) {
+        self.rung.lock().push(token);
+        self.remind(Reminders::PIPES);
+    }
+
+    /// Swaps those that it has been told of since this was called last for an empty list.
+    pub(crate) fn collect_rung(&self, rung: &mut Vec<Token>) {
+        std::mem::swap(&mut *self.rung.lock(), rung);
     }
 
     /// Leaves a task of a connection.

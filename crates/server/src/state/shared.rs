@@ -1,5 +1,6 @@
 //! What all threads of a server share, and what commands ask of the process.
 
+use crate::net::driver::Token;
 use crate::net::io::Io;
 use crate::net::listener::Listener;
 use crate::net::listening::Listening;
@@ -173,6 +174,20 @@ impl Shared {
     pub(crate) fn post(&self, worker: usize, task: ConnectionTask) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             mailbox.post(task);
+        }
+    }
+
+    /// Tells a worker of something in one of its pipes.
+    pub(crate) fn ring(&self, worker: usize, token: Token) {
+        if let Some(mailbox) = self.mailboxes.get(worker) {
+            mailbox.ring(token);
+        }
+    }
+
+    /// Takes the pipes that a worker has been told of, for an empty list.
+    pub(crate) fn collect_rung(&self, worker: usize, rung: &mut Vec<Token>) {
+        if let Some(mailbox) = self.mailboxes.get(worker) {
+            mailbox.collect_rung(rung);
         }
     }
 

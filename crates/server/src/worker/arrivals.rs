@@ -1,19 +1,19 @@
 //! Connections that come to a worker: new ones, and those that another worker has served until now.
 
 use super::{ConnectionSlot, Sessions};
-use crate::net::address::{self, Peer};
-use crate::net::driver::{Driver, Token, Wanted};
+use crate::net::address::Peer;
+use crate::net::driver::{Driver, Token};
+use crate::net::link::Link;
 use crate::net::protocol::Protocol;
-use crate::net::refusal::{Refusal, refuse};
-use crate::protocols::session_state::SessionState;
+use crate::net::refusal::Refusal;
 use crate::session::conversation::Session;
 use crate::state::mailbox::{ConnectionTask, NewConnection};
 use crate::state::shared::Shared;
 use crate::worker::handovers::MovedConnection;
 use nagi_commands::memcached::{CloseReason, report_connection};
 use nagi_commands::{ClientInfo, Marks, Server as _};
-use nagi_store::accounting::{self, Charge, Overhead, room_bytes};
-use std::os::fd::{AsRawFd, OwnedFd};
+use nagi_store::accounting::{self, Overhead};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
@@ -21,20 +21,19 @@ use std::task::{Wake, Waker};
 impl Sessions {
     /// Takes a connection that this worker has been assigned.
     pub(super) fn take_connection(&mut self, driver: &mut impl Driver, connection: NewConnection) {
-        let NewConnection { socket, protocol, is_reserved, gateway } = connection;
+        let NewConnection { link, protocol, is_reserved, gateway } = connection;
         if !self.takes_connections {
             return self.shared.registry.release(self.worker);
         }
-        let peer = Peer::of(&socket);
+        let peer = link.peer();
         if self.shared.is_unprotected(protocol) && !peer.is_local() {
             self.tally.refused_connections.add(1);
-            refuse(&socket, protocol, Refusal::Unprotected);
+            link.refuse(protocol, Refusal::Unprotected);
             return self.shared.registry.release(self.worker);
         }
         let now_ms = self.shared.store.now_ms();
-        let descriptor = socket.as_raw_fd();
-        let local_address = address::of_connection(&socket, gateway.is_some());
-        let token = match driver.adopt(socket, peer) {
+        let (descriptor, local_address) = (link.descriptor(), link.local_address());
+        let token = match self.adopt(driver, link) {
             Ok(token) => token,
             Err(error) => {
                 tracing::warn!(%error, "a connection cannot be watched");
@@ -80,9 +79,9 @@ impl Sessions {
 
     /// Takes one, and goes on with its session.
     fn take_moved(&mut self, driver: &mut impl Driver, connection: MovedConnection) {
-        let MovedConnection { socket, mut session, state, overhead } = connection;
+        let MovedConnection { link, mut session, state, overhead } = connection;
         session.info().mark(Marks::MOVING, false);
-        let token = match self.adopt_moved(driver, socket) {
+        let token = match self.adopt(driver, link) {
             Ok(token) => token,
             Err(error) => {
                 tracing::warn!(%error, "a connection that moves cannot be watched");
@@ -105,42 +104,30 @@ impl Sessions {
         }
     }
 
-    fn adopt_moved(&self, driver: &mut impl Driver, socket: OwnedFd) -> std::io::Result<Token> {
-        let peer = Peer::of(&socket);
-        driver.adopt(socket, peer)
-    }
-
     fn waker_of(&self, token: Token) -> Waker {
         let shared = Arc::clone(&self.shared);
         Waker::from(Arc::new(SessionWaker { shared, worker: self.worker, token }))
     }
 
+    /// Has a driver serve a link.
+    fn adopt(&self, driver: &mut impl Driver, link: Link) -> io::Result<Token> {
+        match link {
+            Link::Socket(socket) => {
+                let peer = Peer::of(&socket);
+                driver.adopt(socket, peer)
+            }
+            Link::Pipe(end) => Ok(driver.pipes_mut().adopt(end, |token| self.bell_of(token))),
+        }
+    }
+
+    fn bell_of(&self, token: Token) -> Waker {
+        let shared = Arc::clone(&self.shared);
+        Waker::from(Arc::new(Bell { shared, worker: self.worker, token }))
+    }
+
     /// Keeps the session of a connection from which bytes are received.
     fn add_slot(&mut self, token: Token, session: Session, overhead: Overhead) {
-        let slot = Box::new(ConnectionSlot {
-            token,
-            session,
-            state: SessionState::Bytes,
-            wanted: Wanted::Bytes,
-            fed_at: 0,
-            fed_bytes: 0,
-            ended: false,
-            is_slow_reader: false,
-            replied_bytes: 0,
-            unsent: Vec::new(),
-            unsent_charge: Charge::default(),
-            overhead,
-            _own_overhead: Overhead::new(size_of::<ConnectionSlot>()),
-        });
-        let index = token.index as usize;
-        if self.slots.len() <= index {
-            self.slots.resize_with(index + 1, || None);
-            let room = room_bytes::<Option<Box<ConnectionSlot>>>(self.slots.capacity());
-            self.slots_overhead.set(room);
-        }
-        if let Some(place) = self.slots.get_mut(index) {
-            *place = Some(slot);
-        }
+        self.slots.add(ConnectionSlot::new(token, session, overhead));
     }
 }
 
@@ -154,5 +141,22 @@ struct SessionWaker {
 impl Wake for SessionWaker {
     fn wake(self: Arc<Self>) {
         self.shared.post(self.worker, ConnectionTask::Wake(self.token));
+    }
+}
+
+/// Tells a worker that there is something in one of its pipes.
+struct Bell {
+    shared: Arc<Shared>,
+    worker: usize,
+    token: Token,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.shared.ring(self.worker, self.token);
     }
 }

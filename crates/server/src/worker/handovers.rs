@@ -1,12 +1,12 @@
 //! Connections between workers: those that are to leave, and those on their way.
 
 use crate::net::driver::Token;
+use crate::net::link::Link;
 use crate::protocols::session_state::SessionState;
 use crate::session::conversation::Session;
 use nagi_store::accounting::Overhead;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 /// Connections on their way, by the workers that are to serve them.
@@ -30,10 +30,10 @@ impl Handovers {
     }
 }
 
-/// A connection on its way: its session at rest, and the socket, of which the former worker's
+/// A connection on its way: its session at rest, and the link, of which the former worker's
 /// driver wants nothing more.
 pub(super) struct MovedConnection {
-    pub(super) socket: OwnedFd,
+    pub(super) link: Link,
     pub(super) session: Session,
     /// What the session waits for: bytes, or its next slice.
     pub(super) state: SessionState,

@@ -35,7 +35,7 @@ impl Sessions {
         let marked = |mark| {
             let is_marked =
                 move |slot: &&ConnectionSlot| slot.session.info().marks().contains(mark);
-            let slots = self.slots.iter().flatten().map(Box::as_ref);
+            let slots = self.slots.all();
             slots.filter(is_marked).map(|slot| slot.token).collect::<Vec<Token>>()
         };
         let (evicted, killed) = (marked(Marks::EVICTED), marked(Marks::KILLED));
@@ -45,7 +45,7 @@ impl Sessions {
 
     /// Says why a connection is lost, unless its peer has closed it.
     pub(super) fn log_lost(&mut self, token: Token, error: Errno) {
-        let Some(slot) = self.slot_of(token) else { return };
+        let Some(slot) = self.slots.get_mut(token) else { return };
         if !matches!(error, Errno::CONNRESET | Errno::PIPE) {
             let info = slot.session.info();
             tracing::info!(
@@ -65,12 +65,11 @@ impl Sessions {
             return;
         }
         let limit = listener::silence_before_loss(silence);
-        let slots = self.slots.iter().skip(self.next_checked_slot).take(CHECKED_SLOTS);
+        let slots = self.slots.of_sockets(self.next_checked_slot, CHECKED_SLOTS);
         let mut is_gone = |slot: &&ConnectionSlot| driver.is_unreachable(slot.token, limit);
-        let slots = slots.flatten().map(Box::as_ref);
         let gone: Vec<Token> = slots.filter(|slot| is_gone(slot)).map(|slot| slot.token).collect();
         self.next_checked_slot += CHECKED_SLOTS;
-        if self.next_checked_slot >= self.slots.len() {
+        if self.next_checked_slot >= self.slots.socket_places() {
             self.next_checked_slot = 0;
         }
         for token in gone {
@@ -81,7 +80,7 @@ impl Sessions {
 
     /// Closes a connection to save memory.
     pub(super) fn evict(&mut self, driver: &mut impl Driver, token: Token) {
-        let Some(slot) = self.slot_of(token) else { return };
+        let Some(slot) = self.slots.get_mut(token) else { return };
         let info = slot.session.info();
         tracing::warn!(
             client = info.id,
@@ -126,7 +125,7 @@ impl Sessions {
         for (client, output) in tracking.take_outbox(self.worker) {
             let token = Token::from_u64(client.connection_token());
             let is_here =
-                self.slot_of(token).is_some_and(|slot| slot.session.info().id == client.id);
+                self.slots.get_mut(token).is_some_and(|slot| slot.session.info().id == client.id);
             let worker = client.worker();
             if is_here {
                 self.send_unsolicited(driver, token, output);
@@ -149,7 +148,7 @@ impl Sessions {
         token: Token,
         mut output: Output,
     ) {
-        let Some(slot) = self.slot_of(token) else { return };
+        let Some(slot) = self.slots.get_mut(token) else { return };
         if slot.session.is_replying() {
             slot.session.hold(&output);
         } else {
@@ -174,14 +173,15 @@ impl Sessions {
 
     /// Whether a setting says how much a client may leave unread.
     fn has_hard_limit(&mut self, token: Token) -> bool {
-        let class = self.slot_of(token).map_or(Class::Normal, |slot| slot.session.info().class());
+        let class =
+            self.slots.get_mut(token).map_or(Class::Normal, |slot| slot.session.info().class());
         self.shared.config().output_limit(class).hard_bytes > 0
     }
 
     /// Bytes that wait for a client: those that its socket has no room for, and those that are held
     /// until its reply is over.
     fn unread_bytes(&mut self, driver: &impl Driver, token: Token) -> usize {
-        let held = self.slot_of(token).map_or(0, |slot| slot.session.held_bytes());
+        let held = self.slots.get_mut(token).map_or(0, |slot| slot.session.held_bytes());
         driver.unsent_bytes(token) + held
     }
 
@@ -204,7 +204,7 @@ impl Sessions {
         token: Token,
         unsent: usize,
     ) -> bool {
-        let Some(slot) = self.slot_of(token) else { return false };
+        let Some(slot) = self.slots.get_mut(token) else { return false };
         let class = slot.session.info().class();
         if !std::mem::replace(&mut slot.is_slow_reader, true) {
             self.slow_readers.push(SlowReader { token, over_soft_limit_since_ms: None });
@@ -217,7 +217,7 @@ impl Sessions {
     }
 
     fn close_slow_reader(&mut self, driver: &mut impl Driver, token: Token, unsent: usize) {
-        let Some(slot) = self.slot_of(token) else { return };
+        let Some(slot) = self.slots.get_mut(token) else { return };
         let info = slot.session.info();
         tracing::warn!(
             client = info.id,
@@ -237,7 +237,7 @@ impl Sessions {
         let mut behind = std::mem::take(&mut self.slow_readers);
         behind.retain_mut(|client| {
             let unsent = self.unread_bytes(driver, client.token);
-            let Some(slot) = self.slot_of(client.token) else { return false };
+            let Some(slot) = self.slots.get_mut(client.token) else { return false };
             let (info, kept) = (slot.session.info(), driver.kept_bytes(client.token));
             info.output_bytes.store(unsent, Ordering::Relaxed);
             info.kept_output_bytes.store(kept, Ordering::Relaxed);
@@ -274,10 +274,10 @@ impl Sessions {
                 && slot.state.is_for_bytes()
                 && now_ms.saturating_sub(active_at_ms) > timeout_ms
         };
-        let slots = self.slots.iter().flatten().map(Box::as_ref);
+        let slots = self.slots.all();
         let idle: Vec<Token> = slots.filter(is_idle).map(|slot| slot.token).collect();
         for token in idle {
-            if let Some(slot) = self.slot_of(token) {
+            if let Some(slot) = self.slots.get_mut(token) {
                 let info = slot.session.info();
                 tracing::info!(
                     client = info.id,

@@ -3,29 +3,33 @@
 mod arrivals;
 pub(crate) mod handovers;
 mod limits;
+mod piped;
 mod relocation;
+mod slots;
 
 use crate::net::address::Peer;
 use crate::net::driver::{Driver, Sink, Token, Wanted};
+use crate::net::link::Link;
 use crate::net::outgoing::OUTPUT_ROOM_BYTES;
 use crate::net::protocol::Protocol;
 use crate::net::receive_buffer::ReceiveBuffer;
-use crate::net::refusal::{Refusal, refuse};
+use crate::net::refusal::Refusal;
 use crate::persistence::throttle;
 use crate::protocols::SpanRoom;
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::session_state::SessionState;
 use crate::session::batch::SliceContext;
 use crate::session::conversation::{SLICE_BYTES, Session};
-use crate::session::timing::{Metrics, Timing, Unsent};
+use crate::session::timing::{Metrics, Timing};
 use crate::state::descriptors::RESERVED_CONNECTIONS;
 use crate::state::mailbox::{ConnectionTask, NewConnection, Reminders};
 use crate::state::shared::Shared;
 use crate::worker::handovers::{AskedBefore, Handovers, Leaving};
+use crate::worker::slots::{ConnectionSlot, Slots};
 use nagi_commands::memcached::{CloseReason, report_disconnection};
 use nagi_commands::{HookFlags, Marks, Server as _, Tally, When, notification, stop_monitoring};
 use nagi_proto::Output;
-use nagi_store::accounting::{self, Charge, Overhead};
+use nagi_store::accounting::{self, Overhead};
 use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope, WalkProgress, Walker};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -100,9 +104,7 @@ struct Sessions {
     walks: bool,
     /// When the last slice of it ended, and how long that took.
     walked: Option<(Instant, Duration)>,
-    slots: Vec<Option<Box<ConnectionSlot>>>,
-    /// Their memory.
-    slots_overhead: Overhead,
+    slots: Slots,
     /// Sessions that have work left from the last tick.
     turns: Vec<Token>,
     /// How many ticks there have been.
@@ -132,32 +134,8 @@ struct Sessions {
     leaving: Vec<Leaving>,
     /// What connections had been asked when another worker was last to relieve this one.
     asked_before: AskedBefore,
-}
-
-struct ConnectionSlot {
-    token: Token,
-    session: Session,
-    /// What it waits for. If that is room for replies there is none.
-    state: SessionState,
-    /// What the driver has been asked to receive.
-    wanted: Wanted,
-    /// The tick in which it was fed last, and how many bytes.
-    fed_at: u64,
-    fed_bytes: usize,
-    /// Whether the client will send nothing more.
-    ended: bool,
-    /// Whether it is among those in [`Sessions::slow_readers`].
-    is_slow_reader: bool,
-    /// Bytes of replies that the driver has been given.
-    replied_bytes: u64,
-    /// Requests whose replies have not been taken in full, the oldest first.
-    unsent: Vec<Unsent>,
-    /// Their memory, which is no data.
-    unsent_charge: Charge,
-    /// For what the session takes while the client asks for nothing.
-    overhead: Overhead,
-    /// For this itself.
-    _own_overhead: Overhead,
+    /// Room for pipes that the worker has been told of.
+    rung: Vec<Token>,
 }
 
 /// A connection whose client has left replies unread.
@@ -196,8 +174,7 @@ impl Sessions {
             walks: false,
             walked: None,
             shared,
-            slots: Vec::new(),
-            slots_overhead: Overhead::default(),
+            slots: Slots::default(),
             turns: Vec::new(),
             ticks: 0,
             orphans: Vec::new(),
@@ -214,6 +191,7 @@ impl Sessions {
             handovers,
             leaving: Vec::new(),
             asked_before: AskedBefore::default(),
+            rung: Vec::new(),
         }
     }
 
@@ -304,6 +282,7 @@ impl Sessions {
         // Events of expired keys are among them.
         notification::publish(&*self.shared);
         let idle = self.turns.is_empty()
+            && !driver.pipes().has_turns()
             && self.orphans.is_empty()
             && !self.has_messages
             && !self.shared.hooks.notifications.is_pending();
@@ -317,6 +296,7 @@ impl Sessions {
         if self.turns.is_empty() {
             self.turns = turns;
         }
+        self.run_pipe_turns(driver);
         self.run_orphans();
         if self.has_messages {
             self.has_messages = self.send_messages(driver);
@@ -324,6 +304,7 @@ impl Sessions {
         if !self.leaving.is_empty() {
             self.hand_over_leaving(driver);
         }
+        driver.pipes_mut().tell();
         self.measure_lists();
         if self.shared.client_memory.comes_due(|| self.shared.store.client_bytes()) {
             self.shared.check_timers();
@@ -349,12 +330,10 @@ impl Sessions {
             && self.tick(driver, Some(Duration::ZERO)).is_ok_and(|happened| happened > 0)
         {}
         self.takes_connections = false;
-        for index in 0..self.slots.len() {
-            if let Some(Some(slot)) = self.slots.get(index) {
-                let token = slot.token;
-                self.remove(token, CloseReason::Shutdown);
-                driver.close(token);
-            }
+        let tokens: Vec<Token> = self.slots.all().map(|slot| slot.token).collect();
+        for token in tokens {
+            self.remove(token, CloseReason::Shutdown);
+            driver.close(token);
         }
         let (started, mut idle) = (Instant::now(), 0);
         while driver.connections() > 0 && started.elapsed() < STOP_SENDING && idle < STOP_IDLE_TICKS
@@ -365,23 +344,16 @@ impl Sessions {
                 Err(_) => break,
             }
         }
+        driver.pipes_mut().tell();
         while !self.orphans.is_empty() {
             self.run_orphans();
         }
         self.end_walk();
     }
 
-    #[inline]
-    fn slot_of(&mut self, token: Token) -> Option<&mut ConnectionSlot> {
-        let slot = self.slots.get_mut(token.index as usize)?.as_deref_mut();
-        slot.filter(|slot| slot.token == token)
-    }
-
     /// Forgets a session.
     fn remove(&mut self, token: Token, why: CloseReason) {
-        if let Some(place) = self.slots.get_mut(token.index as usize)
-            && let Some(slot) = place.take_if(|slot| slot.token == token)
-        {
+        if let Some(slot) = self.slots.remove(token) {
             self.forget(slot.session, why);
         }
     }
@@ -421,10 +393,7 @@ impl Sessions {
 
     /// Has a session execute a slice of what it has been sent, and sends its replies.
     fn feed<D: Driver>(&mut self, driver: &mut D, token: Token, received: &mut [u8]) {
-        let Some(Some(slot)) = self.slots.get_mut(token.index as usize) else { return };
-        if slot.token != token {
-            return;
-        }
+        let Some(slot) = self.slots.get_mut(token) else { return };
         let before = self.timing.latest();
         let environment = RequestEnvironment {
             shared: &self.shared,
@@ -465,9 +434,7 @@ impl Sessions {
     /// to the driver just now.
     #[cold]
     fn keep_until_sent(&mut self, driver: &impl Driver, token: Token, bytes: u64) {
-        let Some(slot) = self.slots.get_mut(token.index as usize).and_then(Option::as_mut) else {
-            return;
-        };
+        let Some(slot) = self.slots.get_mut(token) else { return };
         for mut executed in self.timing.take_unsent() {
             executed.reply_end += slot.replied_bytes - bytes;
             slot.unsent_charge.set(slot.unsent_charge.bytes() + executed.own_bytes());
@@ -485,8 +452,7 @@ impl Sessions {
             statistics: self.shared.statistics(),
             config: self.shared.config(),
         };
-        let slot = self.slots.get_mut(token.index as usize).and_then(Option::as_mut);
-        let Some(slot) = slot.filter(|slot| slot.token == token) else { return false };
+        let Some(slot) = self.slots.get_mut(token) else { return false };
         let sent = slot.replied_bytes - driver.unsent_bytes(token) as u64;
         let taken = slot.unsent.partition_point(|executed| executed.reply_end <= sent);
         for executed in slot.unsent.drain(..taken) {
@@ -514,8 +480,7 @@ impl Sessions {
         if unsent > 0 && self.note_unread(driver, token, unsent) {
             return;
         }
-        let slot = self.slots.get_mut(token.index as usize).and_then(Option::as_mut);
-        let Some(slot) = slot.filter(|slot| slot.token == token) else { return };
+        let Some(slot) = self.slots.get_mut(token) else { return };
         let shown = &slot.session.info().output_bytes;
         if shown.load(Ordering::Relaxed) != unsent {
             shown.store(unsent, Ordering::Relaxed);
@@ -647,13 +612,14 @@ impl<D: Driver> Sink<D> for Sessions {
         if is_reserved {
             assigned = self.shared.registry.assign(self.worker, most + RESERVED_CONNECTIONS);
         }
-        let connection = NewConnection { socket, protocol, is_reserved, gateway: None };
+        let link = Link::Socket(socket);
+        let connection = NewConnection { link, protocol, is_reserved, gateway: None };
         match assigned {
             Some(worker) if worker == self.worker => self.take_connection(driver, connection),
             Some(worker) => self.shared.post(worker, ConnectionTask::Serve(connection)),
             None => {
                 self.tally.refused_connections.add(1);
-                refuse(&connection.socket, protocol, Refusal::TooMany);
+                connection.link.refuse(protocol, Refusal::TooMany);
             }
         }
     }
@@ -663,8 +629,7 @@ impl<D: Driver> Sink<D> for Sessions {
         self.tally.input_bytes.add(bytes.len() as u64);
         self.tally.reads.add(1);
         let ticks = self.ticks;
-        let slot = self.slots.get_mut(token.index as usize).and_then(Option::as_mut);
-        let Some(slot) = slot.filter(|slot| slot.token == token) else { return };
+        let Some(slot) = self.slots.get_mut(token) else { return };
         if slot.fed_at != ticks {
             (slot.fed_at, slot.fed_bytes) = (ticks, 0);
         }
@@ -690,12 +655,11 @@ impl<D: Driver> Sink<D> for Sessions {
     }
 
     fn lend_buffer(&mut self, token: Token) -> Option<ReceiveBuffer> {
-        self.slot_of(token)?.session.lend_buffer()
+        self.slots.get_mut(token)?.session.lend_buffer()
     }
 
     fn received_into(&mut self, driver: &mut D, token: Token, buffer: ReceiveBuffer) {
-        let slot = self.slots.get_mut(token.index as usize).and_then(Option::as_mut);
-        let Some(slot) = slot.filter(|slot| slot.token == token) else { return };
+        let Some(slot) = self.slots.get_mut(token) else { return };
         let bytes = slot.session.take_back(buffer, &self.timing);
         slot.session.info().received_bytes.add(bytes as u64);
         self.tally.input_bytes.add(bytes as u64);
@@ -705,7 +669,7 @@ impl<D: Driver> Sink<D> for Sessions {
 
     fn drained(&mut self, driver: &mut D, token: Token) {
         self.report_sent(driver, token);
-        let Some(slot) = self.slot_of(token) else { return };
+        let Some(slot) = self.slots.get_mut(token) else { return };
         if slot.state == SessionState::Pending(When::RoomForReplies) {
             self.feed(driver, token, &mut []);
         } else {
@@ -719,7 +683,7 @@ impl<D: Driver> Sink<D> for Sessions {
     }
 
     fn ended(&mut self, driver: &mut D, token: Token) {
-        let Some(slot) = self.slot_of(token) else { return };
+        let Some(slot) = self.slots.get_mut(token) else { return };
         slot.ended = true;
         if slot.state.is_for_bytes() || slot.state == SessionState::Pending(When::Served) {
             self.remove(token, CloseReason::Normal);
@@ -744,13 +708,16 @@ impl<D: Driver> Sink<D> for Sessions {
                 ConnectionTask::Relieve(worker, share) => self.relieve(worker, share),
                 ConnectionTask::Wake(token) => {
                     let waits = SessionState::Pending;
-                    if self.slot_of(token).is_some_and(|slot| {
+                    if self.slots.get_mut(token).is_some_and(|slot| {
                         [waits(When::Woken), waits(When::Served)].contains(&slot.state)
                     }) {
                         self.feed(driver, token, &mut []);
                     }
                 }
             }
+        }
+        if reminders.contains(Reminders::PIPES) {
+            self.run_rung_pipes(driver);
         }
         self.run_reminders(reminders, driver);
         self.timing.lap(&self.tally);

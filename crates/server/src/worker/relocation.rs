@@ -2,7 +2,7 @@
 //! some that are asked much, to relieve this worker.
 //!
 //! ```text
-//! leave -> (at rest, all sent) -> the driver releases the socket -> Handovers -> take_moved
+//! leave -> (at rest, all sent) -> the driver releases the link -> Handovers -> take_moved
 //!             no: stays                 later: asked again in the next tick
 //! ```
 //!
@@ -13,11 +13,11 @@
 
 use super::{ConnectionSlot, Sessions};
 use crate::net::driver::{Driver, Release, Token};
+use crate::net::link::Link;
 use crate::protocols::session_state::SessionState;
 use crate::state::mailbox::Reminders;
 use crate::worker::handovers::{AskedBefore, Leaving, MovedConnection};
 use nagi_commands::{Marks, Server as _, When};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ impl Sessions {
     /// Has all connections leave if this worker is not active.
     pub(super) fn retire(&mut self) {
         if self.worker >= self.shared.registry.active() && self.leaving.is_empty() {
-            let tokens = self.slots.iter().flatten().map(|slot| slot.token);
+            let tokens = self.slots.all().map(|slot| slot.token);
             self.leaving.extend(tokens.map(|token| Leaving { token, to: None, ticks: 0 }));
         }
     }
@@ -52,14 +52,14 @@ impl Sessions {
     pub(super) fn follow_active(&mut self) {
         self.retire();
         let surplus = self.shared.registry.surplus(self.worker);
-        let tokens = self.slots.iter().flatten().map(|slot| slot.token).take(surplus);
+        let tokens = self.slots.all().map(|slot| slot.token).take(surplus);
         self.leaving.extend(tokens.map(|token| Leaving { token, to: None, ticks: 0 }));
     }
 
     /// Has connections that have sent about `share` of the last requests leave for worker `to`.
     /// The first time that this is asked for, requests begin to be counted.
     pub(super) fn relieve(&mut self, to: usize, share: f64) {
-        let slots = || self.slots.iter().flatten().map(Box::as_ref);
+        let slots = || self.slots.all();
         let before = &self.asked_before;
         let passed = before.at.map_or(Duration::MAX, |at| at.elapsed());
         if passed > OUTDATED {
@@ -87,12 +87,12 @@ impl Sessions {
     pub(super) fn hand_over_leaving(&mut self, driver: &mut impl Driver) {
         for leaving in std::mem::take(&mut self.leaving) {
             let token = leaving.token;
-            let may_leave = self.slot_of(token).is_some_and(|slot| may_leave(slot))
+            let may_leave = self.slots.get_mut(token).is_some_and(|slot| may_leave(slot))
                 && self.takes_connections
                 && !self.shared.is_stopping();
             let release = if may_leave { driver.release(token) } else { Release::Refused };
             match release {
-                Release::Done(socket) => self.hand_over(token, socket, leaving.to),
+                Release::Done(link) => self.hand_over(token, link, leaving.to),
                 Release::Later if leaving.ticks < MOST_TICKS => {
                     self.leaving.push(Leaving { ticks: leaving.ticks + 1, ..leaving });
                 }
@@ -103,20 +103,17 @@ impl Sessions {
 
     /// Sends a connection, which the driver has released, to another worker, or to this one again
     /// if there is no other that is active.
-    fn hand_over(&mut self, token: Token, socket: OwnedFd, to: Option<usize>) {
-        let place = self.slots.get_mut(token.index as usize);
-        let Some(slot) = place.and_then(|place| place.take_if(|slot| slot.token == token)) else {
-            return;
-        };
+    fn hand_over(&mut self, token: Token, link: Link, to: Option<usize>) {
+        let Some(slot) = self.slots.remove(token) else { return };
         let to = self.shared.registry.reassign(self.worker, to).unwrap_or(self.worker);
-        let ConnectionSlot { session, state, overhead, .. } = *slot;
+        let ConnectionSlot { session, state, overhead, .. } = slot;
         let info = session.info();
         // What is sent to it meanwhile waits for it there.
         info.mark(Marks::MOVING, true);
         info.worker.store(to, Ordering::SeqCst);
         // See `Shared::close`.
         fence(Ordering::SeqCst);
-        let moved = MovedConnection { socket, session, state, overhead };
+        let moved = MovedConnection { link, session, state, overhead };
         self.handovers.put(to, moved);
         self.shared.remind(to, Reminders::MOVED);
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::net::driver::Release;
 use crate::net::listener::Listeners;
+use crate::net::pipes::Pipes;
 use crate::state::shared::ServerOptions;
 use nagi_store::types::string::SetOptions;
 use std::io;
@@ -20,6 +21,7 @@ struct Script {
     unsent: usize,
     wanted: bool,
     closed: bool,
+    pipes: Pipes,
 }
 
 impl Driver for Script {
@@ -32,7 +34,15 @@ impl Driver for Script {
         Ok(Token { index: self.adopted - 1, ..TOKEN })
     }
 
-    fn send(&mut self, token: Token, output: &mut Output) {
+    fn pipes(&self) -> &Pipes {
+        &self.pipes
+    }
+
+    fn pipes_mut(&mut self) -> &mut Pipes {
+        &mut self.pipes
+    }
+
+    fn send_on_socket(&mut self, token: Token, output: &mut Output) {
         self.sends.push((token.index, output.len()));
         self.sent.extend(output.slices().flatten());
         output.clear(0);
@@ -40,11 +50,11 @@ impl Driver for Script {
 
     fn flush(&mut self) {}
 
-    fn unsent_bytes(&self, _: Token) -> usize {
+    fn unsent_on_socket(&self, _: Token) -> usize {
         self.unsent
     }
 
-    fn kept_bytes(&self, _: Token) -> usize {
+    fn kept_for_socket(&self, _: Token) -> usize {
         self.unsent
     }
 
@@ -52,23 +62,23 @@ impl Driver for Script {
         false
     }
 
-    fn receive(&mut self, _: Token, wanted: Wanted) {
+    fn receive_from_socket(&mut self, _: Token, wanted: Wanted) {
         self.wanted = wanted != Wanted::Nothing;
     }
 
-    fn close(&mut self, _: Token) {
+    fn close_socket(&mut self, _: Token) {
         self.closed = true;
     }
 
-    fn abort(&mut self, _: Token) {
+    fn abort_socket(&mut self, _: Token) {
         self.closed = true;
     }
 
-    fn release(&mut self, _: Token) -> Release {
+    fn release_socket(&mut self, _: Token) -> Release {
         Release::Refused
     }
 
-    fn retain(&mut self, _: Token) {}
+    fn retain_socket(&mut self, _: Token) {}
 
     fn listen_to(&mut self, _: &Listeners) -> io::Result<()> {
         Ok(())
@@ -76,7 +86,7 @@ impl Driver for Script {
 
     fn stop_listening(&mut self) {}
 
-    fn connections(&self) -> usize {
+    fn sockets(&self) -> usize {
         usize::from(!self.closed)
     }
 }
@@ -94,7 +104,9 @@ fn connected_with(protocol: Protocol) -> (Sessions, Script) {
     let handovers = Arc::new(Handovers::new(shared.process().workers));
     let mut sessions = Sessions::new(0, Arc::new(shared), handovers);
     let (sent, sends) = (Vec::new(), Vec::new());
-    let mut driver = Script { adopted: 0, sent, sends, unsent: 0, wanted: true, closed: false };
+    let pipes = Pipes::default();
+    let mut driver =
+        Script { adopted: 0, sent, sends, unsent: 0, wanted: true, closed: false, pipes };
     connect(&mut sessions, &mut driver, protocol);
     (sessions, driver)
 }
@@ -103,8 +115,8 @@ fn connected_with(protocol: Protocol) -> (Sessions, Script) {
 fn connect(sessions: &mut Sessions, driver: &mut Script, protocol: Protocol) {
     let (socket, _) = UnixStream::pair().unwrap();
     sessions.shared.registry.assign(0, 10).unwrap();
-    let arrival =
-        NewConnection { socket: socket.into(), protocol, is_reserved: false, gateway: None };
+    let link = Link::Socket(socket.into());
+    let arrival = NewConnection { link, protocol, is_reserved: false, gateway: None };
     sessions.take_connection(driver, arrival);
 }
 
@@ -263,10 +275,10 @@ fn unread_messages_are_not_counted_as_replies() {
     sessions.send_unsolicited(&mut driver, TOKEN, output(&[b'x'; 1000]));
     driver.unsent += 7;
     sessions.received(&mut driver, TOKEN, &mut pings(1));
-    assert_eq!(sessions.slot_of(TOKEN).unwrap().unsent.len(), 1);
+    assert_eq!(sessions.slots.get_mut(TOKEN).unwrap().unsent.len(), 1);
     driver.unsent = 0;
     sessions.drained(&mut driver, TOKEN);
-    assert_eq!(sessions.slot_of(TOKEN).unwrap().unsent.len(), 0);
+    assert_eq!(sessions.slots.get_mut(TOKEN).unwrap().unsent.len(), 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! No buffer outlives the turn in which it was filled. From Unix sockets it is received once at a
 //! time.
 
+mod connection;
 mod ring;
 mod spare;
 mod yielding;
@@ -15,12 +16,15 @@ use crate::net::accept_pause::Pause;
 use crate::net::address::Peer;
 use crate::net::connection_table::ConnectionTable;
 use crate::net::driver::{Driver, Release, Sink, Token, Wanted};
+use crate::net::link::Link;
 use crate::net::listener::{Listener, Listeners};
 use crate::net::outgoing::{Outgoing, discard_unread, taken_bytes};
+use crate::net::pipes::Pipes;
 use crate::net::protocol::Protocol;
 use crate::net::reachability;
 use crate::net::receive_buffer::ReceiveBuffer;
 use crate::net::waker::Waker;
+use connection::{COUNTED_BYTES, Connection, End, Receiving, Sending};
 use nagi_proto::Output;
 use nagi_store::accounting::{self, Charge, Overhead};
 pub(crate) use ring::KernelShim;
@@ -34,10 +38,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use yielding::Yielding;
 
-/// What is on its way to the kernel counts as unsent from this length on: less is sent before
-/// its number is read.
-const COUNTED_BYTES: usize = 64 * 1024;
-
 /// The driver that waits with io_uring.
 pub(crate) struct Uring<K = NoShim> {
     ring: Ring<K>,
@@ -50,6 +50,7 @@ pub(crate) struct Uring<K = NoShim> {
     pause: Pause,
     yielding: Yielding,
     connections: ConnectionTable<Connection>,
+    pipes: Pipes,
     /// Connections to come back to in the next turn.
     again: Vec<Token>,
     /// Whether something follows one of the sends that are queued. Their end is not reported, so
@@ -69,93 +70,6 @@ struct Accepting {
     asked: bool,
     /// Whether connections are wanted from it. It stays until the kernel has released it.
     wanted: bool,
-}
-
-/// A connection's socket.
-struct Connection {
-    socket: OwnedFd,
-    /// What is on its way to the kernel, or has to wait for room; it comes before `unsent`.
-    first: Output,
-    /// For the memory of the first, once the socket has not taken all of it at once.
-    charge: Charge,
-    unsent: Outgoing,
-    sending: Sending,
-    wanted: Wanted,
-    receiving: Receiving,
-    /// Whether a receive goes on behind the first bytes.
-    is_multishot: bool,
-    /// Whether the kernel has been told to stop to receive.
-    cancelled: bool,
-    /// A buffer for a large argument, lent and not used yet.
-    lent: Option<ReceiveBuffer>,
-    /// Whether the peer will send nothing more.
-    ended: bool,
-    /// Whether the worker knows of bytes that are unsent.
-    counted: Cell<bool>,
-    /// Whether something was sent of which it is not known that the peer has it.
-    awaits_peer: bool,
-    /// Whether it is in `again`.
-    queued: bool,
-    /// Whether it is to be released once the kernel no longer works for it.
-    leaving: bool,
-    end: End,
-}
-
-/// What becomes of what is to be sent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sending {
-    /// There is nothing.
-    Nothing,
-    /// It is queued, `first` being lent to the ring with so many bytes.
-    Queued(usize),
-    /// The socket is full; the kernel tells when it has room.
-    Blocked,
-    /// It goes on in the next turn.
-    Later,
-}
-
-/// What the kernel receives.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Receiving {
-    Nothing,
-    /// Whatever comes, into provided buffers.
-    Bytes,
-    /// Once, into a buffer that was lent.
-    IntoBuffer,
-}
-
-/// How far a connection is from its end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Open,
-    /// To be closed when everything has been sent.
-    Closing,
-    /// Sending has failed, as this says; it is reported in the next turn.
-    Broken(Errno),
-    /// To be removed. It stays until the kernel has released it.
-    Gone,
-}
-
-impl Connection {
-    fn unsent_bytes(&self) -> usize {
-        let first = match self.sending {
-            Sending::Queued(bytes) if bytes >= COUNTED_BYTES || self.counted.get() => bytes,
-            Sending::Queued(_) => 0,
-            _ => self.first.len(),
-        };
-        first + self.unsent.bytes()
-    }
-
-    /// Forgets what is to be sent. What is queued stays so: the socket must outlive it, since the
-    /// kernel knows it by a descriptor that would soon be another connection's.
-    fn drop_unsent(&mut self) {
-        self.first = Output::default();
-        self.charge.set(0);
-        self.unsent.clear();
-        if self.sending == Sending::Later {
-            self.sending = Sending::Nothing;
-        }
-    }
 }
 
 /// Whether this kernel, and what it runs in, let io_uring be used as it is here.
@@ -185,6 +99,7 @@ impl<K: KernelShim> Uring<K> {
             pause: Pause::default(),
             yielding: Yielding::default(),
             connections: ConnectionTable::default(),
+            pipes: Pipes::default(),
             again: Vec::new(),
             must_not_block: false,
             spare: SpareOutputs::new(),
@@ -659,7 +574,15 @@ impl<K: KernelShim> Driver for Uring<K> {
         }))
     }
 
-    fn send(&mut self, token: Token, output: &mut Output) {
+    fn pipes(&self) -> &Pipes {
+        &self.pipes
+    }
+
+    fn pipes_mut(&mut self) -> &mut Pipes {
+        &mut self.pipes
+    }
+
+    fn send_on_socket(&mut self, token: Token, output: &mut Output) {
         let Some(connection) =
             self.connections.get_mut(token).filter(|connection| connection.end == End::Open)
         else {
@@ -680,14 +603,14 @@ impl<K: KernelShim> Driver for Uring<K> {
         let _ = self.enter(Wait::Submit);
     }
 
-    fn unsent_bytes(&self, token: Token) -> usize {
+    fn unsent_on_socket(&self, token: Token) -> usize {
         let Some(connection) = self.connections.get(token) else { return 0 };
         let bytes = connection.unsent_bytes();
         connection.counted.set(connection.counted.get() | (bytes > 0));
         bytes
     }
 
-    fn kept_bytes(&self, token: Token) -> usize {
+    fn kept_for_socket(&self, token: Token) -> usize {
         self.connections
             .get(token)
             .map_or(0, |connection| connection.unsent.kept_bytes(&connection.first))
@@ -705,7 +628,7 @@ impl<K: KernelShim> Driver for Uring<K> {
         connection.awaits_peer && reachability::is_unreachable(socket, silence)
     }
 
-    fn receive(&mut self, token: Token, wanted: Wanted) {
+    fn receive_from_socket(&mut self, token: Token, wanted: Wanted) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.wanted = wanted;
         match (wanted, connection.receiving) {
@@ -717,7 +640,7 @@ impl<K: KernelShim> Driver for Uring<K> {
         }
     }
 
-    fn close(&mut self, token: Token) {
+    fn close_socket(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.wanted = Wanted::Nothing;
         match (connection.end, connection.sending) {
@@ -731,7 +654,7 @@ impl<K: KernelShim> Driver for Uring<K> {
         }
     }
 
-    fn abort(&mut self, token: Token) {
+    fn abort_socket(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.wanted = Wanted::Nothing;
         connection.drop_unsent();
@@ -739,7 +662,7 @@ impl<K: KernelShim> Driver for Uring<K> {
         self.free_connection(token);
     }
 
-    fn release(&mut self, token: Token) -> Release {
+    fn release_socket(&mut self, token: Token) -> Release {
         let may_leave = |connection: &&mut Connection| {
             connection.end == End::Open
                 && connection.receiving != Receiving::IntoBuffer
@@ -756,10 +679,11 @@ impl<K: KernelShim> Driver for Uring<K> {
             return Release::Later;
         }
         let released = self.connections.remove(token);
-        released.map_or(Release::Refused, |connection| Release::Done(connection.socket))
+        released
+            .map_or(Release::Refused, |connection| Release::Done(Link::Socket(connection.socket)))
     }
 
-    fn retain(&mut self, token: Token) {
+    fn retain_socket(&mut self, token: Token) {
         if let Some(connection) = self.connections.get_mut(token)
             && std::mem::take(&mut connection.leaving)
         {
@@ -794,7 +718,7 @@ impl<K: KernelShim> Driver for Uring<K> {
         }
     }
 
-    fn connections(&self) -> usize {
+    fn sockets(&self) -> usize {
         self.connections.len()
     }
 }

@@ -1,0 +1,489 @@
+//! Pipes between the thread that serves HTTP and the workers: what a pair of sockets would be, in
+//! memory of the process.
+//!
+//! With sockets, a short request would cost four calls of the kernel on its way to a worker and
+//! back, and would wake a thread each time. Here both sides leave bytes in buffers. The
+//! [`Switchboard`] tells the other side, once for all that has been left by then: a thread goes on
+//! with everything that has arrived before it does.
+//!
+//! ```text
+//! ClientEnd -> request -> WorkerEnd      bells: workers have something to take
+//! ClientEnd <- reply   <- WorkerEnd      clients: tasks here have something to take
+//! ```
+//!
+//! All buffers are allocated, and most often freed, by the thread that serves HTTP, whose memory is
+//! no data: a worker swaps them, and writes no more than they have room for.
+
+use parking_lot::Mutex;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// Bytes of requests that wait for a worker at most.
+const REQUEST_BYTES: usize = 64 << 10;
+/// The room for replies, at first and where they have filled that.
+const REPLY_BYTES: usize = 4 << 10;
+const MOST_REPLY_BYTES: usize = 64 << 10;
+
+/// The worker's end of a pipe. Dropping it closes the pipe.
+#[derive(Debug)]
+pub struct WorkerEnd(Arc<Pipe>);
+
+/// The other end, which sends requests and waits for replies.
+#[derive(Debug)]
+pub struct ClientEnd(Arc<Pipe>);
+
+#[derive(Debug)]
+struct Pipe {
+    state: Mutex<State>,
+    switchboard: Arc<Switchboard>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    request: Vec<u8>,
+    /// An empty buffer that becomes that of requests when the worker takes it.
+    spare: Vec<u8>,
+    reply: Vec<u8>,
+    /// By which the worker is told; none until it has the pipe.
+    bell: Option<Waker>,
+    /// Whether it is going to look without being told anew.
+    is_rung: bool,
+    /// Whether the worker waits for room for its reply.
+    is_full: bool,
+    /// Tasks that wait for a reply, and for room for a request.
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    client_has_left: bool,
+    worker_has_left: bool,
+}
+
+/// Bells that are rung together at most: the first requests are not to wait for hundreds of others.
+const MOST_BELLS: usize = 32;
+
+/// What a worker finds in a pipe.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Bytes, in a buffer that is to be given back.
+    Bytes(Vec<u8>),
+    /// Nothing yet.
+    Nothing,
+    /// Nothing, and nothing will come.
+    End,
+}
+
+/// The client has closed its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HasLeft;
+
+/// Clients that a worker has something for, and has not told yet.
+#[derive(Debug, Default)]
+pub struct Wakes {
+    wakers: Vec<Waker>,
+    switchboard: Option<Arc<Switchboard>>,
+}
+
+/// Workers and tasks that are to be told of what has been left in pipes.
+#[derive(Debug, Default)]
+pub struct Switchboard {
+    /// Of workers.
+    bells: Mutex<Vec<Waker>>,
+    /// Of tasks of the thread that serves HTTP, left by workers.
+    clients: Mutex<Vec<Waker>>,
+    /// That of the task that polls this.
+    task: Mutex<Option<Waker>>,
+}
+
+/// A pipe.
+#[must_use]
+pub fn pipe(switchboard: &Arc<Switchboard>) -> (ClientEnd, WorkerEnd) {
+    let state = State { reply: Vec::with_capacity(REPLY_BYTES), ..State::default() };
+    let pipe = Pipe { state: Mutex::new(state), switchboard: Arc::clone(switchboard) };
+    let pipe = Arc::new(pipe);
+    (ClientEnd(Arc::clone(&pipe)), WorkerEnd(pipe))
+}
+
+impl State {
+    /// The bell of the worker, which is to look at the pipe; none if it is going to anyway.
+    fn bell(&mut self) -> Option<Waker> {
+        let bell = self.bell.as_ref().filter(|_| !self.is_rung)?;
+        self.is_rung = true;
+        Some(bell.clone())
+    }
+}
+
+impl ClientEnd {
+    /// Sends what there is room for. Pending until there is some.
+    ///
+    /// # Errors
+    /// The worker has closed its end.
+    pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut state = self.0.state.lock();
+        if state.worker_has_left {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let len = bytes.len().min(REQUEST_BYTES.saturating_sub(state.request.len()));
+        if len == 0 && !bytes.is_empty() {
+            state.writer = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        state.request.extend_from_slice(bytes.get(..len).unwrap_or_default());
+        let bell = state.bell();
+        drop(state);
+        self.0.switchboard.ring_later(bell);
+        Poll::Ready(Ok(len))
+    }
+
+    /// Appends bytes of replies to `input`. Pending until there are some.
+    ///
+    /// # Errors
+    /// The worker has closed its end, and there is nothing left.
+    pub fn poll_read(&self, cx: &mut Context<'_>, input: &mut Vec<u8>) -> Poll<io::Result<()>> {
+        let mut state = self.0.state.lock();
+        if state.reply.is_empty() {
+            if state.worker_has_left {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            state.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let has_filled_room = state.reply.len() == state.reply.capacity();
+        if input.is_empty() {
+            std::mem::swap(input, &mut state.reply);
+        } else {
+            input.extend_from_slice(&state.reply);
+            state.reply.clear();
+        }
+        let room = if has_filled_room { MOST_REPLY_BYTES } else { REPLY_BYTES };
+        if state.reply.capacity() < room {
+            state.reply.reserve_exact(room);
+        }
+        let bell = if std::mem::take(&mut state.is_full) { state.bell() } else { None };
+        drop(state);
+        self.0.switchboard.ring_later(bell);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether the worker has not closed the pipe, and there is nothing to read.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        let state = self.0.state.lock();
+        !state.worker_has_left && state.reply.is_empty()
+    }
+
+    /// Frees buffers that are larger than at first.
+    pub fn shrink(&self) {
+        let mut state = self.0.state.lock();
+        if state.reply.is_empty() && state.reply.capacity() > REPLY_BYTES {
+            state.reply = Vec::with_capacity(REPLY_BYTES);
+        }
+        if state.request.is_empty() {
+            state.request = Vec::new();
+        }
+        state.spare = Vec::new();
+    }
+}
+
+impl Drop for ClientEnd {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.client_has_left = true;
+        (state.reply, state.spare) = (Vec::new(), Vec::new());
+        (state.reader, state.writer) = (None, None);
+        let bell = state.bell.take();
+        drop(state);
+        if let Some(bell) = bell {
+            bell.wake();
+        }
+    }
+}
+
+impl WorkerEnd {
+    /// Has the worker told by `bell` from now on; what is there already it has to look for.
+    pub fn attach(&self, bell: Waker) {
+        let mut state = self.0.state.lock();
+        if !state.client_has_left {
+            state.bell = Some(bell);
+        }
+    }
+
+    /// Takes what the client has sent.
+    pub fn take(&self, wakes: &mut Wakes) -> Taken {
+        let mut state = self.0.state.lock();
+        state.is_rung = false;
+        if state.request.is_empty() {
+            return if state.client_has_left { Taken::End } else { Taken::Nothing };
+        }
+        wakes.add(state.writer.take(), &self.0);
+        let spare = std::mem::take(&mut state.spare);
+        Taken::Bytes(std::mem::replace(&mut state.request, spare))
+    }
+
+    /// Gives a buffer back whose bytes have been taken.
+    pub fn give_back(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        let mut state = self.0.state.lock();
+        if !state.client_has_left && state.spare.capacity() == 0 {
+            state.spare = buffer;
+        }
+    }
+
+    /// Leaves the client as much of a reply as there is room for. Returns how many bytes those are;
+    /// if they are not all, the worker is told when there is room.
+    ///
+    /// # Errors
+    /// The client has closed its end.
+    pub fn put<'a>(
+        &self,
+        reply: impl Iterator<Item = &'a [u8]>,
+        wakes: &mut Wakes,
+    ) -> Result<usize, HasLeft> {
+        let mut state = self.0.state.lock();
+        state.is_rung = false;
+        if state.client_has_left {
+            return Err(HasLeft);
+        }
+        let mut taken = 0;
+        for bytes in reply {
+            let len = bytes.len().min(state.reply.capacity() - state.reply.len());
+            state.reply.extend_from_slice(bytes.get(..len).unwrap_or_default());
+            taken += len;
+            if len < bytes.len() {
+                state.is_full = true;
+                break;
+            }
+        }
+        if taken > 0 {
+            wakes.add(state.reader.take(), &self.0);
+        }
+        Ok(taken)
+    }
+}
+
+impl Drop for WorkerEnd {
+    fn drop(&mut self) {
+        let mut wakes = Wakes::default();
+        let mut state = self.0.state.lock();
+        state.worker_has_left = true;
+        state.bell = None;
+        wakes.add(state.reader.take(), &self.0);
+        wakes.add(state.writer.take(), &self.0);
+        drop(state);
+        wakes.tell();
+    }
+}
+
+impl Wakes {
+    fn add(&mut self, waker: Option<Waker>, pipe: &Pipe) {
+        let Some(waker) = waker else { return };
+        self.wakers.push(waker);
+        if self.switchboard.is_none() {
+            self.switchboard = Some(Arc::clone(&pipe.switchboard));
+        }
+    }
+
+    /// Tells the clients.
+    #[inline]
+    pub fn tell(&mut self) {
+        if !self.wakers.is_empty()
+            && let Some(switchboard) = &self.switchboard
+        {
+            switchboard.wake_clients(&mut self.wakers);
+        }
+    }
+
+    /// How many there is room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.wakers.capacity()
+    }
+}
+
+impl Switchboard {
+    fn ring_later(&self, bell: Option<Waker>) {
+        let Some(bell) = bell else { return };
+        let mut bells = self.bells.lock();
+        bells.push(bell);
+        let count = bells.len();
+        if count >= MOST_BELLS {
+            bells.drain(..).for_each(Waker::wake);
+        }
+        drop(bells);
+        if count == 1 {
+            self.wake_task();
+        }
+    }
+
+    fn wake_clients(&self, wakers: &mut Vec<Waker>) {
+        let mut clients = self.clients.lock();
+        let are_first = clients.is_empty();
+        clients.append(wakers);
+        drop(clients);
+        if are_first {
+            self.wake_task();
+        }
+    }
+
+    fn wake_task(&self) {
+        if let Some(task) = &*self.task.lock() {
+            task.wake_by_ref();
+        }
+    }
+
+    /// Tells all that are to be told, again and again. The task of this goes behind those that are
+    /// to go on already, so that workers are told of all that these leave.
+    pub async fn tell_all(&self) {
+        let mut told = Vec::with_capacity(MOST_WAKERS);
+        for list in [&self.clients, &self.bells] {
+            list.lock().reserve(MOST_WAKERS);
+        }
+        std::future::poll_fn(|cx| {
+            let mut task = self.task.lock();
+            if task.as_ref().is_none_or(|task| !task.will_wake(cx.waker())) {
+                *task = Some(cx.waker().clone());
+            }
+            drop(task);
+            for list in [&self.clients, &self.bells] {
+                std::mem::swap(&mut *list.lock(), &mut told);
+                told.drain(..).for_each(Waker::wake);
+            }
+            Poll::<()>::Pending
+        })
+        .await;
+    }
+}
+
+/// Room for wakers that workers leave, so that they need not make any: a pipe has two at most.
+const MOST_WAKERS: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Count {
+        fn take(&self) -> usize {
+            self.0.swap(0, Ordering::Relaxed)
+        }
+    }
+
+    /// A pipe, how often its worker and its client have been told, and what tells them.
+    struct Fixture {
+        client: ClientEnd,
+        worker: WorkerEnd,
+        wakes: Wakes,
+        switchboard: Arc<Switchboard>,
+        rung: Arc<Count>,
+        woken: Arc<Count>,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let (switchboard, rung) =
+                (Arc::new(Switchboard::default()), Arc::new(Count::default()));
+            let (client, worker) = pipe(&switchboard);
+            worker.attach(Arc::clone(&rung).into());
+            let (wakes, woken) = (Wakes::default(), Arc::default());
+            Fixture { client, worker, wakes, switchboard, rung, woken }
+        }
+
+        fn write(&self, bytes: &[u8]) -> Poll<Option<usize>> {
+            let waker = Arc::clone(&self.woken).into();
+            self.client.poll_write(&mut Context::from_waker(&waker), bytes).map(Result::ok)
+        }
+
+        fn read(&self) -> Poll<Option<Vec<u8>>> {
+            let (waker, mut input) = (Arc::clone(&self.woken).into(), Vec::new());
+            let read = self.client.poll_read(&mut Context::from_waker(&waker), &mut input);
+            read.map(|read| read.ok().map(|()| input))
+        }
+
+        fn put(&mut self, reply: &[u8]) -> Result<usize, HasLeft> {
+            self.worker.put([reply].into_iter(), &mut self.wakes)
+        }
+
+        fn take(&mut self) -> Taken {
+            self.worker.take(&mut self.wakes)
+        }
+
+        /// Tells all that are to be told; how often the worker and the client have been.
+        fn told(&mut self) -> (usize, usize) {
+            self.wakes.tell();
+            for list in [&self.switchboard.clients, &self.switchboard.bells] {
+                std::mem::take(&mut *list.lock()).into_iter().for_each(Waker::wake);
+            }
+            (self.rung.take(), self.woken.take())
+        }
+    }
+
+    #[test]
+    fn each_side_is_told_once_for_all_that_has_been_left() {
+        let mut it = Fixture::new();
+        assert_eq!(it.read(), Poll::Pending);
+        assert_eq!(it.write(b"GET "), Poll::Ready(Some(4)));
+        assert_eq!(it.write(b"x"), Poll::Ready(Some(1)));
+        assert_eq!(it.told(), (1, 0));
+        assert_eq!(it.take(), Taken::Bytes(b"GET x".to_vec()));
+        assert_eq!(it.take(), Taken::Nothing);
+        assert_eq!((it.put(b"+O"), it.put(b"K")), (Ok(2), Ok(1)));
+        assert_eq!(it.told(), (0, 1));
+        assert_eq!(it.read(), Poll::Ready(Some(b"+OK".to_vec())));
+        assert!(it.client.is_quiet());
+        assert_eq!(it.write(b"y"), Poll::Ready(Some(1)));
+        assert_eq!(it.told(), (1, 0), "it is told again of what came after it has looked");
+    }
+
+    #[test]
+    fn a_side_that_is_held_up_is_told_when_there_is_room() {
+        let mut it = Fixture::new();
+        let long = vec![b'x'; MOST_REPLY_BYTES * 3];
+        assert_eq!(it.write(&long), Poll::Ready(Some(REQUEST_BYTES)));
+        assert_eq!(it.write(&long), Poll::Pending);
+        assert_eq!(it.told(), (1, 0));
+        assert!(matches!(it.take(), Taken::Bytes(bytes) if bytes.len() == REQUEST_BYTES));
+        assert_eq!(it.told(), (0, 1));
+        let mut sent = 0;
+        for room in [REPLY_BYTES, MOST_REPLY_BYTES, MOST_REPLY_BYTES] {
+            assert_eq!(it.put(&long[sent..]), Ok(room), "the room grows once it is filled");
+            assert_eq!(it.put(&long[sent + room..]), Ok(0));
+            assert_eq!(it.told().0, 0);
+            assert!(matches!(it.read(), Poll::Ready(Some(bytes)) if bytes.len() == room));
+            assert_eq!(it.told().0, 1);
+            sent += room;
+        }
+    }
+
+    #[test]
+    fn an_end_comes_behind_what_has_been_sent() {
+        let mut it = Fixture::new();
+        assert_eq!(it.read(), Poll::Pending);
+        it.put(b"+OK").unwrap();
+        let Fixture { client, worker, mut wakes, switchboard, woken, .. } = it;
+        wakes.tell();
+        drop(worker);
+        let mut it = Fixture { client, woken, switchboard, ..Fixture::new() };
+        assert_eq!(it.told().1, 1);
+        assert_eq!(it.read(), Poll::Ready(Some(b"+OK".to_vec())));
+        assert_eq!((it.read(), it.write(b"x")), (Poll::Ready(None), Poll::Ready(None)));
+
+        let mut it = Fixture::new();
+        assert_eq!(it.write(b"DEL x"), Poll::Ready(Some(5)));
+        assert_eq!(it.told(), (1, 0));
+        let Fixture { client, worker, mut wakes, rung, .. } = it;
+        drop(client);
+        assert_eq!(rung.take(), 1);
+        assert_eq!(worker.take(&mut wakes), Taken::Bytes(b"DEL x".to_vec()));
+        assert_eq!(worker.take(&mut wakes), Taken::End);
+        assert_eq!(worker.put([&b"x"[..]].into_iter(), &mut wakes), Err(HasLeft));
+    }
+}

@@ -1,0 +1,47 @@
+//! What a worker does for its pipes to the thread that serves HTTP.
+
+use super::Sessions;
+use crate::net::driver::{Driver, Sink, Token};
+use crate::net::pipes::Happening;
+
+/// What is done for a pipe in one turn at most.
+const MOST_HAPPENINGS: usize = 2;
+
+impl Sessions {
+    /// Looks at the pipes that the worker has been told of.
+    pub(super) fn run_rung_pipes<D: Driver>(&mut self, driver: &mut D) {
+        let mut rung = std::mem::take(&mut self.rung);
+        self.shared.collect_rung(self.worker, &mut rung);
+        for token in rung.drain(..) {
+            self.run_pipe(driver, token);
+        }
+        self.rung = rung;
+        driver.pipes_mut().measure();
+    }
+
+    /// Looks at those that are to have a turn without that.
+    pub(super) fn run_pipe_turns<D: Driver>(&mut self, driver: &mut D) {
+        if driver.pipes().has_turns() {
+            for token in driver.pipes_mut().take_turns() {
+                self.run_pipe(driver, token);
+            }
+        }
+    }
+
+    fn run_pipe<D: Driver>(&mut self, driver: &mut D, token: Token) {
+        for _ in 0..MOST_HAPPENINGS {
+            match driver.pipes_mut().next(token) {
+                None => return,
+                Some(Happening::Drained) => self.drained(driver, token),
+                Some(Happening::Bytes(mut bytes)) => {
+                    self.received(driver, token, &mut bytes);
+                    return driver.pipes().give_back(token, bytes);
+                }
+                Some(Happening::End) => return self.ended(driver, token),
+                Some(Happening::Lost(error)) => return self.lost(driver, token, error),
+            }
+        }
+        // More may have arrived behind what was sent.
+        driver.pipes_mut().queue_turn(token);
+    }
+}

@@ -1,0 +1,115 @@
+//! The sessions of a worker, with what it knows of their connections.
+
+use crate::net::driver::{Token, Wanted};
+use crate::protocols::session_state::SessionState;
+use crate::session::conversation::Session;
+use crate::session::timing::Unsent;
+use nagi_store::accounting::{Charge, Overhead, room_bytes};
+
+/// A connection's session.
+pub(super) struct ConnectionSlot {
+    pub(super) token: Token,
+    pub(super) session: Session,
+    /// What it waits for. If that is room for replies there is none.
+    pub(super) state: SessionState,
+    /// What the driver has been asked to receive.
+    pub(super) wanted: Wanted,
+    /// The tick in which it was fed last, and how many bytes.
+    pub(super) fed_at: u64,
+    pub(super) fed_bytes: usize,
+    /// Whether the client will send nothing more.
+    pub(super) ended: bool,
+    /// Whether it is among the worker's slow readers.
+    pub(super) is_slow_reader: bool,
+    /// Bytes of replies that the driver has been given.
+    pub(super) replied_bytes: u64,
+    /// Requests whose replies have not been taken in full, the oldest first.
+    pub(super) unsent: Vec<Unsent>,
+    /// Their memory, which is no data.
+    pub(super) unsent_charge: Charge,
+    /// For what the session takes while the client asks for nothing.
+    pub(super) overhead: Overhead,
+    /// For this itself.
+    _own_overhead: Overhead,
+}
+
+impl ConnectionSlot {
+    /// That of a connection from which bytes are received.
+    pub(super) fn new(token: Token, session: Session, overhead: Overhead) -> Self {
+        ConnectionSlot {
+            token,
+            session,
+            state: SessionState::Bytes,
+            wanted: Wanted::Bytes,
+            fed_at: 0,
+            fed_bytes: 0,
+            ended: false,
+            is_slow_reader: false,
+            replied_bytes: 0,
+            unsent: Vec::new(),
+            unsent_charge: Charge::default(),
+            overhead,
+            _own_overhead: Overhead::new(size_of::<ConnectionSlot>()),
+        }
+    }
+}
+
+/// Slots by the places of their tokens: of sockets, and of pipes. Each has memory of its own, so
+/// that places are added without moving what thousands of connections have.
+#[derive(Default)]
+pub(super) struct Slots {
+    sockets: Vec<Option<Box<ConnectionSlot>>>,
+    pipes: Vec<Option<Box<ConnectionSlot>>>,
+    /// The memory of both.
+    overhead: Overhead,
+}
+
+impl Slots {
+    fn places_of(&mut self, token: Token) -> &mut Vec<Option<Box<ConnectionSlot>>> {
+        if token.is_of_pipe() { &mut self.pipes } else { &mut self.sockets }
+    }
+
+    /// The slot of a connection that is still there.
+    #[inline]
+    pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut ConnectionSlot> {
+        let place = self.places_of(token).get_mut(token.place())?;
+        place.as_deref_mut().filter(|slot| slot.token == token)
+    }
+
+    pub(super) fn add(&mut self, slot: ConnectionSlot) {
+        let place = slot.token.place();
+        let places = self.places_of(slot.token);
+        if places.len() <= place {
+            places.resize_with(place + 1, || None);
+            let room =
+                |places: &Vec<_>| room_bytes::<Option<Box<ConnectionSlot>>>(places.capacity());
+            self.overhead.set(room(&self.sockets) + room(&self.pipes));
+        }
+        if let Some(vacant) = self.places_of(slot.token).get_mut(place) {
+            *vacant = Some(Box::new(slot));
+        }
+    }
+
+    pub(super) fn remove(&mut self, token: Token) -> Option<ConnectionSlot> {
+        let place = self.places_of(token).get_mut(token.place())?;
+        place.take_if(|slot| slot.token == token).map(|slot| *slot)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &ConnectionSlot> {
+        self.sockets.iter().chain(&self.pipes).flatten().map(Box::as_ref)
+    }
+
+    /// Those of sockets, in so many places from `start` on.
+    pub(super) fn of_sockets(
+        &self,
+        start: usize,
+        places: usize,
+    ) -> impl Iterator<Item = &ConnectionSlot> {
+        self.sockets.iter().skip(start).take(places).flatten().map(Box::as_ref)
+    }
+
+    /// How many places sockets have.
+    pub(super) fn socket_places(&self) -> usize {
+        self.sockets.len()
+    }
+}
