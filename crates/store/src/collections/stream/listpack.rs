@@ -86,13 +86,35 @@ fn back_length_bytes(len: usize) -> usize {
     }
 }
 
-fn push_back_length(out: &mut Vec<u8>, start: usize) {
-    let len = out.len() - start;
+fn back_length(len: usize) -> impl Iterator<Item = u8> {
     let bytes = back_length_bytes(len);
-    for place in (0..bytes).rev() {
+    (0..bytes).rev().map(move |place| {
         let is_first = place + 1 == bytes;
-        out.push((len >> (7 * place)) as u8 & 0x7f | if is_first { 0 } else { 0x80 });
+        (len >> (7 * place)) as u8 & 0x7f | if is_first { 0 } else { 0x80 }
+    })
+}
+
+fn push_back_length(out: &mut Vec<u8>, start: usize) {
+    out.extend(back_length(out.len() - start));
+}
+
+/// Whether what stands behind each element is its length, so that it can be read backwards.
+pub(super) fn reads_backwards(listpack: &[u8]) -> bool {
+    let mut at = START;
+    while let Some((_, next)) = read(listpack, at) {
+        let len_before = |bytes: usize| (next - at).checked_sub(bytes);
+        let mut lens = (1..=5)
+            .filter_map(|bytes| len_before(bytes).filter(|len| back_length_bytes(*len) == bytes));
+        let is_right = lens.next().is_some_and(|len| {
+            let behind = listpack.get(at + len..next).unwrap_or_default();
+            behind.iter().copied().eq(back_length(len))
+        });
+        if !is_right {
+            return false;
+        }
+        at = next;
     }
+    true
 }
 
 /// The element at an offset, and where the next one begins; `None` at the end, or where there is no
@@ -170,5 +192,9 @@ mod tests {
         assert_eq!((at, read(&bytes, at).is_none()), (bytes.len() - 1, true));
         assert_eq!(u32::from_le_bytes(*bytes.first_chunk().unwrap()) as usize, bytes.len());
         assert_eq!(usize::from(u16::from_le_bytes([bytes[4], bytes[5]])), all.len());
+        assert!(reads_backwards(&bytes));
+        let behind_the_last = bytes.len() - 2;
+        bytes[behind_the_last] ^= 1;
+        assert!(!reads_backwards(&bytes));
     }
 }

@@ -81,8 +81,9 @@ pub struct Stream {
 
 /// Bytes of a value of a map, beside what it holds elsewhere.
 const PLACE_BYTES: u64 = 48;
-/// Streams of more bytes are dropped by the reclaimer.
+/// Streams of more bytes are dropped by the reclaimer, and those of more nodes.
 const SMALL_BYTES: u64 = 256 * 1024;
+const FEW_NODES: u64 = 64;
 
 impl Stream {
     /// How many entries there are.
@@ -451,7 +452,8 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.bytes() > SMALL_BYTES && (self.nodes.is_sole() || self.groups.is_sole()) {
+        let is_large = self.bytes() > SMALL_BYTES || self.nodes.len() > FEW_NODES;
+        if is_large && (self.nodes.is_sole() || self.groups.is_sole()) {
             reclaim::free_elsewhere((
                 std::mem::take(&mut self.nodes),
                 std::mem::take(&mut self.groups),

@@ -6,7 +6,7 @@
 //! left is removed.
 
 use super::id::Id;
-use super::listpack::{self, END, START, push, push_int, read, read_int};
+use super::listpack::{self, END, START, push, push_int, read, read_int, reads_backwards};
 use super::map::Weigh;
 use crate::value::string::StringValue;
 use std::sync::Arc;
@@ -122,6 +122,8 @@ struct Placed<'a> {
     entry: StreamEntry<'a>,
     flags_at: usize,
     flags: i64,
+    /// Whether it says rightly how many elements it has.
+    is_counted: bool,
 }
 
 /// Goes through a node, deleted entries included.
@@ -156,8 +158,12 @@ impl<'a> Iterator for Entries<'a> {
         for _ in 0..if is_same { left } else { left.checked_mul(2)? } {
             at = read(listpack, at)?.1;
         }
-        self.at = read_int(listpack, at)?.1;
-        Some(Placed { entry: StreamEntry { id, fields }, flags_at, flags })
+        let (elements, next) = read_int(listpack, at)?;
+        self.at = next;
+        let expected =
+            if is_same { left.checked_add(3)? } else { left.checked_mul(2)?.checked_add(4)? };
+        let is_counted = usize::try_from(elements).is_ok_and(|elements| elements == expected);
+        Some(Placed { entry: StreamEntry { id, fields }, flags_at, flags, is_counted })
     }
 }
 
@@ -213,10 +219,14 @@ impl Node {
         let head = Head::read(&listpack)?;
         let mut entries = Entries { listpack: &listpack, head, first, at: head.entries_at };
         let (mut live, mut deleted, mut before) = (0, 0, None);
-        for Placed { entry, flags, .. } in &mut entries {
+        for Placed { entry, flags, is_counted, .. } in &mut entries {
             // Other flags would be written anew over more than the byte that they are.
             let is_flag = flags & !(DELETED | SAME_FIELDS) == 0;
-            if !is_flag || entry.id < first || before.is_some_and(|before| entry.id <= before) {
+            if !is_flag
+                || !is_counted
+                || entry.id < first
+                || before.is_some_and(|before| entry.id <= before)
+            {
                 return None;
             }
             before = Some(entry.id);
@@ -226,8 +236,11 @@ impl Node {
         let len = u32::from_le_bytes(*listpack.first_chunk()?) as usize;
         let is_right =
             is_end && len == listpack.len() && (live, deleted) == (head.live, head.deleted);
+        if !is_right || !reads_backwards(&listpack) {
+            return None;
+        }
         let live = u32::try_from(live).ok()?;
-        is_right.then_some(Node { listpack: Arc::new(listpack), live })
+        Some(Node { listpack: Arc::new(listpack), live })
     }
 
     /// How many entries there are.
@@ -322,7 +335,7 @@ impl Node {
         mut choose: impl FnMut(Id) -> Option<bool>,
     ) -> Vec<Id> {
         let (mut places, mut ids) = (Vec::new(), Vec::new());
-        for Placed { entry, flags_at, flags } in self.all(first) {
+        for Placed { entry, flags_at, flags, .. } in self.all(first) {
             if flags & DELETED != 0 {
                 continue;
             }
