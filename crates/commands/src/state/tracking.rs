@@ -68,6 +68,14 @@ enum Invalidation {
     All,
 }
 
+impl Invalidation {
+    /// Whether a client is told of a key by it.
+    fn tells(&self, key: &[u8], client: u64) -> bool {
+        matches!(self, Invalidation::Key(changed, clients, _)
+            if **changed == *key && clients.contains(&client))
+    }
+}
+
 /// What is to be sent to a client.
 type Push = (Arc<ClientInfo>, Output);
 
@@ -208,10 +216,20 @@ impl Tracking {
         let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
         self.items.fetch_add(1, Ordering::Relaxed);
         drop(stripe);
-        if most > 0 && keys > most {
+        // Two where the limit has become lower, so that it is reached.
+        for _ in 0..keys.saturating_sub(most).min(if most > 0 { 2 } else { 0 }) {
             self.forget_any(key);
         }
         false
+    }
+
+    /// Forgets keys until there are no more than `most`, which has been set; of very many, some.
+    pub(crate) fn limit(&self, most: usize) {
+        const AT_ONCE: usize = 1000;
+        let over = self.keys.load(Ordering::Relaxed).saturating_sub(most);
+        for _ in 0..over.min(if most > 0 { AT_ONCE } else { 0 }) {
+            self.forget_any(b"");
+        }
     }
 
     /// Forgets some key other than this, and has its clients drop it.
@@ -308,21 +326,26 @@ impl Tracking {
                 workers.insert(worker);
             }
         };
-        for invalidation in queued {
+        for (place, invalidation) in queued.iter().enumerate() {
             match invalidation {
                 Invalidation::All => trackers.keys().for_each(|id| push(*id, None)),
-                Invalidation::Again(key, id) => push(id, Some(&[&key])),
+                // What is handed over together is told behind the same reply: once is enough.
+                Invalidation::Again(key, id)
+                    if queued.iter().take(place).any(|before| before.tells(key, *id)) => {}
+                Invalidation::Again(key, id) => push(*id, Some(&[key])),
                 Invalidation::Key(key, clients, origin) => {
                     let is_own = |tracker: &Tracker| {
-                        tracker.info.id == origin && tracker.options.ignores_own
+                        tracker.info.id == *origin && tracker.options.ignores_own
                     };
+                    // What was read before a client turned to prefixes counts no more.
+                    let by_key = |tracker: &Tracker| !is_broadcast(&tracker) && !is_own(tracker);
                     for id in clients {
-                        if !trackers.get(&id).is_some_and(is_own) {
-                            push(id, Some(&[&key]));
+                        if trackers.get(id).is_some_and(by_key) {
+                            push(*id, Some(&[key]));
                         }
                     }
                     for &tracker in broadcasts.iter().filter(|tracker| !is_own(tracker)) {
-                        if let Some(prefix) = tracker.prefix_of(&key) {
+                        if let Some(prefix) = tracker.prefix_of(key) {
                             let keys = by_prefix.entry((tracker.info.id, prefix)).or_default();
                             keys.push(key.clone());
                         }
