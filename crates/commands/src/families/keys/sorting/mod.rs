@@ -14,6 +14,7 @@ use self::work::{Sorting, Stored};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::runtime::rights;
 use crate::runtime::suspension::Slice;
+use crate::state::client::Restrictions;
 use crate::{
     Access, Category, Command, Context, Error, Flags, Group, JobProgress, KeyGroup, Keys, Notes,
 };
@@ -86,7 +87,8 @@ const COMPLEXITY: &str = "O(N*log(N) + M), N being the elements, M those that ar
 /// Reads a request. Keys that depend on elements cannot be checked one by one, so that a user that
 /// names some needs permission to read all keys.
 fn permitted(cx: &mut Context<'_>, args: Args<'_>, may_store: bool) -> Result<Request, Error> {
-    let request = Request::parse(args, may_store)?;
+    let mut request = Request::parse(args, may_store)?;
+    request.is_in_script = cx.client.restrictions.contains(Restrictions::IN_SCRIPT);
     let lookups = [
         (request.by.is_some() && !request.is_unsorted, BY_DENIED),
         (!request.get.is_empty(), GET_DENIED),

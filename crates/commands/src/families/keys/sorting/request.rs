@@ -18,6 +18,8 @@ pub(super) struct Request {
     pub(super) by: Option<usize>,
     /// Whether they keep the order that they have.
     pub(super) is_unsorted: bool,
+    /// Whether a script has made it.
+    pub(super) is_in_script: bool,
     pub(super) get: Vec<usize>,
     /// Position of the destination.
     pub(super) destination: Option<usize>,

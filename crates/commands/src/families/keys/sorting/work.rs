@@ -65,8 +65,9 @@ impl Sorting {
         let value = source.as_ref().map(SharedValue::read);
         let len = value.as_ref().map_or(0, Value::len);
         let is_set = value.as_ref().is_some_and(|value| matches!(value, Value::Set(_)));
-        if is_set && request.is_unsorted && request.destination.is_some() {
-            // A set has no order of its own that could be stored.
+        if is_set && request.is_unsorted && (request.is_in_script || request.destination.is_some())
+        {
+            // A set has no order of its own that could be stored, or that a script could rely on.
             (request.is_unsorted, request.is_alphabetic, request.by) = (false, true, None);
         }
         let result = request.range(len);
