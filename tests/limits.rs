@@ -206,6 +206,10 @@ fn those_with_the_most_memory_are_closed_first() {
             other.send("v\r\n");
             other.expect("+OK\r\n");
         }
+        // One that takes more than all may is not given the time to send it all.
+        let mut largest = server.connect_resp();
+        let _ = largest.try_send(unfinished_set(15_000_000));
+        assert_eq!(largest.rest(), b"");
         client.check(
             "CONFIG SET maxmemory-clients 150%",
             "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-clients') - \
@@ -221,6 +225,40 @@ fn those_with_the_most_memory_are_closed_first() {
             "CONFIG GET maxmemory-clients",
             "*2\r\n$17\r\nmaxmemory-clients\r\n$2\r\n5%\r\n",
         );
+    }
+}
+
+/// What a client is remembered for is its memory as well.
+#[test]
+fn clients_with_many_names_are_closed_for_their_memory() {
+    const NAMES: usize = 3000;
+    let names = |prefix: &str| -> Vec<String> {
+        let pairs = (0..NAMES).map(|number| [prefix.to_owned(), format!("{number:012}")]);
+        pairs.flatten().filter(|word| !word.is_empty()).collect()
+    };
+    let with = |first: &[&str], names: Vec<String>, last: &[&str]| {
+        let words = first.iter().copied().chain(names.iter().map(String::as_str));
+        encode_command(&words.chain(last.iter().copied()).collect::<Vec<_>>())
+    };
+    let server = Server::nagi();
+    let mut control = server.connect_resp();
+    control.check("CLIENT NO-EVICT on", "+OK\r\n");
+    for (request, replies) in [
+        (with(&["WATCH"], names(""), &[]), 1),
+        (with(&["CLIENT", "TRACKING", "ON"], names("PREFIX"), &["BCAST"]), 1),
+        (with(&["PSUBSCRIBE"], names(""), &[]), NAMES),
+    ] {
+        control.check("CONFIG SET maxmemory-clients 0", "+OK\r\n");
+        control.check("CONFIG RESETSTAT", "+OK\r\n");
+        let mut client = server.connect_resp();
+        client.run("HELLO 3");
+        client.send(request);
+        for _ in 0..replies {
+            client.reply();
+        }
+        control.check("CONFIG SET maxmemory-clients 200000", "+OK\r\n");
+        await_info(&mut control, "evicted_clients", 1);
+        assert_eq!(client.rest(), b"");
     }
 }
 

@@ -70,6 +70,7 @@ mod rdb;
 mod relocation;
 mod robustness;
 mod rows;
+mod script_counts;
 mod scripting;
 mod serialization;
 mod server;

@@ -1,6 +1,6 @@
 //! DUMP and RESTORE: values that go from one server to another, whichever it is.
 
-use harness::{Reply, Server};
+use harness::{Connection, Reply, Server};
 
 fn values() -> Vec<String> {
     let words = "in the beginning there was a cache, and the cache was empty; ";
@@ -98,4 +98,34 @@ fn a_payload_has_a_short_number_as_one() {
         client
             .check("DUMP key", b"$14\r\n\0\xc1\x39\x30\x0a\0\x9d\x94\xea\x27\x93\xfc\x08\xb9\r\n");
     }
+}
+
+/// The tests of Redis that damage payloads switch the check of checksums off.
+#[test]
+fn checksums_of_payloads_can_be_passed_over() {
+    let server = Server::nagi_with(&["--enable-debug-command", "local", "--loglevel", "verbose"]);
+    let mut client = server.connect_resp();
+    // A list of 0 elements, whose checksum is wrong, and the string "foo".
+    let empty = b"\x0e\xc0\x2b\x09\x00AAAAAAAA".as_slice();
+    let foo = b"\x00\x03foo\x0a\x00AAAAAAAA".as_slice();
+    let restore = |client: &mut Connection, payload: &[u8]| {
+        let reply = client.run_words(&[b"RESTORE".as_slice(), b"key", b"0", payload]);
+        format!("{reply:?}")
+    };
+    for payload in [empty, foo] {
+        let reply = restore(&mut client, payload);
+        assert!(reply.contains("DUMP payload version or checksum are wrong"), "{reply}");
+    }
+    client.check("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1", "+OK\r\n");
+    let reply = restore(&mut client, empty);
+    assert!(reply.contains("Bad data format"), "{reply}");
+    let reply = restore(&mut client, foo);
+    assert!(reply.contains("OK"), "{reply}");
+    client.check("GET key", "$3\r\nfoo\r\n");
+    client.check("DEL key", ":1\r\n");
+    client.check("DEBUG SET-SKIP-CHECKSUM-VALIDATION 0", "+OK\r\n");
+    let reply = restore(&mut client, foo);
+    assert!(reply.contains("DUMP payload version or checksum are wrong"), "{reply}");
+    let log = server.log();
+    assert!(log.contains("List quicklist integrity check failed"), "{log}");
 }

@@ -229,6 +229,38 @@ fn the_table_has_a_limit() {
     }
 }
 
+/// A lower limit holds at once.
+#[test]
+fn keys_are_invalidated_when_the_limit_becomes_lower() {
+    for server in both() {
+        let (mut client, mut other) = clients(&server, "");
+        other.check("MSET a 1 b 2", "+OK\r\n");
+        client.run("MGET a b");
+        other.check("CONFIG SET tracking-table-max-keys 1", "+OK\r\n");
+        assert!(matches!(client.reply(), Reply::Push(_)));
+        until("one key to be left", || {
+            let text = other.run("INFO stats").text();
+            text.contains("tracking_total_keys:1\r\n").then_some(())
+        })
+        .unwrap();
+    }
+}
+
+/// What a client read before it turned to prefixes is not invalidated beside these.
+#[test]
+fn a_change_is_told_once() {
+    for server in both() {
+        let (mut client, mut other) = clients(&server, "");
+        other.check("SET a 1", "+OK\r\n");
+        client.run("GET a");
+        client.run("CLIENT TRACKING off");
+        client.run("CLIENT TRACKING on BCAST");
+        other.check("INCR a", ":2\r\n");
+        client.expect(invalidated("a"));
+        client.check("PING", "+PONG\r\n");
+    }
+}
+
 #[test]
 fn what_was_read_is_tracked_until_no_client_tracks() {
     for (number, server) in both().into_iter().enumerate() {

@@ -117,6 +117,10 @@ impl Server for FakeServer {
         &self.saves
     }
 
+    fn limit_client_memory(&self) {}
+
+    fn log_damaged_payload(&self, _: &str) {}
+
     fn shut_down(&self, _: Option<bool>) {
         *self.asked_to_stop.lock() = true;
     }

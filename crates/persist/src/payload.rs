@@ -183,6 +183,8 @@ pub struct Restore<B: Builders> {
     builders: B,
     payload: Rope,
     longest_bytes: usize,
+    /// Whether the checksum has to be that of the payload.
+    checks: bool,
     /// How many bytes of it have been seen to at this stage.
     at: usize,
     stage: Stage<B::Builder>,
@@ -217,7 +219,13 @@ impl<B: Builders> Restore<B> {
     #[must_use]
     pub fn new(payload: Rope, longest_bytes: usize, builders: B) -> Self {
         let stage = Stage::Checking(Checksum::default());
-        Restore { builders, payload, longest_bytes, at: 0, stage }
+        Restore { builders, payload, longest_bytes, checks: true, at: 0, stage }
+    }
+
+    /// The same whatever the payload's checksum is: its value may be damaged anywhere then.
+    #[must_use]
+    pub fn with_any_checksum(self) -> Self {
+        Restore { checks: false, ..self }
     }
 
     /// Works on about one chunk; the value, once it is complete.
@@ -232,7 +240,7 @@ impl<B: Builders> Restore<B> {
                 checksum.add(&piece);
                 self.at += piece.len();
                 if self.at == end + 2 {
-                    let checksum = checksum.clone().value();
+                    let checksum = self.checks.then(|| checksum.clone().value());
                     let version = check_footer(&self.payload, end, checksum)?;
                     self.begin(end, version)?;
                 }
@@ -308,6 +316,23 @@ impl<B: Builders> Restore<B> {
     }
 }
 
+/// What a payload with this first byte has its value in: the type and how it is kept, by Redis'
+/// names.
+#[must_use]
+pub fn form_name(first: u8) -> String {
+    let Some(value_type) = ValueType::from_number(first, false) else {
+        return format!("Type {first}");
+    };
+    let (name, form) = (value_type.name(), value_type.encoding());
+    let text = match (name, form) {
+        (_, "zipmap") => form.to_owned(),
+        ("stream", _) => "stream listpack".to_owned(),
+        _ => format!("{name} {form}"),
+    };
+    let (first, rest) = text.split_at(text.len().min(1));
+    first.to_ascii_uppercase() + rest
+}
+
 fn plain<B>(out: Rope, left: u64) -> Result<Stage<B>, Damage> {
     Ok(Stage::Plain { out, left: usize::try_from(left).map_err(|_| Damage)? })
 }
@@ -368,16 +393,21 @@ fn read(payload: &Rope, range: std::ops::Range<usize>) -> Vec<u8> {
     piece
 }
 
-fn check_footer(payload: &Rope, end: usize, checksum: u64) -> Result<u16, Refusal> {
+fn check_footer(payload: &Rope, end: usize, checksum: Option<u64>) -> Result<u16, Refusal> {
     check_footer_bytes(&read(payload, end..end + FOOTER_BYTES), checksum)
 }
 
-fn check_footer_bytes(mut footer: &[u8], checksum: u64) -> Result<u16, Refusal> {
+/// The version that a footer names, if it is known and the checksum is this one.
+fn check_footer_bytes(mut footer: &[u8], checksum: Option<u64>) -> Result<u16, Refusal> {
     let damaged = |Damage| Refusal::Footer;
     let version = u16::from_le_bytes(length::take(&mut footer).map_err(damaged)?);
     let expected = u64::from_le_bytes(length::take(&mut footer).map_err(damaged)?);
     let known = version <= NEWEST_VERSION || VALKEY_VERSIONS.contains(&version);
-    if known && expected == checksum { Ok(version) } else { Err(Refusal::Footer) }
+    if known && checksum.is_none_or(|checksum| checksum == expected) {
+        Ok(version)
+    } else {
+        Err(Refusal::Footer)
+    }
 }
 
 #[cfg(test)]
@@ -416,6 +446,30 @@ mod tests {
                 None => {}
             }
         }
+    }
+
+    #[test]
+    fn forms_have_the_names_of_redis() {
+        for (number, name) in
+            [(9, "Zipmap"), (12, "Zset ziplist"), (15, "Stream listpack"), (200, "Type 200")]
+        {
+            assert_eq!(form_name(number), name);
+        }
+    }
+
+    #[test]
+    fn a_checksum_counts_unless_it_is_to_be_passed_over() {
+        let mut payload = seal(b"\x00\x03foo", 10);
+        *payload.last_mut().unwrap() ^= 1;
+        assert_eq!(restore(&payload), Err(Refusal::Footer));
+        let new = |payload: &[u8]| {
+            Restore::new(Rope::from_bytes(payload), 1 << 20, NoCollections).with_any_checksum()
+        };
+        let mut any = new(&payload);
+        assert!(any.step().is_ok_and(|it| it.is_none()));
+        assert!(matches!(any.step(), Ok(Some(Restored::String(value))) if bytes(&value) == b"foo"));
+        let unknown = seal(b"\x00\x03foo", 70);
+        assert_eq!(new(&unknown).step().err(), Some(Refusal::Footer), "the version does");
     }
 
     /// The payload of a body, with the right footer.

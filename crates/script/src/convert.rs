@@ -1,9 +1,11 @@
 //! Between replies and Lua's values, both ways, by Redis' rules.
 
 use crate::bounds::Meter;
+use crate::host::Host;
 use crate::number;
 use mlua::{Lua, Table, Value};
 use nagi_proto::resp::{Version, Writer};
+use std::cell::RefCell;
 
 /// Deepest nesting of what a script returns.
 const MOST_DEPTH: usize = 1000;
@@ -49,6 +51,11 @@ impl<'a> Reader<'a> {
             },
             b'%' | b'~' => self.keyed(lua, kind == b'%', len.unwrap_or(0))?,
             b'_' => Value::Nil,
+            // Attributes are not shown to scripts: they stand before what is.
+            b'|' => {
+                self.keyed(lua, true, len.unwrap_or(0))?;
+                self.value(lua)?
+            }
             b'#' => Value::Boolean(line == b"t"),
             b',' => {
                 let value = std::str::from_utf8(line).ok().and_then(|it| it.parse::<f64>().ok());
@@ -111,6 +118,8 @@ pub(crate) struct Replying<'w, 'o> {
     /// The one that the script has chosen, by which truth values go.
     pub(crate) script: Version,
     pub(crate) meter: Meter,
+    /// Counts the errors that are among them.
+    pub(crate) host: &'w RefCell<Box<dyn Host>>,
 }
 
 /// About what an element takes in a reply beside its text.
@@ -120,7 +129,9 @@ impl Replying<'_, '_> {
     /// Replies with what a script has returned.
     pub(crate) fn value(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
         if depth > MOST_DEPTH {
-            self.out.error("ERR reached lua stack limit");
+            let text = b"ERR reached lua stack limit";
+            self.host.borrow_mut().note_error(text, false);
+            self.out.error(text);
             return Ok(());
         }
         self.take(ELEMENT_BYTES)?;
@@ -138,7 +149,8 @@ impl Replying<'_, '_> {
 
     fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<()> {
         if let Value::String(text) = table.raw_get("err")? {
-            self.text(&text, |out, text| out.error(text))?;
+            let is_counted = table.raw_get("ignore_error_stats_update").unwrap_or(false);
+            self.error(&text, is_counted)?;
         } else if let Value::String(text) = table.raw_get("ok")? {
             self.text(&text, |out, text| line(out, b'+', text))?;
         } else if let Some(value) = as_number(&table.raw_get("double")?) {
@@ -175,6 +187,11 @@ impl Replying<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    fn error(&mut self, text: &mlua::String, is_counted: bool) -> mlua::Result<()> {
+        self.host.borrow_mut().note_error(&text.as_bytes(), is_counted);
+        self.text(text, |out, text| out.error(text))
     }
 
     /// Writes a text.

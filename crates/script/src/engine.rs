@@ -208,8 +208,9 @@ impl Engine {
         self.state.version.set(Version::Two);
         self.state.ended.set(None);
         let done = self.execute(called, keys, arguments).and_then(|returned| {
-            let (script, meter) = (self.state.version.get(), Meter::new(&self.sandbox.lua));
-            let mut replying = Replying { out, client, script, meter };
+            let (script, host) = (self.state.version.get(), &self.state.host);
+            let meter = Meter::new(&self.sandbox.lua);
+            let mut replying = Replying { out, client, script, meter, host };
             replying.value(&returned, 0).map_err(|error| self.unplaced(&error))
         });
         self.sandbox.lua.gc_restart();
@@ -316,12 +317,15 @@ mod tests {
     /// A server that replies with a command's first word, and ends scripts after a time.
     struct Echo {
         looks_left: Rc<Cell<u32>>,
+        /// Errors in replies, and whether they were counted before.
+        errors: Rc<RefCell<Vec<(String, bool)>>>,
     }
 
     impl Host for Echo {
         fn call(&mut self, words: &Words, _: Version, reply: &mut Vec<u8>) {
             match words.args().at(0) {
                 b"fail" => reply.extend_from_slice(b"-WRONGTYPE it is\r\n"),
+                b"attribute" => reply.extend_from_slice(b"|1\r\n+a\r\n*1\r\n:1\r\n$4\r\nreal\r\n"),
                 b"array" => reply.extend_from_slice(b"*3\r\n:1\r\n$-1\r\n*1\r\n+OK\r\n"),
                 word => {
                     let text = String::from_utf8_lossy(word);
@@ -332,6 +336,10 @@ mod tests {
 
         fn may_call(&mut self, _: &Words) -> Option<bool> {
             None
+        }
+
+        fn note_error(&mut self, text: &[u8], is_counted: bool) {
+            self.errors.borrow_mut().push((String::from_utf8_lossy(text).into_owned(), is_counted));
         }
 
         fn log(&mut self, _: LogLevel, _: &[u8]) {}
@@ -364,8 +372,12 @@ mod tests {
     }
 
     fn engine(looks: u32) -> Engine {
+        engine_with(looks, Rc::default())
+    }
+
+    fn engine_with(looks: u32, errors: Rc<RefCell<Vec<(String, bool)>>>) -> Engine {
         let looks_left = Rc::new(Cell::new(looks));
-        Engine::new(Box::new(Echo { looks_left }), "7.2.4", false, 64 << 20).unwrap()
+        Engine::new(Box::new(Echo { looks_left, errors }), "7.2.4", false, 64 << 20).unwrap()
     }
 
     #[test]
@@ -377,6 +389,7 @@ mod tests {
                 "*7|:1|:2|$1|a|$-1|:1|*1|:3|+x|",
             ),
             ("return redis.call('array')", "*3|:1|$-1|*1|+OK|"),
+            ("return redis.call('attribute')", "$4|real|"),
             ("return redis.call(1.5)", "$3|1.5|"),
             ("return redis.pcall('fail').err", "$15|WRONGTYPE it is|"),
             ("return {err='x y'}", "-x y|"),
@@ -387,6 +400,25 @@ mod tests {
             ("return {double=3.5}", "$3|3.5|"),
         ] {
             assert_eq!(run(&mut engine, text), reply, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_in_replies_are_noted() {
+        let errors = Rc::default();
+        let mut engine = engine_with(u32::MAX, Rc::clone(&errors));
+        for (text, noted) in [
+            ("return redis.pcall('fail')", vec![("WRONGTYPE it is", true)]),
+            (
+                "return {1, {err='A x'}, redis.error_reply('y')}",
+                vec![("A x", false), ("ERR y", false)],
+            ),
+            ("redis.pcall('fail') return redis.status_reply('x')", vec![]),
+            ("error({err='A x'})", vec![]),
+        ] {
+            run(&mut engine, text);
+            let noted: Vec<_> = noted.into_iter().map(|(text, is)| (text.to_owned(), is)).collect();
+            assert_eq!(errors.take(), noted, "{text}");
         }
     }
 
@@ -523,7 +555,7 @@ mod tests {
 
     #[test]
     fn loading_a_library_ends_wherever_it_is() {
-        let host = Echo { looks_left: Rc::new(Cell::new(u32::MAX)) };
+        let host = Echo { looks_left: Rc::new(Cell::new(u32::MAX)), errors: Rc::default() };
         let mut engine = Engine::new(Box::new(host), "7.2.4", true, 64 << 20).unwrap();
         for text in
             ["while true do end", "local f f = function() while true do end return f() end f()"]

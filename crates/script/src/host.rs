@@ -63,6 +63,10 @@ pub trait Host: 'static {
     /// Whether the script's user may run a command; none if there is no such command.
     fn may_call(&mut self, words: &Words) -> Option<bool>;
 
+    /// Learns that the reply of the script has an error in it, and whether the command that replied
+    /// with it has counted it.
+    fn note_error(&mut self, text: &[u8], is_counted: bool);
+
     /// Writes a line into the server's log.
     fn log(&mut self, level: LogLevel, text: &[u8]);
 

@@ -147,6 +147,12 @@ pub trait Server: Sync {
     /// What requests must pass, or be seen by, before they run.
     fn hooks(&self) -> &RequestHooks;
 
+    /// Closes clients until all of them together take no more memory than `maxmemory-clients`.
+    fn limit_client_memory(&self);
+
+    /// Says in the log that RESTORE was given a value which is damaged, and what that is kept in.
+    fn log_damaged_payload(&self, form: &str);
+
     /// Asks the process to stop, as SIGTERM does; `saves` tells whether it saves its data at the
     /// end, which it otherwise does where `save` has points.
     fn shut_down(&self, saves: Option<bool>);

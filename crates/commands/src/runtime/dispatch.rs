@@ -4,6 +4,7 @@ use crate::error::{QUOTED_BYTES, quotable};
 use crate::runtime::admission;
 use crate::runtime::arguments::is;
 use crate::runtime::blocking;
+use crate::runtime::command_flags;
 use crate::runtime::context::{CommandSet, CommandTable, Entry, Redis};
 use crate::runtime::gate;
 use crate::runtime::key_costs::{self, Named};
@@ -76,7 +77,7 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
 /// Queues a request of a client that is in a transaction, or refuses it; `false` if it is to run.
 #[cold]
 fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
-    let refusal = gate::refusal(cx.hooks.reasons(), queueing::flags(entry, cx));
+    let refusal = gate::refusal(cx.hooks.reasons(), command_flags::of(entry, cx, args));
     match refusal.map_or_else(|| queueing::queue(entry, cx, args), Err) {
         Ok(is_queued) => is_queued,
         Err(error) => {
@@ -139,7 +140,7 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     }
     cx.client.info.note_command(entry.index);
     if cx.db.store().is_over_limit()
-        && queueing::flags(entry, cx).contains(Flags::DENYOOM)
+        && command_flags::of(entry, cx, args).contains(Flags::DENYOOM)
         && (cx.hooks.is_paused(cx.db.now_ms()) || !gate::make_room(cx))
     {
         return reject(entry, cx, &Error::OUT_OF_MEMORY);
@@ -180,7 +181,7 @@ fn run_observed<'a>(
     reasons: HookFlags,
 ) {
     let hooks = cx.hooks;
-    let flags = queueing::flags(entry, cx);
+    let flags = command_flags::of(entry, cx, args);
     if let Some(error) = gate::refusal(reasons, flags) {
         return reject(entry, cx, &error);
     }

@@ -3,20 +3,10 @@
 
 use crate::Error;
 use crate::registry::command::Flags;
+use crate::runtime::command_flags;
 use crate::runtime::context::{Context, Entry};
 use crate::runtime::gate;
 use nagi_proto::Args;
-
-/// The flags that apply to a request: of EXEC, those of what it executes as well.
-pub(crate) fn flags(entry: &Entry, cx: &Context<'_>) -> Flags {
-    let flags = entry.command.flags;
-    match &cx.client.transaction {
-        Some(queued) if flags.contains(Flags::RUNS_QUEUED) => {
-            flags | queued.flags() & (Flags::WRITE | Flags::DENYOOM | Flags::PAUSED_AS_WRITE)
-        }
-        _ => flags,
-    }
-}
 
 /// Queues a request of a client that is in a transaction, unless it is one of those that run at
 /// once; whether it was.
@@ -29,10 +19,10 @@ pub(crate) fn queue(
     cx: &mut Context<'_>,
     args: Args<'_>,
 ) -> Result<bool, Error> {
-    let flags = entry.command.flags;
-    if flags.contains(Flags::NOT_QUEUED) {
+    if entry.command.flags.contains(Flags::NOT_QUEUED) {
         return Ok(false);
     }
+    let flags = command_flags::of(entry, cx, args);
     if flags.contains(Flags::NO_MULTI) {
         return Err(Error::fixed("ERR Command not allowed inside a transaction"));
     }

@@ -3,6 +3,7 @@
 use crate::registry::command::Flags;
 use crate::runtime::context::{Context, Entry};
 use crate::runtime::resume::go_on;
+use crate::runtime::spent::Spent;
 use crate::runtime::suspension::When;
 use crate::runtime::{dispatch, gate, rights, shown};
 use crate::scripting::run::{Ended, Run, ThreadContext};
@@ -42,8 +43,11 @@ impl<S: ScriptingServer> Host for Caller<S> {
             Ok(entry) => {
                 execute(server, context, run, (entry, true), words.args(), &mut self.output)
             }
-            Err(error) => {
+            Err((entry, error)) => {
                 context.tally.count_error(&error.0);
+                if let Some(entry) = entry {
+                    context.tally.count_rejection(entry.index);
+                }
                 Writer::new(&mut self.output, version).error(&error.0);
             }
         }
@@ -55,6 +59,15 @@ impl<S: ScriptingServer> Host for Caller<S> {
         let mut run = self.run.borrow_mut();
         let user = run.as_mut()?.client.user(self.server.config().users());
         Some(user.is_some_and(|user| user.denial(entry, words.args()).is_none()))
+    }
+
+    fn note_error(&mut self, text: &[u8], is_counted: bool) {
+        if !is_counted {
+            self.context.tally.count_error(text);
+        }
+        if let Some(run) = &mut *self.run.borrow_mut() {
+            run.has_failed = true;
+        }
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) {
@@ -84,43 +97,56 @@ pub(super) fn note_if_slow(server: &impl ScriptingServer, started: Instant) -> b
     true
 }
 
+/// Why a command of a script does not run; with its row, if there is such a command.
+type Refused = (Option<&'static Entry>, Error);
+
 /// The row of a command that a script calls, when it may run and its keys are claimed.
 fn admitted(
     server: &impl ScriptingServer,
     context: &ThreadContext,
     run: &mut Run,
     args: Args<'_>,
-) -> Result<&'static Entry, Error> {
+) -> Result<&'static Entry, Refused> {
+    let entry = found(server, args)?;
+    let refused = |error| (Some(entry), error);
+    let flags = entry.command.flags;
+    if flags.contains(Flags::NOSCRIPT) && !is_for_tests(server, entry) {
+        return Err(refused(Error::fixed("ERR This Redis command is not allowed from script")));
+    }
+    // What is not written here may be published elsewhere.
+    let is_write = flags.intersects(Flags::WRITE | Flags::PAUSED_AS_WRITE);
+    if is_write && run.is_read_only {
+        let text = "ERR Write commands are not allowed from read-only scripts.";
+        return Err(refused(Error::fixed(text)));
+    }
+    if flags.contains(Flags::DENYOOM) && run.lacks_memory && !run.has_written {
+        return Err(refused(Error::OUT_OF_MEMORY));
+    }
+    let reasons = server.hooks().reasons().difference(HookFlags::BUSY);
+    if let Some(error) = gate::refusal(reasons, flags) {
+        return Err(refused(error));
+    }
+    claim(server, context, run, entry, args).map_err(|Ended| {
+        refused(Error::fixed("ERR the script was ended while it waited for a key"))
+    })?;
+    Ok(entry)
+}
+
+/// The row of a command that a script calls.
+fn found(server: &impl ScriptingServer, args: Args<'_>) -> Result<&'static Entry, Refused> {
     let commands = server.commands();
-    let entry = dispatch::resolve(commands, args).map_err(|_| {
+    dispatch::resolve(commands, args).map_err(|_| {
         let entry = commands.find(args.at(0));
         let entry = entry.and_then(|entry| match entry.command.subcommands {
             [] => Some(entry),
             _ => commands.subcommand(entry, args.get(1)?),
         });
-        Error::fixed(match entry {
+        let text = match entry {
             Some(_) => "ERR Wrong number of args calling Redis command from script",
             None => "ERR Unknown Redis command called from script",
-        })
-    })?;
-    let flags = entry.command.flags;
-    if flags.contains(Flags::NOSCRIPT) && !is_for_tests(server, entry) {
-        return Err(Error::fixed("ERR This Redis command is not allowed from script"));
-    }
-    let is_write = flags.contains(Flags::WRITE);
-    if is_write && run.is_read_only {
-        return Err(Error::fixed("ERR Write commands are not allowed from read-only scripts."));
-    }
-    if flags.contains(Flags::DENYOOM) && run.lacks_memory && !run.has_written {
-        return Err(Error::OUT_OF_MEMORY);
-    }
-    let reasons = server.hooks().reasons().difference(HookFlags::BUSY);
-    if let Some(error) = gate::refusal(reasons, flags) {
-        return Err(error);
-    }
-    claim(server, context, run, entry, args)
-        .map_err(|Ended| Error::fixed("ERR the script was ended while it waited for a key"))?;
-    Ok(entry)
+        };
+        (entry, Error::fixed(text))
+    })
 }
 
 /// Whether DEBUG has let scripts call a command, as tests of Redis need it.
@@ -169,20 +195,21 @@ pub(super) fn execute_unchecked(
     }
 }
 
-/// Executes a command to its end, whose user's rights are checked if that is said.
+/// Executes a command to its end, as one of the script if its user's rights are to be checked.
 fn execute(
     server: &impl ScriptingServer,
     context: &ThreadContext,
     run: &mut Run,
-    (entry, is_checked): (&'static Entry, bool),
+    (entry, is_of_script): (&'static Entry, bool),
     args: Args<'_>,
     output: &mut Output,
 ) {
     let store = server.store();
     let is_first_write = entry.command.flags.contains(Flags::WRITE) && !run.has_written;
     run.has_written |= is_first_write;
-    let mut suspension = None;
+    let (mut suspension, mut spent) = (None, Spent::since(Instant::now()));
     loop {
+        let began = Instant::now();
         let batch = store.batch(&context.counters);
         let db = context.database((store, server), run.client.database, run.now_ms);
         let mut cx = Context {
@@ -196,32 +223,19 @@ fn execute(
             prefetched: None,
             suspension: None,
         };
-        match suspension.take() {
-            Some(suspended) => go_on(&mut cx, suspended),
-            None => {
-                let is_shown = is_checked
-                    && cx.hooks.reasons().contains(HookFlags::MONITORED)
-                    && !entry.command.flags.contains(Flags::ADMIN);
-                if is_shown {
-                    let words = shown::words(entry.command, args);
-                    shown::show(cx.server, cx.client, &words);
-                }
-                let checked = match is_checked {
-                    true => rights::check_in_script(&mut cx, entry, args),
-                    false => Ok(()),
-                };
-                match checked {
-                    Ok(()) => {
-                        if is_first_write {
-                            cx.server.scripts().note_write();
-                        }
-                        dispatch::run_claimed(entry, &mut cx, args);
-                    }
-                    Err(error) => dispatch::refuse(&mut cx, &error),
-                }
+        let runs = match suspension.take() {
+            Some(suspended) => {
+                go_on(&mut cx, suspended);
+                true
             }
-        }
+            None => begin(&mut cx, (entry, is_of_script), args, is_first_write),
+        };
         suspension = cx.suspension.take();
+        spent.executed += began.elapsed() + std::mem::take(&mut cx.client.worked_elsewhere);
+        if suspension.is_none() && runs && is_of_script {
+            spent.reply_bytes = cx.reply.len();
+            spent.report(&cx, entry.index, args);
+        }
         drop(batch);
         match suspension.as_ref().map(|suspended| suspended.when) {
             None => return,
@@ -229,4 +243,31 @@ fn execute(
             Some(When::Woken | When::Served) => thread::park_timeout(WAIT),
         }
     }
+}
+
+/// Runs a command, unless its user may not.
+fn begin<'a>(
+    cx: &mut Context<'a>,
+    (entry, is_of_script): (&'static Entry, bool),
+    args: Args<'a>,
+    is_first_write: bool,
+) -> bool {
+    if is_of_script {
+        if let Err(error) = rights::check_in_script(cx, entry, args) {
+            cx.tally.count_rejection(entry.index);
+            dispatch::refuse(cx, &error);
+            return false;
+        }
+        let is_shown = cx.hooks.reasons().contains(HookFlags::MONITORED)
+            && !entry.command.flags.contains(Flags::ADMIN);
+        if is_shown {
+            let words = shown::words(entry.command, args);
+            shown::show(cx.server, cx.client, &words);
+        }
+    }
+    if is_first_write {
+        cx.server.scripts().note_write();
+    }
+    dispatch::run_claimed(entry, cx, args);
+    true
 }

@@ -69,6 +69,8 @@ pub(super) struct Run {
     /// Whether there was no memory when it began, and it did not say that it needs none.
     pub(super) lacks_memory: bool,
     pub(super) has_written: bool,
+    /// Whether its reply has an error in it.
+    pub(super) has_failed: bool,
     /// The time when it began, which is that of all of its commands.
     pub(super) now_ms: u64,
     pub(super) started: Instant,
@@ -90,6 +92,7 @@ impl Run {
             is_read_only: false,
             lacks_memory: false,
             has_written: false,
+            has_failed: false,
             now_ms,
             started: Instant::now(),
             number: 0,

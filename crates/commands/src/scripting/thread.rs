@@ -8,6 +8,7 @@ use crate::scripting::migration::migrate;
 use crate::scripting::run::{Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
 use crate::state::client::{Client, ClientInfo, Restrictions};
+use crate::state::frozen_time::FrozenTime;
 use crate::state::libraries::Policy;
 use crate::state::libraries::{Libraries, Library};
 use crate::state::scripts::{Outcome, Task, TaskKind};
@@ -251,7 +252,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
                 script_error(format!("Error compiling script (new function): {error}"))
             })?;
         }
-        let forgotten = self.server.scripts().remember(name, text, is_loaded);
+        let forgotten = self.server.scripts().remember(name, (text, source.flags), is_loaded);
         if let Some(forgotten) = forgotten {
             self.engine()?.forget(&forgotten);
         }
@@ -365,9 +366,9 @@ impl<S: ScriptingServer> ScriptThread<S> {
     /// Claims a script's keys, unless it is within a transaction that has done so.
     fn begin(&self, task: &Task, joint: Option<Claim>, keys: Args<'_>, intent: Intent) -> Run {
         let store = self.server.store();
-        let now_ms = store.now_ms();
         let is_leased = joint.is_some();
         let claim = joint.unwrap_or_else(|| self.claim(keys, intent));
+        let time = task.time.unwrap_or_else(|| FrozenTime::at(store.now_ms()));
         let address = "lua".to_owned();
         let info = ClientInfo { id: task.client, address, ..ClientInfo::default() };
         let mut client = Client::new(Arc::new(info));
@@ -376,9 +377,10 @@ impl<S: ScriptingServer> ScriptThread<S> {
         client.restrictions.insert(Restrictions::IN_SCRIPT);
         client.waker = self.context.waker.clone();
         client.is_executing = true;
+        client.frozen_time = Some(time);
         client.select(task.database);
         client.become_user(self.server.config().users(), &task.user);
-        let mut run = Run::new(client, claim, now_ms);
+        let mut run = Run::new(client, claim, time.now_ms);
         if !is_leased {
             keys.from(0).for_each(|key| run.note_claimed(key, intent));
         }
@@ -452,6 +454,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
     /// Serves clients that wait for what the script has changed, and gives its keys back.
     fn end(&self, mut run: Run, is_leased: bool, outcome: &mut Outcome) {
         outcome.ran = run.started.elapsed();
+        outcome.has_failed = run.has_failed;
         let (server, context) = (&*self.server, &*self.context);
         let blocked = &server.hooks().blocked;
         let (awaited, written) = run.awaited(server.store(), context, blocked);

@@ -1,11 +1,12 @@
 //! A client as handlers see it, and as other clients see it in CLIENT LIST.
 
+use crate::state::frozen_time::FrozenTime;
 use crate::state::pubsub::{ByKind, Kind};
 use crate::state::scripts::Leased;
 use crate::state::tracking_options::ClientTracking;
 use crate::state::transaction::Transaction;
 use crate::state::users::{DEFAULT_USER, Name, User, Users};
-use crate::state::watched_keys::Watches;
+use crate::state::watched_keys::{self, Watches};
 use nagi_proto::Output;
 use nagi_proto::resp::Version;
 use nagi_store::Counter;
@@ -15,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 bitflags::bitflags! {
     /// Why a client may not run any command that it likes.
@@ -56,6 +57,11 @@ pub struct Client {
     pub reply_mode: ReplyMode,
     /// Whether EXEC runs its requests, whose replies nothing may come between.
     pub(crate) is_executing: bool,
+    /// The time at which they run meanwhile, and a script all along.
+    pub(crate) frozen_time: Option<FrozenTime>,
+    /// For how long its request was worked on by another thread, or has slept as if it were (DEBUG
+    /// SLEEP): whoever times the request takes that.
+    pub worked_elsewhere: Duration,
     /// What was published for it meanwhile.
     pub(crate) messages: Option<Box<Output>>,
     /// Whether the request under way is answered although it wants no reply.
@@ -100,6 +106,8 @@ impl Client {
             restrictions: Restrictions::empty(),
             reply_mode: ReplyMode::default(),
             is_executing: false,
+            frozen_time: None,
+            worked_elsewhere: Duration::ZERO,
             messages: None,
             is_answered_anyway: false,
             info,
@@ -336,6 +344,8 @@ pub struct ClientInfo {
     pub queued_bytes: AtomicUsize,
     /// Keys that it watches.
     pub watched_keys: AtomicUsize,
+    /// Prefixes of keys of whose changes it is told.
+    pub tracked_prefixes: AtomicUsize,
     /// Memory that unsent replies take, in bytes, as of a tenth of a second ago; of a large value
     /// that other clients hold as well, a share.
     pub kept_output_bytes: AtomicUsize,
@@ -456,12 +466,14 @@ impl ClientInfo {
     fn input_bytes(&self) -> usize {
         /// What a connection takes in all while it is idle.
         const IDLE_BYTES: usize = 1600;
-        /// What a subscription takes, about.
+        /// What a subscription takes, about, or a prefix.
         const SUBSCRIPTION_BYTES: usize = 160;
-        let names = self.subscriptions.iter().map(|names| names.load(Ordering::Relaxed));
-        let subscriptions_bytes = names.sum::<usize>() * SUBSCRIPTION_BYTES;
+        let names = self.subscriptions.iter().chain([&self.tracked_prefixes]);
+        let names = names.map(|names| names.load(Ordering::Relaxed)).sum::<usize>();
+        let watched = self.watched_keys.load(Ordering::Relaxed);
         let queued = self.queued_bytes.load(Ordering::Relaxed);
-        IDLE_BYTES + subscriptions_bytes + self.query_bytes.load(Ordering::Relaxed) + queued
+        let listed = names * SUBSCRIPTION_BYTES + watched * watched_keys::KEY_BYTES;
+        IDLE_BYTES + listed + self.query_bytes.load(Ordering::Relaxed) + queued
     }
 
     /// The name of its user.

@@ -66,6 +66,8 @@ pub struct RequestHooks {
     relocates: AtomicBool,
     /// Whether scripts may call DEBUG and CLIENT (DEBUG).
     scripts_may_debug: AtomicBool,
+    /// Whether payloads are restored whose checksums are wrong (DEBUG).
+    skips_checksums: AtomicBool,
     /// Clients that monitor requests.
     pub monitors: Monitors,
     /// Clients that watch memcached's verbs.
@@ -186,6 +188,15 @@ impl RequestHooks {
 
     pub(crate) fn set_scripts_may_debug(&self, may: bool) {
         self.scripts_may_debug.store(may, Relaxed);
+    }
+
+    /// Whether payloads are restored whose checksums are wrong, as tests of damaged ones need it.
+    pub(crate) fn skips_checksums(&self) -> bool {
+        self.skips_checksums.load(Relaxed)
+    }
+
+    pub(crate) fn set_skips_checksums(&self, skips: bool) {
+        self.skips_checksums.store(skips, Relaxed);
     }
 
     /// Whether a client's command is held up; if so, its waker will be called.

@@ -1,6 +1,6 @@
 //! Libraries of functions, as clients are told of them.
 
-use nagi_script::FunctionDescription;
+use nagi_script::{FunctionDescription, ScriptFlags};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,6 +24,15 @@ pub(crate) struct Library {
     /// Its text, with the line that names it.
     pub(crate) code: Arc<[u8]>,
     pub(crate) functions: Vec<FunctionDescription>,
+}
+
+impl Library {
+    /// What one of its functions has declared.
+    pub(crate) fn flags_of(&self, function: &[u8]) -> Option<ScriptFlags> {
+        let mut functions = self.functions.iter();
+        let found = functions.find(|it| it.name.as_bytes().eq_ignore_ascii_case(function));
+        found.map(|function| function.flags)
+    }
 }
 
 /// All of them, by their names.

@@ -4,6 +4,7 @@ pub(crate) mod access_log;
 pub(crate) mod blocked;
 pub(crate) mod client;
 pub(crate) mod events_listener;
+pub(crate) mod frozen_time;
 pub mod histogram;
 pub(crate) mod hooks;
 pub(crate) mod hot_keys;

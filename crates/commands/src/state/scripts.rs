@@ -13,12 +13,13 @@
 
 use crate::registry::command::Flags;
 use crate::state::blocked::Name;
+use crate::state::frozen_time::FrozenTime;
 use crate::state::libraries::{Libraries, Library, Policy};
 use crate::state::tracking_options::ClientTracking;
 use crate::state::transaction::Queued;
 use nagi_proto::resp::Version;
 use nagi_proto::{Args, Output};
-use nagi_script::Digest;
+use nagi_script::{Digest, ScriptFlags};
 use nagi_store::Claim;
 use nagi_store::accounting::Charge;
 use parking_lot::{Condvar, Mutex};
@@ -73,6 +74,7 @@ enum Waiting {
 #[derive(Debug)]
 struct Cached {
     text: Arc<[u8]>,
+    flags: ScriptFlags,
     is_loaded: bool,
 }
 
@@ -120,6 +122,8 @@ pub(crate) struct Task {
     pub(crate) asked: TaskKind,
     /// Whether it may change nothing.
     pub(crate) is_read_only: bool,
+    /// The time at which it runs, if a transaction has set it.
+    pub(crate) time: Option<FrozenTime>,
     pub(crate) database: usize,
     pub(crate) version: Version,
     /// The name of its user.
@@ -140,6 +144,8 @@ pub(crate) struct Outcome {
     pub(crate) reply: Output,
     /// An error in its place, and whether it has been counted.
     pub(crate) error: Option<(Vec<u8>, bool)>,
+    /// Whether the reply has an error in it.
+    pub(crate) has_failed: bool,
     /// The claim that came with the task.
     pub(crate) joint: Option<Claim>,
     /// Keys that a script within a transaction may have changed, for which clients may wait.
@@ -166,6 +172,7 @@ pub(crate) struct NewTask<'a> {
     pub(crate) args: Args<'a>,
     pub(crate) asked: TaskKind,
     pub(crate) is_read_only: bool,
+    pub(crate) time: Option<FrozenTime>,
     pub(crate) database: usize,
     pub(crate) version: Version,
     pub(crate) user: &'a [u8],
@@ -196,6 +203,7 @@ impl Scripts {
             request: Queued::new(new.row, new.args),
             asked: new.asked,
             is_read_only: new.is_read_only,
+            time: new.time,
             database: new.database,
             version: new.version,
             user: new.user.into(),
@@ -343,14 +351,24 @@ impl Scripts {
         self.inner.lock().flushes
     }
 
+    /// What a script that is remembered has declared.
+    pub(crate) fn flags_of(&self, name: &Digest) -> Option<ScriptFlags> {
+        self.inner.lock().cache.get(name).map(|cached| cached.flags)
+    }
+
     /// Remembers a script. Returns the name of one that is forgotten for it.
-    pub(crate) fn remember(&self, name: Digest, text: &[u8], is_loaded: bool) -> Option<Digest> {
+    pub(crate) fn remember(
+        &self,
+        name: Digest,
+        (text, flags): (&[u8], ScriptFlags),
+        is_loaded: bool,
+    ) -> Option<Digest> {
         let mut inner = self.inner.lock();
         if let Some(cached) = inner.cache.get_mut(&name) {
             cached.is_loaded |= is_loaded;
             return None;
         }
-        inner.cache.insert(name, Cached { text: text.into(), is_loaded });
+        inner.cache.insert(name, Cached { text: text.into(), flags, is_loaded });
         if !is_loaded {
             inner.evaluated.push_back(name);
         }

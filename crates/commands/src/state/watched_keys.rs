@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Parts of the table, each with a lock of its own.
 const STRIPES: usize = 64;
 /// What a watched key takes beside its bytes, here and with its client, in bytes.
-const KEY_BYTES: usize = 160;
+pub(crate) const KEY_BYTES: usize = 160;
 /// From so many keys on a thread of its own stops watching them.
 const MANY_KEYS: usize = 1000;
 

@@ -33,7 +33,7 @@ pub fn restore_libraries(payload: &[u8], longest_bytes: u64) -> Result<Vec<Vec<u
     let (mut input, footer) = payload.split_at(end);
     let mut checksum = Checksum::default();
     checksum.add(payload.get(..end + 2).unwrap_or_default());
-    check_footer_bytes(footer, checksum.value())?;
+    check_footer_bytes(footer, Some(checksum.value()))?;
     let mut codes = Vec::new();
     while !input.is_empty() {
         let [opcode] = length::take(&mut input)?;

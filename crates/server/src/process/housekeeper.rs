@@ -2,12 +2,11 @@
 
 use crate::process::governor::Governor;
 use crate::process::log;
+use crate::state::client_limit::limit_client_memory;
 use crate::state::mailbox::Reminders;
 use crate::state::shared::{NEVER, Shared};
 use nagi_commands::saves::Order;
-use nagi_commands::{ClientInfo, HookFlags, Marks, Server as _, notification};
-use std::cmp::Reverse;
-use std::sync::Arc;
+use nagi_commands::{HookFlags, Server as _, notification};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -101,33 +100,5 @@ fn save_if_due(shared: &Shared, now_ms: u64) {
         && shared.saves().order(Order::BackgroundSave).is_some()
     {
         tracing::info!(changes, seconds = silent_s, "it is time to save");
-    }
-}
-
-/// Closes the clients that take the most memory, until all of them together take no more than
-/// `maxmemory-clients`.
-fn limit_client_memory(shared: &Shared) {
-    let limit = shared.config().client_memory_limit();
-    if limit > 0 {
-        evict_clients(shared, limit);
-    }
-    shared.client_memory.note_use(limit, shared.store.client_bytes());
-}
-
-fn evict_clients(shared: &Shared, limit: u64) {
-    let with_bytes = |client: Arc<ClientInfo>| (client.memory_bytes() as u64, client);
-    let mut clients: Vec<_> = shared.registry.clients().into_iter().map(with_bytes).collect();
-    let mut used: u64 = clients.iter().map(|(bytes, _)| bytes).sum();
-    if used < limit {
-        return;
-    }
-    clients.retain(|(_, client)| !client.marks().contains(Marks::NO_EVICT));
-    clients.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
-    for (bytes, client) in clients {
-        if used < limit {
-            return;
-        }
-        used = used.saturating_sub(bytes);
-        shared.evict(&client);
     }
 }

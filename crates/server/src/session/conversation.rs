@@ -11,6 +11,7 @@ use crate::session::input::Input;
 use crate::session::large_arguments::{FIRST_BYTES, LargeArguments};
 use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Metrics, Timing};
+use crate::state::client_limit;
 use nagi_commands::admission::Restrictions;
 use nagi_commands::{Client, ClientInfo, Config, Marks, ReplyMode, Server as _, When, admission};
 use nagi_proto::{Output, Span};
@@ -296,11 +297,13 @@ impl Session {
         let was_blocked = suspended.state() == SessionState::Pending(When::Served);
         let underway = suspended.take_underway();
         self.go_on(suspended, environment, out);
+        let elsewhere = std::mem::take(&mut self.client.worked_elsewhere);
         if let Some(mut underway) = underway {
             if was_blocked {
                 underway.leave_out_wait(began);
             }
             underway.add_slice(began, out.len() - replies, timing);
+            underway.add_work(elsewhere);
             match &mut self.suspended {
                 Some(suspended) => suspended.keep_underway(underway),
                 None => timing.end(*underway, out.len(), &Metrics::of(environment)),
@@ -360,6 +363,11 @@ impl Session {
                     "closed: a request passes client-query-buffer-limit"
                 );
                 environment.tally.query_limit_disconnections.add(1);
+                return SessionState::Closing;
+            }
+            if client_limit::is_passed_by(info, environment.shared.config()) {
+                client_limit::log_closed(info);
+                environment.tally.evicted_clients.add(1);
                 return SessionState::Closing;
             }
         }

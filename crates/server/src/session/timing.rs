@@ -586,6 +586,11 @@ impl RunningRequest {
         self.phases.execute_ns += timing.ns(now.saturating_sub(began));
         self.request.reply_bytes += reply_bytes;
     }
+
+    /// Another thread has worked on it.
+    pub(crate) fn add_work(&mut self, elsewhere: Duration) {
+        self.phases.execute_ns += u64::try_from(elsewhere.as_nanos()).unwrap_or(u64::MAX);
+    }
 }
 
 impl Timing {

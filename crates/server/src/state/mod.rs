@@ -1,5 +1,6 @@
 //! What the threads of a server share.
 
+pub(crate) mod client_limit;
 pub(crate) mod client_memory;
 pub(crate) mod descriptors;
 pub(crate) mod mail;

@@ -6,6 +6,7 @@ use crate::net::listener::Listener;
 use crate::net::listening::Listening;
 use crate::net::protocol::Protocol;
 use crate::net::waker::Waker;
+use crate::state::client_limit;
 use crate::state::client_memory::ClientMemory;
 use crate::state::descriptors;
 use crate::state::mailbox::{ConnectionTask, Mailbox, Reminders};
@@ -325,6 +326,14 @@ impl Server for Shared {
 
     fn scripts(&self) -> &Arc<Scripts> {
         &self.scripts
+    }
+
+    fn limit_client_memory(&self) {
+        client_limit::limit_client_memory(self);
+    }
+
+    fn log_damaged_payload(&self, form: &str) {
+        tracing::debug!("RESTORE: {form} integrity check failed");
     }
 
     fn shut_down(&self, saves: Option<bool>) {

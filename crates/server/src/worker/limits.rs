@@ -4,6 +4,7 @@
 use super::{ConnectionSlot, Sessions, SlowReader};
 use crate::net::driver::{Driver, Token};
 use crate::net::listener;
+use crate::state::client_limit;
 use crate::state::mailbox::Reminders;
 use nagi_commands::memcached::CloseReason;
 use nagi_commands::{Class, Marks, Server as _};
@@ -82,12 +83,7 @@ impl Sessions {
     pub(super) fn evict(&mut self, driver: &mut impl Driver, token: Token) {
         let Some(slot) = self.slots.get_mut(token) else { return };
         let info = slot.session.info();
-        tracing::warn!(
-            client = info.id,
-            address = %info.shown_address(),
-            bytes = info.memory_bytes(),
-            "closed: clients take more than maxmemory-clients"
-        );
+        client_limit::log_closed(info);
         self.tally.evicted_clients.add(1);
         self.abort(driver, token);
     }
@@ -212,8 +208,26 @@ impl Sessions {
         let passed = self.shared.config().output_limit(class).is_passed(unsent as u64);
         if passed {
             self.close_slow_reader(driver, token, unsent);
+            return true;
         }
-        passed
+        let takes_too_much = self.takes_too_much(driver, token);
+        if takes_too_much {
+            self.evict(driver, token);
+        }
+        takes_too_much
+    }
+
+    /// Whether a client takes more memory, with what it has left unread, than all are allowed.
+    fn takes_too_much(&mut self, driver: &impl Driver, token: Token) -> bool {
+        let shared = Arc::clone(&self.shared);
+        if shared.config().client_memory_limit() == 0 {
+            return false;
+        }
+        let kept = driver.kept_bytes(token);
+        let Some(slot) = self.slot_of(token) else { return false };
+        let info = slot.session.info();
+        info.kept_output_bytes.store(kept, Ordering::Relaxed);
+        client_limit::is_passed_by(info, shared.config())
     }
 
     fn close_slow_reader(&mut self, driver: &mut impl Driver, token: Token, unsent: usize) {

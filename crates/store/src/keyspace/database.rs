@@ -68,6 +68,13 @@ impl<'a> Database<'a> {
         Database { index, ..*self }
     }
 
+    /// The same database at another time, in milliseconds since 1970: what belongs together happens
+    /// at one time, however long it takes.
+    #[must_use]
+    pub fn at(&self, now_ms: u64) -> Self {
+        Database { now_ms, ..*self }
+    }
+
     /// The same database for looking at keys without this counting as a use of them.
     #[must_use]
     pub fn untouched(&self) -> Self {

@@ -11,7 +11,7 @@ pub(crate) static ALL: &[&Command] = &[&MIGRATE];
 
 fn migrate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Migration::parse(args)?;
-    submit(cx, &MIGRATE, TaskKind::Migrate, false)
+    submit(cx, TaskKind::Migrate, false)
 }
 
 static MIGRATE: Command = Command {

@@ -4,7 +4,7 @@ use crate::runtime::arguments::{self, RemainingArguments, integer, is};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::runtime::suspension::Slice;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
-use nagi_persist::payload::{Dump, Refusal, Restore, Restored};
+use nagi_persist::payload::{Dump, Refusal, Restore, Restored, form_name};
 use nagi_persist::rdb::StoreBuilders;
 use nagi_proto::Args;
 use nagi_store::types::collection::NewCollections;
@@ -62,12 +62,16 @@ fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         StringInput::Bytes(bytes) => Rope::from_bytes(bytes),
         StringInput::Rope(rope) => rope,
     };
+    let form = payload.chunk(0).and_then(|chunk| chunk.first()).copied();
     let longest_bytes = cx.server.config().proto_max_bulk_len.bytes();
     let limits = cx.server.config().collection_limits();
     let builders = StoreBuilders(NewCollections::new(cx.db.store(), limits));
     let mut restore = Restore::new(payload, longest_bytes, builders);
+    if cx.hooks.skips_checksums() {
+        restore = restore.with_any_checksum();
+    }
     let mut go_on = move |cx: &mut Context<'_>, slice: Slice| loop {
-        match restore.step().map_err(refusal)? {
+        match restore.step().map_err(|why| refusal(cx, form, why))? {
             Some(Restored::String(value)) => {
                 put(cx, &value, expiry, &options)?;
                 return Ok(true);
@@ -122,10 +126,17 @@ fn put(cx: &mut Context<'_>, value: &Rope, expiry: Expiry, options: &Options) ->
     Ok(())
 }
 
-fn refusal(refusal: Refusal) -> Error {
+/// The error of a payload whose first byte is this one, which the log has as well if its value is
+/// damaged.
+fn refusal(cx: &Context<'_>, form: Option<u8>, refusal: Refusal) -> Error {
     Error::fixed(match refusal {
         Refusal::Footer => "ERR DUMP payload version or checksum are wrong",
-        Refusal::Value => "ERR Bad data format",
+        Refusal::Value => {
+            if let Some(form) = form {
+                cx.server.log_damaged_payload(&form_name(form));
+            }
+            "ERR Bad data format"
+        }
     })
 }
 

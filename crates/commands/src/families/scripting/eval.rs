@@ -42,7 +42,7 @@ fn check_digest(args: Args<'_>) -> Result<(), Error> {
 
 fn eval<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     check_number_of_keys(args)?;
-    submit(cx, &EVAL, TaskKind::Eval, false)
+    submit(cx, TaskKind::Eval, false)
 }
 
 static EVAL: Command = Command {
@@ -63,7 +63,7 @@ static EVAL: Command = Command {
 fn evalsha<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     check_digest(args)?;
     check_number_of_keys(args)?;
-    submit(cx, &EVALSHA, TaskKind::EvalSha, false)
+    submit(cx, TaskKind::EvalSha, false)
 }
 
 static EVALSHA: Command = Command {
@@ -83,7 +83,7 @@ static EVALSHA: Command = Command {
 
 fn eval_ro<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     check_number_of_keys(args)?;
-    submit(cx, &EVAL_RO, TaskKind::Eval, true)
+    submit(cx, TaskKind::Eval, true)
 }
 
 static EVAL_RO: Command = Command {
@@ -104,7 +104,7 @@ static EVAL_RO: Command = Command {
 fn evalsha_ro<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     check_digest(args)?;
     check_number_of_keys(args)?;
-    submit(cx, &EVALSHA_RO, TaskKind::EvalSha, true)
+    submit(cx, TaskKind::EvalSha, true)
 }
 
 static EVALSHA_RO: Command = Command {
@@ -135,7 +135,7 @@ fn check_function(cx: &Context<'_>, args: Args<'_>) -> Result<(), Error> {
 
 fn fcall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     check_function(cx, args)?;
-    submit(cx, &FCALL, TaskKind::Call, false)
+    submit(cx, TaskKind::Call, false)
 }
 
 static FCALL: Command = Command {
@@ -155,7 +155,7 @@ static FCALL: Command = Command {
 
 fn fcall_ro<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     check_function(cx, args)?;
-    submit(cx, &FCALL_RO, TaskKind::Call, true)
+    submit(cx, TaskKind::Call, true)
 }
 
 static FCALL_RO: Command = Command {

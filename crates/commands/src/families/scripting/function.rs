@@ -200,7 +200,7 @@ fn load<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Err(Error::quoting("ERR Unknown option given: ", other, ""));
     }
     let replaces = args.len() > 3;
-    submit(cx, &FUNCTION, TaskKind::LoadLibrary { replaces }, false)
+    submit(cx, TaskKind::LoadLibrary { replaces }, false)
 }
 
 static LOAD: Command = Command {
@@ -231,7 +231,7 @@ fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             ));
         }
     };
-    submit(cx, &FUNCTION, TaskKind::RestoreLibraries(policy), false)
+    submit(cx, TaskKind::RestoreLibraries(policy), false)
 }
 
 static RESTORE: Command = Command {

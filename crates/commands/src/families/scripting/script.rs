@@ -125,7 +125,7 @@ static KILL: Command = Command {
 };
 
 fn load<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    submit(cx, &SCRIPT, TaskKind::Load, false)
+    submit(cx, TaskKind::Load, false)
 }
 
 static LOAD: Command = Command {

@@ -1,6 +1,7 @@
 //! Submitting a request to the script thread, and waiting for its outcome.
 
-use crate::runtime::context::{Command, Context};
+use crate::runtime::context::Context;
+use crate::runtime::dispatch;
 use crate::state::scripts::{NewTask, Outcome, Pending, TaskKind};
 use crate::{Error, JobProgress};
 
@@ -10,17 +11,17 @@ use crate::{Error, JobProgress};
 /// A script has been slow for so long that no request may wait for it.
 pub(crate) fn submit(
     cx: &mut Context<'_>,
-    command: &'static Command,
     asked: TaskKind,
     is_read_only: bool,
 ) -> Result<(), Error> {
-    let row = cx.server.commands().find(command.name.as_bytes()).map_or(0, |entry| entry.index);
+    let row = dispatch::resolve(cx.server.commands(), cx.args)?.index;
     let user = cx.client.user_name().to_vec();
     let new = NewTask {
         row,
         args: cx.args,
         asked,
         is_read_only,
+        time: cx.client.frozen_time,
         database: cx.client.database,
         version: cx.client.version,
         user: &user,
@@ -33,23 +34,33 @@ pub(crate) fn submit(
     let submitted = cx.server.scripts().submit(new, lease);
     cx.client.leased = leased;
     let pending = submitted.map_err(|busy| Error::fixed(busy.text()))?;
-    cx.start(Box::new(move |cx| finish(cx, &pending)))
+    cx.start(Box::new(move |cx| Ok(finish(cx, row, &pending))))
 }
 
-fn finish(cx: &mut Context<'_>, pending: &Pending) -> Result<JobProgress, Error> {
-    let Some(outcome) = pending.take() else { return Ok(JobProgress::WOKEN) };
-    let Outcome { reply, error, joint, written, ran } = outcome;
+/// Replies with the outcome, once it is there. What has failed is the request for the script, also
+/// where a transaction has made it.
+fn finish(cx: &mut Context<'_>, row: usize, pending: &Pending) -> JobProgress {
+    let Some(outcome) = pending.take() else { return JobProgress::WOKEN };
+    let Outcome { reply, error, has_failed, joint, written, ran } = outcome;
     cx.tally.key_costs.note_elsewhere(ran);
+    cx.client.worked_elsewhere += ran;
     if let Some(leased) = &mut cx.client.leased {
         if joint.is_some() {
             leased.joint = joint;
         }
         leased.written.extend(written);
     }
+    if has_failed || error.is_some() {
+        cx.tally.count_failure(row);
+    }
     match error {
-        Some((text, false)) => return Err(Error(text.into())),
-        Some((text, true)) => cx.reply.error(text),
+        Some((text, is_counted)) => {
+            if !is_counted {
+                cx.tally.count_error(&text);
+            }
+            cx.reply.error(text);
+        }
         None => cx.reply.append(&reply),
     }
-    Ok(JobProgress::Done)
+    JobProgress::Done
 }

@@ -191,7 +191,8 @@ fn found_keys<'a>(
     let groups = command.keys.all_groups().iter();
     let keys: Vec<_> =
         groups.flat_map(|group| group.of(args).map(move |key| (key, group))).collect();
-    match keys.is_empty() {
+    let may_lack = command.flags.contains(Flags::NO_MANDATORY_KEYS);
+    match keys.is_empty() && !may_lack {
         true => Err(Error::fixed("ERR Invalid arguments specified for command")),
         false => Ok(keys),
     }

@@ -118,10 +118,15 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     check_client_limit(cx, &checked)?;
     listen(cx, &checked)?;
+    let limits_clients = checked.iter().any(|(it, ..)| it.name.starts_with("maxmemory"));
     for (setting, _, value) in checked {
         setting.store(cx.server.config(), value);
     }
     cx.server.config().limit_memory(cx.db.store());
+    cx.hooks.tracking.limit(cx.server.config().tracking_table_max_keys.bytes());
+    if limits_clients {
+        cx.server.limit_client_memory();
+    }
     let threshold_ms = cx.server.config().latency_monitor_threshold_ms.get();
     cx.hooks.set_latency_threshold_ms(threshold_ms);
     gate::stop_writes_if_unsaved(cx.server.saves(), cx.server.config(), cx.hooks);

@@ -14,6 +14,7 @@ use nagi_proto::resp::Version;
 use nagi_store::Scope;
 use nagi_store::types::string::SetOptions;
 use std::ops::RangeInclusive;
+use std::time::Instant;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&DEBUG];
@@ -35,12 +36,15 @@ static OPERATIONS: &[&Operation] = &[
     &ERROR,
     &HELP,
     &OBJECT,
+    &PAUSE_CRON,
     &POPULATE,
     &PROTOCOL,
     &RELOAD,
     &RELOCATE,
+    &REPLYBUFFER,
     &SET_ACTIVE_EXPIRE,
     &SET_DISABLE_DENY_SCRIPTS,
+    &SET_SKIP_CHECKSUM_VALIDATION,
     &SLEEP,
 ];
 
@@ -77,11 +81,17 @@ pub(crate) static DEBUG: Command = Command {
 
 fn sleep<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let seconds: f64 = String::from_utf8_lossy(args.at(2)).parse().unwrap_or(0.0);
-    let until_ms = cx.db.now_ms().saturating_add((seconds * 1000.0).ceil() as u64);
-    let alarm = (until_ms > cx.db.now_ms()).then(|| alarm(cx, until_ms));
+    let wait_ms = (seconds * 1000.0).ceil() as u64;
+    // The clock of a transaction or a script stands still, and a part of this millisecond is over.
+    let until_ms = cx.db.store().now_ms().saturating_add(wait_ms).saturating_add(1);
+    let alarm = (wait_ms > 0).then(|| alarm(cx, until_ms));
+    let began = Instant::now();
     cx.start(Box::new(move |cx| {
-        if alarm.as_ref().is_some_and(|alarm| !alarm.was_made()) {
-            return Ok(JobProgress::WOKEN);
+        if let Some(alarm) = &alarm {
+            if !alarm.was_made() {
+                return Ok(JobProgress::WOKEN);
+            }
+            cx.client.worked_elsewhere += began.elapsed();
         }
         cx.reply.ok();
         Ok(JobProgress::Done)
@@ -92,7 +102,7 @@ static SLEEP: Operation = Operation {
     name: "SLEEP",
     syntax: "seconds",
     words: 3..=3,
-    summary: "Replies only after that time; no other client waits",
+    summary: "Replies only after that time, as if it had worked; no other client waits",
     run: sleep,
 };
 
@@ -138,8 +148,44 @@ static SET_DISABLE_DENY_SCRIPTS: Operation = Operation {
     run: set_disable_deny_scripts,
 };
 
+fn set_skip_checksum_validation<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    cx.hooks.set_skips_checksums(args.at(2) != b"0");
+    cx.reply.ok();
+    Ok(())
+}
+
+static SET_SKIP_CHECKSUM_VALIDATION: Operation = Operation {
+    name: "SET-SKIP-CHECKSUM-VALIDATION",
+    syntax: "<0 | 1>",
+    words: 3..=3,
+    summary: "Chooses whether RESTORE takes payloads whose checksums are wrong",
+    run: set_skip_checksum_validation,
+};
+
+static REPLYBUFFER: Operation = Operation {
+    name: "REPLYBUFFER",
+    syntax: "<PEAK-RESET-TIME <milliseconds | NEVER | RESET> | RESIZING <0 | 1>>",
+    words: 4..=4,
+    summary: "Has no effect: no memory is kept for a client's replies",
+    run: accept,
+};
+
+fn accept<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.reply.ok();
+    Ok(())
+}
+
+static PAUSE_CRON: Operation = Operation {
+    name: "PAUSE-CRON",
+    syntax: "<0 | 1>",
+    words: 3..=3,
+    summary: "Has no effect: there is no timer that does what Redis' does",
+    run: accept,
+};
+
 fn object<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let db = cx.db.untouched().unnoticed();
+    // What has expired and was not removed yet is shown as well.
+    let db = cx.db.untouched().unnoticed().at(0);
     let key = cx.key(args.at(2));
     let compress = cx.server.config().rdbcompression.is_on();
     let found = db.get(key, |entry| {
@@ -150,7 +196,7 @@ fn object<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     });
     let (place, encoding, mut dump) = found.ok_or(Error::fixed("ERR no such key"))?;
     let idle_s = db.idle_ms(key).unwrap_or(0) / 1000;
-    let used_at_s = (db.now_ms() / 1000).saturating_sub(idle_s) & 0xff_ffff;
+    let used_at_s = (cx.db.now_ms() / 1000).saturating_sub(idle_s) & 0xff_ffff;
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
         loop {
@@ -299,6 +345,11 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     // It would wait for the transaction's own claims.
     if cx.db.is_claimed() {
         return Err(Error::fixed("ERR DEBUG RELOAD is not possible inside a transaction"));
+    }
+    let has_libraries = cx.server.scripts().libraries().counts().0 > 0;
+    if saves && !flushes && !merge && has_libraries {
+        // What is saved would be loaded beside itself.
+        return Err(Error::fixed("ERR Error trying to load the RDB dump, check server logs."));
     }
     let mut stage = if saves { Reload::Order } else { Reload::Empty };
     cx.start(Box::new(move |cx| {

@@ -1,15 +1,16 @@
 //! The process: TIME and SHUTDOWN.
 
 use crate::runtime::arguments::{RemainingArguments, is};
+use crate::state::frozen_time::since_1970;
 use crate::{Category, Command, Context, Error, Flags, Group, HookFlags, JobProgress, Keys, Notes};
 use nagi_proto::Args;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&SHUTDOWN, &TIME];
 
 fn time<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let frozen = cx.client.frozen_time.map(|time| time.since_1970);
+    let now = frozen.unwrap_or_else(since_1970);
     cx.reply.array(2);
     cx.reply.bulk(now.as_secs().to_string().as_bytes());
     cx.reply.bulk(now.subsec_micros().to_string().as_bytes());

@@ -15,19 +15,19 @@ use crate::registry::command::Flags;
 use crate::runtime::key_costs::{self, Meter, Named};
 use crate::runtime::resume::go_on;
 use crate::runtime::service::{Awaited, Service};
+use crate::runtime::spent::Spent;
 use crate::runtime::suspension::Slice;
 use crate::runtime::{dispatch, rights, shown};
+use crate::state::frozen_time::FrozenTime;
 use crate::state::key_costs::Cost;
-use crate::state::phases::Phases;
 use crate::state::scripts::{Lease, Leased, Scripts, runs_scripts};
-use crate::state::slow_log::SlowRequest;
 use crate::state::transaction::{Queued, Transaction};
 use crate::state::watched_keys::Watches;
 use crate::{Context, HookFlags, JobProgress, Suspension, When};
 use nagi_store::{Claim, ClaimProgress, Claiming, Intent, Store};
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 /// Keys between two readings of the clock.
 const STRIDE: usize = 32;
@@ -37,20 +37,13 @@ pub(super) struct Execution {
     transaction: Box<Transaction>,
     watches: Watches,
     stage: Stage,
+    /// The time at which all of its requests run: what has not expired for the first one has not for
+    /// the last one either.
+    time: FrozenTime,
     /// Whether it may have changed something.
     is_committed: bool,
-    /// Time and reply bytes of the current request so far.
-    spent: Option<Spent>,
-}
-
-/// Time and reply bytes of a request.
-struct Spent {
-    began: Instant,
-    /// The part of the time since then in which it was executed.
-    executed: Duration,
-    reply_bytes: usize,
-    /// As far as it is counted by its keys.
-    cost: Cost,
+    /// What the current request has taken so far, and as far as that is counted by its keys.
+    spent: Option<(Spent, Cost)>,
 }
 
 /// The stage of an execution.
@@ -96,7 +89,14 @@ impl Execution {
             true => Stage::Leasing(scripts.lease(waker)),
             false => stage,
         };
-        Execution { transaction, watches, stage, is_committed: false, spent: None }
+        Execution {
+            transaction,
+            watches,
+            stage,
+            time: FrozenTime::default(),
+            is_committed: false,
+            spent: None,
+        }
     }
 
     /// Continues for a slice.
@@ -200,17 +200,17 @@ impl Execution {
         let (began, replies) = (Instant::now(), cx.reply.len());
         let is_counted = cx.hooks.reasons().contains(HookFlags::KEY_COSTS);
         let meter = is_counted.then(|| Meter::start(cx));
-        *suspension = run(cx, request, claim, suspended);
-        let none = Spent { began, executed: Duration::ZERO, reply_bytes: 0, cost: Cost::default() };
-        let spent = self.spent.get_or_insert(none);
-        spent.executed += began.elapsed();
+        *suspension = run(cx, self.time, request, claim, suspended);
+        let (spent, cost) =
+            self.spent.get_or_insert_with(|| (Spent::since(began), Cost::default()));
+        spent.executed += began.elapsed() + std::mem::take(&mut cx.client.worked_elsewhere);
         spent.reply_bytes += cx.reply.len() - replies;
         if let Some(meter) = meter {
-            spent.cost += meter.stop(cx);
+            *cost += meter.stop(cx);
         }
         if suspension.is_none() {
-            log_if_slow(cx, request, spent);
-            count_cost(cx, request, spent.cost);
+            spent.report(cx, request.row, request.args());
+            count_cost(cx, request, *cost);
             self.spent = None;
         }
         // A client that does not read its reply must not keep keys claimed.
@@ -222,6 +222,7 @@ impl Execution {
 
     /// Begins to run the requests, unless a watched key was changed.
     fn run(&mut self, cx: &mut Context<'_>, mut claim: Claim, awaited: Awaited) {
+        self.time = FrozenTime::at(cx.db.now_ms());
         // A key may have expired, or have come by SWAPDB, without a change of its own.
         let has_changed = |(database, key, was_there): (usize, &[u8], bool)| {
             let db = cx.db.sibling(database);
@@ -299,40 +300,6 @@ fn add_written(cx: &Context<'_>, awaited: &mut Awaited) {
     written.for_each(|name| awaited.add(&cx.hooks.blocked, name));
 }
 
-/// Puts a request into the logs if it has taken long or was large.
-fn log_if_slow(cx: &Context<'_>, request: &Queued, spent: &Spent) {
-    let (config, total) = (cx.server.config(), spent.began.elapsed());
-    let passes = |took: Duration, least_us: i64| {
-        u64::try_from(least_us).is_ok_and(|least_us| took >= Duration::from_micros(least_us))
-    };
-    let args = request.args();
-    let request_bytes = (0..args.len()).map(|index| args.len_of(index)).sum();
-    let is_slow = passes(spent.executed, config.slowlog_log_slower_than_us.signed())
-        || passes(total, config.slowlog_total_slower_than_us.signed());
-    if !is_slow && !config.log_limits().are_passed_by(request_bytes, spent.reply_bytes) {
-        return;
-    }
-    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let phases = Phases {
-        queue_ns: nanoseconds(total.saturating_sub(spent.executed)),
-        execute_ns: nanoseconds(spent.executed),
-        ..Phases::default()
-    };
-    let request = SlowRequest {
-        at_s: now.saturating_sub(total).as_secs(),
-        phases,
-        request_bytes,
-        received_bytes: request_bytes,
-        reply_bytes: spent.reply_bytes,
-        arguments: shown::kept_arguments(cx.server.commands().entries().get(request.row), args),
-        address: cx.client.info.shown_address().into_owned(),
-        name: cx.client.info.name(),
-        ..SlowRequest::default()
-    };
-    cx.server.statistics().command_logs.add(&Arc::new(request), is_slow, config.log_limits());
-}
-
 /// Counts by its keys what a request has cost, if it was measured.
 fn count_cost(cx: &Context<'_>, request: &Queued, mut cost: Cost) {
     let entry = cx.server.commands().entries().get(request.row);
@@ -343,9 +310,10 @@ fn count_cost(cx: &Context<'_>, request: &Queued, mut cost: Cost) {
     }
 }
 
-/// Runs a request, or continues one that is unfinished. Returns what is left of it.
+/// Runs a request at this time, or continues one that is unfinished. Returns what is left of it.
 fn run(
     cx: &mut Context<'_>,
+    time: FrozenTime,
     request: &Queued,
     claim: &Claim,
     suspended: Option<Suspension>,
@@ -355,7 +323,7 @@ fn run(
     let mut reply = cx.reply.reborrow();
     reply.set_version(cx.client.version);
     let mut inner = Context {
-        db: cx.db.sibling(cx.client.database).claimed_by(claim),
+        db: cx.db.sibling(cx.client.database).at(time.now_ms).claimed_by(claim),
         client: &mut *cx.client,
         server: cx.server,
         hooks: cx.hooks,
@@ -366,6 +334,7 @@ fn run(
         suspension: None,
     };
     inner.client.is_executing = true;
+    inner.client.frozen_time = Some(time);
     match suspended {
         Some(suspended) => go_on(&mut inner, suspended),
         None => {
@@ -382,5 +351,6 @@ fn run(
         }
     }
     inner.client.is_executing = false;
+    inner.client.frozen_time = None;
     inner.suspension
 }

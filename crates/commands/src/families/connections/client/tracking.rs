@@ -8,6 +8,7 @@ use crate::state::tracking_options::{ClientTracking, TrackingOptions};
 use crate::{Category, Command, Context, Error, Group, Keys, Marks, Notes};
 use nagi_proto::Args;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The arguments of CLIENT TRACKING.
 struct TrackingRequest {
@@ -127,6 +128,7 @@ fn tracking<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         options.prefixes.extend(before.prefixes.iter().cloned());
     }
     let options = Arc::new(options);
+    cx.client.info.tracked_prefixes.store(options.prefixes.len(), Ordering::Relaxed);
     cx.hooks.tracking.start(&cx.client.info, Arc::clone(&options));
     cx.client.tracking = Some(Box::new(ClientTracking { options, caching: None }));
     cx.client.restrictions.insert(Restrictions::TRACKS);
@@ -139,6 +141,7 @@ fn tracking<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 pub(crate) fn stop(cx: &mut Context<'_>) {
     if cx.client.tracking.take().is_some() {
         cx.client.restrictions.remove(Restrictions::TRACKS);
+        cx.client.info.tracked_prefixes.store(0, Ordering::Relaxed);
         notification::stop_tracking(cx.server, cx.db.store(), &cx.client.info);
     }
 }

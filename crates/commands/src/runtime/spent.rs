@@ -1,0 +1,69 @@
+//! What a request takes that another one runs: EXEC, or a script. The session that times requests
+//! sees only the outer one.
+
+use crate::runtime::context::Context;
+use crate::runtime::shown;
+use crate::state::client::Restrictions;
+use crate::state::frozen_time::since_1970;
+use crate::state::phases::Phases;
+use crate::state::slow_log::SlowRequest;
+use nagi_proto::Args;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time and reply bytes of a request.
+pub(crate) struct Spent {
+    began: Instant,
+    /// The part of the time since then in which it was executed.
+    pub(crate) executed: Duration,
+    pub(crate) reply_bytes: usize,
+}
+
+impl Spent {
+    /// Of a request that began then, nothing yet.
+    pub(crate) fn since(began: Instant) -> Self {
+        Spent { began, executed: Duration::ZERO, reply_bytes: 0 }
+    }
+
+    /// Counts the time of a request that is over, and puts it into the logs if it has taken long or
+    /// was large.
+    pub(crate) fn report(&self, cx: &Context<'_>, row: usize, args: Args<'_>) {
+        let (config, total) = (cx.server.config(), self.began.elapsed());
+        if config.latency_tracking.is_on() {
+            cx.tally.time_calls(row, 1, nanoseconds(self.executed));
+        }
+        let passes = |took: Duration, least_us: i64| {
+            u64::try_from(least_us).is_ok_and(|least_us| took >= Duration::from_micros(least_us))
+        };
+        let request_bytes = (0..args.len()).map(|index| args.len_of(index)).sum();
+        let is_slow = passes(self.executed, config.slowlog_log_slower_than_us.signed())
+            || passes(total, config.slowlog_total_slower_than_us.signed());
+        if !is_slow && !config.log_limits().are_passed_by(request_bytes, self.reply_bytes) {
+            return;
+        }
+        let phases = Phases {
+            queue_ns: nanoseconds(total.saturating_sub(self.executed)),
+            execute_ns: nanoseconds(self.executed),
+            ..Phases::default()
+        };
+        // What a script runs is no request of a client.
+        let is_of_client = !cx.client.restrictions.contains(Restrictions::IN_SCRIPT);
+        let address = is_of_client.then(|| cx.client.info.shown_address().into_owned());
+        let request = SlowRequest {
+            at_s: since_1970().saturating_sub(total).as_secs(),
+            phases,
+            request_bytes,
+            received_bytes: request_bytes,
+            reply_bytes: self.reply_bytes,
+            arguments: shown::kept_arguments(cx.server.commands().entries().get(row), args),
+            address: address.unwrap_or_default(),
+            name: cx.client.info.name(),
+            ..SlowRequest::default()
+        };
+        cx.server.statistics().command_logs.add(&Arc::new(request), is_slow, config.log_limits());
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,24 @@
+//! A time that stands still: what a transaction or a script does happens at one time, however long
+//! it takes.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The time since 1970, for expiry and as exactly as TIME tells it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FrozenTime {
+    /// By the clock of the store, in milliseconds.
+    pub(crate) now_ms: u64,
+    pub(crate) since_1970: Duration,
+}
+
+impl FrozenTime {
+    /// The time that it is.
+    pub(crate) fn at(now_ms: u64) -> Self {
+        FrozenTime { now_ms, since_1970: since_1970() }
+    }
+}
+
+/// The time of day.
+pub(crate) fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
