@@ -24,6 +24,19 @@ pub(super) struct Exclusions {
     /// Tests that wait for something that is not there yet.
     #[serde(default)]
     pub(super) later: Vec<Later>,
+    /// Units of which nothing is run.
+    #[serde(default)]
+    pub(super) units: Vec<Unit>,
+}
+
+/// A unit of which nothing is run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Unit {
+    unit: String,
+    /// What all of its tests are about.
+    #[expect(dead_code, reason = "it is for people to read")]
+    reason: String,
 }
 
 /// A test that does not apply.
@@ -68,6 +81,11 @@ impl Exclusions {
         toml::from_str(&text).with_context(|| format!("{FILE} is malformed"))
     }
 
+    /// Whether nothing of a unit is run.
+    pub(super) fn leaves_out(&self, unit: &str) -> bool {
+        self.units.iter().any(|it| it.unit == unit)
+    }
+
     /// The names of a unit's tests that are not run.
     pub(super) fn of_unit(&self, unit: &str) -> Vec<&str> {
         let not_applicable = self.not_applicable.iter().map(|it| (&it.unit, &it.test));
@@ -94,6 +112,7 @@ impl Exclusions {
         [
             ("not applicable".to_owned(), self.not_applicable.len()),
             ("superseded".to_owned(), self.superseded.len()),
+            ("whole units".to_owned(), self.units.len()),
         ]
         .into_iter()
         .chain(later)
