@@ -94,7 +94,8 @@ fn the_slow_log_has_what_scripts_call() {
         let mut client = server.connect_resp();
         client.run("CONFIG SET slowlog-log-slower-than 0");
         for request in [
-            "EVAL \"redis.pcall('SET', 'a') redis.call('SET', 'k', 'v') return redis.call('TIME')\" 0",
+            "EVAL \"redis.pcall('SET', 'a') redis.call('SET', 'k', 'v') \
+             return redis.call('TIME')\" 0",
             "EVAL \"return redis.call('DEL', 'k')\" 0",
         ] {
             client.run(request);

@@ -107,7 +107,7 @@ const SCRIPT: &[Module] = &[
     ("functions", &["source"]),
     ("state", &["functions", "host"]),
     ("bounds", &["state"]),
-    ("convert", &["bounds", "number"]),
+    ("convert", &["bounds", "host", "number"]),
     ("library", &["bounds", "convert", "functions", "host", "number", "source", "state"]),
     ("sandbox", &["library", "state"]),
     ("engine", &["bounds", "convert", "functions", "host", "sandbox", "source", "state"]),

@@ -2,7 +2,6 @@
 
 use crate::process::governor::Governor;
 use crate::process::log;
-use crate::state::client_limit::limit_client_memory;
 use crate::state::mailbox::Reminders;
 use crate::state::shared::{NEVER, Shared};
 use nagi_commands::saves::Order;
@@ -26,7 +25,7 @@ pub(crate) fn run(shared: &Shared) {
         let until_call_ms = shared.hooks.call_due(now_ms).saturating_sub(now_ms).max(1);
         let until_round = round_at.saturating_duration_since(Instant::now());
         if shared.client_memory.take_due() {
-            limit_client_memory(shared);
+            shared.limit_client_memory();
         }
         let flush_at_ms = shared.flush_at_ms.load(Ordering::Relaxed);
         let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms));
@@ -50,7 +49,7 @@ pub(crate) fn run(shared: &Shared) {
         shared.statistics().peak_bytes(shared.store.used_bytes());
         // Clients that watched keys or subscribed to events may have left.
         notification::settle(shared, &shared.store);
-        limit_client_memory(shared);
+        shared.limit_client_memory();
         governor.round(shared);
         save_if_due(shared, now_ms);
         shared.remind_all(Reminders::HOUSEKEEPING);

@@ -1,36 +1,26 @@
 //! The limit of the memory that clients take (`maxmemory-clients`).
 
-use crate::state::shared::Shared;
-use nagi_commands::{ClientInfo, Config, Marks, Server as _};
+use nagi_commands::{ClientInfo, Config, Marks};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Closes the clients that take the most memory, until all of them together take no more than
-/// `maxmemory-clients`.
-pub(crate) fn limit_client_memory(shared: &Shared) {
-    let limit = shared.config().client_memory_limit();
-    if limit > 0 {
-        evict_clients(shared, limit);
-    }
-    shared.client_memory.note_use(limit, shared.store.client_bytes());
-}
-
-fn evict_clients(shared: &Shared, limit: u64) {
+/// Those of the clients to be closed so that all of them together take no more than `limit` bytes:
+/// the ones that take most.
+pub(crate) fn beyond_limit(clients: Vec<Arc<ClientInfo>>, limit: u64) -> Vec<Arc<ClientInfo>> {
     let with_bytes = |client: Arc<ClientInfo>| (client.memory_bytes() as u64, client);
-    let mut clients: Vec<_> = shared.registry.clients().into_iter().map(with_bytes).collect();
+    let mut clients: Vec<_> = clients.into_iter().map(with_bytes).collect();
     let mut used: u64 = clients.iter().map(|(bytes, _)| bytes).sum();
     if used < limit {
-        return;
+        return Vec::new();
     }
     clients.retain(|(_, client)| !client.marks().contains(Marks::NO_EVICT));
     clients.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
-    for (bytes, client) in clients {
-        if used < limit {
-            return;
-        }
-        used = used.saturating_sub(bytes);
-        shared.evict(&client);
-    }
+    let is_beyond = |(bytes, _): &(u64, Arc<ClientInfo>)| {
+        let was_beyond = used >= limit;
+        used = used.saturating_sub(*bytes);
+        was_beyond
+    };
+    clients.into_iter().take_while(is_beyond).map(|(_, client)| client).collect()
 }
 
 /// Whether a client takes more alone than all are allowed, so that closing others would not help.

@@ -329,7 +329,12 @@ impl Server for Shared {
     }
 
     fn limit_client_memory(&self) {
-        client_limit::limit_client_memory(self);
+        let limit = self.config().client_memory_limit();
+        if limit > 0 {
+            let beyond = client_limit::beyond_limit(self.registry.clients(), limit);
+            beyond.iter().for_each(|client| self.evict(client));
+        }
+        self.client_memory.note_use(limit, self.store.client_bytes());
     }
 
     fn log_damaged_payload(&self, form: &str) {

@@ -224,7 +224,7 @@ impl Sessions {
             return false;
         }
         let kept = driver.kept_bytes(token);
-        let Some(slot) = self.slot_of(token) else { return false };
+        let Some(slot) = self.slots.get_mut(token) else { return false };
         let info = slot.session.info();
         info.kept_output_bytes.store(kept, Ordering::Relaxed);
         client_limit::is_passed_by(info, shared.config())

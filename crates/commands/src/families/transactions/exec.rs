@@ -37,8 +37,8 @@ pub(super) struct Execution {
     transaction: Box<Transaction>,
     watches: Watches,
     stage: Stage,
-    /// The time at which all of its requests run: what has not expired for the first one has not for
-    /// the last one either.
+    /// The time at which all of its requests run: what has not expired for the first one has not
+    /// for the last one either.
     time: FrozenTime,
     /// Whether it may have changed something.
     is_committed: bool,
