@@ -651,6 +651,6 @@ mod tests {
             fixture.send(piece);
         }
         assert_eq!(fixture.session.input.capacity(), 0);
-        assert!(size_of::<Session>() <= 544, "{}", size_of::<Session>());
+        assert!(size_of::<Session>() <= 584, "{}", size_of::<Session>());
     }
 }
