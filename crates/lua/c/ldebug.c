@@ -622,6 +622,7 @@ void luaG_errormsg (lua_State *L) {
     setobjs2s(L, L->top, L->top - 1);  /* move argument */
     setobjs2s(L, L->top - 1, errfunc);  /* push function */
     incr_top(L);
+    L->allowhook = 1;  /* nagi: a hook may have raised it, and has to end the handler as well */
     luaD_call(L, L->top - 2, 1);  /* call it */
   }
   luaD_throw(L, LUA_ERRRUN);

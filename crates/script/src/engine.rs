@@ -539,6 +539,7 @@ mod tests {
             "while true do end",
             "while true do pcall(function() while true do end end) end",
             "local f = function() while true do end end while true do pcall(f) end",
+            "local f = function() while true do end end while true do xpcall(f, f) end",
             "coroutine.wrap(function() while true do end end)()",
             "return string.find(('a'):rep(200000), ('.-'):rep(100) .. 'b')",
             "local t = {} for i = 1, 900 do t = {t, t} end return t",
