@@ -301,6 +301,15 @@ impl BlockedClients {
         waits
     }
 
+    /// Has a client that is going to be closed be served nothing more: what it were given would be
+    /// lost.
+    pub(crate) fn abandon(&self, client: u64) {
+        let waiter = self.table.lock().clients.get(&client).cloned();
+        if let Some(waiter) = waiter {
+            self.leave(&waiter);
+        }
+    }
+
     /// All keys that clients wait for.
     pub(crate) fn names(&self) -> Vec<Name> {
         self.table.lock().queues.keys().cloned().collect()
