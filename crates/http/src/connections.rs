@@ -1,5 +1,5 @@
-//! The connections that are served, and one look a second at all of them: at who is too slow, and
-//! who has gone. Timers of each would cost as much as a short request.
+//! The connections that are served, and one look a second at all of them: which are too slow, and
+//! which have ended. Timers of each would cost as much as a short request.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::cell::{Cell, RefCell};
@@ -139,7 +139,7 @@ impl Connections {
     }
 
     /// Looks at all connections, for as long as it is polled.
-    pub(crate) async fn look_again_and_again(&self) {
+    pub(crate) async fn look_periodically(&self) {
         loop {
             while self.watched.get() == 0 {
                 self.begun.notified().await;

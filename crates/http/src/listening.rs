@@ -127,7 +127,7 @@ async fn serve_all(
         }
     }
     tokio::select! {
-        () = connections.look_again_and_again() => {}
+        () = connections.look_periodically() => {}
         _ = stopped => {}
     }
 }
@@ -180,7 +180,7 @@ impl Conversation {
             .header_read_timeout(None)
             .serve_connection(stream, service)
             .with_upgrades();
-        // A client that is gone, broken or slow is none of ours.
+        // Errors of a client that has ended, is broken or is slow are no concern of the server.
         let _ = connection.await;
         drop(place);
     }

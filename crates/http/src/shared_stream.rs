@@ -1,6 +1,6 @@
-//! A TCP connection that the one who reads and writes shares with those who watch it: tokio's own
-//! can be read from by its owner only, and another descriptor for it would cost two calls of the
-//! kernel a connection.
+//! A TCP connection that the task which reads and writes shares with the look at all connections:
+//! tokio's own can be read from by its owner only, and another descriptor for it would cost two
+//! calls of the kernel a connection.
 
 use socket2::SockRef;
 use std::io::{self, IoSlice};

@@ -79,7 +79,7 @@ def owners():
 
 
 def ends():
-    """A lock whose time is over belongs to whoever takes it next."""
+    """A lock whose time is over belongs to the next client that takes it."""
     late = redis_py.lock("late", timeout=0.05)
     assert late.acquire()
     until("its end", lambda: not redis_py.exists("late"))

@@ -60,7 +60,7 @@ pub struct Client {
     /// The time at which they run meanwhile, and a script all along.
     pub(crate) frozen_time: Option<FrozenTime>,
     /// For how long its request was worked on by another thread, or has slept as if it were (DEBUG
-    /// SLEEP): whoever times the request takes that.
+    /// SLEEP); taken where the request is timed.
     pub worked_elsewhere: Duration,
     /// What was published for it meanwhile.
     pub(crate) messages: Option<Box<Output>>,
