@@ -301,8 +301,7 @@ impl BlockedClients {
         waits
     }
 
-    /// Has a client that is going to be closed be served nothing more: what it were given would be
-    /// lost.
+    /// Takes a client that is going to be closed out of all queues.
     pub(crate) fn abandon(&self, client: u64) {
         let waiter = self.table.lock().clients.get(&client).cloned();
         if let Some(waiter) = waiter {

@@ -96,6 +96,12 @@ pub(crate) enum Paused {
 }
 
 impl RequestHooks {
+    /// Has a client that is going to be closed be served nothing more, if it waits: what it were
+    /// given would be lost.
+    pub fn abandon_wait(&self, client: u64) {
+        self.blocked.abandon(client);
+    }
+
     /// Why the next request is to be looked at; hardly ever for any reason.
     #[must_use]
     #[inline]

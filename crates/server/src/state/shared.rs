@@ -265,6 +265,7 @@ impl Shared {
     /// Has a client's worker close it for the reason that `mark` says.
     fn close(&self, client: &ClientInfo, mark: Marks) {
         client.mark(mark, true);
+        self.hooks.abandon_wait(client.id);
         self.registry.remove(client.id);
         // A worker that takes the connection over later looks at the mark behind such a fence too:
         // either it sees the mark, or its number is seen here.

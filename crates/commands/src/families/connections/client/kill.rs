@@ -75,7 +75,6 @@ fn kill<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.client.closing |= clients.iter().any(|client| client.id == own_id);
     clients.retain(|client| client.id != own_id);
     cx.server.kill(&clients);
-    clients.iter().for_each(|client| cx.hooks.blocked.abandon(client.id));
     match (by_address, count) {
         (true, 0) => return Err(Error::fixed("ERR No such client")),
         (true, _) => cx.reply.ok(),

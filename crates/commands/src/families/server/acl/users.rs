@@ -167,7 +167,6 @@ pub(super) fn take_effect(cx: &mut Context<'_>, before: &UsersByName) {
     cx.client.closing |= clients.iter().any(|client| client.id == own_id);
     clients.retain(|client| client.id != own_id);
     cx.server.kill(&clients);
-    clients.iter().for_each(|client| cx.hooks.blocked.abandon(client.id));
 }
 
 /// Whether a user may use all channels that a client subscribes to.
