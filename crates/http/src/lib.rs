@@ -19,5 +19,5 @@ mod write_timeout;
 pub use connections::MOST_CONNECTIONS;
 pub use hyper::body::Bytes;
 pub use listening::{Running, bind, start};
-pub use pipe::{ClientEnd, HasLeft, Switchboard, Taken, Wakes, WorkerEnd, pipe};
+pub use pipe::{ClientEnd, HasLeft, Notifier, Taken, Wakes, WorkerEnd, pipe};
 pub use site::{Answer, Ask, GatewaySettings, HttpClient, Rule, Site};

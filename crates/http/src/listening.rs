@@ -117,7 +117,7 @@ async fn serve_all(
     stopped: oneshot::Receiver<()>,
 ) {
     let told = Arc::clone(&gateway);
-    spawn_local(async move { told.tell_all().await });
+    spawn_local(async move { told.notify_all().await });
     for listener in listeners {
         match TcpListener::from_std(listener) {
             Ok(listener) => {

@@ -3,12 +3,12 @@
 //!
 //! With sockets, a short request would cost four calls of the kernel on its way to a worker and
 //! back, and would wake a thread each time. Here both sides leave bytes in buffers. The
-//! [`Switchboard`] tells the other side, once for all that has been left by then: a thread goes on
+//! [`Notifier`] tells the other side, once for all that has been left by then: a thread goes on
 //! with everything that has arrived before it does.
 //!
 //! ```text
-//! ClientEnd -> request -> WorkerEnd      bells: workers have something to take
-//! ClientEnd <- reply   <- WorkerEnd      clients: tasks here have something to take
+//! ClientEnd -> request -> WorkerEnd      workers have something to take
+//! ClientEnd <- reply   <- WorkerEnd      tasks here have something to take
 //! ```
 //!
 //! All buffers are allocated, and most often freed, by the thread that serves HTTP, whose memory is
@@ -36,7 +36,7 @@ pub struct ClientEnd(Arc<Pipe>);
 #[derive(Debug)]
 struct Pipe {
     state: Mutex<State>,
-    switchboard: Arc<Switchboard>,
+    notifier: Arc<Notifier>,
 }
 
 #[derive(Debug, Default)]
@@ -46,9 +46,9 @@ struct State {
     spare: Vec<u8>,
     reply: Vec<u8>,
     /// By which the worker is told; none until it has the pipe.
-    bell: Option<Waker>,
+    worker_waker: Option<Waker>,
     /// Whether it is going to look without being told anew.
-    is_rung: bool,
+    is_notified: bool,
     /// Whether the worker waits for room for its reply.
     is_full: bool,
     /// Tasks that wait for a reply, and for room for a request.
@@ -58,8 +58,9 @@ struct State {
     worker_has_left: bool,
 }
 
-/// Bells that are rung together at most: the first requests are not to wait for hundreds of others.
-const MOST_BELLS: usize = 32;
+/// Workers that are notified together at most: the first requests are not to wait for hundreds of
+/// others.
+const MOST_WORKER_WAKERS: usize = 32;
 
 /// What a worker finds in a pipe.
 #[derive(Debug, PartialEq, Eq)]
@@ -80,14 +81,14 @@ pub struct HasLeft;
 #[derive(Debug, Default)]
 pub struct Wakes {
     wakers: Vec<Waker>,
-    switchboard: Option<Arc<Switchboard>>,
+    notifier: Option<Arc<Notifier>>,
 }
 
 /// Workers and tasks that are to be told of what has been left in pipes.
 #[derive(Debug, Default)]
-pub struct Switchboard {
+pub struct Notifier {
     /// Of workers.
-    bells: Mutex<Vec<Waker>>,
+    worker_wakers: Mutex<Vec<Waker>>,
     /// Of tasks of the thread that serves HTTP, left by workers.
     clients: Mutex<Vec<Waker>>,
     /// That of the task that polls this.
@@ -96,19 +97,19 @@ pub struct Switchboard {
 
 /// A pipe.
 #[must_use]
-pub fn pipe(switchboard: &Arc<Switchboard>) -> (ClientEnd, WorkerEnd) {
+pub fn pipe(notifier: &Arc<Notifier>) -> (ClientEnd, WorkerEnd) {
     let state = State { reply: Vec::with_capacity(REPLY_BYTES), ..State::default() };
-    let pipe = Pipe { state: Mutex::new(state), switchboard: Arc::clone(switchboard) };
+    let pipe = Pipe { state: Mutex::new(state), notifier: Arc::clone(notifier) };
     let pipe = Arc::new(pipe);
     (ClientEnd(Arc::clone(&pipe)), WorkerEnd(pipe))
 }
 
 impl State {
-    /// The bell of the worker, which is to look at the pipe; none if it is going to anyway.
-    fn bell(&mut self) -> Option<Waker> {
-        let bell = self.bell.as_ref().filter(|_| !self.is_rung)?;
-        self.is_rung = true;
-        Some(bell.clone())
+    /// The worker's waker, since it is to look at the pipe; none if it is going to anyway.
+    fn worker_waker(&mut self) -> Option<Waker> {
+        let worker_waker = self.worker_waker.as_ref().filter(|_| !self.is_notified)?;
+        self.is_notified = true;
+        Some(worker_waker.clone())
     }
 }
 
@@ -128,9 +129,9 @@ impl ClientEnd {
             return Poll::Pending;
         }
         state.request.extend_from_slice(bytes.get(..len).unwrap_or_default());
-        let bell = state.bell();
+        let worker_waker = state.worker_waker();
         drop(state);
-        self.0.switchboard.ring_later(bell);
+        self.0.notifier.notify_later(worker_waker);
         Poll::Ready(Ok(len))
     }
 
@@ -158,9 +159,10 @@ impl ClientEnd {
         if state.reply.capacity() < room {
             state.reply.reserve_exact(room);
         }
-        let bell = if std::mem::take(&mut state.is_full) { state.bell() } else { None };
+        let worker_waker =
+            if std::mem::take(&mut state.is_full) { state.worker_waker() } else { None };
         drop(state);
-        self.0.switchboard.ring_later(bell);
+        self.0.notifier.notify_later(worker_waker);
         Poll::Ready(Ok(()))
     }
 
@@ -190,27 +192,28 @@ impl Drop for ClientEnd {
         state.client_has_left = true;
         (state.reply, state.spare) = (Vec::new(), Vec::new());
         (state.reader, state.writer) = (None, None);
-        let bell = state.bell.take();
+        let worker_waker = state.worker_waker.take();
         drop(state);
-        if let Some(bell) = bell {
-            bell.wake();
+        if let Some(worker_waker) = worker_waker {
+            worker_waker.wake();
         }
     }
 }
 
 impl WorkerEnd {
-    /// Has the worker told by `bell` from now on; what is there already it has to look for.
-    pub fn attach(&self, bell: Waker) {
+    /// Has the worker notified by `worker_waker` from now on; what is there already it has to look
+    /// for.
+    pub fn attach(&self, worker_waker: Waker) {
         let mut state = self.0.state.lock();
         if !state.client_has_left {
-            state.bell = Some(bell);
+            state.worker_waker = Some(worker_waker);
         }
     }
 
     /// Takes what the client has sent.
     pub fn take(&self, wakes: &mut Wakes) -> Taken {
         let mut state = self.0.state.lock();
-        state.is_rung = false;
+        state.is_notified = false;
         if state.request.is_empty() {
             return if state.client_has_left { Taken::End } else { Taken::Nothing };
         }
@@ -239,7 +242,7 @@ impl WorkerEnd {
         wakes: &mut Wakes,
     ) -> Result<usize, HasLeft> {
         let mut state = self.0.state.lock();
-        state.is_rung = false;
+        state.is_notified = false;
         if state.client_has_left {
             return Err(HasLeft);
         }
@@ -265,11 +268,11 @@ impl Drop for WorkerEnd {
         let mut wakes = Wakes::default();
         let mut state = self.0.state.lock();
         state.worker_has_left = true;
-        state.bell = None;
+        state.worker_waker = None;
         wakes.add(state.reader.take(), &self.0);
         wakes.add(state.writer.take(), &self.0);
         drop(state);
-        wakes.tell();
+        wakes.notify();
     }
 }
 
@@ -277,18 +280,18 @@ impl Wakes {
     fn add(&mut self, waker: Option<Waker>, pipe: &Pipe) {
         let Some(waker) = waker else { return };
         self.wakers.push(waker);
-        if self.switchboard.is_none() {
-            self.switchboard = Some(Arc::clone(&pipe.switchboard));
+        if self.notifier.is_none() {
+            self.notifier = Some(Arc::clone(&pipe.notifier));
         }
     }
 
     /// Tells the clients.
     #[inline]
-    pub fn tell(&mut self) {
+    pub fn notify(&mut self) {
         if !self.wakers.is_empty()
-            && let Some(switchboard) = &self.switchboard
+            && let Some(notifier) = &self.notifier
         {
-            switchboard.wake_clients(&mut self.wakers);
+            notifier.wake_clients(&mut self.wakers);
         }
     }
 
@@ -299,16 +302,16 @@ impl Wakes {
     }
 }
 
-impl Switchboard {
-    fn ring_later(&self, bell: Option<Waker>) {
-        let Some(bell) = bell else { return };
-        let mut bells = self.bells.lock();
-        bells.push(bell);
-        let count = bells.len();
-        if count >= MOST_BELLS {
-            bells.drain(..).for_each(Waker::wake);
+impl Notifier {
+    fn notify_later(&self, worker_waker: Option<Waker>) {
+        let Some(worker_waker) = worker_waker else { return };
+        let mut worker_wakers = self.worker_wakers.lock();
+        worker_wakers.push(worker_waker);
+        let count = worker_wakers.len();
+        if count >= MOST_WORKER_WAKERS {
+            worker_wakers.drain(..).for_each(Waker::wake);
         }
-        drop(bells);
+        drop(worker_wakers);
         if count == 1 {
             self.wake_task();
         }
@@ -332,9 +335,9 @@ impl Switchboard {
 
     /// Tells all that are to be told, again and again. The task of this goes behind those that are
     /// to go on already, so that workers are told of all that these leave.
-    pub async fn tell_all(&self) {
+    pub async fn notify_all(&self) {
         let mut told = Vec::with_capacity(MOST_WAKERS);
-        for list in [&self.clients, &self.bells] {
+        for list in [&self.clients, &self.worker_wakers] {
             list.lock().reserve(MOST_WAKERS);
         }
         std::future::poll_fn(|cx| {
@@ -343,7 +346,7 @@ impl Switchboard {
                 *task = Some(cx.waker().clone());
             }
             drop(task);
-            for list in [&self.clients, &self.bells] {
+            for list in [&self.clients, &self.worker_wakers] {
                 std::mem::swap(&mut *list.lock(), &mut told);
                 told.drain(..).for_each(Waker::wake);
             }
@@ -382,19 +385,18 @@ mod tests {
         client: ClientEnd,
         worker: WorkerEnd,
         wakes: Wakes,
-        switchboard: Arc<Switchboard>,
-        rung: Arc<Count>,
+        notifier: Arc<Notifier>,
+        notified: Arc<Count>,
         woken: Arc<Count>,
     }
 
     impl Fixture {
         fn new() -> Self {
-            let (switchboard, rung) =
-                (Arc::new(Switchboard::default()), Arc::new(Count::default()));
-            let (client, worker) = pipe(&switchboard);
-            worker.attach(Arc::clone(&rung).into());
+            let (notifier, notified) = (Arc::new(Notifier::default()), Arc::new(Count::default()));
+            let (client, worker) = pipe(&notifier);
+            worker.attach(Arc::clone(&notified).into());
             let (wakes, woken) = (Wakes::default(), Arc::default());
-            Fixture { client, worker, wakes, switchboard, rung, woken }
+            Fixture { client, worker, wakes, notifier, notified, woken }
         }
 
         fn write(&self, bytes: &[u8]) -> Poll<Option<usize>> {
@@ -418,11 +420,11 @@ mod tests {
 
         /// Tells all that are to be told; how often the worker and the client have been.
         fn told(&mut self) -> (usize, usize) {
-            self.wakes.tell();
-            for list in [&self.switchboard.clients, &self.switchboard.bells] {
+            self.wakes.notify();
+            for list in [&self.notifier.clients, &self.notifier.worker_wakers] {
                 std::mem::take(&mut *list.lock()).into_iter().for_each(Waker::wake);
             }
-            (self.rung.take(), self.woken.take())
+            (self.notified.take(), self.woken.take())
         }
     }
 
@@ -468,10 +470,10 @@ mod tests {
         let mut it = Fixture::new();
         assert_eq!(it.read(), Poll::Pending);
         it.put(b"+OK").unwrap();
-        let Fixture { client, worker, mut wakes, switchboard, woken, .. } = it;
-        wakes.tell();
+        let Fixture { client, worker, mut wakes, notifier, woken, .. } = it;
+        wakes.notify();
         drop(worker);
-        let mut it = Fixture { client, woken, switchboard, ..Fixture::new() };
+        let mut it = Fixture { client, woken, notifier, ..Fixture::new() };
         assert_eq!(it.told().1, 1);
         assert_eq!(it.read(), Poll::Ready(Some(b"+OK".to_vec())));
         assert_eq!((it.read(), it.write(b"x")), (Poll::Ready(None), Poll::Ready(None)));
@@ -479,9 +481,9 @@ mod tests {
         let mut it = Fixture::new();
         assert_eq!(it.write(b"DEL x"), Poll::Ready(Some(5)));
         assert_eq!(it.told(), (1, 0));
-        let Fixture { client, worker, mut wakes, rung, .. } = it;
+        let Fixture { client, worker, mut wakes, notified, .. } = it;
         drop(client);
-        assert_eq!(rung.take(), 1);
+        assert_eq!(notified.take(), 1);
         assert_eq!(worker.take(&mut wakes), Taken::Bytes(b"DEL x".to_vec()));
         assert_eq!(worker.take(&mut wakes), Taken::End);
         assert_eq!(worker.put([&b"x"[..]].into_iter(), &mut wakes), Err(HasLeft));

@@ -330,7 +330,7 @@ impl Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipe::{Switchboard, Wakes, WorkerEnd, pipe};
+    use crate::pipe::{Notifier, Wakes, WorkerEnd, pipe};
     use tokio::task::LocalSet;
 
     struct Worker(WorkerEnd, Wakes);
@@ -339,7 +339,7 @@ mod tests {
         async fn write_all(&mut self, mut reply: &[u8]) {
             while !reply.is_empty() {
                 let taken = self.0.put([reply].into_iter(), &mut self.1).unwrap();
-                self.1.tell();
+                self.1.notify();
                 reply = &reply[taken..];
                 tokio::task::yield_now().await;
             }
@@ -348,9 +348,9 @@ mod tests {
 
     /// The pieces of a response to SUBSCRIBE, and the worker.
     async fn subscribed() -> (mpsc::Receiver<Bytes>, Worker) {
-        let switchboard = Arc::new(Switchboard::default());
-        let (ours, theirs) = pipe(&switchboard);
-        spawn_local(async move { switchboard.tell_all().await });
+        let notifier = Arc::new(Notifier::default());
+        let (ours, theirs) = pipe(&notifier);
+        spawn_local(async move { notifier.notify_all().await });
         let mut worker = Worker(theirs, Wakes::default());
         worker.write_all(b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n").await;
         let options = Options { kind: Kind::Events, ..Options::default() };

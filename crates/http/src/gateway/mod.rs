@@ -56,8 +56,8 @@ impl Gateway {
     }
 
     /// Tells workers and requests of what has been left for them, for as long as it is polled.
-    pub(crate) async fn tell_all(&self) {
-        self.service.pool.tell_all().await;
+    pub(crate) async fn notify_all(&self) {
+        self.service.pool.notify_all().await;
     }
 
     /// Serves a request of a client, which is for no page.

@@ -9,7 +9,7 @@
 use super::budget::{Exceeded, Reservation};
 use super::decoder::{Decoder, Malformed, Part};
 use crate::guard::Caller;
-use crate::pipe::{ClientEnd, Switchboard, pipe};
+use crate::pipe::{ClientEnd, Notifier, pipe};
 use crate::site::{HttpClient, Site};
 use hyper::body::Bytes;
 use parking_lot::Mutex;
@@ -32,7 +32,7 @@ const HEAD_BYTES: usize = 10;
 pub(super) struct ConnectionPool {
     idle: Mutex<Vec<WorkerConnection>>,
     open: Arc<Open>,
-    switchboard: Arc<Switchboard>,
+    notifier: Arc<Notifier>,
 }
 
 /// How many connections there are.
@@ -127,14 +127,14 @@ impl ConnectionPool {
         }
         let counted = Counted(Arc::clone(&self.open));
         let client = Arc::new(Mutex::new(caller.address));
-        let (pipe, workers_end) = pipe(&self.switchboard);
+        let (pipe, workers_end) = pipe(&self.notifier);
         site.connect_worker(&caller.user, &client, workers_end)?;
         Ok(WorkerConnection::new(pipe, caller.user.clone(), client, counted))
     }
 
     /// Tells workers and tasks of what has been left for them, for as long as it is polled.
-    pub(super) async fn tell_all(&self) {
-        self.switchboard.tell_all().await;
+    pub(super) async fn notify_all(&self) {
+        self.notifier.notify_all().await;
     }
 
     /// Keeps a connection whose reply is over for the next request.

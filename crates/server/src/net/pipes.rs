@@ -54,9 +54,13 @@ pub(crate) enum Happening {
 
 impl Pipes {
     /// Takes a pipe over; the worker is to look at it in the next turn.
-    pub(crate) fn adopt(&mut self, end: WorkerEnd, bell: impl FnOnce(Token) -> Waker) -> Token {
+    pub(crate) fn adopt(
+        &mut self,
+        end: WorkerEnd,
+        worker_waker: impl FnOnce(Token) -> Waker,
+    ) -> Token {
         let token = self.connections.next().of_pipe();
-        end.attach(bell(token));
+        end.attach(worker_waker(token));
         self.connections.add(Piped {
             end,
             unsent: Outgoing::default(),
@@ -146,8 +150,8 @@ impl Pipes {
 
     /// Tells the other side of all that has been left for it.
     #[inline]
-    pub(crate) fn tell(&mut self) {
-        self.wakes.tell();
+    pub(crate) fn notify(&mut self) {
+        self.wakes.notify();
     }
 
     /// Notes the memory of the lists.
@@ -234,13 +238,13 @@ fn put(end: &WorkerEnd, output: &mut Output, wakes: &mut Wakes) -> Result<Sent, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nagi_http::{ClientEnd, Switchboard, pipe};
+    use nagi_http::{ClientEnd, Notifier, pipe};
     use std::sync::Arc;
     use std::task::{Context, Poll};
 
     /// Pipes, of which one has another end here.
     fn adopted() -> (Pipes, Token, ClientEnd) {
-        let (client, end) = pipe(&Arc::new(Switchboard::default()));
+        let (client, end) = pipe(&Arc::new(Notifier::default()));
         let mut pipes = Pipes::default();
         let token = pipes.adopt(end, |_| Waker::noop().clone());
         assert_eq!(pipes.take_turns(), [token]);

@@ -43,25 +43,25 @@ pub(crate) struct GatewayClient {
 pub(crate) struct Mailbox {
     mail: Mail<ConnectionTask>,
     /// Pipes in which there is something, each at most once or twice.
-    rung: Mutex<Vec<Token>>,
+    notified: Mutex<Vec<Token>>,
     waker: Waker,
 }
 
 impl Mailbox {
     pub(crate) fn new() -> io::Result<Self> {
-        let rung = Mutex::default();
-        Ok(Mailbox { mail: Mail::new(), rung, waker: Waker::new()? })
+        let notified = Mutex::default();
+        Ok(Mailbox { mail: Mail::new(), notified, waker: Waker::new()? })
     }
 
     /// Tells the worker of something in a pipe.
-    pub(crate) fn ring(&self, token: Token) {
-        self.rung.lock().push(token);
+    pub(crate) fn notify_pipe(&self, token: Token) {
+        self.notified.lock().push(token);
         self.remind(Reminders::PIPES);
     }
 
     /// Swaps those that it has been told of since this was called last for an empty list.
-    pub(crate) fn collect_rung(&self, rung: &mut Vec<Token>) {
-        std::mem::swap(&mut *self.rung.lock(), rung);
+    pub(crate) fn collect_notified(&self, notified: &mut Vec<Token>) {
+        std::mem::swap(&mut *self.notified.lock(), notified);
     }
 
     /// Leaves a task of a connection.

@@ -179,16 +179,16 @@ impl Shared {
     }
 
     /// Tells a worker of something in one of its pipes.
-    pub(crate) fn ring(&self, worker: usize, token: Token) {
+    pub(crate) fn notify_pipe(&self, worker: usize, token: Token) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
-            mailbox.ring(token);
+            mailbox.notify_pipe(token);
         }
     }
 
     /// Takes the pipes that a worker has been told of, for an empty list.
-    pub(crate) fn collect_rung(&self, worker: usize, rung: &mut Vec<Token>) {
+    pub(crate) fn collect_notified(&self, worker: usize, notified: &mut Vec<Token>) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
-            mailbox.collect_rung(rung);
+            mailbox.collect_notified(notified);
         }
     }
 

@@ -116,13 +116,13 @@ impl Sessions {
                 let peer = Peer::of(&socket);
                 driver.adopt(socket, peer)
             }
-            Link::Pipe(end) => Ok(driver.pipes_mut().adopt(end, |token| self.bell_of(token))),
+            Link::Pipe(end) => Ok(driver.pipes_mut().adopt(end, |token| self.pipe_waker_of(token))),
         }
     }
 
-    fn bell_of(&self, token: Token) -> Waker {
+    fn pipe_waker_of(&self, token: Token) -> Waker {
         let shared = Arc::clone(&self.shared);
-        Waker::from(Arc::new(Bell { shared, worker: self.worker, token }))
+        Waker::from(Arc::new(PipeWaker { shared, worker: self.worker, token }))
     }
 
     /// Keeps the session of a connection from which bytes are received.
@@ -145,18 +145,18 @@ impl Wake for SessionWaker {
 }
 
 /// Tells a worker that there is something in one of its pipes.
-struct Bell {
+struct PipeWaker {
     shared: Arc<Shared>,
     worker: usize,
     token: Token,
 }
 
-impl Wake for Bell {
+impl Wake for PipeWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.shared.ring(self.worker, self.token);
+        self.shared.notify_pipe(self.worker, self.token);
     }
 }

@@ -135,7 +135,7 @@ struct Sessions {
     /// What connections had been asked when another worker was last to relieve this one.
     asked_before: AskedBefore,
     /// Room for pipes that the worker has been told of.
-    rung: Vec<Token>,
+    notified: Vec<Token>,
 }
 
 /// A connection whose client has left replies unread.
@@ -191,7 +191,7 @@ impl Sessions {
             handovers,
             leaving: Vec::new(),
             asked_before: AskedBefore::default(),
-            rung: Vec::new(),
+            notified: Vec::new(),
         }
     }
 
@@ -304,7 +304,7 @@ impl Sessions {
         if !self.leaving.is_empty() {
             self.hand_over_leaving(driver);
         }
-        driver.pipes_mut().tell();
+        driver.pipes_mut().notify();
         self.measure_lists();
         if self.shared.client_memory.comes_due(|| self.shared.store.client_bytes()) {
             self.shared.check_timers();
@@ -344,7 +344,7 @@ impl Sessions {
                 Err(_) => break,
             }
         }
-        driver.pipes_mut().tell();
+        driver.pipes_mut().notify();
         while !self.orphans.is_empty() {
             self.run_orphans();
         }

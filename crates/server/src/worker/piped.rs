@@ -10,12 +10,12 @@ const MOST_HAPPENINGS: usize = 2;
 impl Sessions {
     /// Looks at the pipes that the worker has been told of.
     pub(super) fn run_rung_pipes<D: Driver>(&mut self, driver: &mut D) {
-        let mut rung = std::mem::take(&mut self.rung);
-        self.shared.collect_rung(self.worker, &mut rung);
-        for token in rung.drain(..) {
+        let mut notified = std::mem::take(&mut self.notified);
+        self.shared.collect_notified(self.worker, &mut notified);
+        for token in notified.drain(..) {
             self.run_pipe(driver, token);
         }
-        self.rung = rung;
+        self.notified = notified;
         driver.pipes_mut().measure();
     }
 
