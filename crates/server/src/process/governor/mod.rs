@@ -3,8 +3,8 @@
 //! for. So a worker retires while workers wait for processors that they do not need, and all are
 //! back within a second once they are needed and processors have time.
 //!
-//! Whether fewer workers serve as much is tried: a retirement after which less arrives is undone,
-//! and not tried again for a while.
+//! Whether fewer workers serve enough is tried: a retirement after which much less arrives, or
+//! requests queue up, is undone, and not tried again for a while.
 
 mod policy;
 
@@ -22,7 +22,7 @@ pub(crate) struct Governor {
     policy: Policy,
     began: Instant,
     workers: Vec<ThreadTimes>,
-    arrived: u64,
+    arrived: Arrived,
     idle: Duration,
     /// The processors that the process may run on; none if the kernel does not say.
     processors: Option<CpuSet>,
@@ -36,7 +36,7 @@ impl Governor {
             policy: Policy::new(workers),
             began: Instant::now(),
             workers: times(shared, workers).unwrap_or_default(),
-            arrived: arrived(shared, workers),
+            arrived: Arrived::at(shared, workers),
             idle: Duration::ZERO,
             processors: rustix::thread::sched_getaffinity(None).ok(),
         }
@@ -74,7 +74,7 @@ impl Governor {
         let before = std::mem::replace(&mut self.workers, workers);
         let since = self.workers.iter().zip(before).map(|(now, before)| now.since(before));
         let since: Vec<ThreadTimes> = since.collect();
-        let arrived = arrived(shared, self.workers.len());
+        let arrived = Arrived::at(shared, self.workers.len());
         let arrived_before = std::mem::replace(&mut self.arrived, arrived);
         let idle = self.processors.as_ref().and_then(idle_time).unwrap_or_default();
         let idle_before = std::mem::replace(&mut self.idle, idle);
@@ -82,7 +82,8 @@ impl Governor {
         Some(Round {
             ran: since.iter().take(self.policy.active()).map(|times| share(times.ran)).collect(),
             waited: since.iter().map(|times| share(times.waited)).sum(),
-            arrived: arrived.saturating_sub(arrived_before),
+            arrived: arrived.bytes.saturating_sub(arrived_before.bytes),
+            reads: arrived.reads.saturating_sub(arrived_before.reads),
             idle: share(idle.saturating_sub(idle_before)),
         })
     }
@@ -94,10 +95,22 @@ fn times(shared: &Shared, workers: usize) -> Option<Vec<ThreadTimes>> {
     threads.map(|thread| ThreadTimes::of(*thread.get()?)).collect()
 }
 
-/// Bytes that workers have received.
-fn arrived(shared: &Shared, workers: usize) -> u64 {
-    let statistics = shared.statistics();
-    (0..workers).map(|worker| statistics.worker(worker).input_bytes.get()).sum()
+/// What workers have received.
+#[derive(Clone, Copy)]
+struct Arrived {
+    bytes: u64,
+    reads: u64,
+}
+
+impl Arrived {
+    fn at(shared: &Shared, workers: usize) -> Self {
+        let statistics = shared.statistics();
+        let tallies = (0..workers).map(|worker| statistics.worker(worker));
+        tallies.fold(Arrived { bytes: 0, reads: 0 }, |sum, tally| Arrived {
+            bytes: sum.bytes + tally.input_bytes.get(),
+            reads: sum.reads + tally.reads.get(),
+        })
+    }
 }
 
 /// For how long processors have been idle, together: proc(5), `/proc/stat`.
