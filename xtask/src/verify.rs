@@ -9,8 +9,9 @@ use crate::process;
 use crate::workspace::{self, cargo};
 
 /// Test modules that loom runs, by crate; the others need threads that it does not know.
-const LOOM_MODELS: [(&str, &[&str]); 2] = [
+const LOOM_MODELS: [(&str, &[&str]); 3] = [
     ("nagi-store", &["latch::model", "directory::model", "quiescence::model", "claims::model"]),
+    ("nagi-pipe", &["model"]),
     ("nagi-commands", &["blocking::model"]),
 ];
 

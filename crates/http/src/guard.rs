@@ -190,9 +190,9 @@ fn authorized(site: &dyn Site, headers: &HeaderMap) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipe::WorkerEnd;
     use crate::site::{Answer, Ask, GatewaySettings, HttpClient, Rule};
     use hyper::body::Bytes;
+    use nagi_pipe::WorkerEnd;
     use std::io;
     use std::net::IpAddr;
     use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What is served: pages, commands, and which clients may have them.
 
-use crate::pipe::WorkerEnd;
 use hyper::body::Bytes;
+use nagi_pipe::WorkerEnd;
 use parking_lot::Mutex;
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -3,7 +3,7 @@
 use super::Repository;
 
 /// What each crate may depend on among ours; a crate that is not here may not exist.
-const EDGES: [(&str, &[&str]); 17] = [
+const EDGES: [(&str, &[&str]); 18] = [
     ("crates/chunk", &[]),
     ("crates/proto", &["nagi-chunk"]),
     ("crates/store", &["nagi-chunk"]),
@@ -15,7 +15,8 @@ const EDGES: [(&str, &[&str]); 17] = [
         "crates/commands",
         &["nagi-findings", "nagi-proto", "nagi-store", "nagi-persist", "nagi-script"],
     ),
-    ("crates/http", &[]),
+    ("crates/pipe", &[]),
+    ("crates/http", &["nagi-pipe"]),
     (
         "crates/server",
         &["nagi-commands", "nagi-http", "nagi-proto", "nagi-store", "nagi-persist", "nagi-chunk"],

@@ -21,6 +21,7 @@ const MODULES: &[(&str, &[Module])] = &[
     ("script", SCRIPT),
     ("findings", FINDINGS),
     ("commands", COMMANDS),
+    ("pipe", PIPE),
     ("http", HTTP),
     ("server", SERVER),
     ("client", CLIENT),
@@ -138,16 +139,17 @@ const COMMANDS: &[Module] = &[
     ("catalogue", &["families", "memcached", "runtime"]),
 ];
 
+const PIPE: &[Module] = &[("mutex", &[])];
+
 const HTTP: &[Module] = &[
     ("connections", &[]),
-    ("pipe", &[]),
     ("shared_stream", &[]),
-    ("site", &["pipe"]),
+    ("site", &[]),
     ("write_timeout", &[]),
     ("forwarded", &["site"]),
     ("guard", &["forwarded", "site"]),
     ("response", &["connections", "guard", "site"]),
-    ("gateway", &["guard", "pipe", "response", "site"]),
+    ("gateway", &["guard", "response", "site"]),
     (
         "listening",
         &["connections", "gateway", "guard", "response", "shared_stream", "site", "write_timeout"],

@@ -330,7 +330,7 @@ impl Messages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipe::{Notifier, Wakes, WorkerEnd, pipe};
+    use nagi_pipe::{Notifier, Wakes, WorkerEnd, pipe};
     use tokio::task::LocalSet;
 
     struct Worker(WorkerEnd, Wakes);

@@ -9,9 +9,9 @@
 use super::budget::{Exceeded, Reservation};
 use super::decoder::{Decoder, Malformed, Part};
 use crate::guard::Caller;
-use crate::pipe::{ClientEnd, Notifier, pipe};
 use crate::site::{HttpClient, Site};
 use hyper::body::Bytes;
+use nagi_pipe::{ClientEnd, Notifier, pipe};
 use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::io;

@@ -10,31 +10,31 @@ const SATURATED: f64 = 0.75;
 const SPARE: f64 = 0.6;
 /// Workers are needed if those that are active run for this share of the time.
 const NEEDED: f64 = 0.8;
-/// In how many rounds in a row, before more are active: a shorter burst is served by those there are.
+/// In how many rounds in a row, before more are active: those there are serve shorter bursts.
 const NEEDED_ROUNDS: u32 = 4;
 /// How many times as many are active then.
 const NEEDED_TIMES: usize = 4;
 /// Processors are contended if they are idle for less than this share of a round, together: two of
 /// the ticks of 10 ms that idle time is counted in.
 const CONTENDED_IDLE: f64 = 0.25;
-/// They have time for one more worker from this share on: with less, that worker would do little and
-/// take turns with clients again. Clients that wait for each reply leave some idle time in any case.
+/// They have time for one more worker from this share on. With less, that worker would do little,
+/// and take turns with clients again; clients that wait for each reply leave some idle time anyway.
 const NEEDED_IDLE: f64 = 0.5;
 /// Rounds after which it is seen whether fewer workers serve as much.
 const TRIAL_ROUNDS: u32 = 5;
-/// A retirement is undone if less than this share of what arrived with all workers would arrive after
-/// it. Clients that wait for each reply send somewhat less to fewer workers, and in return hardly any
+/// A retirement is undone if less than this share of what arrived with all workers arrives after it.
+/// Clients that wait for each reply send somewhat less to fewer workers, and in return hardly any
 /// request waits for a scheduler's slice.
 const SERVED: f64 = 0.66;
-/// It is also undone if a read brings so many times what it brought before: clients that do not wait
-/// for replies send more than is served, and their requests queue up.
+/// It is also undone if a read brings so many times what it brought before: clients that do not
+/// wait for replies send more than is served, and their requests queue up.
 const QUEUED: f64 = 1.5;
 /// In how many rounds in a row.
 const QUEUED_ROUNDS: u32 = 2;
 /// Rounds without a retirement after workers have become active.
 const SETTLING_ROUNDS: u32 = 10;
-/// Rounds without one if they have within so many rounds of the last one, doubled each time, up to
-/// the most.
+/// Rounds without one if they have within so many rounds of the last one, doubled each time, up
+/// to the most.
 const HOLD_ROUNDS: u32 = 50;
 const MOST_HOLD_ROUNDS: u32 = 3000;
 /// A worker is relieved if it runs for so much more of the time than the mean of the active ones.

@@ -14,16 +14,20 @@
 //! All buffers are allocated, and most often freed, by the thread that serves HTTP, whose memory is
 //! no data: a worker swaps them, and writes no more than they have room for.
 
-use parking_lot::Mutex;
+#[cfg(all(test, loom))]
+mod model;
+mod mutex;
+
+use mutex::Mutex;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// Bytes of requests that wait for a worker at most.
-const REQUEST_BYTES: usize = 64 << 10;
+const REQUEST_BYTES: usize = if cfg!(loom) { 2 } else { 64 << 10 };
 /// The room for replies, at first and where they have filled that.
-const REPLY_BYTES: usize = 4 << 10;
-const MOST_REPLY_BYTES: usize = 64 << 10;
+const REPLY_BYTES: usize = if cfg!(loom) { 1 } else { 4 << 10 };
+const MOST_REPLY_BYTES: usize = if cfg!(loom) { 2 } else { 64 << 10 };
 
 /// The worker's end of a pipe. Dropping it closes the pipe.
 #[derive(Debug)]
@@ -359,7 +363,7 @@ impl Notifier {
 /// Room for wakers that workers leave, so that they need not make any: a pipe has two at most.
 const MOST_WAKERS: usize = 4096;
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
