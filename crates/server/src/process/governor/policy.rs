@@ -22,7 +22,7 @@ const CONTENDED_IDLE: f64 = 0.25;
 const NEEDED_IDLE: f64 = 0.5;
 /// Rounds after which it is seen whether fewer workers serve as much.
 const TRIAL_ROUNDS: u32 = 5;
-/// A retirement is undone if less than this share of what arrived with all workers arrives after it.
+/// A retirement is undone if less than this share of what arrived with all workers arrives then.
 /// Clients that wait for each reply send somewhat less to fewer workers, and in return hardly any
 /// request waits for a scheduler's slice.
 const SERVED: f64 = 0.66;
