@@ -22,6 +22,10 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("client|list", "arguments", "7.2 has no block there"),
     ("client|pause", "since", "7.2 says 3.0.0"),
     ("client|setname", "tips", "7.2 added them"),
+    ("cluster|meet", "arguments", "7.2 has another name"),
+    ("cluster|setslot", "arguments", "7.2 has other names"),
+    ("cluster|shards", "flags", "7.2: while the dataset is loading, too"),
+    ("cluster|slots", "flags", "7.2: while the dataset is loading, too"),
     ("command|getkeys", "arity", "7.2: one word less"),
     ("command|getkeys", "arguments", "7.2 has them"),
     ("command|getkeysandflags", "arity", "7.2: one word less"),
@@ -197,6 +201,7 @@ const OF_REDIS_8: &str = include_str!("reference/redis-8.0.6.tsv");
 /// The groups of which every command is there with every option.
 const COMPLETE_GROUPS: &[&str] = &[
     "bitmap",
+    "cluster",
     "generic",
     "geo",
     "hash",

@@ -12,6 +12,7 @@ mod calm;
 mod claims;
 mod client;
 mod clients;
+mod cluster;
 mod configuration;
 mod connection;
 mod crashes;

@@ -8,6 +8,7 @@ const SOURCES: &[&str] = &[
     include_str!("bitmap.rs"),
     include_str!("blocking.rs"),
     include_str!("client.rs"),
+    include_str!("cluster.rs"),
     include_str!("connection.rs"),
     include_str!("hash.rs"),
     include_str!("geo.rs"),

@@ -1,8 +1,8 @@
 //! All rows together. Nothing below imports this list: what looks commands up is handed the table.
 
 use crate::families::{
-    bitmaps, connections, geo, hashes, hyperloglog, keys, lists, pubsub, scripting, server, sets,
-    sorted_sets, streams, strings, transactions,
+    bitmaps, cluster, connections, geo, hashes, hyperloglog, keys, lists, pubsub, scripting,
+    server, sets, sorted_sets, streams, strings, transactions,
 };
 use crate::memcached::VERBS;
 use crate::runtime::context::{Command, CommandTable};
@@ -13,6 +13,7 @@ const FAMILIES: &[&[&Command]] = &[
     bitmaps::bitfield::ALL,
     bitmaps::bitmap::ALL,
     bitmaps::bitop::ALL,
+    cluster::ALL,
     connections::client::ALL,
     connections::connection::ALL,
     geo::position::ALL,

@@ -1,6 +1,7 @@
 //! The commands, a folder for each group and a file for each family: rows with their handlers.
 
 pub(crate) mod bitmaps;
+pub(crate) mod cluster;
 pub(crate) mod connections;
 pub(crate) mod deadline;
 pub(crate) mod derived_set;

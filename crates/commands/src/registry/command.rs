@@ -239,6 +239,8 @@ groups! {
     Scripting "scripting" "Scripts",
     /// Connections and clients.
     Connection "connection" "Connections",
+    /// Clusters of servers.
+    Cluster "cluster" "Clusters",
     /// The server.
     Server "server" "Server",
 }

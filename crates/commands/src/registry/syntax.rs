@@ -41,6 +41,8 @@ impl Kind {
     /// That of an argument by its name. Some mean a number in some commands only.
     fn of(name: &str, command: &str) -> Kind {
         match name {
+            // It is looked at, not looked up.
+            "key" if command == "KEYSLOT" => Kind::String,
             "key" | "key1" | "key2" | "newkey" | "source" | "destination" | "destkey"
             | "sourcekey" | "src" | "dst" | "storekey" | "storedistkey" => Kind::Key,
             "pattern" | "by-pattern" | "get-pattern" => Kind::Pattern,
@@ -64,9 +66,8 @@ impl Kind {
             | "end" | "bit" | "increment" | "decrement" | "protover" | "client-id" | "timeout"
             | "numlocal" | "numreplicas" | "min-match-len" | "bits" | "port" | "version"
             | "entries-added" | "entriesread" | "ms" | "numfields" | "numkeys" | "limit"
-            | "weight" | "stop" | "rank" | "num-matches" | "len" | "k" | "ratio" | "slot" => {
-                Kind::Integer
-            }
+            | "weight" | "stop" | "rank" | "num-matches" | "len" | "k" | "ratio" | "slot"
+            | "start-slot" | "end-slot" | "cluster-bus-port" | "config-epoch" => Kind::Integer,
             _ => Kind::String,
         }
     }
