@@ -1,4 +1,5 @@
 //! Requests and files that are made to do harm: what redis-server answers, or a limit; never a
 //! server that ends, or one that keeps other clients waiting.
 
+mod lua;
 mod patterns;

@@ -138,7 +138,7 @@ impl Replying<'_, '_> {
         match value {
             Value::String(text) => self.text(text, |out, text| out.bulk(text))?,
             Value::Integer(value) => self.out.integer(*value),
-            Value::Number(value) => self.out.integer(*value as i64),
+            Value::Number(value) => self.out.integer(number::replied(*value)),
             Value::Boolean(value) if self.script == Version::Three => self.out.boolean(*value),
             Value::Boolean(true) => self.out.integer(1),
             Value::Table(table) => self.table(table, depth)?,

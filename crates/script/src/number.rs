@@ -33,9 +33,30 @@ pub(crate) fn integer(value: f64) -> Option<i64> {
         .then_some(value as i64)
 }
 
+/// The integer that is replied for a number: what a processor of x86-64 makes of it, the least one
+/// of whatever does not fit.
+pub(crate) fn replied(value: f64) -> i64 {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    if (-END..END).contains(&value) { value as i64 } else { i64::MIN }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_that_do_not_fit_are_the_least_integer() {
+        for (value, integer) in [
+            (-3.9, -3),
+            (9_223_372_036_854_774_784.0, 9_223_372_036_854_774_784),
+            (-9_223_372_036_854_775_808.0, i64::MIN),
+            (9_223_372_036_854_775_808.0, i64::MIN),
+            (f64::INFINITY, i64::MIN),
+            (f64::NAN, i64::MIN),
+        ] {
+            assert_eq!(replied(value), integer, "{value}");
+        }
+    }
 
     #[test]
     fn numbers_are_written_as_by_printf() {
