@@ -22,8 +22,12 @@ const INVALID_END: Error = Error::fixed("ERR invalid end ID for the interval");
 /// Longest id in bytes.
 const MOST_ID_BYTES: usize = 127;
 
-/// Reads an unsigned number as C's `strtoull` does, all of it.
+/// Reads an unsigned number as C's `strtoull` does, all of it; except that a negative number, as
+/// Redis writes them, is none.
 fn unsigned(text: &[u8]) -> Option<u64> {
+    if nagi_store::parse_i64(text).is_some_and(i64::is_negative) {
+        return None;
+    }
     let start = text.iter().position(|byte| !b" \t\n\x0b\x0c\r".contains(byte))?;
     let text = text.get(start..)?;
     let (is_negative, digits) = match text.split_first()? {
