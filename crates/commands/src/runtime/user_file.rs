@@ -55,8 +55,9 @@ pub(crate) fn read(config: &Config, table: &'static CommandTable) -> Result<User
         Error::new(format!("ERR Error loading ACLs, opening file '{path}': {error}"))
     })?;
     let lines = (1..).zip(text.split(|byte| *byte == b'\n'));
+    // There are no comments: ACL SAVE would lose them.
     let lines = lines.map(|(number, line)| (format!("{path}:{number}"), line.trim_ascii()));
-    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"));
+    let lines = lines.filter(|(_, line)| !line.is_empty());
     let words = |line: &[u8]| {
         let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         words.map(<[u8]>::to_vec).collect::<Vec<_>>()
