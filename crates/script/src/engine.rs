@@ -29,6 +29,8 @@ pub struct Engine {
     state: Rc<State>,
     scripts: HashMap<Digest, Function>,
     libraries: HashMap<String, Vec<Registered>>,
+    /// The bytes of use from which on there is not enough room for something new to begin.
+    crowded: Cell<usize>,
 }
 
 /// Why a script has failed.
@@ -72,7 +74,9 @@ impl Engine {
         });
         let sandbox = Sandbox::open(&state, version).map_err(|error| error.to_string())?;
         bounds::prepare(&sandbox.lua, &state);
-        let engine = Engine { sandbox, state, scripts: HashMap::new(), libraries: HashMap::new() };
+        let (scripts, libraries) = (HashMap::new(), HashMap::new());
+        let crowded = Cell::new(usize::MAX);
+        let engine = Engine { sandbox, state, scripts, libraries, crowded };
         engine.limit_memory(memory_limit_bytes);
         Ok(engine)
     }
@@ -82,7 +86,35 @@ impl Engine {
     pub fn limit_memory(&self, bytes: usize) {
         // It can be set where Lua's memory comes from here, which it does.
         let _ = self.sandbox.lua.set_memory_limit(bytes);
-        self.state.most_bytes.set(if bytes == 0 { usize::MAX } else { bytes });
+        let most = if bytes == 0 { usize::MAX } else { bytes };
+        if self.state.most_bytes.replace(most) != most {
+            self.note_room();
+        }
+    }
+
+    /// Frees what nothing reaches any more where the next script might lack it. Lua by itself waits
+    /// until it has twice of what it had, which may be more than it may have.
+    fn make_room(&self) {
+        if self.used_memory() > self.crowded.get() {
+            self.collect();
+        }
+    }
+
+    /// Frees what nothing reaches any more.
+    fn collect(&self) {
+        let lua = &self.sandbox.lua;
+        // To make its tables smaller it needs memory for those that take their place.
+        let limit = lua.set_memory_limit(0);
+        let collected = lua.gc_collect();
+        let restored = limit.and_then(|limit| lua.set_memory_limit(limit));
+        debug_assert!(collected.is_ok() && restored.is_ok(), "{collected:?} {restored:?}");
+        self.note_room();
+    }
+
+    /// Has the next collection wait until an eighth of the room is taken that there is now.
+    fn note_room(&self) {
+        let (used, most) = (self.used_memory(), self.state.most_bytes.get());
+        self.crowded.set(used + most.saturating_sub(used) / 8);
     }
 
     /// What Lua has taken, in bytes.
@@ -102,6 +134,7 @@ impl Engine {
     /// # Errors
     /// The compiler's message.
     pub fn compile(&mut self, name: Digest, body: &[u8]) -> Result<(), String> {
+        self.make_room();
         self.scripts.insert(name, self.function(body, "@user_script")?);
         Ok(())
     }
@@ -147,6 +180,7 @@ impl Engine {
         name: &str,
         body: &[u8],
     ) -> Result<Vec<FunctionDescription>, String> {
+        self.make_room();
         let function = self.function(body, "@user_function");
         let function = function.map_err(|error| format!("Error compiling function: {error}"))?;
         let prepared =
@@ -205,6 +239,7 @@ impl Engine {
         arguments: impl Iterator<Item = &'a [u8]>,
         (client, out): (Version, &mut Writer<'_>),
     ) -> Result<(), Failure> {
+        self.make_room();
         self.state.version.set(Version::Two);
         self.state.ended.set(None);
         let done = self.execute(called, keys, arguments).and_then(|returned| {
@@ -216,7 +251,7 @@ impl Engine {
         self.sandbox.lua.gc_restart();
         if done.is_err() {
             // What it has left may be all that there is room for.
-            drop(self.sandbox.lua.gc_collect());
+            self.collect();
         }
         done
     }
@@ -634,11 +669,32 @@ mod tests {
         }
     }
 
+    /// What a script leaves does not count against the next one.
+    #[test]
+    fn memory_that_scripts_leave_is_freed() {
+        let mut engine = engine(u32::MAX);
+        engine.limit_memory(16 << 20);
+        for text in [
+            "return #('x'):rep(5e6)",
+            "return #('y'):rep(5e6)",
+            "local t = {} for i = 1, 1e5 do t[i] = 'x' .. i end return #t",
+            "local t = {} for i = 1, 1e5 do t[i] = {} end return #t",
+            "local t = {} for i = 1, 1e5 do t[i] = function() return t end end return #t",
+            "return #('z'):rep(5e6)",
+        ] {
+            let reply = run(&mut engine, text);
+            assert!(reply.starts_with(':'), "{text}: {reply}");
+        }
+    }
+
     #[test]
     fn memory_has_a_limit() {
         let mut engine = engine(u32::MAX);
         for text in [
             "local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
+            // The table of strings grows, and is to shrink where not a byte is left.
+            "local t = {} while true do t[#t + 1] = tostring(#t) end",
+            "local t while true do t = {t} end",
             "return ('x'):rep(1e9)",
             "local s = 'x' while true do s = s .. s end",
             // What takes memory outside of Lua.
