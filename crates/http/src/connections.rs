@@ -15,9 +15,10 @@ pub const MOST_CONNECTIONS: usize = 1024;
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// How long the first request of a connection may take to arrive, in looks.
 const FIRST_REQUEST_WITHIN: u32 = 5;
-/// How long further requests may take, and how long a connection may be idle: longer than proxies
-/// keep one (60 seconds by default in nginx and Apache), so that none is closed just as a proxy
-/// sends on it.
+/// How long further requests may take, and how long a connection may be idle, once there is no
+/// room. Until then it may be idle for as long as its peer wants: a connection that is closed here
+/// may be one that a proxy is sending a request on, which is lost (502). Apache's prefork processes
+/// keep theirs without limit, and `ttl` does not change that, so that no number would be enough.
 const IDLE: u32 = 90;
 /// In how many looks in a row a connection has ended: what is being sent to a peer that sends
 /// nothing more has time until then.
@@ -62,15 +63,17 @@ pub(crate) struct Progress {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// A request is awaited since so many looks, or its head is arriving.
-    Awaits { since: u32, within: u32 },
+    /// The first request is awaited since so many looks, or its head is arriving.
+    AwaitsFirst { since: u32 },
+    /// The same of a further one.
+    AwaitsFurther { since: u32 },
     /// A request is being answered.
     Answers,
 }
 
 impl Progress {
     fn new(looks: &Rc<Cell<u32>>) -> Self {
-        let stage = Stage::Awaits { since: looks.get(), within: FIRST_REQUEST_WITHIN };
+        let stage = Stage::AwaitsFirst { since: looks.get() };
         Progress { looks: Rc::clone(looks), stage: Rc::new(Cell::new(stage)) }
     }
 
@@ -81,14 +84,17 @@ impl Progress {
 
     /// Its response is over.
     pub(crate) fn response_ends(&self) {
-        self.stage.set(Stage::Awaits { since: self.looks.get(), within: IDLE });
+        self.stage.set(Stage::AwaitsFurther { since: self.looks.get() });
     }
 
-    /// Whether a request is awaited for too long.
-    fn is_overdue(&self) -> bool {
+    /// Whether a request is awaited for too long, as long as there is room for other connections
+    /// or not.
+    fn is_overdue(&self, has_room: bool) -> bool {
+        // The look that it began in was a part of a second ago.
+        let is_past = |since, within| self.looks.get().wrapping_sub(since) > within;
         match self.stage.get() {
-            // The look that it began in was a part of a second ago.
-            Stage::Awaits { since, within } => self.looks.get().wrapping_sub(since) > within,
+            Stage::AwaitsFirst { since } => is_past(since, FIRST_REQUEST_WITHIN),
+            Stage::AwaitsFurther { since } => !has_room && is_past(since, IDLE),
             Stage::Answers => false,
         }
     }
@@ -155,6 +161,7 @@ impl Connections {
     fn look(&self) {
         self.looks.set(self.looks.get().wrapping_add(1));
         let mut places = self.places.borrow_mut();
+        let has_room = self.watched.get() <= places.len() / 2;
         let mut watched: Vec<&mut Watched> = places.iter_mut().flatten().collect();
         let ended: Vec<bool> = {
             let polled = watched.iter().map(|it| PollFd::new(&it.socket, PollFlags::RDHUP));
@@ -166,7 +173,7 @@ impl Connections {
         };
         for (watched, has_ended) in watched.iter_mut().zip(ended) {
             watched.ended_looks = if has_ended { watched.ended_looks + 1 } else { 0 };
-            if watched.ended_looks >= ENDED_LOOKS || watched.progress.is_overdue() {
+            if watched.ended_looks >= ENDED_LOOKS || watched.progress.is_overdue(has_room) {
                 watched.task.abort();
             }
         }
@@ -194,23 +201,53 @@ mod tests {
     use super::*;
     use std::future::Future as _;
     use std::task::{Context, Waker};
+    use tokio::net::TcpListener;
 
     #[test]
     fn a_connection_is_overdue_that_awaits_a_request_for_long() {
         let looks = Rc::new(Cell::new(u32::MAX - 2));
-        let overdue_after = |progress: &Progress| {
+        let overdue_after = |progress: &Progress, has_room| {
             let began = looks.get();
             (0..1000).find(|later| {
                 looks.set(began.wrapping_add(*later));
-                progress.is_overdue()
+                progress.is_overdue(has_room)
             })
         };
         let progress = Progress::new(&looks);
-        assert_eq!(overdue_after(&progress), Some(FIRST_REQUEST_WITHIN + 1));
+        assert_eq!(overdue_after(&progress, true), Some(FIRST_REQUEST_WITHIN + 1));
         progress.request_begins();
-        assert_eq!(overdue_after(&progress), None);
+        assert_eq!(overdue_after(&progress, false), None);
         progress.response_ends();
-        assert_eq!(overdue_after(&progress), Some(IDLE + 1));
+        assert_eq!(overdue_after(&progress, true), None, "it may be a proxy's");
+        progress.response_ends();
+        assert_eq!(overdue_after(&progress, false), Some(IDLE + 1));
+    }
+
+    /// Two connected sockets.
+    async fn pair() -> (Arc<TcpStream>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let peer = TcpStream::connect(address).await.expect("it is listened on");
+        (Arc::new(listener.accept().await.expect("a connection").0), peer)
+    }
+
+    #[tokio::test]
+    async fn idle_connections_are_closed_only_where_more_than_half_of_the_places_are_taken() {
+        let connections = Connections::new(4);
+        let mut held = Vec::new();
+        for taken in 1..=3 {
+            let (socket, peer) = pair().await;
+            let place = connections.place().await;
+            let progress = connections.progress();
+            progress.response_ends();
+            let task = tokio::spawn(std::future::pending::<()>());
+            connections.watch(place.number(), socket, progress, task.abort_handle());
+            held.push((place, peer, task));
+            (0..=IDLE).for_each(|_| connections.look());
+            tokio::task::yield_now().await;
+            let closed = held.iter().filter(|(.., task)| task.is_finished()).count();
+            assert_eq!(closed, if taken == 3 { 3 } else { 0 }, "of {taken}");
+        }
     }
 
     #[tokio::test]

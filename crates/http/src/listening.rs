@@ -13,7 +13,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -30,6 +30,9 @@ use tokio::task::spawn_local;
 const LONGEST_HEAD: usize = 32 << 10;
 const MOST_HEADERS: usize = 64;
 const BACKLOG: i32 = 1024;
+/// How long nothing has to come from a peer before the kernel asks whether it is still there: idle
+/// connections are kept, and one whose machine has vanished would be for ever.
+const KEEPALIVE: Duration = Duration::from_secs(300);
 /// For how long nothing is accepted where that has failed: there may be no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// By how much the thread is nicer than the process.
@@ -67,6 +70,7 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     // Connections inherit it: without it a small reply may wait for the acknowledgement of the one
     // before.
     socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
