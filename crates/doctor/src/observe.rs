@@ -3,10 +3,10 @@
 //! Whatever cannot be seen becomes a line of [`Observation::unseen`], and the run goes on.
 
 use crate::options::DoctorOptions;
-use crate::probes::{self, Sampler, Sent, failure_of, is_turned_away};
+use crate::probes::{self, Sampler, Sent, failure_of, is_turned_away, refusal_of};
 use crate::readers::{self, Latest, MOST_CLIENTS, ProcessReader, SocketReader, System, process_of};
 use nagi_client::{Address, Protocol};
-use nagi_findings::observation::{Counters, Failure, Observation, Server};
+use nagi_findings::observation::{Counters, Failure, Observation, Probes, Server};
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::figures;
 use nagi_load::interrupt::Interrupt;
@@ -63,12 +63,21 @@ pub(crate) fn observe(
     let mut probes = running.stop()?;
     (probes.sent_bytes, probes.sent_requests) = (sent.bytes, sent.requests);
     probes.transfers = sent.transfers;
+    querier.unseen.extend(failed_connections(&probes));
     server.name = name(&server);
     if server.counters.after.is_empty() {
         // The figures of the beginning are better than none: no counter has grown.
         server.counters = Counters { before: server.counters.before.clone(), ..<_>::default() };
     }
     Ok(Observation { seconds, server, probes, host, placement: None, unseen: querier.unseen })
+}
+
+/// A line on connections of the doctor's own that failed, if any did.
+fn failed_connections(probes: &Probes) -> Option<String> {
+    let failures = probes.failures.iter();
+    let shown = failures.map(|(why, count)| format!("{count} {}", why.name()));
+    let shown: Vec<String> = shown.collect();
+    (!shown.is_empty()).then(|| format!("connections that failed: {}", shown.join(", ")))
 }
 
 /// Where the server is, as seen from here.
@@ -93,7 +102,7 @@ fn first_contact(target: &Target, querier: &mut Querier<'_>) -> Result<Place, St
         Err(error) => {
             let failure = failure_of(&error);
             // The probes will fail likewise, and count it.
-            if matches!(failure, Failure::NoPort | Failure::TimedOut | Failure::TurnedAway) {
+            if matches!(failure, Failure::NoPort | Failure::TimedOut) {
                 querier.unseen.push(error.to_string());
                 return Ok(place);
             }
@@ -108,10 +117,10 @@ fn first_contact(target: &Target, querier: &mut Querier<'_>) -> Result<Place, St
         let peer = getpeername(&socket).ok().flatten().and_then(|it| it.try_into().ok());
         place.remote = peer.or(place.remote);
     }
-    match Wire::over(socket, target, querier.interrupt) {
+    let start_ns = now_ns();
+    match Wire::over(socket, target, querier.interrupt, ANSWER_TIMEOUT_NS) {
         Ok(wire) => querier.handshake(wire)?,
-        Err(why) if is_turned_away(&why) => querier.unseen.push(why),
-        Err(why) => return Err(why),
+        Err(why) => querier.unanswered(why, start_ns)?,
     }
     Ok(place)
 }
@@ -169,7 +178,6 @@ impl Querier<'_> {
     /// Keeps the connection if the server answers on it in its protocol. A silent, busy or full
     /// server is observed all the same.
     fn handshake(&mut self, mut wire: Wire) -> Result<(), String> {
-        wire.set_answer_timeout(ANSWER_TIMEOUT_NS);
         let start_ns = now_ns();
         let refusal = match wire.protocol {
             Protocol::Resp => wire.command(&[b"PING"]).map(|answer| match answer {
@@ -183,18 +191,34 @@ impl Querier<'_> {
         };
         match refusal {
             Ok(text) if text.is_empty() => self.wire = Some(wire),
-            Ok(text) | Err(text) if is_turned_away(&text) => self.unseen.push(text),
+            Ok(text) if is_turned_away(&text) => self.unseen.push(text),
             Ok(text) if BUSY.iter().any(|it| text.starts_with(it)) => {
                 self.unseen.push(text);
                 self.wire = Some(wire);
             }
             Ok(text) => return Err(format!("{}: {text}", self.target.name)),
-            Err(why) if now_ns() - start_ns < ANSWER_TIMEOUT_NS => return Err(why),
-            Err(why) => {
-                self.is_silent = true;
-                self.unseen.push(why);
-            }
+            Err(why) => return self.unanswered(why, start_ns),
         }
+        Ok(())
+    }
+
+    /// Takes note of a server that is full, or silent since `start_ns`.
+    ///
+    /// # Errors
+    /// It is neither: what is there is no such server. One line.
+    fn unanswered(&mut self, why: String, start_ns: u64) -> Result<(), String> {
+        let is_silent = now_ns() - start_ns >= ANSWER_TIMEOUT_NS;
+        if refusal_of(&why) == Some(Failure::Closed) {
+            return Err(format!(
+                "{why} without an answer: is it another protocol's port, such as that of TLS, or a \
+                 proxy with no server behind it?"
+            ));
+        }
+        if !is_turned_away(&why) && !is_silent {
+            return Err(why);
+        }
+        self.is_silent |= is_silent;
+        self.unseen.push(why);
         Ok(())
     }
 
@@ -235,7 +259,7 @@ impl Querier<'_> {
     ) -> Result<T, String> {
         let mut wire = match self.wire.take() {
             Some(wire) => wire,
-            None => Wire::open(self.target, self.interrupt)?,
+            None => Wire::open_within(self.target, self.interrupt, ANSWER_TIMEOUT_NS)?,
         };
         wire.set_answer_timeout(ANSWER_TIMEOUT_NS);
         let answer = request(&mut wire)?;

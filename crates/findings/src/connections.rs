@@ -3,16 +3,36 @@
 use super::finding::{Evaluation, Evidence, Finding, in_time};
 use crate::observation::{Failure, Observation};
 
+/// The calls that keep connections with the usual clients, with what bounds their number.
+const REDIS_PY: &str = "redis-py: one redis.ConnectionPool(max_connections=N) for each process, \
+                        made at its start and given to every redis.Redis(connection_pool=pool), \
+                        with N its threads; redis.BlockingConnectionPool(max_connections=N, \
+                        timeout=1) waits for a free one instead of failing.";
+const JEDIS: &str = "Jedis: one JedisPool for each process, by JedisPoolConfig with setMaxTotal(N) \
+                     and setMaxIdle(N), N its threads (8 unless set), and \
+                     setBlockWhenExhausted(true); close() of a Jedis gives it back.";
+const PHPREDIS: &str = "phpredis: $redis->pconnect(host, port) instead of connect(), with \
+                        redis.pconnect.pooling_enabled=1 in php.ini; each worker of php-fpm keeps \
+                        one, so pm.max_children bounds them.";
+const HIREDIS: &str = "hiredis: keep the redisContext of redisConnect() for the thread's life, and \
+                       redisReconnect() it after an error, instead of redisFree() behind each \
+                       request.";
+
 pub(crate) static PORTS_USED_UP: Finding = Finding {
     name: "ports-used-up",
     looks_at: "local ports of this host towards the server, by state, beside ip_local_port_range",
     threshold: "a connection fails for want of a port, or 80 % of them are in use: at the rate \
                 that fills 80 % within TIME_WAIT's 60 seconds, the rest lasts 15 seconds",
     remedies: &[
-        "Keep connections: redis-py's ConnectionPool, JedisPool, phpredis' pconnect, one hiredis \
-         context a thread, a pool in the web server's module. Nothing else removes the cause.",
-        "Where the program cannot keep any: the HTTP gateway of nagi behind a web server that \
-         keeps its own, or twemproxy on this host with a Unix socket.",
+        "Keep connections, one a thread or worker: nothing else removes the cause. The calls of \
+         the usual clients follow.",
+        REDIS_PY,
+        JEDIS,
+        PHPREDIS,
+        HIREDIS,
+        "Where the program cannot keep any: the HTTP gateway of nagi (http-port), behind a web \
+         server that keeps its connections; or twemproxy on this host, which the program reaches \
+         by a Unix socket (listen: /run/twemproxy.sock) and which keeps its own to the server.",
         "For the moment: sysctl net.ipv4.ip_local_port_range=\"10240 65535\", and \
          net.ipv4.tcp_tw_reuse=1, which lets a port in TIME_WAIT be used again after a second. \
          Not tcp_tw_recycle: it broke clients behind NAT and Linux 4.12 removed it.",
@@ -40,19 +60,31 @@ fn ports_used_up(observation: &Observation) -> Evaluation {
         0 if share < 0.8 => "fill up",
         _ => "are used up",
     };
+    let attempts = own_attempts(observation);
+    let failing = failing_rate(rate, failed, attempts);
+    let fail = match failing {
+        _ if failed == 0 => "none of the doctor's own failed yet".to_owned(),
+        Some(failing) => {
+            format!("about {failing} fail, as did {failed} of the doctor's own {attempts}")
+        }
+        None => format!("all {failed} of the doctor's own failed"),
+    };
     let verdict = format!(
         "Local ports from {} to {} {wording}: {} of {} are in TIME_WAIT, {} in use in all; {rate} \
-         connections a second succeed, and {failed} of the doctor's own failed for want of a port. \
-         Clients open connections and close them instead of keeping them.",
+         connections a second succeed and {fail}. Clients open connections and close them instead \
+         of keeping them.",
         ports.local, ports.remote, ports.time_wait, ports.range, ports.used
     );
     let reuse = ports.reuse.map_or("not readable".to_owned(), |reuse| reuse.to_string());
+    let failing = failing.map_or("unknown".to_owned(), |failing| failing.to_string());
     let evidence = Evidence::new(verdict)
         .with("in TIME_WAIT", ports.time_wait)
         .with("in use", ports.used)
         .with("ports that may be used", ports.range)
         .with("connections a second", rate)
+        .with("that fail a second, about", failing)
         .with("own connections that failed", failed)
+        .with("of own connections in all", attempts)
         .with("net.ipv4.tcp_tw_reuse", reuse);
     match share {
         _ if failed > 0 => Evaluation::Found(evidence),
@@ -62,18 +94,38 @@ fn ports_used_up(observation: &Observation) -> Evaluation {
     }
 }
 
+/// Connections that the doctor tried to make.
+fn own_attempts(observation: &Observation) -> u64 {
+    let failed: u64 =
+        observation.probes.failures.values().fold(0, |all, it| all.saturating_add(*it));
+    failed.saturating_add(observation.probes.connects.count() as u64)
+}
+
+/// About how many connections a second fail. No kernel counts them, but want of a port meets all
+/// that connect to the same place alike, so that as large a share of them fails as of the doctor's
+/// own. Where all of these failed, no share says how many.
+fn failing_rate(succeeding: f64, failed: u64, attempts: u64) -> Option<f64> {
+    let succeeded = attempts.checked_sub(failed).filter(|succeeded| *succeeded > 0)?;
+    Some((succeeding * failed as f64 / succeeded as f64).round())
+}
+
 pub(crate) static CLIENTS_REFUSED: Finding = Finding {
     name: "clients-refused",
     looks_at: "clients beside maxclients, refused ones, and the process' descriptors beside its \
                limit",
-    threshold: "a client was refused within the run, or 95 % of the places or descriptors are \
-                taken",
+    threshold: "a client was refused within the run, as the server counts it or says itself, or \
+                95 % of the places or descriptors are taken. That a connection was closed says \
+                nothing of this: what else is there may close it",
     remedies: &[
         "Find the clients that hold them: CLIENT LIST by address and name (memcached: stats \
          conns). A pool for each process times the number of processes is often more than \
          expected.",
-        "Give pools a limit: max_connections in redis-py, maxTotal in Jedis, pool_size elsewhere; \
-         close idle ones with the server's timeout setting.",
+        "Give pools a limit, N, with N times all processes below maxclients: \
+         redis.BlockingConnectionPool(max_connections=N) of redis-py (its ConnectionPool has none \
+         unless set), JedisPoolConfig.setMaxTotal(N) of Jedis, pm.max_children=N where phpredis \
+         uses pconnect, one redisContext a thread with hiredis.",
+        "Close idle connections: the server's timeout setting (CONFIG SET timeout 300), memcached's \
+         -o idle_timeout=300.",
         "Raise maxclients (memcached: -c), and with it the limit on descriptors (ulimit -n, \
          LimitNOFILE= of systemd), if so many are meant to be there.",
     ],
@@ -97,18 +149,20 @@ fn clients_refused(observation: &Observation) -> Evaluation {
         return Evaluation::Unknown("the server's own figures".to_owned());
     }
     let shown = |number: Option<f64>| number.map_or("unknown".to_owned(), |it| it.to_string());
-    let what = match file_share >= 0.95 && share < 0.95 {
-        true => "descriptors of the server's process",
-        false => "places for clients",
+    let places = clients.zip(most).filter(|(_, most)| *most > 0.0);
+    let taken = match (files, places) {
+        (Some((open, most)), _) if file_share >= 0.95 && share < 0.95 => {
+            format!("{open} of {most} descriptors of its process are taken")
+        }
+        (_, Some((clients, most))) => format!("{clients} of {most} places for clients are taken"),
+        (_, None) => "it says that all places for clients are taken".to_owned(),
     };
-    let verdict = format!(
-        "Clients are refused or soon will be, since the {what} are taken: {} of {} clients, {} \
-         refused {}.",
-        shown(clients),
-        shown(most),
-        refused.max(turned as f64),
-        in_time(observation)
-    );
+    let verdict = match refused.max(disabled).max(turned as f64) {
+        count if count > 0.0 => {
+            format!("The server refuses clients, {count} {}: {taken}.", in_time(observation))
+        }
+        _ => format!("The server will soon refuse clients: {taken}."),
+    };
     let mut evidence = Evidence::new(verdict)
         .with("clients", shown(clients))
         .with("most clients", shown(most))
@@ -193,10 +247,17 @@ pub(crate) static NO_KEEP_ALIVE: Finding = Finding {
     threshold: "20 connections a second or more, and one for every five requests or fewer: then \
                 setting up connections costs more than the requests",
     remedies: &[
-        "Keep connections: redis-py's ConnectionPool, JedisPool, phpredis' pconnect, one hiredis \
-         context a thread, mod_proxy's and nginx' keepalive.",
-        "Where programs are short (CGI, PHP without pconnect): twemproxy or the HTTP gateway of \
-         nagi on this host, by a Unix socket or behind the web server.",
+        "Keep connections, one a thread or worker. The calls of the usual clients follow.",
+        REDIS_PY,
+        JEDIS,
+        PHPREDIS,
+        HIREDIS,
+        "A web server's module or proxy: keepalive 16 in nginx' upstream, with proxy_http_version \
+         1.1 and an empty Connection header; mod_proxy's enablereuse=On max=16.",
+        "Where programs are short (CGI, PHP without pconnect): twemproxy on this host, which they \
+         reach by a Unix socket (listen: /run/twemproxy.sock) and which keeps its connections to \
+         the server; or the HTTP gateway of nagi (http-port), behind a web server that keeps its \
+         own.",
     ],
     explained_by: &["ports-used-up"],
     from_within: true,
@@ -253,7 +314,9 @@ const REQUESTS: &[&str] = &[
 
 /// By how much these have grown together, as far as there are such.
 fn increase(observation: &Observation, names: &[&str]) -> f64 {
-    names.iter().filter_map(|name| observation.server.counters.increase(name)).sum()
+    let increases = names.iter().filter_map(|name| observation.server.counters.increase(name));
+    // The sum of none would be -0.
+    increases.fold(0.0, |all, it| all + it)
 }
 
 fn first(observation: &Observation, names: &[&str]) -> Option<f64> {

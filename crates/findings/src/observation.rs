@@ -200,8 +200,10 @@ pub enum Failure {
     Refused,
     /// It was not established in time.
     TimedOut,
-    /// The server closed it, or said that it takes no more clients.
+    /// The server said that it takes no more clients.
     TurnedAway,
+    /// It was closed at the other end without an answer, whoever that is and for whatever reason.
+    Closed,
     /// Any other reason.
     Other,
 }
@@ -216,6 +218,7 @@ impl Failure {
             Failure::Refused => "connection refused",
             Failure::TimedOut => "timed out",
             Failure::TurnedAway => "turned away by the server",
+            Failure::Closed => "closed without an answer",
             Failure::Other => "other errors",
         }
     }

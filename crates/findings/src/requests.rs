@@ -124,8 +124,9 @@ pub(crate) static LARGE_VALUES: Finding = Finding {
 
 fn large_values(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
-    let increase =
-        |names: &[&str]| -> f64 { names.iter().filter_map(|name| counters.increase(name)).sum() };
+    let increase = |names: &[&str]| {
+        names.iter().filter_map(|name| counters.increase(name)).fold(0.0, |all, it| all + it)
+    };
     let requests = increase(&["total_commands_processed", "cmd_get", "cmd_set"]);
     if requests < 1.0 {
         return Evaluation::Unknown("requests, and the server's count of them".to_owned());

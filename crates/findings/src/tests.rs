@@ -110,7 +110,8 @@ fn used_up_ports_are_found_and_explain_missing_keep_alive() {
             used: 28_220,
             reuse: Some(0),
         });
-        it.probes.failures.insert(Failure::NoPort, 49);
+        it.probes.connects = Times::new(vec![100; 49]);
+        it.probes.failures.insert(Failure::NoPort, 51);
         set(it, "total_connections_received", "9420");
         set(it, "total_commands_processed", "10400");
     });
@@ -118,8 +119,52 @@ fn used_up_ports_are_found_and_explain_missing_keep_alive() {
     assert_eq!(diagnosis.found[1].explained_by, Some("ports-used-up"));
     let verdict = &diagnosis.found[0].evidence.verdict;
     let expected = "Local ports from 10.0.0.7 to 10.0.0.5:6379 are used up: 28211 of 28232 are in \
-                TIME_WAIT, 28220 in use in all; 470 connections a second succeed, and 49 of";
+                TIME_WAIT, 28220 in use in all; 470 connections a second succeed and about 489 \
+                fail, as did 51 of the doctor's own 100.";
     assert!(verdict.starts_with(expected), "{verdict}");
+    let all_failed = diagnose_with(|it| {
+        it.host.ports = Some(Ports { range: 100, used: 100, ..<_>::default() });
+        it.probes.failures.insert(Failure::NoPort, 7);
+        it.probes.connects = Times::default();
+    });
+    let verdict = &all_failed.found[0].evidence.verdict;
+    assert!(verdict.contains("succeed and all 7 of the doctor's own failed."), "{verdict}");
+}
+
+#[test]
+fn a_connection_that_is_just_closed_says_nothing_of_places_for_clients() {
+    let failing = |failure| {
+        diagnose_with(|it| {
+            it.host = Host::default();
+            it.server.counters = Counters::default();
+            it.probes = Probes { failures: [(failure, 8)].into(), ..<_>::default() };
+        })
+    };
+    assert_eq!(names(&failing(Failure::Closed).found), [""; 0]);
+    let refused = failing(Failure::TurnedAway);
+    assert_eq!(names(&refused.found), ["clients-refused"]);
+    let verdict = &refused.found[0].evidence.verdict;
+    assert_eq!(
+        verdict,
+        "The server refuses clients, 8 in 20 s: it says that all places for clients are taken."
+    );
+    assert!(refused.found[0].evidence.numbers.iter().all(|(_, value)| !value.starts_with('-')));
+    let full = diagnose_with(|it| set(it, "connected_clients", "9700"));
+    assert_eq!(
+        full.found[0].evidence.verdict,
+        "The server will soon refuse clients: 9700 of 10000 places for clients are taken."
+    );
+}
+
+#[test]
+fn remedies_for_connections_name_the_calls_of_usual_clients() {
+    for name in ["ports-used-up", "clients-refused", "no-keep-alive"] {
+        let finding = all().find(|finding| finding.name == name).unwrap();
+        let text = finding.remedies.join("\n");
+        for call in ["max_connections=N", "setMaxTotal(N)", "pconnect", "redisContext"] {
+            assert!(text.contains(call), "{name}: {call}");
+        }
+    }
 }
 
 #[test]
@@ -448,7 +493,9 @@ prop_compose! {
         let transfers = transfers.into_iter();
         Probes {
             pings, connects, own_delays,
-            failures: [(Failure::NoPort, failures), (Failure::TurnedAway, failures)].into(),
+            failures: [Failure::NoPort, Failure::TurnedAway, Failure::Closed]
+                .map(|failure| (failure, failures))
+                .into(),
             transfers: transfers
                 .map(|(bytes, up_us, down_us)| Transfer { bytes, up_us, down_us })
                 .collect(),

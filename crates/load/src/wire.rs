@@ -86,15 +86,33 @@ impl Wire {
     /// # Errors
     /// The server cannot be reached, or refuses the password.
     pub fn open(target: &Target, interrupt: &Interrupt) -> Result<Self, String> {
+        Wire::open_within(target, interrupt, ANSWER_TIMEOUT_NS)
+    }
+
+    /// The same for a server whose answers, that to the password among them, may take so many
+    /// nanoseconds.
+    ///
+    /// # Errors
+    /// As for [`Wire::open`], or there is no answer in time.
+    pub fn open_within(
+        target: &Target,
+        interrupt: &Interrupt,
+        answer_timeout_ns: u64,
+    ) -> Result<Self, String> {
         let socket = target.address.connect().map_err(|error| error.to_string())?;
-        Wire::over(socket, target, interrupt)
+        Wire::over(socket, target, interrupt, answer_timeout_ns)
     }
 
     /// The same over a connection that has been made.
     ///
     /// # Errors
-    /// The server refuses the password.
-    pub fn over(socket: OwnedFd, target: &Target, interrupt: &Interrupt) -> Result<Self, String> {
+    /// The server refuses the password, or there is no answer in time.
+    pub fn over(
+        socket: OwnedFd,
+        target: &Target,
+        interrupt: &Interrupt,
+        answer_timeout_ns: u64,
+    ) -> Result<Self, String> {
         for which in [Timeout::Recv, Timeout::Send] {
             set_socket_timeout(&socket, which, Some(POLL_INTERVAL))
                 .map_err(|errno| errno.to_string())?;
@@ -106,7 +124,7 @@ impl Wire {
             input: Vec::new(),
             at: 0,
             interrupt: interrupt.clone(),
-            answer_timeout_ns: ANSWER_TIMEOUT_NS,
+            answer_timeout_ns,
         };
         if let Some(password) = &target.password {
             let mut request = Vec::new();

@@ -51,6 +51,6 @@ mod tests {
             lines[0].starts_with("* finding failed-saves: Saving fails: the last save did not")
         );
         assert!(lines[0].contains("Read the reason in the server's log"), "{text}");
-        assert!(lines[1].starts_with("* notice clients-refused: Clients are refused or soon will"));
+        assert!(lines[1].starts_with("* notice clients-refused: The server will soon refuse"));
     }
 }

@@ -1,6 +1,6 @@
 //! New connections: how long they take, and why they fail.
 
-use super::failure::{failure_of, is_turned_away};
+use super::failure::{failure_of, refusal_of};
 use super::pings::ping;
 use nagi_findings::observation::{Failure, Times};
 use nagi_load::clock::{SECOND, now_ns};
@@ -46,12 +46,9 @@ fn connect(target: &Target, end: &Interrupt) -> Result<u64, Failure> {
         target.address.connect_within(CONNECT_TIMEOUT).map_err(|error| failure_of(&error))?;
     let time_us = (now_ns() - start_ns) / 1000;
     // A missing answer, or no access, is reported by the other probes.
-    let answer = match Wire::over(socket, target, end) {
-        Ok(mut wire) => {
-            wire.set_answer_timeout(ANSWER_TIMEOUT_NS);
-            ping(&mut wire).unwrap_or_else(|why| why)
-        }
+    let answer = match Wire::over(socket, target, end, ANSWER_TIMEOUT_NS) {
+        Ok(mut wire) => ping(&mut wire).unwrap_or_else(|why| why),
         Err(why) => why,
     };
-    if is_turned_away(&answer) { Err(Failure::TurnedAway) } else { Ok(time_us) }
+    refusal_of(&answer).map_or(Ok(time_us), Err)
 }

@@ -5,19 +5,17 @@ use nagi_findings::observation::Failure;
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 
-/// Errors of servers that take no more clients, and those of a connection that they just close.
-const TURNED_AWAY: [&str; 4] = [
-    "max number of clients",
-    "too many open connections",
-    "closed the connection",
-    "reset by peer",
-];
+/// What servers say that take no more clients.
+const TURNED_AWAY: [&str; 2] = ["max number of clients", "too many open connections"];
+/// Errors of a connection that was just closed: a full server says so first, and what else closes
+/// connections (a port of TLS, a proxy without servers) says nothing of clients.
+const CLOSED: [&str; 3] = ["closed the connection", "reset by peer", "broken pipe"];
 
 /// The kind of failure to connect.
 pub(crate) fn failure_of(error: &Error) -> Failure {
     match error {
         Error::Connect { source, .. } | Error::Io(source) => failure_of_io(source),
-        Error::Closed => Failure::TurnedAway,
+        Error::Closed => Failure::Closed,
         Error::Protocol(_) | Error::TooLong { .. } => Failure::Other,
     }
 }
@@ -28,7 +26,7 @@ fn failure_of_io(error: &io::Error) -> Failure {
         ErrorKind::ConnectionRefused => Failure::Refused,
         ErrorKind::TimedOut => Failure::TimedOut,
         ErrorKind::AddrNotAvailable => Failure::NoPort,
-        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => Failure::TurnedAway,
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted => Failure::Closed,
         _ if is(Errno::MFILE) || is(Errno::NFILE) => Failure::NoDescriptor,
         _ => Failure::Other,
     }
@@ -36,8 +34,21 @@ fn failure_of_io(error: &io::Error) -> Failure {
 
 /// Whether a first answer, or the error in place of it, says that the server takes no more clients.
 pub(crate) fn is_turned_away(text: &str) -> bool {
+    contains_any(text, &TURNED_AWAY)
+}
+
+/// Why the server did not keep a connection, as far as a first answer or the error in its place
+/// says that it did not.
+pub(crate) fn refusal_of(text: &str) -> Option<Failure> {
+    if is_turned_away(text) {
+        return Some(Failure::TurnedAway);
+    }
+    contains_any(text, &CLOSED).then_some(Failure::Closed)
+}
+
+fn contains_any(text: &str, all: &[&str]) -> bool {
     let text = text.to_lowercase();
-    TURNED_AWAY.iter().any(|it| text.contains(it))
+    all.iter().any(|it| text.contains(it))
 }
 
 #[cfg(test)]
@@ -55,7 +66,7 @@ mod tests {
             (Errno::CONNREFUSED, Failure::Refused),
             (Errno::TIMEDOUT, Failure::TimedOut),
             (Errno::MFILE, Failure::NoDescriptor),
-            (Errno::CONNRESET, Failure::TurnedAway),
+            (Errno::CONNRESET, Failure::Closed),
             (Errno::NETUNREACH, Failure::Other),
         ] {
             assert_eq!(of(errno), expected, "{errno:?}");
@@ -64,16 +75,17 @@ mod tests {
 
     #[test]
     fn refusals_of_servers_are_recognized() {
-        for text in [
-            "ERR max number of clients reached",
-            "ERROR Too many open connections",
-            "redis://x: the server closed the connection",
-            "redis://x: Connection reset by peer (os error 104)",
+        let turned_away = Some(Failure::TurnedAway);
+        for (text, expected) in [
+            ("ERR max number of clients reached", turned_away),
+            ("ERROR Too many open connections", turned_away),
+            ("redis://x: the server closed the connection", Some(Failure::Closed)),
+            ("redis://x: Connection reset by peer (os error 104)", Some(Failure::Closed)),
+            ("PONG", None),
+            ("redis://x: no answer in time", None),
         ] {
-            assert!(is_turned_away(text), "{text}");
-        }
-        for text in ["PONG", "redis://x: no answer in time"] {
-            assert!(!is_turned_away(text), "{text}");
+            assert_eq!(refusal_of(text), expected, "{text}");
+            assert_eq!(is_turned_away(text), expected == turned_away, "{text}");
         }
     }
 }

@@ -20,7 +20,7 @@ use nagi_load::interrupt::Interrupt;
 use nagi_load::target::Target;
 use std::thread::JoinHandle;
 
-pub(crate) use failure::{failure_of, is_turned_away};
+pub(crate) use failure::{failure_of, is_turned_away, refusal_of};
 pub(crate) use sampler::{Sampler, start as start_sampler};
 pub(crate) use transfers::{Sent, transfers};
 

@@ -1,10 +1,10 @@
 //! Round trips of the smallest request, at even intervals.
 
-use super::failure::is_turned_away;
+use super::failure::refusal_of;
 use nagi_client::Protocol;
 use nagi_findings::observation::{Failure, Times};
 use nagi_load::clock::{SECOND, now_ns};
-use nagi_load::interrupt::Interrupt;
+use nagi_load::interrupt::{INTERRUPTED, Interrupt};
 use nagi_load::target::Target;
 use nagi_load::wire::Wire;
 use std::collections::BTreeMap;
@@ -28,12 +28,19 @@ pub(super) fn start(target: Target, end: Interrupt) -> JoinHandle<Pings> {
     std::thread::spawn(move || {
         let (mut times_us, mut failures) = (Vec::new(), BTreeMap::new());
         while !end.is_set() {
-            // The probe of connections finds why none can be made.
-            if let Ok(mut wire) = Wire::open(&target, &end)
-                && let Err(answer) = send_pings(&mut wire, &end, &mut times_us)
-                && is_turned_away(&answer)
-            {
-                *failures.entry(Failure::TurnedAway).or_insert(0) += 1;
+            let start_ns = now_ns();
+            let answer = match Wire::open(&target, &end) {
+                Ok(mut wire) => send_pings(&mut wire, &end, &mut times_us).err(),
+                // The password had no answer until the end.
+                Err(why) if why == INTERRUPTED => {
+                    times_us.push((now_ns() - start_ns) / 1000);
+                    None
+                }
+                // The probe of connections finds why none can be made.
+                Err(_) => None,
+            };
+            if let Some(refusal) = answer.and_then(|answer| refusal_of(&answer)) {
+                *failures.entry(refusal).or_insert(0) += 1;
             }
             let _ = end.sleep_until(now_ns() + PAUSE_NS);
         }
@@ -54,7 +61,7 @@ fn send_pings(wire: &mut Wire, end: &Interrupt, times_us: &mut Vec<u64>) -> Resu
         let answer = ping(wire);
         answered_ns = now_ns();
         if let Ok(text) | Err(text) = &answer
-            && is_turned_away(text)
+            && refusal_of(text).is_some()
         {
             return Err(text.clone());
         }
