@@ -19,7 +19,7 @@ use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::interrupt::Interrupt;
 use nagi_load::target::{Target, read_password};
 use nagi_load::text::plain;
-use report::Report;
+use report::{PrivateFile, Report};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -66,20 +66,22 @@ fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     if options.watch {
         return watch(examine, &interrupt);
     }
+    // A file that cannot be written is told of now, not after a run whose result would be lost.
+    let is_printed = options.json.as_deref() == Some(Path::new("-"));
+    let json = options.json.as_deref().filter(|_| !is_printed);
+    let json = json.map(PrivateFile::open).transpose()?;
+    let html = options.html.as_deref().map(PrivateFile::open).transpose()?;
     let report = examine()?;
-    if options.json.is_none() && report.has_no_observation() {
-        return report.has_findings();
+    if is_printed {
+        write_out(&report.to_json()?)?;
+    } else if json.is_some() || !report.has_no_observation() {
+        write_out(&report.to_string())?;
     }
-    if let Some(path) = &options.html {
-        report::write_private(path, &report.to_html())?;
+    if let Some(file) = json {
+        file.write(&report.to_json()?)?;
     }
-    match &options.json {
-        Some(path) if path == Path::new("-") => write_out(&report.to_json()?)?,
-        Some(path) => {
-            report::write_private(path, &report.to_json()?)?;
-            write_out(&report.to_string())?;
-        }
-        None => write_out(&report.to_string())?,
+    if let Some(file) = html {
+        file.write(&report.to_html())?;
     }
     report.has_findings()
 }
@@ -90,10 +92,11 @@ fn watch(
     interrupt: &Interrupt,
 ) -> Result<bool, String> {
     let mut before = None;
-    let mut is_wrong = false;
+    // A server that goes away, and may come back, does not end this.
+    let mut outcome = Ok(false);
     while !interrupt.is_set() {
         let report = examine()?;
-        is_wrong = report.has_findings()?;
+        outcome = report.has_findings();
         let names = report.names();
         match before.as_ref() == Some(&names) {
             true => write_out(&format!("{} as before: {names}\n", report.time()))?,
@@ -101,7 +104,7 @@ fn watch(
         }
         before = Some(names);
     }
-    Ok(is_wrong)
+    outcome
 }
 
 /// What was observed of each server, or why nothing could be.
@@ -132,14 +135,25 @@ fn evaluate(
     placement: Option<&Placement>,
 ) -> Report {
     let servers = targets.iter().zip(observations).map(|(target, observed)| {
-        let examined = observed.map(|mut observation| {
+        let examined = observed.and_then(|mut observation| {
             observation.placement = placement.cloned();
             let diagnosis = diagnose(&observation);
-            (observation, diagnosis)
+            if diagnosis.found.is_empty() && is_empty(&observation) {
+                let why = observation.unseen.first().cloned();
+                return Err(why.unwrap_or_else(|| format!("{}: no answer", target.name)));
+            }
+            Ok((observation, diagnosis))
         });
         (target.name.clone(), examined)
     });
     Report::new(servers.collect())
+}
+
+/// Whether there was neither a connection nor an answer.
+fn is_empty(observation: &Observation) -> bool {
+    let (probes, counters) = (&observation.probes, &observation.server.counters);
+    let answers = probes.pings.count() + probes.connects.count();
+    answers == 0 && counters.before.is_empty() && counters.after.is_empty()
 }
 
 fn write_out(text: &str) -> Result<(), String> {
@@ -183,5 +197,23 @@ fn show(seconds: f64, until: &Interrupt) {
             let _ = write!(out, "\r\x1b[K");
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nagi_findings::observation::{Failure, Probes};
+
+    #[test]
+    fn a_server_of_which_nothing_was_seen_is_not_well() {
+        let targets = [Target::parse("redis://127.0.0.1:1", None).unwrap()];
+        let evaluated = |observation| evaluate(&targets, vec![Ok(observation)], None);
+        let unseen = Observation { unseen: vec!["timed out".to_owned()], ..<_>::default() };
+        assert_eq!(evaluated(unseen).has_findings(), Err("timed out".to_owned()));
+        assert!(evaluated(Observation::default()).has_findings().is_err());
+        let probes = Probes { failures: [(Failure::NoPort, 3)].into(), ..<_>::default() };
+        let found = Observation { probes, ..<_>::default() };
+        assert_eq!(evaluated(found).has_findings(), Ok(true));
     }
 }

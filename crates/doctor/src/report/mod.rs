@@ -7,27 +7,54 @@ mod outcome;
 mod page;
 mod text;
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 pub(crate) use outcome::Report;
 pub(crate) use text::list;
 
-/// Writes a file that only its owner may read.
-///
-/// # Errors
-/// It cannot be written; one line with its path.
-pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), String> {
-    let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
-    let mut options = OpenOptions::new();
-    let mut file =
-        options.write(true).create(true).truncate(true).mode(0o600).open(path).map_err(wrong)?;
-    // An existing file keeps its mode when it is opened.
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    file.set_permissions(mode).map_err(wrong)?;
-    file.write_all(text.as_bytes()).map_err(wrong)
+/// A file that only its owner may read.
+#[derive(Debug)]
+pub(crate) struct PrivateFile<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> PrivateFile<'a> {
+    /// Opens it for what is known later. What it has stays until then.
+    ///
+    /// # Errors
+    /// It cannot be written; one line with its path.
+    pub(crate) fn open(path: &'a Path) -> Result<Self, String> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(path);
+        let file = file.map_err(|error| wrong(path, &error))?;
+        Ok(PrivateFile { path, file })
+    }
+
+    /// Writes it in place of what was in it.
+    ///
+    /// # Errors
+    /// It cannot be written; one line with its path.
+    pub(crate) fn write(mut self, text: &str) -> Result<(), String> {
+        self.replace(text).map_err(|error| wrong(self.path, &error))
+    }
+
+    fn replace(&mut self, text: &str) -> std::io::Result<()> {
+        // A device has neither a mode of this kind nor a length.
+        if self.file.metadata()?.is_file() {
+            // What existed kept its mode when it was opened.
+            self.file.set_permissions(Permissions::from_mode(0o600))?;
+            self.file.set_len(0)?;
+        }
+        self.file.write_all(text.as_bytes())
+    }
+}
+
+fn wrong(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
 }
 
 #[cfg(test)]
@@ -38,7 +65,9 @@ mod tests {
     fn a_private_file_is_readable_by_its_owner_only() {
         let path = std::env::temp_dir().join(format!("nagi-doctor-{}", std::process::id()));
         std::fs::write(&path, "old and longer").unwrap();
-        write_private(&path, "new").unwrap();
+        let file = PrivateFile::open(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old and longer");
+        file.write("new").unwrap();
         let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
         assert_eq!((mode & 0o777, std::fs::read_to_string(&path).unwrap()), (0o600, "new".into()));
         std::fs::remove_file(&path).unwrap();
