@@ -22,7 +22,7 @@ use crate::observation::Observation;
 pub use finding::{Evaluation, Evidence, Finding, is_late};
 pub use memory::UNREAD_BYTES;
 
-static FINDINGS: [&Finding; 21] = [
+static FINDINGS: [&Finding; 22] = [
     &process::FROZEN,
     &connections::PORTS_USED_UP,
     &connections::CLIENTS_REFUSED,
@@ -37,6 +37,7 @@ static FINDINGS: [&Finding; 21] = [
     &memory::MASS_EXPIRY,
     &memory::AT_ITS_LIMIT,
     &network::NARROW_LINK,
+    &network::LOSSY_LINK,
     &requests::LARGE_VALUES,
     &memory::SLOW_READER,
     &requests::HOT_KEY,

@@ -1,7 +1,7 @@
 //! The network between here and the server.
 
 use super::finding::{Evaluation, Evidence, Finding, bytes, is_late, milliseconds};
-use crate::observation::{Observation, Transfer};
+use crate::observation::{Observation, TcpConnections, Transfer};
 
 /// Bytes a second below which a link is narrow: 100 Mbit/s.
 const NARROW: f64 = 12.5e6;
@@ -73,9 +73,83 @@ fn narrow_link(observation: &Observation) -> Evaluation {
         let shown = format!("{} on {}{}: {did}", it.kind, it.device, rate.unwrap_or_default());
         evidence = evidence.with("queue discipline of this host", shown);
     }
+    evidence = with_network(evidence, observation);
     match narrower < NARROW && !is_late(observation) {
         true => Evaluation::Found(evidence),
         false => Evaluation::Healthy,
+    }
+}
+
+/// What the kernel counted on the way to the server, as evidence.
+fn with_network(mut evidence: Evidence, observation: &Observation) -> Evidence {
+    if let Some(tcp) = &observation.host.tcp {
+        let us = |time: Option<u64>| time.map_or("not measured".to_owned(), milliseconds);
+        evidence = evidence
+            .with("connections over the network", tcp.connections)
+            .with("segments with data sent", tcp.segments)
+            .with("segments sent again", tcp.retransmitted)
+            .with("of these, had arrived", tcp.duplicates)
+            .with("shortest round trip of TCP", us(tcp.least_round_trip_us))
+            .with("middle round trip of TCP", us(tcp.round_trip_us));
+    }
+    for it in &observation.host.devices {
+        let gave_up = format!("{} with errors, {} dropped", it.errors, it.dropped);
+        evidence = evidence.with(&format!("packets on {}, of all hosts", it.device), gave_up);
+    }
+    evidence
+}
+
+/// The share of segments sent again from which on a link loses too many, and how few are chance.
+const LOSSY: f64 = 0.01;
+const FEWEST_LOST: u64 = 5;
+/// The same for what is worth knowing.
+const NOTEWORTHY: f64 = 0.001;
+const FEWEST_NOTEWORTHY: u64 = 3;
+
+pub(crate) static LOSSY_LINK: Finding = Finding {
+    name: "lossy-link",
+    looks_at: "segments that TCP had to send again on connections between clients and the server, \
+               as the kernel counts them (sock_diag, TCP_INFO), and what network devices gave up",
+    threshold: "1 % of the segments with data, and five at least: a small request is one segment \
+                with none behind it that would tell of its loss, so that one of a hundred waits \
+                for the kernel's timeout, 200 ms and more. 0.1 % and three are a notice",
+    remedies: &[
+        "Look at both hosts' devices (ip -s link, ethtool -S): errors are a cable, a port or a \
+         driver; drops a full ring (ethtool -G) or a full processor.",
+        "Look at what the network's provider drops: packets a second beyond an instance's limit, a \
+         firewall's full table of connections (nf_conntrack), a policer.",
+        "For the moment: fewer and larger packets, by pipelines and MGET, and clients whose \
+         timeout is beyond 200 ms, so that one lost packet is not an error.",
+    ],
+    explained_by: &["frozen", "accept-queue", "narrow-link"],
+    from_within: false,
+    evaluate: lossy_link,
+};
+
+fn lossy_link(observation: &Observation) -> Evaluation {
+    let unseen = TcpConnections::default();
+    let tcp = match &observation.host.tcp {
+        Some(tcp) => tcp,
+        // What stays within a host is not lost.
+        None if observation.host.has_server => &unseen,
+        None => return Evaluation::Unknown("the kernel's figures of TCP (sock_diag)".to_owned()),
+    };
+    let share = tcp.retransmitted as f64 / tcp.segments.max(1) as f64;
+    let verdict = format!(
+        "The network loses packets: {} of {} segments ({:.1} %) had to be sent again on {} \
+         connections with the server, and each makes a request wait for 200 ms or more.",
+        tcp.retransmitted,
+        tcp.segments,
+        share * 100.0,
+        tcp.connections
+    );
+    let evidence = with_network(Evidence::new(verdict), observation);
+    match share {
+        // A host that stands still sends again what was not lost.
+        _ if is_late(observation) => Evaluation::Unknown("a host with time to measure".to_owned()),
+        LOSSY.. if tcp.retransmitted >= FEWEST_LOST => Evaluation::Found(evidence),
+        NOTEWORTHY.. if tcp.retransmitted >= FEWEST_NOTEWORTHY => Evaluation::Notice(evidence),
+        _ => Evaluation::Healthy,
     }
 }
 
@@ -117,6 +191,7 @@ fn long_round_trip(observation: &Observation) -> Evaluation {
     if let Some(connect) = connect {
         evidence = evidence.with("shortest time to connect", milliseconds(connect));
     }
+    evidence = with_network(evidence, observation);
     match shortest {
         _ if is_late(observation) => Evaluation::Unknown("a host with time to measure".to_owned()),
         LONG_US.. => Evaluation::Found(evidence),

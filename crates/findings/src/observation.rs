@@ -304,6 +304,39 @@ pub struct Host {
     pub pressure: Option<Pressure>,
     /// Queue disciplines that held packets back within the run.
     pub disciplines: Vec<QueueDiscipline>,
+    /// Connections with the server that cross a network, where the kernel tells of them.
+    pub tcp: Option<TcpConnections>,
+    /// Network devices that gave something up within the run.
+    pub devices: Vec<DeviceLosses>,
+}
+
+/// What TCP counted on connections with the server within the run (TCP_INFO).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TcpConnections {
+    /// Connections that were seen.
+    pub connections: u64,
+    /// Segments with data that were sent on them.
+    pub segments: u64,
+    /// Those that were sent again.
+    pub retransmitted: u64,
+    /// Those that were sent again though they had arrived, as the other end said: the answer to
+    /// them was lost or late.
+    pub duplicates: u64,
+    /// The shortest round trip of all, in microseconds.
+    pub least_round_trip_us: Option<u64>,
+    /// The middle one of the connections' latest, in microseconds.
+    pub round_trip_us: Option<u64>,
+}
+
+/// What a network device gave up within the run, of all that was on it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeviceLosses {
+    /// The device.
+    pub device: String,
+    /// Packets with errors.
+    pub errors: u64,
+    /// Packets that were dropped.
+    pub dropped: u64,
 }
 
 /// A queue discipline of a network device of this host.

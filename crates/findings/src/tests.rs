@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::observation::{
-    AcceptQueue, BusyThread, Client, Counters, Failure, Host, KeyCosts, LargeRequest, LatencyEvent,
-    Placement, Ports, Pressure, Probes, Process, QueueDiscipline, Sample, Server, SlowRequest,
-    Throttling, Times, Transfer,
+    AcceptQueue, BusyThread, Client, Counters, DeviceLosses, Failure, Host, KeyCosts, LargeRequest,
+    LatencyEvent, Placement, Ports, Pressure, Probes, Process, QueueDiscipline, Sample, Server,
+    SlowRequest, TcpConnections, Throttling, Times, Transfer,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -285,6 +285,37 @@ fn what_holds_packets_back_is_evidence_of_a_narrow_link() {
 }
 
 #[test]
+fn a_link_loses_packets_if_segments_are_sent_again() {
+    let with = |segments, retransmitted| {
+        diagnose_with(|it| {
+            it.host.tcp = Some(TcpConnections {
+                connections: 3,
+                segments,
+                retransmitted,
+                least_round_trip_us: Some(210),
+                ..<_>::default()
+            });
+            let device = "eth0".to_owned();
+            it.host.devices = vec![DeviceLosses { device, errors: 0, dropped: 40 }];
+        })
+    };
+    let found = with(500, 20);
+    assert_eq!(names(&found.found), ["lossy-link"]);
+    let Evidence { verdict, numbers } = &found.found[0].evidence;
+    assert!(verdict.contains("20 of 500 segments (4.0 %) had to be sent again on 3 "), "{verdict}");
+    for (name, value) in [
+        ("shortest round trip of TCP", "210 us"),
+        ("packets on eth0, of all hosts", "0 with errors, 40 dropped"),
+    ] {
+        assert!(numbers.contains(&(name.to_owned(), value.to_owned())), "{numbers:?}");
+    }
+    // Few may be chance, however many percent they are.
+    assert_eq!(with(100, 4).found.len(), 0);
+    assert_eq!(names(&with(2000, 4).noticed), ["lossy-link"]);
+    assert_eq!((with(9000, 4).found.len(), with(9000, 4).noticed.len()), (0, 0));
+}
+
+#[test]
 fn what_waits_on_a_narrow_link_is_not_frozen() {
     let found = found_with(|it| {
         it.host = Host::default();
@@ -538,6 +569,9 @@ prop_compose! {
         has_server: bool, process in option::of(process_of_any_kind()),
         numbers: [Option<u64>; 4], ports: Option<(u64, u64, u64)>, placed: (u64, u64),
     ) -> Observation {
+        let tcp = ports.map(|_| TcpConnections {
+            segments: placed.0, retransmitted: placed.1, ..<_>::default()
+        });
         let ports = ports.map(|(range, time_wait, used)| {
             Ports { range, time_wait, used, ..<_>::default() }
         });
@@ -555,6 +589,10 @@ prop_compose! {
                 swapped_in: numbers[2], overcommit: numbers[3], huge_pages: None,
                 disciplines: vec![QueueDiscipline {
                     held_back: placed.0, dropped: placed.1, ..<_>::default()
+                }],
+                tcp,
+                devices: vec![DeviceLosses {
+                    errors: placed.0, dropped: placed.1, ..<_>::default()
                 }],
                 pressure: numbers[3].map(|number| Pressure {
                     cpu: number as f64, memory: number as f64, io: number as f64,

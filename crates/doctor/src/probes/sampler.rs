@@ -1,8 +1,8 @@
 //! Samples the host while the run goes on: the server's process often, the socket table less so.
 
 use crate::readers::{
-    AcceptQueueReader, ProcessReader, SocketReader, Sockets, System, active_since, disciplines,
-    listeners,
+    AcceptQueueReader, ConnectionReader, ProcessReader, SocketReader, Sockets, System,
+    active_since, devices, disciplines, listeners, losses_since,
 };
 use nagi_findings::observation::{AcceptQueue, Host, Ports};
 use nagi_load::clock::{SECOND, now_ns};
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::thread::JoinHandle;
 
 const INTERVAL_NS: u64 = SECOND / 20;
-/// The socket table is read for at most this share of the time: reading a long one costs much time.
+/// Sockets are read for at most this share of the time: reading many costs much time.
 const TABLE_SHARE: u64 = 10;
 
 /// What is sampled.
@@ -60,6 +60,8 @@ impl Sampler {
         let server = self.sockets.as_ref().map(SocketReader::server);
         let mut queue = server.filter(|_| self.has_server).map(AcceptQueueReader::new);
         look_at(&mut queue);
+        let mut connections = server.map(|server| ConnectionReader::new(server, self.has_server));
+        let devices_before = devices(&self.system.proc());
         let mut table_due_ns = start_ns;
         while end.sleep_until(now_ns() + INTERVAL_NS).is_ok() {
             if let Some(process) = &mut self.process {
@@ -69,6 +71,7 @@ impl Sampler {
             if let Some(reader) = self.sockets.as_ref().filter(|_| now_ns() >= table_due_ns) {
                 let before_ns = now_ns();
                 most.take(reader.read(), self.local);
+                connections.as_mut().into_iter().for_each(ConnectionReader::look);
                 let taken_ns = now_ns() - before_ns;
                 table_due_ns = before_ns + (taken_ns * TABLE_SHARE).max(SECOND / 5);
             }
@@ -78,6 +81,7 @@ impl Sampler {
         let overflows_now = self.sockets.as_ref().and_then(SocketReader::listen_overflows);
         // Later than the count of all, so that no drop of that is missed.
         look_at(&mut queue);
+        connections.as_mut().into_iter().for_each(ConnectionReader::look);
         let queue = queue.and_then(|queue| queue.finish());
         let grown = |now: Option<u64>, before: Option<u64>| {
             now.zip(before).map(|(now, before)| now.saturating_sub(before))
@@ -93,6 +97,8 @@ impl Sampler {
             huge_pages: self.system.huge_pages(),
             overcommit: self.system.overcommit(),
             disciplines: active_since(&disciplines),
+            tcp: connections.and_then(|connections| connections.finish()),
+            devices: losses_since(&devices_before, devices(&self.system.proc())),
         }
     }
 

@@ -3,7 +3,9 @@
 
 mod accept_queue;
 mod clients;
+mod connections;
 mod control_group;
+mod devices;
 mod disciplines;
 mod key_costs;
 mod latency;
@@ -19,6 +21,8 @@ pub(crate) use accept_queue::AcceptQueueReader;
 pub(crate) use clients::{MOST_CLIENTS, clients};
 pub(crate) use disciplines::{active_since, disciplines};
 pub(crate) use key_costs::{key_costs, start_key_costs};
+pub(crate) use connections::ConnectionReader;
+pub(crate) use devices::{devices, losses_since};
 pub(crate) use latency::{Latest, events_since, latest_events};
 pub(crate) use listeners::listeners;
 pub(crate) use process::{ProcessReader, process_of};

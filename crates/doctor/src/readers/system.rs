@@ -40,6 +40,11 @@ impl System {
         System { root }
     }
 
+    /// The folder of what the kernel tells.
+    pub(crate) fn proc(&self) -> PathBuf {
+        self.root.join("proc")
+    }
+
     fn read(&self, path: &str) -> Option<String> {
         std::fs::read_to_string(self.root.join(path)).ok()
     }

@@ -1,6 +1,7 @@
 //! The report as JSON, for programs.
 
 use super::outcome::{Report, ServerReport};
+use nagi_findings::observation::TcpConnections;
 use nagi_findings::{Diagnosed, is_late};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -33,6 +34,9 @@ struct Examined<'a> {
     unknown: BTreeMap<&'static str, &'a str>,
     unseen: &'a [String],
     round_trips: RoundTrips,
+    /// Connections with the server that cross a network, as TCP counted on them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tcp: Option<Tcp>,
     /// Connections of the doctor's own that failed, by why.
     failed_connections: BTreeMap<&'static str, u64>,
 }
@@ -58,6 +62,29 @@ struct RoundTrips {
     own_delay_us: u64,
     /// Whether this host had too little time to attribute delays to a server.
     was_late: bool,
+}
+
+#[derive(Serialize)]
+struct Tcp {
+    connections: u64,
+    segments: u64,
+    retransmitted: u64,
+    duplicates: u64,
+    least_round_trip_us: Option<u64>,
+    round_trip_us: Option<u64>,
+}
+
+impl From<&TcpConnections> for Tcp {
+    fn from(seen: &TcpConnections) -> Self {
+        Tcp {
+            connections: seen.connections,
+            segments: seen.segments,
+            retransmitted: seen.retransmitted,
+            duplicates: seen.duplicates,
+            least_round_trip_us: seen.least_round_trip_us,
+            round_trip_us: seen.round_trip_us,
+        }
+    }
 }
 
 impl Report {
@@ -96,6 +123,7 @@ fn json_server(server: &ServerReport) -> JsonServer<'_> {
                 own_delay_us: observation.probes.own_delays.max_us().unwrap_or(0),
                 was_late: is_late(observation),
             },
+            tcp: observation.host.tcp.as_ref().map(Tcp::from),
             failed_connections: failures.map(|(why, count)| (why.name(), *count)).collect(),
         }
     });
