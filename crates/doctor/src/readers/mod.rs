@@ -10,6 +10,8 @@ mod disciplines;
 mod key_costs;
 mod latency;
 mod listeners;
+#[cfg(test)]
+mod made_up;
 mod netlink;
 mod process;
 mod requests;
@@ -19,10 +21,10 @@ mod system;
 
 pub(crate) use accept_queue::AcceptQueueReader;
 pub(crate) use clients::{MOST_CLIENTS, clients};
-pub(crate) use disciplines::{active_since, disciplines};
-pub(crate) use key_costs::{key_costs, start_key_costs};
 pub(crate) use connections::ConnectionReader;
 pub(crate) use devices::{devices, losses_since};
+pub(crate) use disciplines::{active_since, disciplines};
+pub(crate) use key_costs::{key_costs, start_key_costs};
 pub(crate) use latency::{Latest, events_since, latest_events};
 pub(crate) use listeners::listeners;
 pub(crate) use process::{ProcessReader, process_of};

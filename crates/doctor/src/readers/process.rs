@@ -160,6 +160,7 @@ impl Stat {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::readers::made_up::MadeUp;
 
     #[test]
     fn names_may_contain_brackets_and_blanks() {
@@ -167,6 +168,49 @@ mod tests {
         let stat = Stat { state: 'T', major_faults: 31, ticks: 300 };
         assert_eq!(Stat::parse(text), Some(stat));
         assert_eq!(Stat::parse("7 (x"), None);
+    }
+
+    fn stat(state: char, major_faults: u64, ticks: u64) -> String {
+        format!("7 (redis) {state} 1 7 7 0 -1 4194304 100 0 {major_faults} 0 {ticks} 0 0 0 20 0\n")
+    }
+
+    #[test]
+    fn a_made_up_process_is_in_swap_throttled_and_out_of_descriptors() {
+        let group = "sys/fs/cgroup/box/cpu.stat";
+        let figures = |throttled| {
+            format!("nr_periods {throttled}0\nnr_throttled {throttled}\nthrottled_usec 900\n")
+        };
+        let root = MadeUp::new(&[
+            ("proc/7/comm", "redis-server\n"),
+            ("proc/7/stat", &stat('S', 10, 100)),
+            ("proc/7/task/7/comm", "redis-server\n"),
+            ("proc/7/task/7/stat", &stat('S', 10, 100)),
+            ("proc/7/task/7/schedstat", "1000000000 500000000 7\n"),
+            ("proc/7/status", "Name:\tredis\nVmRSS:\t  9000 kB\nVmSwap:\t   20000 kB\n"),
+            ("proc/7/limits", "Limit  Soft  Hard  Units\nMax open files  2  4096  files\n"),
+            ("proc/7/fd/0", ""),
+            ("proc/7/fd/1", ""),
+            ("proc/7/cgroup", "0::/box\n"),
+            ("sys/fs/cgroup/box/cpu.max", "20000 100000\n"),
+            (group, &figures(1)),
+        ]);
+        let proc = root.path().join("proc");
+        assert_eq!(process_of(&proc, 8), None);
+        let mut reader = ProcessReader::new(7, process_of(&proc, 7).unwrap());
+        reader.look();
+        root.write("proc/7/stat", &stat('D', 510, 250));
+        root.write("proc/7/task/7/stat", &stat('D', 510, 250));
+        root.write("proc/7/task/7/schedstat", "2500000000 900000000 9\n");
+        root.write(group, &figures(4));
+        reader.look();
+        let process = reader.finish(2.0);
+        assert_eq!((process.swap_bytes, process.major_faults), (Some(20_480_000), Some(500)));
+        assert_eq!((process.open_files, process.most_files), (Some(2), Some(2)));
+        assert_eq!((process.stopped_share, process.disk_share), (0.0, 0.5));
+        let busiest = process.busiest.unwrap();
+        assert_eq!((&*busiest.name, busiest.used, busiest.waited), ("redis-server", 0.75, 0.2));
+        let throttling = process.throttling.unwrap();
+        assert_eq!((throttling.periods, throttling.throttled_periods), (30, 3));
     }
 
     #[test]

@@ -162,6 +162,7 @@ fn address(text: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::readers::made_up::MadeUp;
 
     #[test]
     fn sockets_are_counted_by_their_remote_address() {
@@ -181,6 +182,33 @@ mod tests {
         }
         let towards = [("10.0.0.7".parse().unwrap(), (2, 3))].into();
         assert_eq!(sockets, Sockets { towards, waiting: Some(5), other_listeners: 1 });
+    }
+
+    #[test]
+    fn ports_and_full_queues_are_read_below_a_made_up_folder() {
+        let root = MadeUp::new(&[
+            ("sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
+            ("sys/net/ipv4/tcp_tw_reuse", "2\n"),
+            ("net/netstat", "TcpExt: SyncookiesSent ListenOverflows\nTcpExt: 1 27\n"),
+            (
+                "net/tcp",
+                "head\n0: 0700000A:9C40 0500000A:18EB 06 0:0 03:0 0 0 0 3 0\n\
+                 1: 00000000:18EB 00000000:0000 0A 0:4 00:0 0 0 0 77 1 0\n",
+            ),
+        ]);
+        let server = "10.0.0.5:6379".parse().unwrap();
+        let reader = SocketReader::new(root.path().to_path_buf(), server);
+        assert_eq!(reader.port_range(), (Some(28_232), Some(2)));
+        assert_eq!(reader.listen_overflows(), Some(27));
+        let sockets = reader.read().unwrap();
+        assert_eq!(sockets.towards, [("10.0.0.7".parse().unwrap(), (1, 1))].into());
+        assert_eq!(sockets.waiting, Some(4));
+        std::fs::create_dir_all(root.path().join("9/fd")).unwrap();
+        std::os::unix::fs::symlink("socket:[77]", root.path().join("9/fd/3")).unwrap();
+        assert_eq!(reader.listener(), Some(9));
+        let nothing = SocketReader::new(PathBuf::from("/nowhere"), server);
+        assert_eq!((nothing.read(), nothing.listener()), (None, None));
+        assert_eq!((nothing.port_range(), nothing.listen_overflows()), ((None, None), None));
     }
 
     #[test]

@@ -81,25 +81,43 @@ fn total_stall(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::readers::made_up::MadeUp;
 
-    /// A made-up root folder with these totals.
-    fn counts(name: &str, totals: [(&str, u64); 3]) -> SystemCounts {
-        let root = std::env::temp_dir().join(format!("nagi-psi-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(root.join("proc/pressure")).unwrap();
-        for (name, total) in totals {
+    /// Counts of a made-up root folder with these totals.
+    fn counts(totals: [(&str, u64); 3]) -> SystemCounts {
+        let files = totals.map(|(name, total)| {
             let text =
                 format!("some avg10=0.00 avg60=0.00 total={total}\nfull avg10=0.0 total=1\n");
-            std::fs::write(root.join("proc/pressure").join(name), text).unwrap();
-        }
-        let counts = System::new(root.clone()).counts();
-        std::fs::remove_dir_all(root).unwrap();
-        counts
+            (format!("proc/pressure/{name}"), text)
+        });
+        let files = files.each_ref().map(|(path, text)| (&**path, &**text));
+        System::new(MadeUp::new(&files).path().to_path_buf()).counts()
+    }
+
+    #[test]
+    fn swap_huge_pages_and_overcommit_are_read() {
+        let root = |pages: u64| {
+            MadeUp::new(&[
+                ("proc/vmstat", &format!("pgpgin 9\npswpin {pages}\npswpout 5\n")),
+                ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+                ("proc/sys/vm/overcommit_memory", "2\n"),
+            ])
+        };
+        let (before, after) = (root(70), root(4170));
+        let system = System::new(after.path().to_path_buf());
+        assert_eq!(System::new(before.path().to_path_buf()).counts().swapped_in, Some(70));
+        assert_eq!(system.counts().swapped_in, Some(4170));
+        assert_eq!(system.huge_pages().as_deref(), Some("madvise"));
+        assert_eq!(system.overcommit(), Some(2));
+        let nothing = System::new(PathBuf::from("/nowhere"));
+        assert_eq!(nothing.counts().swapped_in, None);
+        assert_eq!((nothing.huge_pages(), nothing.overcommit()), (None, None));
     }
 
     #[test]
     fn pressure_is_the_share_of_the_run() {
-        let before = counts("before", [("cpu", 5_000_000), ("memory", 7), ("io", 0)]);
-        let now = counts("now", [("cpu", 7_000_000), ("memory", 7), ("io", 99_000_000)]);
+        let before = counts([("cpu", 5_000_000), ("memory", 7), ("io", 0)]);
+        let now = counts([("cpu", 7_000_000), ("memory", 7), ("io", 99_000_000)]);
         let pressure = now.pressure_since(&before, 4.0);
         assert_eq!(pressure, Some(Pressure { cpu: 0.5, memory: 0.0, io: 1.0 }));
         assert_eq!(SystemCounts::default().pressure_since(&before, 4.0), None);
