@@ -193,7 +193,10 @@ fn refusals_are_logged() {
 fn refusals_within_scripts_and_transactions_say_so() {
     for server in both() {
         let (mut ann, mut admin) = connected(&server, "~a +get +eval +multi +exec");
-        ann.run_words(&["EVAL", "return redis.call('GET', 'x')", "0"]);
+        let refused = ann.run_words(&["EVAL", "return redis.call('GET', 'x')", "0"]);
+        let told = format!("{refused:?}");
+        let is_redis_7 = server.log().contains("Redis version=");
+        assert!(is_redis_7 || told.contains("ERR ACL failure in script: No perm"), "{told}");
         ann.run("MULTI");
         ann.run("GET x");
         let log = admin.run("ACL LOG");
@@ -458,5 +461,38 @@ fn clients_of_a_user_are_listed_and_killed() {
             (!admin.run("CLIENT LIST").text().contains(" user=ann ")).then_some(())
         })
         .unwrap();
+    }
+}
+
+/// As with Redis 8.0.6; 7.0.15 gives them what they have no right to any more.
+#[test]
+fn blocked_clients_are_given_nothing_that_their_user_has_lost_the_right_to() {
+    let no_command =
+        |name: &str| format!("-NOPERM User ann has no permissions to run the '{name}' command\r\n");
+    for (blocked, change, push, told, left) in [
+        ("BLPOP l 0", "resetkeys", "RPUSH l x", NO_KEY.to_owned(), "LLEN l"),
+        ("BZPOPMIN z 0", "resetkeys", "ZADD z 1 x", NO_KEY.to_owned(), "ZCARD z"),
+        ("BLMOVE l k LEFT RIGHT 0", "resetkeys ~l", "RPUSH l x", NO_KEY.to_owned(), "LLEN l"),
+        ("XREAD BLOCK 0 STREAMS s $", "resetkeys %W~s", "XADD s 1-1 f v", NO_KEY.to_owned(), ""),
+        ("BLMPOP 0 1 l LEFT", "-blmpop", "RPUSH l x", no_command("blmpop"), "LLEN l"),
+        ("BRPOP l 0", "off -@all", "RPUSH l x", no_command("brpop"), "LLEN l"),
+    ] {
+        let server = Server::nagi();
+        let (mut ann, mut admin) = connected(&server, "+@all ~*");
+        ann.send(&format!("{blocked}\r\n"));
+        until("ann is blocked", || {
+            admin.run("INFO clients").text().contains("blocked_clients:1\r\n").then_some(())
+        })
+        .unwrap();
+        admin.check(&format!("ACL SETUSER ann {change}"), "+OK\r\n");
+        admin.run(push);
+        ann.expect(&told);
+        if !left.is_empty() {
+            admin.check(left, ":1\r\n");
+        }
+        let log = admin.run("ACL LOG");
+        assert_eq!(log.list()[0].list()[5].text(), "toplevel", "{blocked}: {log:?}");
+        admin.check("ACL SETUSER ann on +@all ~*", "+OK\r\n");
+        ann.check("PING", "+PONG\r\n");
     }
 }

@@ -100,6 +100,18 @@ fn messages_come_by_channel_pattern_and_shard() {
 }
 
 #[test]
+fn a_transaction_subscribes_to_no_channel_of_a_shard() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("MULTI", "+OK\r\n");
+        client.check("SSUBSCRIBE a", "+QUEUED\r\n");
+        let refused = "-ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client\r\n";
+        client.check("EXEC", format!("*1\r\n{refused}"));
+        client.check("GET a", "$-1\r\n");
+    }
+}
+
+#[test]
 fn a_client_of_resp2_that_subscribes_may_do_little_else() {
     let refused = |name: &str| {
         format!(

@@ -67,7 +67,9 @@ impl Kind {
             | "numlocal" | "numreplicas" | "min-match-len" | "bits" | "port" | "version"
             | "entries-added" | "entriesread" | "ms" | "numfields" | "numkeys" | "limit"
             | "weight" | "stop" | "rank" | "num-matches" | "len" | "k" | "ratio" | "slot"
-            | "start-slot" | "end-slot" | "cluster-bus-port" | "config-epoch" => Kind::Integer,
+            | "maxage" | "start-slot" | "end-slot" | "cluster-bus-port" | "config-epoch" => {
+                Kind::Integer
+            }
             _ => Kind::String,
         }
     }

@@ -7,6 +7,7 @@ mod model;
 use crate::runtime::context::{Command, Entry, Job};
 use crate::runtime::multi_key::{self, Claimed, Worked};
 use crate::runtime::resume::go_on;
+use crate::runtime::rights;
 use crate::runtime::suspension::Remainder;
 use crate::state::blocked::{Name, NewWaiter, Outcome, Taken, Waiting, Wanted};
 use crate::state::hooks::Alarm;
@@ -80,6 +81,7 @@ pub(crate) fn wait(
             database: cx.db.index(),
             keys,
             wanted,
+            permission: rights::permission(cx),
             waker: cx.client.waker.clone(),
         };
         let alarm = until_ms.map(|at_ms| alarm(cx, at_ms));
@@ -113,6 +115,7 @@ fn waits(waiting: Waiting, alarm: Option<Alarm>, reply: Reply) -> Job {
             match outcome {
                 Outcome::Served(taken) => rest = reply(cx, taken)?,
                 Outcome::Unblocked { with_error: true } => return Err(UNBLOCKED),
+                Outcome::Refused => return Err(rights::refusal(cx)),
                 Outcome::Unblocked { .. } | Outcome::Waiting | Outcome::Over => {
                     cx.reply.null_array();
                 }

@@ -7,10 +7,11 @@
 use crate::runtime::client_line;
 use crate::runtime::context::CommandSet;
 use crate::state::access_log::{Reason, Refused};
+use crate::state::blocked::{Permission, Waiter};
 use crate::state::client::Restrictions;
-use crate::state::users::{DEFAULT_USER, Denial, User};
+use crate::state::users::{DEFAULT_USER, Denial, Name, User};
 use crate::{Access, Context, Entry, Error, HookFlags, Keys, Server};
-use nagi_proto::Args;
+use nagi_proto::{Args, Span};
 
 /// Whether a user may see what a server tells about itself and its clients (INFO, CLIENT LIST,
 /// SLOWLOG GET). No name means the default user.
@@ -91,6 +92,43 @@ pub(crate) fn check_queued(
     )))
 }
 
+/// Whether the user that a client has now will have the right to its request, whenever that is
+/// asked. The request's words are copied: it may wait for long.
+pub(crate) fn permission(cx: &Context<'_>) -> Permission {
+    let user = Name::from(cx.client.user_name());
+    let (mut bytes, mut spans) = (Vec::new(), Vec::with_capacity(cx.args.len()));
+    for at in 0..cx.args.len() {
+        let (start, word) = (bytes.len() as u32, cx.args.at(at));
+        spans.push(Span { start, len: word.len() as u32 });
+        bytes.extend_from_slice(word);
+    }
+    let (bytes, spans) = (bytes.into_boxed_slice(), spans.into_boxed_slice());
+    let commands = cx.server.commands();
+    Permission::new(move |users| {
+        let args = Args::new(&bytes, &spans);
+        let entry = commands.find(args.at(0));
+        entry.is_some_and(|entry| {
+            users.get(&user).is_some_and(|user| user.denial(entry, args).is_none())
+        })
+    })
+}
+
+/// What a client is told whose user has lost the right to what it waited for.
+pub(crate) fn refusal(cx: &mut Context<'_>) -> Error {
+    const NO_KEY: Error = Error::fixed("NOPERM No permissions to access a key");
+    let (commands, args) = (cx.server.commands(), cx.args);
+    let lacked = commands.find(args.at(0)).and_then(|entry| check(cx, entry, args).err());
+    // The right may have come back meanwhile.
+    lacked.unwrap_or(NO_KEY)
+}
+
+/// Whether a client that waits is refused what there is for it now, since its user has lost the
+/// right to it.
+pub(crate) fn is_refused(cx: &Context<'_>, waiter: &Waiter) -> bool {
+    cx.hooks.reasons().contains(HookFlags::LIMITED_USERS)
+        && waiter.refuse(cx.server.config().users())
+}
+
 /// The same for a request that a script makes in the name of its client's user.
 ///
 /// # Errors
@@ -103,7 +141,7 @@ pub(crate) fn check_in_script(
     check(cx, entry, args).map_err(|error| {
         let text = String::from_utf8_lossy(&error.0);
         let what = text.strip_prefix("NOPERM ").unwrap_or(&text);
-        Error::new(format!("NOPERM ACL failure in script: {what}"))
+        Error::new(format!("ERR ACL failure in script: {what}"))
     })
 }
 

@@ -1,6 +1,7 @@
 //! Serving clients that wait for keys (BLPOP), by a request that has claimed and changed these.
 
 use crate::Context;
+use crate::runtime::rights;
 use crate::runtime::suspension::Slice;
 use crate::state::blocked::{BlockedClients, Name};
 use nagi_store::{Claiming, Intent};
@@ -102,7 +103,9 @@ impl Service {
                 continue;
             };
             self.last = waiter.number();
-            if waiter.serve(db, &limits, &|name| self.awaited.has(name)) {
+            if rights::is_refused(cx, &waiter) {
+                blocked.leave(&waiter);
+            } else if waiter.serve(db, &limits, &|name| self.awaited.has(name)) {
                 blocked.leave(&waiter);
                 waiter.destination().into_iter().for_each(|name| self.add(cx, name));
             }

@@ -5,6 +5,7 @@
 //! key back, so that no other client ever sees what they get. Which of the two comes first, the
 //! claims decide: nothing is put where it would lie beside a client that waits for it.
 
+use crate::state::users::Users;
 use nagi_store::accounting::{Charge, room_bytes};
 use nagi_store::primitives::Mutex;
 use nagi_store::primitives::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -13,7 +14,7 @@ use nagi_store::types::list::SharedPopped;
 use nagi_store::{Database, Kind, OwnedText, Selection};
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::task::Waker;
@@ -81,6 +82,22 @@ pub(crate) enum Taken {
     NoGroup(Name),
 }
 
+/// Whether the user of a client that waits still has the right to what it waits for.
+pub(crate) struct Permission(Box<dyn Fn(&Users) -> bool + Send + Sync>);
+
+impl Permission {
+    /// By what the users may do when it is asked.
+    pub(crate) fn new(is_permitted: impl Fn(&Users) -> bool + Send + Sync + 'static) -> Self {
+        Permission(Box::new(is_permitted))
+    }
+}
+
+impl Debug for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Permission")
+    }
+}
+
 /// What has become of a client that waits.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -93,6 +110,8 @@ pub(crate) enum Outcome {
         /// Whether with an error.
         with_error: bool,
     },
+    /// Its user has lost the right to what there is for it now.
+    Refused,
     /// It waits no more.
     Over,
 }
@@ -106,11 +125,32 @@ pub(crate) struct Waiter {
     database: usize,
     keys: Box<[Name]>,
     wanted: Box<dyn Wanted>,
+    permission: Permission,
     waker: Waker,
     outcome: Mutex<Outcome>,
 }
 
 impl Waiter {
+    /// Ends its wait if its user has no right to what it waits for; whether that is so.
+    pub(crate) fn refuse(&self, users: &Users) -> bool {
+        let is_refused = !(self.permission.0)(users);
+        if is_refused {
+            self.end(Outcome::Refused);
+        }
+        is_refused
+    }
+
+    /// Ends its wait; whether it waited.
+    fn end(&self, end: Outcome) -> bool {
+        let mut outcome = self.outcome.lock();
+        let waits = matches!(*outcome, Outcome::Waiting);
+        if waits {
+            *outcome = end;
+            self.waker.wake_by_ref();
+        }
+        waits
+    }
+
     /// Gives it what it waits for, if that is there; whether it was.
     pub(crate) fn serve(
         &self,
@@ -208,6 +248,7 @@ pub(crate) struct NewWaiter {
     pub(crate) database: usize,
     pub(crate) keys: Box<[Name]>,
     pub(crate) wanted: Box<dyn Wanted>,
+    pub(crate) permission: Permission,
     pub(crate) waker: Waker,
 }
 
@@ -235,16 +276,20 @@ impl BlockedClients {
     /// Enters a client into the queues of its keys, which it has claimed. `enter` is called before
     /// any can leave.
     pub(crate) fn enter(self: &Arc<Self>, new: NewWaiter, enter: impl FnOnce()) -> Waiting {
-        let NewWaiter { client, database, keys, wanted, waker } = new;
+        let NewWaiter { client, database, keys, wanted, permission, waker } = new;
         let mut charge = Charge::default();
         let places_bytes: usize = keys.iter().map(|key| key.len() + PLACE_BYTES).sum();
         let wanted_bytes = room_bytes::<u8>(size_of_val(&*wanted));
-        charge.set(room_bytes::<Waiter>(1) + CLIENT_BYTES + wanted_bytes + places_bytes);
+        let permission_bytes = room_bytes::<u8>(size_of_val(&*permission.0)) + places_bytes;
+        charge.set(
+            room_bytes::<Waiter>(1) + CLIENT_BYTES + wanted_bytes + places_bytes + permission_bytes,
+        );
         let mut table = self.table.lock();
         table.last_number += 1;
         let outcome = Mutex::new(Outcome::Waiting);
         let number = table.last_number;
-        let waiter = Arc::new(Waiter { number, client, database, keys, wanted, waker, outcome });
+        let waiter = Waiter { number, client, database, keys, wanted, permission, waker, outcome };
+        let waiter = Arc::new(waiter);
         for key in &waiter.keys {
             let queues = table.queues.entry(Arc::clone(key)).or_default();
             if queues.entry(database).or_default().insert(&waiter) {
@@ -292,13 +337,7 @@ impl BlockedClients {
     /// Ends the wait of a client; whether it waited.
     pub(crate) fn unblock(&self, client: u64, with_error: bool) -> bool {
         let Some(waiter) = self.table.lock().clients.get(&client).cloned() else { return false };
-        let mut outcome = waiter.outcome.lock();
-        let waits = matches!(*outcome, Outcome::Waiting);
-        if waits {
-            *outcome = Outcome::Unblocked { with_error };
-            waiter.waker.wake_by_ref();
-        }
-        waits
+        waiter.end(Outcome::Unblocked { with_error })
     }
 
     /// Takes a client that is going to be closed out of all queues.

@@ -289,7 +289,7 @@ pub(crate) static BRPOPLPUSH: Command = Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::blocked::{NewWaiter, Outcome, Waiting};
+    use crate::state::blocked::{NewWaiter, Outcome, Permission, Waiting};
     use crate::testing::{Bench, converse};
     use std::task::Waker;
 
@@ -310,7 +310,14 @@ mod tests {
     fn wait(bench: &Bench, client: u64, keys: &[&str], wanted: Box<dyn Wanted>) -> Waiting {
         let keys = keys.iter().map(|key| name(key)).collect();
         let waker = Waker::noop().clone();
-        let new = NewWaiter { client, database: 0, keys, wanted, waker };
+        let new = NewWaiter {
+            client,
+            database: 0,
+            keys,
+            wanted,
+            permission: Permission::new(|_| true),
+            waker,
+        };
         bench.process.hooks.block(new)
     }
 

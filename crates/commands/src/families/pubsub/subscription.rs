@@ -175,6 +175,9 @@ static PUNSUBSCRIBE: Command = Command {
 };
 
 fn ssubscribe<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    if cx.client.is_executing {
+        return Err(Error::fixed("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
+    }
     add(cx, Kind::Shard, "ssubscribe")
 }
 

@@ -15,6 +15,8 @@ struct Filter<'a> {
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
     user: Option<&'a [u8]>,
+    /// When it has connected at the latest, in milliseconds since 1970.
+    connected_by_ms: Option<u64>,
 }
 
 impl<'a> Filter<'a> {
@@ -27,11 +29,16 @@ impl<'a> Filter<'a> {
             && is_at(&client.shown_address(), self.address)
             && is_at(&client.local_address, self.local_address)
             && self.user.is_none_or(|user| client.user().as_bytes() == user)
+            && self.connected_by_ms.is_none_or(|by_ms| client.connected_at_ms <= by_ms)
     }
 
     /// Reads the options, each of which may be repeated, the last one counting. Returns whether the
     /// requesting client is to be spared, too.
-    fn parse(users: &Users, options: &mut RemainingArguments<'a>) -> Result<(Self, bool), Error> {
+    fn parse(
+        users: &Users,
+        now_ms: u64,
+        options: &mut RemainingArguments<'a>,
+    ) -> Result<(Self, bool), Error> {
         let (mut filter, mut skip_me) = (Filter::default(), true);
         while let Some(option) = options.next() {
             let value = options.value()?;
@@ -50,6 +57,8 @@ impl<'a> Filter<'a> {
                     return Err(Error::quoting("ERR No such user '", value, "'"));
                 }
                 filter.user = Some(value);
+            } else if is(option, "MAXAGE") {
+                filter.connected_by_ms = Some(now_ms.saturating_sub(age_ms(value)?));
             } else if is(option, "SKIPME") && (is(value, "yes") || is(value, "no")) {
                 skip_me = is(value, "yes");
             } else {
@@ -60,12 +69,22 @@ impl<'a> Filter<'a> {
     }
 }
 
+/// Reads how old a connection is to be at least, in seconds; returns it in milliseconds.
+fn age_ms(value: &[u8]) -> Result<u64, Error> {
+    const NO_AGE: Error = Error::fixed("ERR maxage should be greater than 0");
+    let age_s =
+        integer(value).map_err(|_| Error::fixed("ERR maxage is not an integer or out of range"))?;
+    let age_s = u64::try_from(age_s).ok().filter(|age_s| *age_s > 0).ok_or(NO_AGE)?;
+    Ok(age_s.saturating_mul(1000))
+}
+
 fn kill<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let by_address = args.len() == 3;
     let (filter, skip_me) = if by_address {
         (Filter { address: args.get(2), ..Filter::default() }, false)
     } else {
-        Filter::parse(cx.server.config().users(), &mut RemainingArguments::from(args, 2))?
+        let options = &mut RemainingArguments::from(args, 2);
+        Filter::parse(cx.server.config().users(), cx.db.now_ms(), options)?
     };
     let own_id = cx.client.info.id;
     let mut clients = cx.server.clients();
@@ -86,7 +105,8 @@ fn kill<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 pub(super) static KILL: Command = Command {
     name: "KILL",
     syntax: "<ip:port | <[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | \
-             [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>] ...>>",
+             [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>] | \
+             [MAXAGE maxage] ...>>",
     arity: -3,
     flags: ADMIN,
     keys: Keys::NONE,
@@ -98,6 +118,7 @@ pub(super) static KILL: Command = Command {
         ("3.2.0", "TYPE master"),
         ("5.0.0", "TYPE replica, which was called slave"),
         ("6.2.0", "LADDR"),
+        ("7.4.0", "MAXAGE"),
     ]),
     summary: "Closes the connections that all filters accept, and returns how many they were",
     subcommands: &[],
@@ -135,8 +156,9 @@ pub(super) static UNBLOCK: Command = Command {
 
 #[cfg(test)]
 mod tests {
+    use super::Filter;
     use crate::Marks;
-    use crate::testing::{Bench, converse};
+    use crate::testing::{Bench, START_MS, converse};
 
     #[test]
     fn invalid_arguments_are_refused() {
@@ -150,6 +172,11 @@ mod tests {
              CLIENT KILL USER x => -ERR No such user 'x'|
              CLIENT KILL SKIPME x => -ERR syntax error|
              CLIENT KILL FOO x => -ERR syntax error|
+             CLIENT KILL MAXAGE x => -ERR maxage is not an integer or out of range|
+             CLIENT KILL MAXAGE 1.5 => -ERR maxage is not an integer or out of range|
+             CLIENT KILL MAXAGE 0 => -ERR maxage should be greater than 0|
+             CLIENT KILL MAXAGE -1 => -ERR maxage should be greater than 0|
+             CLIENT KILL MAXAGE 9223372036854775807 => :0|
              CLIENT KILL ID 99 => :0|
              CLIENT KILL TYPE pubsub => :0|
              CLIENT KILL ID 2 ADDR x => :0|
@@ -175,6 +202,13 @@ mod tests {
             assert_eq!(bench.memcached.info.marks().contains(Marks::KILLED), killed, "{request}");
             assert!(!bench.client.closing, "{request}");
         }
+        let mut bench = Bench::new();
+        bench.expect("CLIENT KILL MAXAGE 1", ":0|");
+        let accepts = |connected_by_ms| {
+            let filter = Filter { connected_by_ms, ..Filter::default() };
+            filter.accepts(&bench.memcached.info)
+        };
+        assert!(accepts(Some(START_MS)) && !accepts(Some(START_MS - 1)));
         let mut bench = Bench::new();
         bench.expect("CLIENT KILL SKIPME no", ":2|");
         assert!(bench.client.closing);
