@@ -37,10 +37,10 @@ const KINDS: [&str; 4] = ["nagi", "Redis", "Valkey", "memcached"];
 #[derive(Deserialize)]
 #[serde(tag = "what", rename_all = "lowercase")]
 enum Noted {
-    Injected { fault: String, kind: String, rounds: u64, named: u64 },
+    Injected { fault: String, kind: String, rounds: u64, named: u64, void: u64 },
     Impossible { fault: String, kind: String, reason: String },
     Skipped { fault: String, reason: String },
-    Healthy { looks: u64, found: u64 },
+    Healthy { looks: u64, found: u64, void: u64 },
 }
 
 /// Runs the tests, and puts what they note into the page.
@@ -95,10 +95,11 @@ struct Pair<'a> {
 /// The table, and below it what it leaves open.
 fn section(noted: &[Noted]) -> String {
     let (mut pairs, mut skipped) = (BTreeMap::<(&str, &str), Pair<'_>>::new(), BTreeMap::new());
-    let (mut healthy, mut healthy_found) = (0, 0);
+    let (mut healthy, mut healthy_found, mut healthy_void, mut void_attempts) = (0, 0, 0, 0);
     for note in noted {
         match note {
-            Noted::Injected { fault, kind, rounds, named } => {
+            Noted::Injected { fault, kind, rounds, named, void } => {
+                void_attempts += void;
                 pairs.entry((&**fault, &**kind)).or_default().named.push((*named, *rounds));
             }
             Noted::Impossible { fault, kind, reason } => {
@@ -107,7 +108,8 @@ fn section(noted: &[Noted]) -> String {
             Noted::Skipped { fault, reason } => {
                 skipped.insert(&**fault, &**reason);
             }
-            Noted::Healthy { looks, found } => {
+            Noted::Healthy { looks, found, void } => {
+                healthy_void += void;
                 healthy += looks;
                 healthy_found += found;
             }
@@ -130,8 +132,18 @@ fn section(noted: &[Noted]) -> String {
     for (fault, reason) in skipped {
         text += &format!("- `{fault}` could not be put in where this ran: {reason}\n");
     }
+    if void_attempts > 0 {
+        text += &format!(
+            "\n{void_attempts} attempts more, in which a fault was not named, were void and made \
+             again: programs other than the test had a quarter of all processors or more.\n"
+        );
+    }
     if healthy > 0 {
-        text += &format!("\n{healthy} looks at healthy servers had {healthy_found} findings.\n");
+        text += &format!(
+            "\n{healthy} looks at healthy servers had {healthy_found} findings. {healthy_void} \
+             more were void and made again: a limit throttled the machine, or other programs had \
+             the processors that the server waited for.\n"
+        );
     }
     text
 }
@@ -153,12 +165,12 @@ mod tests {
     #[test]
     fn the_worst_test_of_a_pair_is_shown() {
         let lines = [
-            r#"{"what":"injected","fault":"frozen","kind":"Redis","rounds":10,"named":10}"#,
-            r#"{"what":"injected","fault":"frozen","kind":"Redis","rounds":10,"named":9}"#,
-            r#"{"what":"injected","fault":"frozen","kind":"nagi","rounds":10,"named":10}"#,
+            r#"{"what":"injected","fault":"frozen","kind":"Redis","rounds":10,"named":10,"void":0}"#,
+            r#"{"what":"injected","fault":"frozen","kind":"Redis","rounds":10,"named":9,"void":2}"#,
+            r#"{"what":"injected","fault":"frozen","kind":"nagi","rounds":10,"named":10,"void":0}"#,
             r#"{"what":"impossible","fault":"frozen","kind":"memcached","reason":"no ice"}"#,
             r#"{"what":"skipped","fault":"slow-disk","reason":"there is no strace"}"#,
-            r#"{"what":"healthy","looks":300,"found":0}"#,
+            r#"{"what":"healthy","looks":300,"found":1,"void":4}"#,
         ];
         let text = section(&parse(&lines.join("\n")).unwrap());
         let row = text.lines().find(|line| line.contains("`frozen`")).unwrap();
@@ -166,7 +178,10 @@ mod tests {
         assert_eq!(cells, ["", "`frozen`", "10 of 10", "9 of 10", "", "–", ""]);
         assert!(text.contains("- `frozen` with memcached: no ice\n"), "{text}");
         assert!(text.contains("- `slow-disk` could not be put in"), "{text}");
-        assert!(text.ends_with("\n300 looks at healthy servers had 0 findings.\n"), "{text}");
+        assert!(text.contains("\n2 attempts more, in which"), "{text}");
+        let healthy =
+            "\n300 looks at healthy servers had 1 findings. 4 more were void and made again";
+        assert!(text.contains(healthy), "{text}");
         assert!(parse("{").is_err());
     }
 }

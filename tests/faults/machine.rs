@@ -1,0 +1,76 @@
+//! What programs that have nothing to do with a test take of this machine's processors: what a
+//! doctor misses meanwhile, or finds, is theirs and not its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+/// From this share of all processors on, other programs decide what is seen.
+pub(crate) const CONTENDED: f64 = 0.25;
+
+/// Processor time until one moment, in ticks of the kernel's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// Of all processors, idle or not.
+    all: u64,
+    /// For which they were taken, by whom ever.
+    busy: u64,
+    /// For which this process had them, and all that it has started.
+    own: u64,
+}
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        let table = fs::read_to_string("/proc/stat").expect("the kernel counts");
+        let line = table.lines().next().expect("a line of all processors");
+        let ticks: Vec<u64> =
+            line.split_whitespace().skip(1).map_while(|it| it.parse().ok()).collect();
+        // Behind these eight come guests, which are among the first two.
+        let all = ticks.iter().take(8).sum();
+        let idle: u64 = ticks.iter().skip(3).take(2).sum();
+        Moment { all, busy: all - idle, own: own_ticks(std::process::id()) }
+    }
+
+    /// The share of all processors that other programs have had since then.
+    pub(crate) fn others_since(self) -> f64 {
+        let now = Self::now();
+        let own = now.own.saturating_sub(self.own);
+        let others = now.busy.saturating_sub(self.busy).saturating_sub(own);
+        others as f64 / now.all.saturating_sub(self.all).max(1) as f64
+    }
+}
+
+/// What a process and those below it have used, with those that have ended.
+fn own_ticks(process: u32) -> u64 {
+    let folders = fs::read_dir("/proc").expect("the kernel lists processes").flatten();
+    let processes = folders.filter_map(|folder| {
+        let id: u32 = folder.file_name().to_str()?.parse().ok()?;
+        let text = fs::read_to_string(folder.path().join("stat")).ok()?;
+        // The name in brackets may have anything in it. Behind it: state, parent, …
+        let fields: Vec<u64> = (text.rsplit_once(')')?.1.split_whitespace().skip(1))
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
+        let times = fields.get(10..14)?.iter().sum();
+        Some((id, (u32::try_from(*fields.first()?).ok()?, times)))
+    });
+    let processes: BTreeMap<u32, (u32, u64)> = processes.collect();
+    let is_own = |mut id: u32| {
+        while let Some((parent, _)) = processes.get(&id).filter(|_| id != process) {
+            id = *parent;
+        }
+        id == process
+    };
+    let own = processes.iter().filter(|(id, _)| is_own(**id));
+    own.map(|(_, (_, ticks))| ticks).sum()
+}
+
+#[test]
+fn what_this_process_does_is_not_others() {
+    let before = Moment::now();
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < std::time::Duration::from_millis(300) {
+        std::hint::spin_loop();
+    }
+    let (before_own, now) = (before.own, Moment::now());
+    assert!(now.own >= before_own + 10, "{before:?} {now:?}");
+    assert!(now.all > before.all && now.busy >= before.busy, "{before:?} {now:?}");
+}
