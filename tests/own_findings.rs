@@ -3,6 +3,8 @@
 
 use harness::{Connection, Server, encode_command, until};
 
+use crate::faults::{CONTENDED, Moment};
+
 fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
 }
@@ -128,6 +130,72 @@ fn monitor_is_found_until_it_ends() {
     check(&server, &mut client, "monitor-running", || {});
     drop(watcher);
     until("none", || findings(&server).is_empty().then_some(())).expect("it has ended");
+}
+
+#[test]
+fn keys_that_expire_at_once_are_found() {
+    let server = nagi(&[]);
+    let (mut client, mut other, mut number) = (server.connect_resp(), server.connect_resp(), 0);
+    check(&server, &mut client, "mass-expiry", || {
+        let keys = number..number + 20_000;
+        number = keys.end;
+        let set = |key| encode_command(&["SET", &format!("key:{key}"), "v", "PX", "20"]);
+        other.send(keys.flat_map(set).collect::<Vec<u8>>());
+        other.expect("+OK\r\n".repeat(20_000));
+    });
+}
+
+#[test]
+fn a_hot_key_is_found_and_not_named() {
+    let server = nagi(&[]);
+    let (mut client, mut other) = (server.connect_resp(), server.connect_resp());
+    let requests = encode_command(&["GET", "customer:alice"]).repeat(10_000);
+    check(&server, &mut client, "hot-key", || {
+        other.send(&requests);
+        other.expect("$-1\r\n".repeat(10_000));
+    });
+    let told = format!("{:?}", findings(&server));
+    assert!(!told.contains("alice"), "{told}");
+}
+
+#[test]
+fn a_connection_for_each_request_is_found() {
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    check(&server, &mut client, "no-keep-alive", || {
+        (0..20).for_each(|_| drop(server.connect_resp().run("GET key")));
+    });
+}
+
+#[test]
+fn a_busy_worker_is_found() {
+    let server = nagi(&["--workers", "1"]);
+    let mut client = server.connect_resp();
+    let mut others: Vec<Connection> = (0..2).map(|_| server.connect_resp()).collect();
+    let keys: Vec<String> = (0..10).map(|number| format!("value:{number}")).collect();
+    let value = "v".repeat(1 << 16);
+    keys.iter().for_each(|key| drop(client.run_words(&["SET", key, &value])));
+    let requests: Vec<u8> =
+        keys.iter().flat_map(|key| encode_command(&["BITCOUNT", key])).collect();
+    let requests = requests.repeat(20);
+    let replies = ":327680\r\n".repeat(10 * 20);
+    // Two batches are on their way, so that the worker never waits for one.
+    others.iter_mut().for_each(|other| other.send(&requests));
+    let begun = Moment::now();
+    let found = until("one-thread-busy", || {
+        for other in &mut others {
+            other.expect(&replies);
+            other.send(&requests);
+        }
+        findings(&server).into_iter().find(|it| it["name"] == "one-thread-busy")
+    });
+    match found {
+        Ok(found) => assert!(found["verdict"].as_str().expect("text").contains("(W0)"), "{found}"),
+        Err(_) if begun.others_since() >= CONTENDED => {
+            eprintln!("SKIPPED: other programs have the processors");
+        }
+        Err(problem) => panic!("{problem}: {:?}", findings(&server)),
+    }
 }
 
 #[test]

@@ -155,6 +155,17 @@ mod tests {
         assert_eq!(names(&busy(1000), Some((20_000.0, 0.5))), ["hot-key"]);
     }
 
+    /// What nagi's allocator does not let happen, and what no test can wait for.
+    #[test]
+    fn fragmented_memory_is_found() {
+        let with = |resident: &str| {
+            let sizes = [("used_memory", "300000000"), ("used_memory_rss", resident)];
+            names(&Moments([moment(0, &sizes, 0), moment(1000, &sizes, 0)].into()), None)
+        };
+        assert_eq!(with("390000000"), [""; 0]);
+        assert_eq!(with("900000000"), ["swapping"]);
+    }
+
     #[test]
     fn a_client_is_behind_if_it_is_so_in_several_samples() {
         let with = |bytes: [u64; 3]| {
