@@ -121,10 +121,10 @@ fn dropping(share: f64) -> String {
 fn lossy_link() {
     check("lossy-link", |kind, strength| {
         let link = Link::new()?;
-        let device = ["-n", &link.client, "qdisc", "add", "dev", "c0", "clsact"];
-        link.step("tc", &device)?;
+        // What is dropped where it is sent from would not have been sent, as TCP sees it.
+        link.step("tc", &["-n", &link.server, "qdisc", "add", "dev", "s0", "clsact"])?;
         let program = dropping(between(0.04, 0.1, strength));
-        let filter = ["-n", &link.client, "filter", "add", "dev", "c0", "egress"];
+        let filter = ["-n", &link.server, "filter", "add", "dev", "s0", "ingress"];
         link.step("tc", &[&filter[..], &["bpf", "da", "bytecode", &program]].concat())?;
         let server = start_behind(&link, kind);
         let at = SocketAddr::new(SERVER.parse().expect("an address"), kind.address(&server).port());

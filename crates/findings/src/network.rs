@@ -126,6 +126,11 @@ pub(crate) static LOSSY_LINK: Finding = Finding {
     evaluate: lossy_link,
 };
 
+/// Whether packets are lost on the way to the server.
+pub(crate) fn is_lossy(observation: &Observation) -> bool {
+    matches!(lossy_link(observation), Evaluation::Found(_))
+}
+
 fn lossy_link(observation: &Observation) -> Evaluation {
     let unseen = TcpConnections::default();
     let tcp = match &observation.host.tcp {

@@ -328,6 +328,16 @@ fn what_waits_on_a_narrow_link_is_not_frozen() {
 }
 
 #[test]
+fn what_waits_for_lost_packets_is_not_frozen() {
+    let found = found_with(|it| {
+        let tcp = TcpConnections { segments: 400, retransmitted: 30, ..<_>::default() };
+        it.host = Host { tcp: Some(tcp), ..<_>::default() };
+        it.probes.pings = Times::new([vec![100; 50], vec![1_400_000; 5]].concat());
+    });
+    assert_eq!(found, ["lossy-link"]);
+}
+
+#[test]
 fn a_silent_server_of_another_host_is_frozen() {
     let found = found_with(|it| {
         it.host = Host::default();
