@@ -46,9 +46,8 @@ fn own_ticks(process: u32) -> u64 {
         let id: u32 = folder.file_name().to_str()?.parse().ok()?;
         let text = fs::read_to_string(folder.path().join("stat")).ok()?;
         // The name in brackets may have anything in it. Behind it: state, parent, …
-        let fields: Vec<u64> = (text.rsplit_once(')')?.1.split_whitespace().skip(1))
-            .map(|field| field.parse().unwrap_or(0))
-            .collect();
+        let fields = text.rsplit_once(')')?.1.split_whitespace().skip(1);
+        let fields: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
         let times = fields.get(10..14)?.iter().sum();
         Some((id, (u32::try_from(*fields.first()?).ok()?, times)))
     });
