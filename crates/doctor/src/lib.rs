@@ -64,7 +64,7 @@ fn try_run(options: &DoctorOptions) -> Result<bool, String> {
         Ok(evaluate(&targets, observations, placement.as_ref()))
     };
     if options.watch {
-        return watch(examine, &interrupt);
+        return watch(examine, &interrupt, options.seconds);
     }
     // A file that cannot be written is told of now, not after a run whose result would be lost.
     let is_printed = options.json.as_deref() == Some(Path::new("-"));
@@ -90,11 +90,13 @@ fn try_run(options: &DoctorOptions) -> Result<bool, String> {
 fn watch(
     examine: impl Fn() -> Result<Report, String>,
     interrupt: &Interrupt,
+    seconds: f64,
 ) -> Result<bool, String> {
     let mut before = None;
     // A server that goes away, and may come back, does not end this.
     let mut outcome = Ok(false);
     while !interrupt.is_set() {
+        let next_ns = now_ns() + (seconds * SECOND as f64) as u64;
         let report = examine()?;
         outcome = report.has_findings();
         let names = report.names();
@@ -103,6 +105,8 @@ fn watch(
             false => write_out(&format!("{}\n{report}", report.time()))?,
         }
         before = Some(names);
+        // Where nothing can be reached, that is known at once.
+        let _ = interrupt.sleep_until(next_ns);
     }
     outcome
 }

@@ -55,11 +55,15 @@ impl Report {
         if reasons.is_empty() { Ok(false) } else { Err(reasons.join("; ")) }
     }
 
-    /// What was found, by name.
+    /// What was found, by name, and what could not be looked at.
     pub(crate) fn names(&self) -> String {
-        let found = self.servers.iter().filter_map(|server| server.examined.as_ref().ok());
-        let names = found.flat_map(|(_, diagnosis)| &diagnosis.found);
-        let names: Vec<&str> = names.map(|it| it.finding.name).collect();
+        let names = self.servers.iter().flat_map(|server| match &server.examined {
+            Ok((_, diagnosis)) => {
+                diagnosis.found.iter().map(|it| it.finding.name.to_owned()).collect::<Vec<_>>()
+            }
+            Err(_) => vec![format!("{} could not be looked at", server.url)],
+        });
+        let names: Vec<String> = names.collect();
         if names.is_empty() { "nothing is wrong".to_owned() } else { names.join(", ") }
     }
 

@@ -181,5 +181,6 @@ mod tests {
         assert!(text.contains("Not enough to say"), "{text}");
         assert!(text.contains("redis://b: could not be looked at: refused"), "{text}");
         assert!(report.has_findings().is_err());
+        assert_eq!(report.names(), "redis://b could not be looked at");
     }
 }
