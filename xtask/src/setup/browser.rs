@@ -13,6 +13,7 @@ const VERSION: &str = "browser 1";
 const WANTED: Wanted<'_> = Wanted {
     tools: &["chromium", "fonts-dejavu-core"],
     where_missing: &["fontconfig-config"],
+    headers: &[],
     programs: &[("chromium", "chromium")],
     optional: &[],
 };

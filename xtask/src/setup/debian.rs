@@ -19,6 +19,8 @@ pub(super) struct Wanted<'a> {
     pub(super) tools: &'a [&'a str],
     /// Packages that are unpacked where the machine lacks them.
     pub(super) where_missing: &'a [&'a str],
+    /// Packages whose headers alone are needed: what they depend on is not unpacked.
+    pub(super) headers: &'a [&'a str],
     /// Programs of these packages, with the package of each.
     pub(super) programs: &'a [(&'a str, &'a str)],
     /// The same, of programs that systems other than Debian may lack.
@@ -47,6 +49,10 @@ pub(super) const TOOLS: [&str; 15] = [
 /// The same. The second is pip as a wheel that needs no installing.
 pub(super) const WHERE_MISSING: [&str; 6] =
     ["python3", "python3-pip-whl", "ruby", "tcl", "iproute2", "strace"];
+
+/// What a module for Apache is compiled with; the first would bring all of Debian's tools for
+/// making packages.
+pub(super) const HEADERS: [&str; 3] = ["apache2-dev", "libapr1-dev", "libaprutil1-dev"];
 
 /// Where packages put programs. Chromium's is in a folder of its own, and what `usr/bin` has of it
 /// is a script that looks for it on the machine.
@@ -85,7 +91,7 @@ pub(super) fn unpack(folder: &Path, wanted: &Wanted<'_>) -> Result<()> {
     apt.update()?;
     let mut packages = apt.missing(wanted.tools.iter().chain(wanted.where_missing))?;
     packages.retain(|package| !package.starts_with(SCRIPTS_OF_PAGES));
-    packages.extend(wanted.tools.iter().map(|&tool| tool.to_owned()));
+    packages.extend(wanted.tools.iter().chain(wanted.headers).map(|&name| name.to_owned()));
     packages.sort();
     packages.dedup();
     let tree = tree(folder);

@@ -17,7 +17,7 @@ use crate::{process, workspace};
 use debian::Wanted;
 
 /// Raised when what setup does changes, so that it runs again where it has run before.
-const SETUP_VERSION: u32 = 10;
+const SETUP_VERSION: u32 = 11;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
 const PROGRAMS: [(&str, &str); 20] = [
@@ -49,6 +49,7 @@ const OPTIONAL: [(&str, &str); 3] = [("ip", "iproute2"), ("tc", "iproute2"), ("s
 const WANTED: Wanted<'_> = Wanted {
     tools: &debian::TOOLS,
     where_missing: &debian::WHERE_MISSING,
+    headers: &debian::HEADERS,
     programs: &PROGRAMS,
     optional: &OPTIONAL,
 };
