@@ -9,19 +9,19 @@ fn nagi(more: &[&str]) -> Server {
 }
 
 /// A client that keeps its connection.
-struct Client {
-    connection: Connection,
-    address: SocketAddr,
+pub(crate) struct Client {
+    pub(crate) connection: Connection,
+    host: String,
 }
 
-struct Response {
-    status: u16,
+pub(crate) struct Response {
+    pub(crate) status: u16,
     head: String,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Response {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
@@ -33,21 +33,25 @@ impl Response {
 
 impl Client {
     fn of(server: &Server) -> Self {
-        let address = server.http();
-        Client { connection: Connection::open(address), address }
+        Self::calling(&server.http().to_string(), server.http())
     }
 
-    fn send(&mut self, method: &str, target: &str, headers: &str, body: &[u8]) {
+    /// One that calls the server at an address by this name.
+    pub(crate) fn calling(host: &str, address: SocketAddr) -> Self {
+        Client { connection: Connection::open(address), host: host.to_owned() }
+    }
+
+    pub(crate) fn send(&mut self, method: &str, target: &str, headers: &str, body: &[u8]) {
         let length = match (method, body) {
             ("GET" | "HEAD" | "OPTIONS" | "DELETE", b"") => String::new(),
             _ => format!("Content-Length: {}\r\n", body.len()),
         };
-        let host = self.address;
+        let host = &self.host;
         let head = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{headers}{length}\r\n");
         self.connection.send([head.as_bytes(), body].concat());
     }
 
-    fn head(&mut self) -> (u16, String) {
+    pub(crate) fn head(&mut self) -> (u16, String) {
         let mut head = String::new();
         loop {
             let line = self.connection.line();
@@ -61,7 +65,7 @@ impl Client {
         (status.unwrap_or_else(|| panic!("no status: {head}")), head)
     }
 
-    fn receive(&mut self, has_body: bool) -> Response {
+    pub(crate) fn receive(&mut self, has_body: bool) -> Response {
         let (status, head) = self.head();
         let mut response = Response { status, head, body: Vec::new() };
         let length = response.header("content-length").and_then(|it| it.parse().ok());
@@ -81,24 +85,30 @@ impl Client {
         response
     }
 
-    fn chunk(&mut self) -> Vec<u8> {
+    pub(crate) fn chunk(&mut self) -> Vec<u8> {
         let size = usize::from_str_radix(&self.connection.line(), 16).expect("a chunk's size");
         let chunk = self.connection.take(size);
         assert_eq!(self.connection.take(2), b"\r\n");
         chunk
     }
 
-    fn ask(&mut self, method: &str, target: &str, headers: &str, body: &[u8]) -> Response {
+    pub(crate) fn ask(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> Response {
         self.send(method, target, headers, body);
         self.receive(method != "HEAD")
     }
 
-    fn get(&mut self, target: &str) -> (u16, String) {
+    pub(crate) fn get(&mut self, target: &str) -> (u16, String) {
         let response = self.ask("GET", target, "", b"");
         (response.status, response.text())
     }
 
-    fn post(&mut self, target: &str, body: &str) -> (u16, String) {
+    pub(crate) fn post(&mut self, target: &str, body: &str) -> (u16, String) {
         let response = self.ask("POST", target, "", body.as_bytes());
         (response.status, response.text())
     }
@@ -251,7 +261,7 @@ fn values_of_any_length_go_both_ways() {
     }
     server.connect_resp().check("CONFIG SET proto-max-bulk-len 2mb", "+OK\r\n");
     let mut client = Client::of(&server);
-    let head = format!("PUT /SET/a HTTP/1.1\r\nHost: {}\r\n", client.address);
+    let head = format!("PUT /SET/a HTTP/1.1\r\nHost: {}\r\n", client.host);
     client.connection.send(head + "Content-Length: 3000000\r\n\r\nx");
     assert_eq!(client.receive(true).status, 413);
 }
@@ -451,11 +461,14 @@ fn an_administrator_sees_commands_as_events() {
 }
 
 /// A WebSocket of a client (RFC 6455).
-struct Socket(Client);
+pub(crate) struct Socket(Client);
 
 impl Socket {
     fn open(server: &Server, path: &str) -> Self {
-        let mut client = Client::of(server);
+        Self::of(Client::of(server), path)
+    }
+
+    pub(crate) fn of(mut client: Client, path: &str) -> Self {
         let headers = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
                        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
         client.send("GET", path, headers, b"");
@@ -488,7 +501,7 @@ impl Socket {
         String::from_utf8_lossy(&self.0.connection.take(length)).into_owned()
     }
 
-    fn check(&mut self, request: &str, reply: &str) {
+    pub(crate) fn check(&mut self, request: &str, reply: &str) {
         self.send(request);
         assert_eq!(self.receive(), reply, "{request}");
     }

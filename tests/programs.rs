@@ -13,11 +13,24 @@ fn libraries() -> Vec<PathBuf> {
 
 /// Compiles a C program of `tests/programs` that uses hiredis into `folder`.
 pub(crate) fn compile(name: &str, folder: &Path) -> PathBuf {
+    compile_with(name, folder, &[])
+}
+
+/// The same, of a module for Apache.
+pub(crate) fn compile_module(name: &str, folder: &Path) -> PathBuf {
+    compile_with(name, folder, &["-shared", "-fPIC"])
+}
+
+fn compile_with(name: &str, folder: &Path, options: &[&str]) -> PathBuf {
     let (source, program) =
         (root().join("tests/programs").join(name).with_extension("c"), folder.join(name));
     let mut command = Command::new("cc");
-    command.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&program).arg(&source);
-    command.arg("-I").arg(root().join(".setup/debian/usr/include"));
+    command.args(["-O1", "-Wall", "-Werror"]).args(options).arg("-o").arg(&program).arg(&source);
+    for headers in [root().join(".setup/debian/usr/include"), PathBuf::from("/usr/include")] {
+        command.arg("-I").arg(&headers);
+        // apxs has the same folders.
+        command.arg("-I").arg(headers.join("apache2")).arg("-I").arg(headers.join("apr-1.0"));
+    }
     for library in libraries() {
         command.arg(format!("-L{0}", library.display()));
         command.arg(format!("-Wl,-rpath,{0}", library.display()));

@@ -1,17 +1,17 @@
 //! Two stories of teams that lost days, from end to end: what they saw, and what `nagi doctor`
 //! says. Each takes two network namespaces, and thus root; without, it is skipped.
 
-use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
-use harness::{Connection, Server, root, tool, until};
+use harness::{Connection, Server, until};
 
 use crate::doctor::{Run, look, look_during};
 use crate::faults::{Kind, start_behind};
 use crate::link::{Link, SERVER};
+use crate::web::{self, WebServer};
 
 /// The kinds whose clients these teams had, and nagi.
 const KINDS: [Kind; 2] = [Kind::Redis, Kind::Nagi];
@@ -35,35 +35,17 @@ fn named(name: &str, mut look: impl FnMut() -> Run) -> Run {
 }
 
 /// Apache that runs the program `views` for `/views`, with what that needs to find the cache.
-fn apache(folder: &Path, program: &Path, cache: SocketAddr) -> (Server, SocketAddr) {
-    let unpacked = root().join(".setup/debian/usr/lib/apache2/modules");
-    let of_machine = PathBuf::from("/usr/lib/apache2/modules");
-    let modules = if unpacked.is_dir() { unpacked } else { of_machine };
-    let started = Server::start_web(|address| {
-        let mut text = format!(
-            "ServerName localhost\nListen {address}\nPidFile {0}/pid\nErrorLog /dev/stderr\n\
-             DefaultRuntimeDir {0}\nMutex file:{0}\n",
-            folder.display()
-        );
-        for name in ["mpm_prefork", "authz_core", "alias", "env", "cgi"] {
-            let path = modules.join(format!("mod_{name}.so"));
-            let _ = writeln!(text, "LoadModule {name}_module {}", path.display());
-        }
-        let _ = write!(
-            text,
-            "ScriptAlias /views {}\nSetEnv CACHE_HOST {}\nSetEnv CACHE_PORT {}\n\
+fn apache(folder: &Path, program: &Path, cache: SocketAddr) -> WebServer {
+    web::apache(folder, &["authz_core", "alias", "env", "cgi", "mpm_prefork"], &[], |address| {
+        format!(
+            "Listen {address}\nScriptAlias /views {}\n\
+             SetEnv CACHE_HOST {}\nSetEnv CACHE_PORT {}\n\
              <Location /views>\nRequire all granted\n</Location>\n",
             program.display(),
             cache.ip(),
             cache.port()
-        );
-        let path = folder.join("apache.conf");
-        std::fs::write(&path, text).expect("a configuration");
-        let mut command = tool("apache2");
-        command.args(["-X", "-f"]).arg(path).arg("-d").arg(folder);
-        command
-    });
-    started.unwrap_or_else(|problem| panic!("{problem}"))
+        )
+    })
 }
 
 /// The page, with its head.
@@ -97,7 +79,8 @@ fn a_program_of_apache_connects_for_each_request() {
             };
             setting("ip_local_port_range", "40000 40100");
             setting("tcp_tw_reuse", "0");
-            let (_apache, web) = apache(&folder, &program, cache);
+            let apache = apache(&folder, &program, cache);
+            let web = apache.address;
             let first = view(web);
             assert!(first.contains("200 OK") && first.contains("1 views"), "{first}");
             let has_failed = || view(web).contains("Cannot assign requested address");

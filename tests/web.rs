@@ -1,0 +1,157 @@
+//! Debian's web servers, started with a site each, and what they and ab tell.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use harness::{Folder, Server, root, run_tool, size, tool, until};
+use rustix::process::Signal;
+
+/// A web server, which ends with its processes when it is dropped.
+pub(crate) struct WebServer {
+    server: Server,
+    pub(crate) address: SocketAddr,
+}
+
+impl WebServer {
+    fn start(make: impl FnOnce(SocketAddr) -> Command) -> Self {
+        let started = Server::start_web(|address| {
+            let mut command = make(address);
+            // Apache ends its processes by a signal to their group, which would be that of the
+            // tests.
+            command.process_group(0);
+            command
+        });
+        let (server, address) = started.unwrap_or_else(|problem| panic!("{problem}"));
+        WebServer { server, address }
+    }
+}
+
+impl Deref for WebServer {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl Drop for WebServer {
+    fn drop(&mut self) {
+        if self.server.is_running() {
+            self.server.signal(Signal::TERM);
+            // It is killed otherwise, and its processes may stay.
+            let _ = until("its end", || (!self.server.is_running()).then_some(()));
+        }
+    }
+}
+
+/// The first indented block behind a line that begins so in a page of docs/.
+pub(crate) fn documented(page: &str, heading: &str) -> String {
+    let text = fs::read_to_string(root().join("docs").join(page)).expect("the page");
+    let lines = text.lines().skip_while(|line| !line.starts_with(heading));
+    let lines = lines.skip_while(|line| !line.starts_with("    "));
+    let block: Vec<_> = lines.take_while(|line| line.starts_with("    ")).collect();
+    assert!(!block.is_empty(), "{page}: {heading} has no block");
+    block.join("\n")
+}
+
+/// nginx, with what is inside `http`.
+pub(crate) fn nginx(folder: &Path, site: impl FnOnce(SocketAddr) -> String) -> WebServer {
+    WebServer::start(|address| {
+        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .iter()
+            .map(|name| format!("{name}_temp_path {}/{name};\n", folder.display()))
+            .collect();
+        let text = format!(
+            "daemon off; master_process off; pid {0}/pid; error_log stderr;\n\
+             events {{ worker_connections 1000; }}\nhttp {{ access_log off;\n{temporary}{1}\n}}",
+            folder.display(),
+            site(address)
+        );
+        let path = folder.join("nginx.conf");
+        fs::write(&path, text).expect("a configuration");
+        let mut command = tool("nginx");
+        command.arg("-c").arg(path).arg("-p").arg(folder);
+        command
+    })
+}
+
+/// Apache with its processes of prefork, and these modules of Debian's.
+pub(crate) fn apache(
+    folder: &Path,
+    modules: &[&str],
+    environment: &[(&str, &str)],
+    site: impl FnOnce(SocketAddr) -> String,
+) -> WebServer {
+    let unpacked = root().join(".setup/debian/usr/lib/apache2/modules");
+    let of_machine = PathBuf::from("/usr/lib/apache2/modules");
+    let of_debian = if unpacked.is_dir() { unpacked } else { of_machine };
+    WebServer::start(|address| {
+        let mut text = format!(
+            "ServerName localhost\nPidFile {0}/pid\nErrorLog /dev/stderr\n\
+             DefaultRuntimeDir {0}\nMutex file:{0}\n",
+            folder.display()
+        );
+        if rustix::process::geteuid().is_root() {
+            text.push_str("User nobody\nGroup nogroup\n");
+        }
+        for name in modules {
+            let path = of_debian.join(format!("mod_{name}.so"));
+            let _ = writeln!(text, "LoadModule {name}_module {}", path.display());
+        }
+        text.push_str(&site(address));
+        text.push('\n');
+        let path = folder.join("apache.conf");
+        fs::write(&path, text).expect("a configuration");
+        let mut command = tool("apache2");
+        command.args(["-DFOREGROUND", "-f"]).arg(path).arg("-d").arg(folder);
+        command.envs(environment.iter().copied());
+        command
+    })
+}
+
+/// How many requests ab makes in a run, and how many runs there are.
+pub(crate) fn requests() -> (usize, usize) {
+    (size(1000, 10_000), size(3, 10))
+}
+
+/// Has ab post a body, ten at a time, run after run. None of its requests may fail.
+pub(crate) fn post_often(folder: &Folder, url: &str, body: &str) {
+    let (requests, runs) = requests();
+    let requests = requests.to_string();
+    let body = folder.write("body", body);
+    let body = body.to_str().expect("a path");
+    for _ in 0..runs {
+        let told = run_tool(
+            "ab",
+            &["-q", "-l", "-n", &requests, "-c", "10", "-p", body, "-T", "application/json", url],
+        );
+        assert!(told.contains(&format!("Complete requests:      {requests}\n")), "{told}");
+        assert!(told.contains("Failed requests:        0\n"), "{told}");
+        assert!(!told.contains("Non-2xx"), "{told}");
+    }
+}
+
+/// How many sockets of this machine, as the calling thread sees it, have a port at either end and
+/// are in TIME_WAIT.
+pub(crate) fn in_time_wait(port: u16) -> usize {
+    let port = format!(":{port:04X}");
+    let table = fs::read_to_string("/proc/thread-self/net/tcp").expect("the kernel tells");
+    let sockets = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let waiting = sockets.filter(|it| it[3] == "06");
+    waiting.filter(|it| it[1].ends_with(&port) || it[2].ends_with(&port)).count()
+}
+
+/// What decides when ports are used up, of the network namespace of the calling thread.
+pub(crate) fn settings_of_ports() -> String {
+    let setting = |name: &str| {
+        let text = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
+        text.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap_or_default()
+    };
+    let (reuse, range) = (setting("tcp_tw_reuse"), setting("ip_local_port_range"));
+    format!("tcp_tw_reuse={reuse}, ip_local_port_range={range}")
+}
