@@ -1,5 +1,7 @@
 //! Ids of streams at the ends of what is possible.
 
+use harness::Server;
+
 use crate::scripting::same_as_redis;
 
 const MAX: &str = "18446744073709551615";
@@ -118,4 +120,23 @@ fn groups_and_counters_end_where_numbers_do() {
         "XPENDING s low IDLE 9223372036854775807 - + 10",
         "XACK s low MAX-MAX 1-1 OVER",
     ]);
+}
+
+/// As Redis 8.0.6: 7.0.15 says that elements are too large, and reads without an end.
+#[test]
+fn what_older_servers_take_amiss_is_refused() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let last = format!("5-{MAX}");
+    client.check(&format!("XADD s {last} a b"), &format!("${}\r\n{last}\r\n", last.len()));
+    for (command, error) in [
+        (
+            "XADD s 5-* a b",
+            "The ID specified in XADD is equal or smaller than the target stream top item",
+        ),
+        ("XREAD BLOCK 9223372036854775807 STREAMS s 0", "timeout is out of range"),
+        ("XREAD BLOCK 9223372036854775807 STREAMS none 0", "timeout is out of range"),
+    ] {
+        client.check(command, &format!("-ERR {error}\r\n"));
+    }
 }

@@ -4,3 +4,4 @@
 mod ids;
 mod lua;
 mod patterns;
+mod users;

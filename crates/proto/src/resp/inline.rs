@@ -6,6 +6,18 @@ use crate::Span;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unbalanced;
 
+/// The words of a text, as those of a line; `None` if its quotes do not close.
+#[must_use]
+pub fn words(text: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut text, mut spans) = (text.to_vec(), Vec::new());
+    split(&mut text, &mut spans).ok()?;
+    let word = |span: &Span| {
+        let rest = text.get(span.start as usize..).unwrap_or_default();
+        rest.get(..span.len as usize).unwrap_or_default().to_vec()
+    };
+    Some(spans.iter().map(word).collect())
+}
+
 /// Splits `line` into words and appends their places to `spans`. Words are unescaped where they
 /// stand, which only ever shortens them.
 ///
@@ -100,14 +112,6 @@ fn hex(digit: u8) -> u8 {
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Option<Vec<Vec<u8>>> {
-        let mut line = line.as_bytes().to_vec();
-        let mut spans = Vec::new();
-        split(&mut line, &mut spans).ok()?;
-        let word = |span: &Span| line[span.start as usize..][..span.len as usize].to_vec();
-        Some(spans.iter().map(word).collect())
-    }
-
     #[test]
     fn words_quotes_and_escapes() {
         let cases: [(&str, &[&[u8]]); 14] = [
@@ -128,7 +132,7 @@ mod tests {
         ];
         for (line, expected) in cases {
             let expected = expected.iter().map(|word| word.to_vec()).collect();
-            assert_eq!(words(line), Some(expected), "{line:?}");
+            assert_eq!(words(line.as_bytes()), Some(expected), "{line:?}");
         }
     }
 
@@ -136,7 +140,7 @@ mod tests {
     fn quotes_that_do_not_close_at_the_end_of_a_word() {
         for line in ["\"", "'", "a \"b", "a 'b", "\"a\"b", "'a'b", "\"a\"\"b\"", "\"a\\\"", "'a\\'"]
         {
-            assert_eq!(words(line), None, "{line:?}");
+            assert_eq!(words(line.as_bytes()), None, "{line:?}");
         }
     }
 }

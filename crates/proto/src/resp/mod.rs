@@ -6,6 +6,7 @@ mod parse;
 mod reply;
 mod write;
 
+pub use inline::words;
 pub use parse::{Limits, Parser, ProtocolError};
 pub use reply::{Reply, ReplyParser};
 pub use write::{Version, Writer};

@@ -153,7 +153,7 @@ fn read_line<H>(acl: &Acl<'_, H>, words: &[Vec<u8>]) -> Result<(Name, User), Str
     }
     let mut user = User::new(acl.all_channels);
     let rules = rules.iter().map(Vec::as_slice);
-    acl.apply_all(&mut user, rules).map_err(|error| error.to_string())?;
+    acl.apply_line(&mut user, rules).map_err(|error| error.to_string())?;
     Ok((name.as_slice().into(), user))
 }
 

@@ -55,15 +55,28 @@ impl<H> Acl<'_, H> {
         user: &mut User,
         rules: impl Iterator<Item = &'r [u8]>,
     ) -> Result<(), RuleError> {
-        for rule in join_selectors(rules)? {
-            if rule.starts_with(b"(") {
-                let selector = self.selector(&rule);
-                let selector = selector.map_err(|reason| RuleError { rule, reason })?;
-                user.selectors.push(selector);
-            } else {
-                self.apply(user, &rule)?;
-            }
+        join_selectors(rules)?.iter().try_for_each(|rule| self.apply_joined(user, rule))
+    }
+
+    /// The same for the rules of a line of a file, which may have other blanks around them.
+    ///
+    /// # Errors
+    /// The first rule that cannot be applied.
+    pub(crate) fn apply_line<'r>(
+        &self,
+        user: &mut User,
+        rules: impl Iterator<Item = &'r [u8]>,
+    ) -> Result<(), RuleError> {
+        let joined = join_selectors(rules)?;
+        joined.iter().try_for_each(|rule| self.apply_joined(user, without_blanks(rule)))
+    }
+
+    fn apply_joined(&self, user: &mut User, rule: &[u8]) -> Result<(), RuleError> {
+        if !rule.starts_with(b"(") || !rule.ends_with(b")") {
+            return self.apply(user, rule);
         }
+        let fail = |reason| RuleError { rule: rule.to_vec(), reason };
+        user.selectors.push(self.selector(rule).map_err(fail)?);
         Ok(())
     }
 
@@ -71,8 +84,9 @@ impl<H> Acl<'_, H> {
     fn selector(&self, text: &[u8]) -> Result<Selector, &'static str> {
         let inside = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
         let mut selector = Selector::nothing(self.all_channels);
-        for rule in inside.split(|byte| *byte == b' ') {
-            self.apply_to(&mut selector, rule)?;
+        // Redis takes quotes that do not close for no rules at all.
+        for rule in nagi_proto::resp::words(inside).unwrap_or_default() {
+            self.apply_to(&mut selector, &rule)?;
         }
         Ok(selector)
     }
@@ -195,6 +209,14 @@ fn join_selectors<'r>(rules: impl Iterator<Item = &'r [u8]>) -> Result<Vec<Vec<u
         Some((first, _)) => Err(RuleError { rule: first.to_vec(), reason: UNMATCHED }),
         None => Ok(joined),
     }
+}
+
+/// Without the blanks at both ends that are no spaces.
+fn without_blanks(mut rule: &[u8]) -> &[u8] {
+    while let [b'\t' | b'\r' | b'\n', rest @ ..] | [rest @ .., b'\t' | b'\r' | b'\n'] = rule {
+        rule = rest;
+    }
+    rule
 }
 
 fn add_password(user: &mut User, hash: String) {
