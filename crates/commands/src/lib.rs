@@ -31,7 +31,7 @@ pub use registry::notes::Notes;
 pub use runtime::context::{
     Command, CommandSet, CommandTable, Context, Entry, Handler, Job, Redis, Server, Suspension,
 };
-pub use runtime::http_rules::{HttpRule, HttpRules};
+pub use runtime::http_rules::{HttpRule, HttpRuleTexts, HttpRules};
 pub use runtime::resume::go_on;
 pub use runtime::shown::{kept_arguments, stop_monitoring};
 pub use runtime::suspension::{JobProgress, When};

@@ -1,21 +1,32 @@
 //! The connections that are served, and one look a second at all of them: which are too slow, and
 //! which have ended. Timers of each would cost as much as a short request.
+//!
+//! Where there are as many as there may be, a further one takes the place of one that is idle:
+//! pages about the server are to be had in any case.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use socket2::SockRef;
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::io;
+use std::net::Shutdown;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, spawn_local};
 
-/// Connections at a time, if there are descriptors for so many; further ones wait to be accepted.
+/// Connections at a time, if there are descriptors for so many.
 pub const MOST_CONNECTIONS: usize = 1024;
+/// What part of all connections is left for pages where all others have commands under way.
+const PART_FOR_PAGES: usize = 16;
+/// Connections that have been told to end and have not ended yet, beyond the others.
+const MOST_LEAVING: usize = 64;
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// How long the first request of a connection may take to arrive, in looks.
 const FIRST_REQUEST_WITHIN: u32 = 5;
-/// How long further requests may take, and how long a connection may be idle, once there is no
+/// How long further requests may take, and how long a connection may be idle, once there is little
 /// room. Until then it may be idle for as long as its peer wants: a connection that is closed here
 /// may be one that a proxy is sending a request on, which is lost (502). Apache's prefork processes
 /// keep theirs without limit, and `ttl` does not change that, so that no number would be enough.
@@ -23,19 +34,36 @@ const IDLE: u32 = 90;
 /// In how many looks in a row a connection has ended: what is being sent to a peer that sends
 /// nothing more has time until then.
 const ENDED_LOOKS: u32 = 2;
+/// Connections beyond all others that are told so at a time, and for how long one may take to hear
+/// it.
+const MOST_TOLD: usize = 64;
+const TELLING: Duration = Duration::from_secs(1);
+const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 24\r\n\
+    Content-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\nConnection: close\r\n\r\n\
+    all connections are busy";
 
 /// All connections, and places for further ones.
 #[derive(Debug)]
 pub(crate) struct Connections {
     places: RefCell<Vec<Option<Watched>>>,
     vacant: RefCell<Vec<usize>>,
-    /// Tells that a place has become vacant.
-    left: Notify,
+    most: usize,
     /// How many connections are watched, and what tells that there is a first one.
     watched: Cell<usize>,
     begun: Notify,
+    counts: Rc<Counts>,
+    /// How many are told that there is no place for them.
+    told: Rc<Cell<usize>>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Counts {
     /// How many looks there have been.
-    looks: Rc<Cell<u32>>,
+    looks: Cell<u32>,
+    /// How many requests are being answered, and beyond how many only pages are.
+    answered: Cell<usize>,
+    most_answered: usize,
 }
 
 /// A connection as the looks see it.
@@ -45,6 +73,8 @@ struct Watched {
     progress: Progress,
     task: AbortHandle,
     ended_looks: u32,
+    /// Whether it has been told to end.
+    is_leaving: bool,
 }
 
 /// A connection's place, which it leaves when this is dropped.
@@ -57,75 +87,137 @@ pub(crate) struct Place {
 /// How far a connection's conversation is.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
-    looks: Rc<Cell<u32>>,
+    counts: Rc<Counts>,
     stage: Rc<Cell<Stage>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The first request is awaited since so many looks, or its head is arriving.
-    AwaitsFirst { since: u32 },
-    /// The same of a further one.
-    AwaitsFurther { since: u32 },
+    /// A request is awaited since so many looks, or its head is arriving.
+    Awaits { since: u32, within: u32 },
     /// A request is being answered.
     Answers,
 }
 
+/// A request whose response is over when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Answering(Progress);
+
+impl Answering {
+    /// Whether so many requests are under way that only pages are answered.
+    pub(crate) fn is_beyond_commands(&self) -> bool {
+        let Counts { answered, most_answered, .. } = &*self.0.counts;
+        answered.get() > *most_answered
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let Progress { counts, stage } = &self.0;
+        counts.answered.set(counts.answered.get().saturating_sub(1));
+        stage.set(Stage::Awaits { since: counts.looks.get(), within: IDLE });
+    }
+}
+
 impl Progress {
-    fn new(looks: &Rc<Cell<u32>>) -> Self {
-        let stage = Stage::AwaitsFirst { since: looks.get() };
-        Progress { looks: Rc::clone(looks), stage: Rc::new(Cell::new(stage)) }
+    fn new(counts: &Rc<Counts>) -> Self {
+        let stage = Stage::Awaits { since: counts.looks.get(), within: FIRST_REQUEST_WITHIN };
+        Progress { counts: Rc::clone(counts), stage: Rc::new(Cell::new(stage)) }
     }
 
     /// A request has arrived.
-    pub(crate) fn request_begins(&self) {
+    pub(crate) fn request_begins(&self) -> Answering {
         self.stage.set(Stage::Answers);
+        self.counts.answered.set(self.counts.answered.get() + 1);
+        Answering(self.clone())
     }
 
-    /// Its response is over.
-    pub(crate) fn response_ends(&self) {
-        self.stage.set(Stage::AwaitsFurther { since: self.looks.get() });
+    /// For how many looks a request has been awaited, and within how many it has to come.
+    fn awaited_for(&self) -> Option<(u32, u32)> {
+        match self.stage.get() {
+            Stage::Awaits { since, within } => {
+                Some((self.counts.looks.get().wrapping_sub(since), within))
+            }
+            Stage::Answers => None,
+        }
     }
 
     /// Whether a request is awaited for too long, as long as there is room for other connections
     /// or not.
     fn is_overdue(&self, has_room: bool) -> bool {
         // The look that it began in was a part of a second ago.
-        let is_past = |since, within| self.looks.get().wrapping_sub(since) > within;
-        match self.stage.get() {
-            Stage::AwaitsFirst { since } => is_past(since, FIRST_REQUEST_WITHIN),
-            Stage::AwaitsFurther { since } => !has_room && is_past(since, IDLE),
-            Stage::Answers => false,
-        }
+        let is_past = |(looks, within)| looks > within && !(has_room && within == IDLE);
+        self.awaited_for().is_some_and(is_past)
     }
 }
 
 impl Connections {
     pub(crate) fn new(most: usize) -> Rc<Self> {
+        let places = most + MOST_LEAVING;
+        let counts = Counts {
+            looks: Cell::default(),
+            answered: Cell::default(),
+            most_answered: most - most / PART_FOR_PAGES,
+        };
         Rc::new(Connections {
-            places: RefCell::new((0..most).map(|_| None).collect()),
-            vacant: RefCell::new((0..most).rev().collect()),
-            left: Notify::new(),
+            places: RefCell::new((0..places).map(|_| None).collect()),
+            vacant: RefCell::new((0..places).rev().collect()),
+            most,
             watched: Cell::new(0),
             begun: Notify::new(),
-            looks: Rc::default(),
+            counts: Rc::new(counts),
+            told: Rc::default(),
         })
     }
 
-    /// A place for another connection, once there is one.
-    pub(crate) async fn place(self: &Rc<Self>) -> Place {
-        loop {
-            let vacant = self.vacant.borrow_mut().pop();
-            match vacant {
-                Some(number) => return Place { connections: Rc::clone(self), number },
-                None => self.left.notified().await,
-            }
+    /// Whether there are as many connections as there may be.
+    pub(crate) fn are_full(&self) -> bool {
+        self.places.borrow().len() - self.vacant.borrow().len() >= self.most
+    }
+
+    /// A place for another connection. If there is none left, one that is idle is told to end.
+    pub(crate) fn place(self: &Rc<Self>) -> Option<Place> {
+        if self.are_full() && !self.end_idle() {
+            return None;
         }
+        let number = self.vacant.borrow_mut().pop()?;
+        Some(Place { connections: Rc::clone(self), number })
+    }
+
+    /// Has the connection end that has been idle for longest; whether there is one. It ends as if
+    /// its client had left: what is still being sent to it has time until it is noticed.
+    fn end_idle(&self) -> bool {
+        if self.vacant.borrow().is_empty() {
+            return false;
+        }
+        let mut places = self.places.borrow_mut();
+        let staying = places.iter_mut().flatten().filter(|it| !it.is_leaving);
+        let mut idle: Vec<_> =
+            staying.filter_map(|it| Some((it.progress.awaited_for()?, it))).collect();
+        // Among those of one look, the ones that have had a response come first.
+        idle.sort_by_key(|(awaited_for, _)| Reverse(*awaited_for));
+        let ended = idle.into_iter().map(|(_, it)| it).find(|it| !is_readable(&it.socket));
+        let Some(watched) = ended else { return false };
+        watched.is_leaving = true;
+        SockRef::from(&*watched.socket).shutdown(Shutdown::Read).is_ok()
+    }
+
+    /// Tells a client that there is no place for its connection.
+    pub(crate) fn turn_away(&self, stream: TcpStream) {
+        if self.told.get() >= MOST_TOLD {
+            return;
+        }
+        let told = Rc::clone(&self.told);
+        told.set(told.get() + 1);
+        spawn_local(async move {
+            let _ = tokio::time::timeout(TELLING, tell_no_place(&stream)).await;
+            told.set(told.get() - 1);
+        });
     }
 
     /// How far a new connection is.
     pub(crate) fn progress(&self) -> Progress {
-        Progress::new(&self.looks)
+        Progress::new(&self.counts)
     }
 
     /// Has the looks see a connection, which `task` serves.
@@ -137,7 +229,7 @@ impl Connections {
         task: AbortHandle,
     ) {
         if let Some(place) = self.places.borrow_mut().get_mut(number) {
-            *place = Some(Watched { socket, progress, task, ended_looks: 0 });
+            *place = Some(Watched { socket, progress, task, ended_looks: 0, is_leaving: false });
             if self.watched.replace(self.watched.get() + 1) == 0 {
                 self.begun.notify_one();
             }
@@ -159,9 +251,9 @@ impl Connections {
     /// notices the latter where it reads; it does not while bytes are left behind a request whose
     /// response has not ended.
     fn look(&self) {
-        self.looks.set(self.looks.get().wrapping_add(1));
+        self.counts.looks.set(self.counts.looks.get().wrapping_add(1));
         let mut places = self.places.borrow_mut();
-        let has_room = self.watched.get() <= places.len() / 2;
+        let has_room = self.watched.get() <= self.most / 2;
         let mut watched: Vec<&mut Watched> = places.iter_mut().flatten().collect();
         let ended: Vec<bool> = {
             let polled = watched.iter().map(|it| PollFd::new(&it.socket, PollFlags::RDHUP));
@@ -188,24 +280,46 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Connections { places, vacant, left, watched, .. } = &*self.connections;
+        let Connections { places, vacant, watched, .. } = &*self.connections;
         let was_watched = places.borrow_mut().get_mut(self.number).and_then(Option::take);
         watched.set(watched.get() - usize::from(was_watched.is_some()));
         vacant.borrow_mut().push(self.number);
-        left.notify_one();
+    }
+}
+
+/// Whether something has arrived that has not been read.
+fn is_readable(socket: &TcpStream) -> bool {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut polled = [PollFd::new(socket, PollFlags::IN)];
+    !matches!(rustix::event::poll(&mut polled, Some(&at_once)), Ok(0))
+}
+
+/// Sends a response to whatever may come, and hears out what does: closed before, the connection
+/// would be broken, and the response lost with it.
+async fn tell_no_place(stream: &TcpStream) -> io::Result<()> {
+    stream.writable().await?;
+    stream.try_write(NO_PLACE)?;
+    SockRef::from(stream).shutdown(Shutdown::Write)?;
+    let mut ignored = [0; 1024];
+    loop {
+        stream.readable().await?;
+        match stream.try_read(&mut ignored) {
+            Ok(0) => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::Future as _;
-    use std::task::{Context, Waker};
-    use tokio::net::TcpListener;
 
     #[test]
     fn a_connection_is_overdue_that_awaits_a_request_for_long() {
-        let looks = Rc::new(Cell::new(u32::MAX - 2));
+        let connections = Connections::new(1);
+        let looks = &connections.counts.looks;
+        looks.set(u32::MAX - 2);
         let overdue_after = |progress: &Progress, has_room| {
             let began = looks.get();
             (0..1000).find(|later| {
@@ -213,51 +327,86 @@ mod tests {
                 progress.is_overdue(has_room)
             })
         };
-        let progress = Progress::new(&looks);
+        let progress = connections.progress();
         assert_eq!(overdue_after(&progress, true), Some(FIRST_REQUEST_WITHIN + 1));
-        progress.request_begins();
+        let answering = progress.request_begins();
         assert_eq!(overdue_after(&progress, false), None);
-        progress.response_ends();
+        drop(answering);
         assert_eq!(overdue_after(&progress, true), None, "it may be a proxy's");
-        progress.response_ends();
+        drop(progress.request_begins());
         assert_eq!(overdue_after(&progress, false), Some(IDLE + 1));
     }
 
-    /// Two connected sockets.
-    async fn pair() -> (Arc<TcpStream>, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("its address");
-        let peer = TcpStream::connect(address).await.expect("it is listened on");
-        (Arc::new(listener.accept().await.expect("a connection").0), peer)
+    #[test]
+    fn the_last_connections_are_for_pages() {
+        let connections = Connections::new(32);
+        let progress: Vec<_> = (0..32).map(|_| connections.progress()).collect();
+        let answering: Vec<_> = progress.iter().map(Progress::request_begins).collect();
+        assert!(answering.iter().all(Answering::is_beyond_commands));
+        let answering: Vec<_> = answering.into_iter().skip(2).collect();
+        assert!(!answering.iter().any(Answering::is_beyond_commands));
+    }
+
+    /// Both ends of connections, in their order.
+    async fn sockets(count: usize) -> Vec<(Arc<TcpStream>, TcpStream)> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut pairs = Vec::new();
+        for _ in 0..count {
+            let client = TcpStream::connect(address).await.unwrap();
+            pairs.push((Arc::new(listener.accept().await.unwrap().0), client));
+        }
+        pairs
     }
 
     #[tokio::test]
     async fn idle_connections_are_closed_only_where_more_than_half_of_the_places_are_taken() {
-        let connections = Connections::new(4);
-        let mut held = Vec::new();
-        for taken in 1..=3 {
-            let (socket, peer) = pair().await;
-            let place = connections.place().await;
-            let progress = connections.progress();
-            progress.response_ends();
-            let task = tokio::spawn(std::future::pending::<()>());
-            connections.watch(place.number(), socket, progress, task.abort_handle());
-            held.push((place, peer, task));
-            (0..=IDLE).for_each(|_| connections.look());
-            tokio::task::yield_now().await;
-            let closed = held.iter().filter(|(.., task)| task.is_finished()).count();
-            assert_eq!(closed, if taken == 3 { 3 } else { 0 }, "of {taken}");
-        }
+        let test = async {
+            let connections = Connections::new(4);
+            let mut held = Vec::new();
+            for (taken, (socket, peer)) in (1..).zip(sockets(3).await) {
+                let (place, progress) = (connections.place().unwrap(), connections.progress());
+                drop(progress.request_begins());
+                let task = spawn_local(std::future::pending::<()>());
+                connections.watch(place.number(), socket, progress, task.abort_handle());
+                held.push((place, peer, task));
+                (0..=IDLE).for_each(|_| connections.look());
+                tokio::task::yield_now().await;
+                let closed = held.iter().filter(|(.., task)| task.is_finished()).count();
+                assert_eq!(closed, if taken == 3 { 3 } else { 0 }, "of {taken}");
+            }
+        };
+        tokio::task::LocalSet::new().run_until(test).await;
     }
 
     #[tokio::test]
-    async fn a_place_is_taken_again_once_it_is_left() {
-        let connections = Connections::new(1);
-        let place = connections.place().await;
-        let mut next = std::pin::pin!(connections.place());
-        let pending = next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
-        assert!(pending, "there is one place");
-        drop(place);
-        assert_eq!(next.await.number(), 0);
+    async fn the_connection_ends_that_has_been_idle_for_longest() {
+        let test = async {
+            let (connections, sockets) = (Connections::new(3), sockets(3).await);
+            let mut served = Vec::new();
+            for (socket, _) in &sockets {
+                let (place, progress) = (connections.place().unwrap(), connections.progress());
+                let task = spawn_local(std::future::pending::<()>()).abort_handle();
+                connections.watch(place.number(), Arc::clone(socket), progress.clone(), task);
+                served.push((place, progress));
+                connections.look();
+            }
+            let [first, second, third] = &*served else { panic!("three") };
+            // The first one is busy, and the second one has sent something.
+            let busy = first.1.request_begins();
+            sockets[1].1.try_write(b"x").unwrap();
+            sockets[1].0.readable().await.unwrap();
+            assert!(connections.are_full());
+            let fourth = connections.place().expect("the third one ends");
+            let mut bytes = [0; 1];
+            sockets[2].0.readable().await.unwrap();
+            assert_eq!(sockets[2].0.try_read(&mut bytes).unwrap(), 0);
+            assert!(connections.place().is_none(), "all others are busy");
+            drop(busy);
+            assert!(connections.place().is_some(), "the first one ends");
+            drop(fourth);
+            assert_eq!([first, second, third].map(|it| it.0.number()), [0, 1, 2]);
+        };
+        tokio::task::LocalSet::new().run_until(test).await;
     }
 }

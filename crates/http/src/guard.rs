@@ -235,12 +235,17 @@ mod tests {
                 active_types: false,
                 jsonp: false,
                 origins: "https://shop.example".into(),
+                cache_control: "no-store".into(),
                 longest_argument: 1,
             }
         }
 
-        fn rule(&self, _: &[Bytes]) -> Rule {
+        fn rule(&self, _: &[Bytes], _: IpAddr) -> Rule {
             Rule::Unknown
+        }
+
+        fn may_wait(&self, _: &[Bytes]) -> bool {
+            false
         }
 
         fn is_trusted_proxy(&self, address: IpAddr) -> bool {

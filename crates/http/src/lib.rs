@@ -7,6 +7,7 @@
 
 mod connections;
 mod forwarded;
+mod framing;
 mod gateway;
 mod guard;
 mod listening;

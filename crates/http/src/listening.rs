@@ -1,17 +1,18 @@
 //! Sockets, and the one thread that serves all of them.
 
-use crate::connections::{Connections, Place, Progress};
+use crate::connections::{Answering, Connections, Place, Progress};
+use crate::framing::Expected;
 use crate::gateway::Gateway;
 use crate::guard;
 use crate::response::{self, ResponseBody, Tracked};
 use crate::shared_stream::SharedStream;
 use crate::site::{Answer, Ask, Site};
 use crate::write_timeout::WriteTimeout;
-use hyper::body::Incoming;
-use hyper::header;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::convert::Infallible;
@@ -97,7 +98,7 @@ pub fn start(
             Err(error) => return drop(started.send(Err(error))),
         };
         let _ = started.send(Ok(()));
-        let gateway = Arc::new(Gateway::new(site));
+        let gateway = Arc::new(Gateway::new(site, most_connections));
         let connections = Connections::new(most_connections);
         runtime.block_on(serve_all(listeners, gateway, connections, stopped));
     })?;
@@ -138,20 +139,28 @@ async fn serve_all(
 
 async fn accept(listener: TcpListener, gateway: Arc<Gateway>, connections: Rc<Connections>) {
     loop {
-        let place = connections.place().await;
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                let (socket, number) = (Arc::new(stream), place.number());
-                let progress = connections.progress();
-                let conversation = Conversation { peer, progress: progress.clone(), place };
-                let stream = Arc::clone(&socket);
-                let task = spawn_local(conversation.hold(stream, Arc::clone(&gateway)));
-                connections.watch(number, socket, progress, task.abort_handle());
-            }
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::debug!(%error, "cannot accept an HTTP client");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
             }
+        };
+        let were_full = connections.are_full();
+        let Some(place) = connections.place() else {
+            connections.turn_away(stream);
+            continue;
+        };
+        let (socket, number) = (Arc::new(stream), place.number());
+        let progress = connections.progress();
+        let conversation = Conversation { peer, progress: progress.clone(), place };
+        let stream = Arc::clone(&socket);
+        let task = spawn_local(conversation.hold(stream, Arc::clone(&gateway)));
+        connections.watch(number, socket, progress, task.abort_handle());
+        if were_full {
+            // The connection that ends for this one has to notice it.
+            tokio::task::yield_now().await;
         }
     }
 }
@@ -168,15 +177,26 @@ impl Conversation {
     /// Answers the requests of a connection, one after the other.
     async fn hold(self, stream: Arc<TcpStream>, gateway: Arc<Gateway>) {
         let Conversation { peer, progress, place } = self;
+        let expected = Expected::default();
+        let stream = SharedStream::new(stream, expected.clone());
         let service = service_fn(move |request: Request<Incoming>| {
-            progress.request_begins();
-            let (gateway, progress) = (Arc::clone(&gateway), progress.clone());
+            let answering = progress.request_begins();
+            let body = request.body().size_hint().exact();
+            expected.request_begins(body);
+            let (gateway, expected) = (Arc::clone(&gateway), expected.clone());
             async move {
-                let response = serve(request, peer, &gateway).await;
-                Ok::<_, Infallible>(response.map(|body| Tracked { body, progress }))
+                let mut response = serve(request, peer, &gateway, &answering).await;
+                if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                    expected.protocol_changes();
+                } else if body.is_none() {
+                    // Where the body ends, and another request begins, the parser alone knows.
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(header::CONNECTION, close);
+                }
+                Ok::<_, Infallible>(response.map(|body| Tracked { body, _answering: answering }))
             }
         });
-        let stream = TokioIo::new(WriteTimeout::new(SharedStream(stream)));
+        let stream = TokioIo::new(WriteTimeout::new(stream));
         let connection = http1::Builder::new()
             .max_headers(MOST_HEADERS)
             .max_buf_size(LONGEST_HEAD)
@@ -194,6 +214,7 @@ async fn serve(
     request: Request<Incoming>,
     peer: SocketAddr,
     gateway: &Arc<Gateway>,
+    answering: &Answering,
 ) -> Response<ResponseBody> {
     let (parts, body) = request.into_parts();
     let site = gateway.site();
@@ -210,6 +231,9 @@ async fn serve(
         };
         let answer = site.answer(ask);
         return response::page(answer.unwrap_or_else(|| Answer::line(404, "no such page")));
+    }
+    if answering.is_beyond_commands() {
+        return response::line(429, "there are too many requests under way");
     }
     gateway.serve(Request::from_parts(parts, body), caller).await
 }

@@ -1,15 +1,15 @@
 //! What every response has in common: headers that keep browsers safe, and bodies that come as they
 //! are read.
 
-use crate::connections::Progress;
+use crate::connections::Answering;
 use crate::guard::Refusal;
 use crate::site::Answer;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 
 /// What every answer tells a browser: to take it for what it says it is, to keep it nowhere, and to
@@ -43,35 +43,34 @@ static VALUE_POLICY: HeaderValue =
 /// The body of a response.
 pub(crate) enum ResponseBody {
     Whole(Option<Bytes>),
-    /// Pieces as they come, and how many bytes are left of them where that is known.
-    Pieces(mpsc::Receiver<Bytes>, Option<u64>),
+    /// Pieces as they come, without end.
+    Pieces(mpsc::Receiver<Bytes>),
+    /// A body that makes its pieces where they are asked for.
+    Made(Pin<Box<dyn Body<Data = Bytes, Error = io::Error>>>),
 }
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let piece = match &mut *self {
             ResponseBody::Whole(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()),
-            ResponseBody::Pieces(pieces, left) => match pieces.poll_recv(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(piece) => {
-                    if let (Some(left), Some(piece)) = (left, &piece) {
-                        *left = left.saturating_sub(piece.len() as u64);
-                    }
-                    piece
-                }
-            },
+            ResponseBody::Pieces(pieces) => ready!(pieces.poll_recv(cx)),
+            ResponseBody::Made(body) => return body.as_mut().poll_frame(cx),
         };
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, ResponseBody::Whole(None))
+        match self {
+            ResponseBody::Whole(bytes) => bytes.is_none(),
+            ResponseBody::Pieces(_) => false,
+            ResponseBody::Made(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -79,8 +78,8 @@ impl Body for ResponseBody {
             ResponseBody::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            ResponseBody::Pieces(_, Some(left)) => SizeHint::with_exact(*left),
-            ResponseBody::Pieces(_, None) => SizeHint::default(),
+            ResponseBody::Pieces(_) => SizeHint::default(),
+            ResponseBody::Made(body) => body.size_hint(),
         }
     }
 }
@@ -88,23 +87,17 @@ impl Body for ResponseBody {
 /// A body that tells when it is over.
 pub(crate) struct Tracked {
     pub(crate) body: ResponseBody,
-    pub(crate) progress: Progress,
-}
-
-impl Drop for Tracked {
-    fn drop(&mut self) {
-        self.progress.response_ends();
-    }
+    pub(crate) _answering: Answering,
 }
 
 impl Body for Tracked {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 

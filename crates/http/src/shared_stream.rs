@@ -1,7 +1,9 @@
 //! A TCP connection that the task which reads and writes shares with the look at all connections:
 //! tokio's own can be read from by its owner only, and another descriptor for it would cost two
-//! calls of the kernel a connection.
+//! calls of the kernel a connection. What it reads is [inspected](Inspector) and handed over request
+//! by request.
 
+use crate::framing::{Admitted, Expected, Inspector};
 use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
@@ -11,9 +13,69 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-pub(crate) struct SharedStream(pub(crate) Arc<TcpStream>);
+pub(crate) struct SharedStream {
+    stream: Arc<TcpStream>,
+    inspector: Inspector,
+    /// What has arrived behind what was handed over, and how much of it has been since.
+    ahead: Vec<u8>,
+    taken: usize,
+}
+
+/// What no head may contain: in place of a byte it has the parser refuse the head.
+const REFUSED: u8 = 0;
 
 impl SharedStream {
+    pub(crate) fn new(stream: Arc<TcpStream>, expected: Expected) -> Self {
+        let inspector = Inspector::new(expected);
+        SharedStream { stream, inspector, ahead: Vec::new(), taken: 0 }
+    }
+
+    /// Hands over what is there already; whether there was something.
+    fn hand_over(&mut self, buffer: &mut ReadBuf<'_>) -> io::Result<bool> {
+        let there = self.ahead.get(self.taken..).unwrap_or_default();
+        let there = there.get(..buffer.remaining()).unwrap_or(there);
+        if there.is_empty() {
+            return Ok(false);
+        }
+        let (len, is_wrong) = length(self.inspector.admit(there))?;
+        let before = buffer.filled().len();
+        buffer.put_slice(there.get(..len).unwrap_or_default());
+        self.taken += len;
+        if self.taken == self.ahead.len() {
+            (self.ahead, self.taken) = (Vec::new(), 0);
+        }
+        if is_wrong {
+            self.refuse(buffer, before + len);
+        }
+        Ok(true)
+    }
+
+    /// Keeps what has arrived, behind what `buffer` had `before`, that is not to be handed over
+    /// yet.
+    fn keep_back(&mut self, buffer: &mut ReadBuf<'_>, before: usize) -> io::Result<()> {
+        let arrived = buffer.filled().get(before..).unwrap_or_default();
+        if arrived.is_empty() {
+            return Ok(());
+        }
+        let (len, is_wrong) = length(self.inspector.admit(arrived))?;
+        if let Some(rest) = arrived.get(len..).filter(|rest| !rest.is_empty()) {
+            self.ahead.extend_from_slice(rest);
+        }
+        buffer.set_filled(before + len);
+        if is_wrong {
+            self.refuse(buffer, before + len);
+        }
+        Ok(())
+    }
+
+    /// Has the parser refuse the head that ends there, and forgets what is behind it.
+    fn refuse(&mut self, buffer: &mut ReadBuf<'_>, end: usize) {
+        if let Some(last) = buffer.filled_mut().get_mut(..end).and_then(<[u8]>::last_mut) {
+            *last = REFUSED;
+        }
+        (self.ahead, self.taken) = (Vec::new(), 0);
+    }
+
     /// Writes when there is room.
     fn write(
         &self,
@@ -21,8 +83,8 @@ impl SharedStream {
         write: impl Fn(&TcpStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.0.poll_write_ready(cx))?;
-            match write(&self.0) {
+            ready!(self.stream.poll_write_ready(cx))?;
+            match write(&self.stream) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 written => return Poll::Ready(written),
             }
@@ -30,23 +92,36 @@ impl SharedStream {
     }
 }
 
+/// How many bytes are admitted, and whether the last one is wrong.
+fn length(admitted: Admitted) -> io::Result<(usize, bool)> {
+    match admitted {
+        Admitted::Bytes(len) => Ok((len, false)),
+        Admitted::Wrong(len) => Ok((len, true)),
+        Admitted::Disagreed => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
 impl AsyncRead for SharedStream {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.hand_over(buffer)? {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
         loop {
-            ready!(self.0.poll_read_ready(cx))?;
-            match self.0.try_read_buf(buffer) {
+            ready!(self.stream.poll_read_ready(cx))?;
+            match self.stream.try_read_buf(buffer) {
                 Ok(len) => {
                     if len > 0 && buffer.remaining() > 0 {
                         // It is empty now: the kernel tells when it no longer is, and would say no
                         // more than this if it were asked.
                         let empty = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-                        let _ = self.0.try_io(Interest::READABLE, empty);
+                        let _ = self.stream.try_io(Interest::READABLE, empty);
                     }
-                    return Poll::Ready(Ok(()));
+                    return Poll::Ready(self.keep_back(buffer, before));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
@@ -83,6 +158,6 @@ impl AsyncWrite for SharedStream {
     /// A client that has sent more than is read is told by the close that the connection is broken:
     /// by then it has to know that the response is whole.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(SockRef::from(&*self.0).shutdown(Shutdown::Write))
+        Poll::Ready(SockRef::from(&*self.stream).shutdown(Shutdown::Write))
     }
 }

@@ -69,6 +69,8 @@ pub struct GatewaySettings {
     pub jsonp: bool,
     /// Sites whose pages may ask, separated by spaces, or `*`.
     pub origins: Arc<str>,
+    /// The Cache-Control header of what GET reads.
+    pub cache_control: Arc<str>,
     /// The longest argument, in bytes.
     pub longest_argument: usize,
 }
@@ -107,8 +109,11 @@ pub trait Site: Send + Sync + 'static {
     /// How commands are taken now.
     fn gateway(&self) -> GatewaySettings;
 
-    /// What may be done with the command that begins with these words.
-    fn rule(&self, words: &[Bytes]) -> Rule;
+    /// What a client of this address may do with the command that begins with these words.
+    fn rule(&self, words: &[Bytes], address: IpAddr) -> Rule;
+
+    /// Whether the command of these words may wait for ever for something.
+    fn may_wait(&self, words: &[Bytes]) -> bool;
 
     /// Has a worker serve a pipe as a connection in RESP2 of this user, which `client` makes
     /// requests on.

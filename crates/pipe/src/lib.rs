@@ -27,7 +27,7 @@ use std::task::{Context, Poll, Waker};
 const REQUEST_BYTES: usize = if cfg!(loom) { 2 } else { 64 << 10 };
 /// The room for replies, at first and where they have filled that.
 const REPLY_BYTES: usize = if cfg!(loom) { 1 } else { 4 << 10 };
-const MOST_REPLY_BYTES: usize = if cfg!(loom) { 2 } else { 64 << 10 };
+const MOST_REPLY_BYTES: usize = if cfg!(loom) { 2 } else { 16 << 10 };
 
 /// The worker's end of a pipe. Dropping it closes the pipe.
 #[derive(Debug)]
@@ -452,7 +452,7 @@ mod tests {
     #[test]
     fn a_side_that_is_held_up_is_told_when_there_is_room() {
         let mut it = Fixture::new();
-        let long = vec![b'x'; MOST_REPLY_BYTES * 3];
+        let long = vec![b'x'; REQUEST_BYTES * 2];
         assert_eq!(it.write(&long), Poll::Ready(Some(REQUEST_BYTES)));
         assert_eq!(it.write(&long), Poll::Pending);
         assert_eq!(it.told(), (1, 0));

@@ -3,7 +3,7 @@
 use super::kinds::{ANY, ANY_PORT, MemcachedProtocol, Origin, Value};
 use super::setting::{Place, Setting};
 use super::values::{Number, Values};
-use super::{kept, rows};
+use super::{kept, kinds, rows};
 use crate::state::memcached_users::Users as MemcachedUsers;
 use crate::state::slow_log::LogLimits;
 use crate::state::usage;
@@ -119,13 +119,13 @@ impl Config {
     /// The word of `io`.
     #[must_use]
     pub fn io(&self) -> &'static str {
-        rows::IO.get(self.io.bytes()).copied().unwrap_or_default()
+        kinds::IO.get(self.io.bytes()).copied().unwrap_or_default()
     }
 
     /// The version of files that are saved, unless it is the lowest.
     #[must_use]
     pub fn pinned_rdb_version(&self) -> Option<u16> {
-        rows::RDB_VERSIONS.get(self.rdb_version.bytes())?.parse().ok()
+        kinds::RDB_VERSIONS.get(self.rdb_version.bytes())?.parse().ok()
     }
 
     /// Sets a setting by name.

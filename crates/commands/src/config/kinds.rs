@@ -2,6 +2,7 @@
 //!
 //! The error texts are Redis': CONFIG SET replies with them.
 
+use nagi_store::Policy;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -28,6 +29,26 @@ pub(super) static MEMCACHED_PROTOCOLS: [&str; 3] = ["auto", "ascii", "binary"];
 
 /// The values of `supervised`.
 pub const SUPERVISORS: [&str; 4] = ["no", "upstart", "systemd", "auto"];
+
+/// The names of the policies, in the store's order.
+pub(super) static POLICIES: [&str; Policy::ALL.len()] = {
+    let mut names = [""; Policy::ALL.len()];
+    let mut index = 0;
+    while index < names.len() {
+        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+        {
+            names[index] = Policy::ALL[index].1;
+        }
+        index += 1;
+    }
+    names
+};
+
+/// The words of `io`.
+pub(super) static IO: [&str; 3] = ["auto", "epoll", "uring"];
+
+/// The words of `rdb-version`.
+pub(super) static RDB_VERSIONS: [&str; 5] = ["lowest", "10", "11", "12", "80"];
 
 /// Where a setting is set from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,6 +29,7 @@ pub use kinds::{Kind, LOG_LEVELS, MemcachedProtocol, Origin, SUPERVISORS, Value}
 pub use limits::OutputLimit;
 pub use load::{LoadError, Loaded, load};
 pub use nearest::nearest;
+pub(crate) use networks::check as check_networks;
 pub use networks::has_address;
 pub(crate) use rewrite::replace;
 pub use setting::{Place, Setting};

@@ -44,7 +44,7 @@ impl Network {
 }
 
 /// Networks as they were given, each of which has to be one.
-pub(super) fn check(given: &str) -> Result<String, Fault> {
+pub(crate) fn check(given: &str) -> Result<String, Fault> {
     let mut words = Vec::new();
     for word in given.split_whitespace() {
         if Network::parse(word).is_none() {

@@ -3,32 +3,11 @@
 use super::checks;
 use super::command_log;
 use super::kinds::{
-    BIND, Kind, LOG_LEVELS, MEMCACHED_PROTOCOLS, OUTPUT_LIMITS, PERCENTILES, SAVE_POINTS,
-    SUPERVISORS,
+    BIND, IO, Kind, LOG_LEVELS, MEMCACHED_PROTOCOLS, OUTPUT_LIMITS, PERCENTILES, POLICIES,
+    RDB_VERSIONS, SAVE_POINTS, SUPERVISORS,
 };
 use super::scripts;
 use super::setting::{Place, Setting};
-use nagi_store::Policy;
-
-/// The names of the policies, in the store's order.
-static POLICIES: [&str; Policy::ALL.len()] = {
-    let mut names = [""; Policy::ALL.len()];
-    let mut index = 0;
-    while index < names.len() {
-        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
-        {
-            names[index] = Policy::ALL[index].1;
-        }
-        index += 1;
-    }
-    names
-};
-
-/// The words of `io`.
-pub(super) static IO: [&str; 3] = ["auto", "epoll", "uring"];
-
-/// The words of `rdb-version`.
-pub(super) static RDB_VERSIONS: [&str; 5] = ["lowest", "10", "11", "12", "80"];
 
 /// In the order of their names.
 pub(super) static ROWS: &[Setting] = &[
@@ -215,6 +194,15 @@ pub(super) static ROWS: &[Setting] = &[
                   need a requirepass",
     },
     Setting {
+        name: "http-cache-control",
+        aliases: &[],
+        kind: Kind::Words,
+        default: "no-store",
+        changeable: true,
+        place: Place::Text(|values| &values.http_cache_control),
+        summary: "The Cache-Control header of what GET reads over HTTP",
+    },
+    Setting {
         name: "http-commands",
         aliases: &[],
         kind: Kind::Words,
@@ -250,6 +238,16 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: true,
         place: Place::Number(|values| &values.http_jsonp),
         summary: "Whether replies over HTTP may be calls of functions (jsonp, callback)",
+    },
+    Setting {
+        name: "http-networks",
+        aliases: &[],
+        kind: Kind::Words,
+        default: "",
+        changeable: true,
+        place: Place::Text(|values| &values.http_networks),
+        summary: "Which commands may come over HTTP from networks: each behind it has rules that \
+                  apply to it in addition, as in 10.0.0.0/8 -@write; the last one counts",
     },
     Setting {
         name: "http-origins",

@@ -1,9 +1,11 @@
 //! Which commands may come over HTTP, where a request has no connection of its own.
 
+use crate::config::{check_networks, has_address};
 use crate::registry::command::{Category, Flags};
 use crate::runtime::context::{CommandTable, Entry};
 use crate::state::users::{Acl, User};
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What may be done with a command over HTTP.
@@ -24,15 +26,28 @@ pub enum HttpRule {
 const OF_CONNECTIONS: &str = "the command is about a connection, which a request does not have";
 const NOT_PERMITTED: &str = "the command may not come over HTTP (see http-commands)";
 
-/// The rules of `http-commands`, in the words of access control lists.
+const NOT_FROM_THERE: &str =
+    "the command may not come over HTTP from this address (see http-networks)";
+
+/// The settings with the rules, in the words of access control lists.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpRuleTexts {
+    /// `http-commands`: what may come from anywhere.
+    pub commands: Arc<str>,
+    /// `http-networks`: networks, and behind them rules that apply to them in addition.
+    pub networks: Arc<str>,
+}
+
+/// The rules of these settings.
 pub struct HttpRules {
-    text: Arc<str>,
+    texts: HttpRuleTexts,
     permitted: User,
+    of_networks: Vec<(String, User)>,
 }
 
 impl fmt::Debug for HttpRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HttpRules({})", self.text)
+        write!(f, "HttpRules({}; {})", self.texts.commands, self.texts.networks)
     }
 }
 
@@ -41,42 +56,67 @@ impl HttpRules {
     ///
     /// # Errors
     /// What is wrong with the first that is.
-    pub fn parse(text: &Arc<str>, table: &'static CommandTable) -> Result<Self, String> {
+    pub fn parse(texts: &HttpRuleTexts, table: &'static CommandTable) -> Result<Self, String> {
         let acl = Acl::new(table, false);
         let mut permitted = acl.new_user();
-        let rules = text.split_ascii_whitespace();
-        let is_of_commands = |rule: &str| rule.starts_with(['+', '-']);
-        if let Some(other) = rules.clone().find(|rule| !is_of_commands(rule)) {
+        let rules = texts.commands.split_ascii_whitespace();
+        if let Some(other) = rules.clone().find(|word| !is_rule(word)) {
             return Err(format!("http-commands: {other} is no rule about commands"));
         }
         let applied = acl.apply_all(&mut permitted, rules.map(str::as_bytes));
         applied.map_err(|error| format!("http-commands: {error}"))?;
-        Ok(HttpRules { text: Arc::clone(text), permitted })
+        let mut of_networks = Vec::new();
+        let words: Vec<&str> = texts.networks.split_ascii_whitespace().collect();
+        for part in words.chunk_by(|before, after| is_rule(after) || !is_rule(before)) {
+            let (networks, rules) = part.split_at(part.partition_point(|word| !is_rule(word)));
+            let networks = check_networks(&networks.join(" "));
+            let networks = networks.map_err(|error| format!("http-networks: {error}"))?;
+            if networks.is_empty() || rules.is_empty() {
+                return Err("http-networks: networks come first, and rules behind them".to_owned());
+            }
+            let mut of_network = permitted.clone();
+            let applied = acl.apply_all(&mut of_network, rules.iter().map(|it| it.as_bytes()));
+            applied.map_err(|error| format!("http-networks: {error}"))?;
+            of_networks.push((networks, of_network));
+        }
+        Ok(HttpRules { texts: texts.clone(), permitted, of_networks })
     }
 
     /// Rules by which nothing may come.
     #[must_use]
-    pub fn nothing(text: &Arc<str>) -> Self {
-        HttpRules { text: Arc::clone(text), permitted: User::default() }
+    pub fn nothing(texts: &HttpRuleTexts) -> Self {
+        let (permitted, of_networks) = (User::default(), Vec::new());
+        HttpRules { texts: texts.clone(), permitted, of_networks }
     }
 
-    /// Whether they are those of this text.
+    /// Whether they are those of these texts.
     #[must_use]
-    pub fn are(&self, text: &Arc<str>) -> bool {
-        Arc::ptr_eq(&self.text, text) || self.text == *text
+    pub fn are(&self, texts: &HttpRuleTexts) -> bool {
+        self.texts == *texts
     }
 
-    /// What may be done with the command that begins with these words.
+    /// What a client of this address may do with the command that begins with these words.
     #[must_use]
-    pub fn rule(&self, table: &CommandTable, name: &[u8], word: Option<&[u8]>) -> HttpRule {
+    pub fn rule(
+        &self,
+        table: &CommandTable,
+        [name, word]: [&[u8]; 2],
+        address: IpAddr,
+    ) -> HttpRule {
         let Some(entry) = table.find(name) else { return HttpRule::Unknown };
-        let entry = word.and_then(|word| table.subcommand(entry, word)).unwrap_or(entry);
+        let entry = table.subcommand(entry, word).unwrap_or(entry);
         let flags = entry.command.flags;
         if flags.contains(Flags::NO_AUTH) || is_of_connections(entry) {
             return HttpRule::Refused(OF_CONNECTIONS);
         }
-        if !self.permitted.may_run(entry) {
-            return HttpRule::Refused(NOT_PERMITTED);
+        let mut of_networks = self.of_networks.iter().rev();
+        let of_network = of_networks.find(|(networks, _)| has_address(networks, address));
+        match of_network {
+            Some((_, permitted)) if !permitted.may_run(entry) => {
+                return HttpRule::Refused(NOT_FROM_THERE);
+            }
+            None if !self.permitted.may_run(entry) => return HttpRule::Refused(NOT_PERMITTED),
+            _ => {}
         }
         if flags.contains(Flags::MESSAGES) || entry.full_name == "monitor" {
             return HttpRule::Stream;
@@ -86,6 +126,21 @@ impl HttpRules {
             false => HttpRule::Read,
         }
     }
+
+    /// Whether the command of these words may wait for ever for something: a list that is empty, say.
+    #[must_use]
+    pub fn may_wait(table: &CommandTable, words: &[impl AsRef<[u8]>]) -> bool {
+        let Some((name, rest)) = words.split_first() else { return false };
+        let Some(entry) = table.find(name.as_ref()) else { return false };
+        let waits_where_asked = ["xread", "xreadgroup"].contains(&&*entry.full_name);
+        entry.command.flags.contains(Flags::BLOCKING)
+            && (!waits_where_asked
+                || rest.iter().any(|it| it.as_ref().eq_ignore_ascii_case(b"block")))
+    }
+}
+
+fn is_rule(word: &str) -> bool {
+    word.starts_with(['+', '-'])
 }
 
 /// Whether it is about the connection or the transaction of its client, of which the next request
@@ -114,10 +169,32 @@ mod tests {
     use super::*;
     use crate::command_table;
 
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn texts(commands: &str, networks: &str) -> HttpRuleTexts {
+        HttpRuleTexts { commands: commands.into(), networks: networks.into() }
+    }
+
+    #[test]
+    fn commands_that_wait_are_known() {
+        for (words, expected) in [
+            ("BLPOP a 0", true),
+            ("wait 1 0", true),
+            ("XREAD BLOCK 0 STREAMS a $", true),
+            ("XREAD STREAMS a 0", false),
+            ("LPOP a", false),
+            ("NOSUCH", false),
+        ] {
+            let words: Vec<_> = words.split(' ').collect();
+            assert_eq!(HttpRules::may_wait(command_table(), &words), expected, "{words:?}");
+        }
+        assert!(!HttpRules::may_wait(command_table(), &[""; 0]));
+    }
+
     #[test]
     fn commands_are_classified_by_what_they_may_do_over_http() {
-        let text: Arc<str> = "+@all -@admin".into();
-        let rules = HttpRules::parse(&text, command_table()).unwrap();
+        let usual = texts("+@all -@admin", "");
+        let rules = HttpRules::parse(&usual, command_table()).unwrap();
         for (words, expected) in [
             ("GET", HttpRule::Read),
             ("ping", HttpRule::Read),
@@ -145,13 +222,40 @@ mod tests {
             ("", HttpRule::Unknown),
         ] {
             let mut parts = words.split(' ').map(str::as_bytes);
-            let name = parts.next().unwrap();
-            assert_eq!(rules.rule(command_table(), name, parts.next()), expected, "{words}");
+            let words = [parts.next().unwrap(), parts.next().unwrap_or_default()];
+            assert_eq!(rules.rule(command_table(), words, HERE), expected, "{words:?}");
         }
-        let nothing = HttpRules::nothing(&text);
-        assert_eq!(nothing.rule(command_table(), b"GET", None), HttpRule::Refused(NOT_PERMITTED));
+        let nothing = HttpRules::nothing(&usual).rule(command_table(), [b"GET", b""], HERE);
+        assert_eq!(nothing, HttpRule::Refused(NOT_PERMITTED));
         for wrong in ["+nosuch", "~a*", "on", "+@nosuch"] {
-            assert!(HttpRules::parse(&wrong.into(), command_table()).is_err(), "{wrong}");
+            assert!(HttpRules::parse(&texts(wrong, ""), command_table()).is_err());
+        }
+    }
+
+    #[test]
+    fn the_last_network_of_a_client_has_its_rules() {
+        let networks = "0.0.0.0/0 ::/0 -@all 10.0.0.0/8 +@read 127.0.0.1 10.1.0.0/16 +@write -del";
+        let rules = HttpRules::parse(&texts("+@all -@admin", networks), command_table()).unwrap();
+        for (address, permitted, refused) in [
+            ("192.0.2.1", vec![], vec!["GET", "SET", "PING"]),
+            ("2001:db8::1", vec![], vec!["GET"]),
+            ("10.2.0.1", vec!["GET"], vec!["SHUTDOWN"]),
+            ("::ffff:10.2.0.1", vec!["GET"], vec!["SHUTDOWN"]),
+            ("10.1.0.1", vec!["GET", "SET", "PING"], vec!["DEL", "SHUTDOWN"]),
+            ("127.0.0.1", vec!["GET"], vec!["DEL"]),
+        ] {
+            let address = address.parse().unwrap();
+            let rule = |name: &str| rules.rule(command_table(), [name.as_bytes(), b""], address);
+            for name in permitted {
+                assert!(matches!(rule(name), HttpRule::Read | HttpRule::Write), "{address} {name}");
+            }
+            for name in refused {
+                assert_eq!(rule(name), HttpRule::Refused(NOT_FROM_THERE), "{address} {name}");
+            }
+        }
+        for wrong in ["-@all", "10.0.0.0/8", "10.0.0.0/33 -@all", "::1 -nosuch", "::1 -@all ::2"] {
+            let parsed = HttpRules::parse(&texts("+@all", wrong), command_table());
+            assert!(parsed.unwrap_err().starts_with("http-networks: "), "{wrong}");
         }
     }
 }

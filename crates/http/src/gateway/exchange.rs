@@ -1,10 +1,10 @@
 //! One command and its reply, both of which may be longer than memory is spent on them: a body goes
 //! to the worker as it arrives, and a reply goes to the client as it comes.
 
-use super::decoder::Part;
 use super::event::{COMMENT, SILENCE};
 use super::format::{Formatter, Kind};
-use super::refusal::{Refused, failed, refuse, status_of};
+use super::refusal::{Refused, failed, refuse};
+use super::reply::{Beginning, Reply, ReplyBody};
 use super::request::{Options, PathCommand};
 use super::service::Service;
 use super::upstash;
@@ -24,7 +24,7 @@ use tokio::task::spawn_local;
 
 /// Up to so many bytes of a reply are held, so that a shorter one has a length and an ETag.
 const HELD_BYTES: usize = 64 << 10;
-/// How many pieces of a reply may wait for its client.
+/// How many pieces of messages may wait for their client.
 const PIECES: usize = 2;
 
 /// How long a client may send nothing of a body that it has announced.
@@ -40,25 +40,6 @@ pub(super) struct Command {
     pub(super) known: Option<HeaderValue>,
 }
 
-/// A reply on its way to a client.
-struct Reply {
-    connection: WorkerConnection,
-    formatter: Option<Formatter>,
-    /// What a call of a function is ended by.
-    tail: &'static [u8],
-    out: Vec<u8>,
-}
-
-/// How a reply begins.
-struct Beginning {
-    /// The error that it is.
-    error: Option<Vec<u8>>,
-    status: u16,
-    is_nil: bool,
-    /// How many bytes the body has in all, where that is known from the start.
-    len: Option<u64>,
-}
-
 /// Runs a command and answers with its reply, or with its messages as they come.
 pub(super) async fn run(
     service: &Service,
@@ -67,7 +48,8 @@ pub(super) async fn run(
     settings: &GatewaySettings,
 ) -> Result<Response<ResponseBody>, Refused> {
     let Command { caller, path, body, known } = command;
-    let mut connection = service.connection(&caller).map_err(|it| failed(&it))?;
+    let may_last = is_stream || service.site.may_wait(&path.words);
+    let mut connection = service.connection(&caller, may_last).map_err(|it| failed(&it))?;
     if let Some(error) = connection.select(path.database).await.map_err(|it| failed(&it))? {
         service.pool.give_back(connection);
         return Err(refuse(400, &String::from_utf8_lossy(&error)));
@@ -81,7 +63,7 @@ pub(super) async fn run(
     if is_stream {
         return Messages { reply, verb, options: path.options }.respond(&service.pool).await;
     }
-    reply.respond(&service.pool, &path.options, known).await
+    respond(reply, &service.pool, &path.options, known).await
 }
 
 /// Sends a command whose last argument is the body of the request.
@@ -114,108 +96,43 @@ async fn send_with_body(
     connection.send_bytes(b"\r\n").await.map_err(|it| failed(&it))
 }
 
-impl Reply {
-    fn new(connection: WorkerConnection, verb: &[u8], options: &Options) -> Self {
-        let formatter = Formatter::new(options.kind, verb, &options.separator);
-        let callback = options.callback.as_ref().filter(|_| options.kind == Kind::Json);
-        let out = callback.map_or(Vec::new(), |name| format!("{name}(").into_bytes());
-        let tail = if callback.is_some() { b");" } else { &b""[..] };
-        Reply { connection, formatter, tail, out }
+/// Answers with the reply: as a whole if it is short, or as it comes.
+async fn respond(
+    mut reply: Reply,
+    pool: &Arc<ConnectionPool>,
+    options: &Options,
+    known: Option<HeaderValue>,
+) -> Result<Response<ResponseBody>, Refused> {
+    let beginning = reply.advance().await.map_err(|it| failed(&it))?;
+    let is_long = beginning.len.is_some_and(|len| len > HELD_BYTES as u64);
+    while !is_long && !reply.connection.is_over() && reply.out.len() < HELD_BYTES {
+        reply.advance().await.map_err(|it| failed(&it))?;
     }
-
-    /// Waits for the next part of the reply and appends what it becomes. Returns how the reply
-    /// begins, if this is its beginning.
-    async fn advance(&mut self) -> Result<Beginning, Failure> {
-        let Reply { connection, formatter, out, tail } = self;
-        let beginning = connection
-            .part(|part, bytes| {
-                match formatter {
-                    Some(formatter) => formatter.write(part, out),
-                    None => out.extend(bytes),
-                }
-                beginning(part, bytes.len(), formatter.as_ref())
-            })
-            .await?;
-        if connection.is_over() {
-            formatter.iter_mut().for_each(|formatter| formatter.end(out));
-            out.extend(*tail);
-        }
-        Ok(beginning)
-    }
-
-    /// Answers with the reply: as a whole if it is short, or as it comes.
-    async fn respond(
-        mut self,
-        pool: &Arc<ConnectionPool>,
-        options: &Options,
-        known: Option<HeaderValue>,
-    ) -> Result<Response<ResponseBody>, Refused> {
-        let beginning = self.advance().await.map_err(|it| failed(&it))?;
-        while !self.connection.is_over() && self.out.len() < HELD_BYTES {
-            self.advance().await.map_err(|it| failed(&it))?;
-        }
-        let is_whole = self.connection.is_over();
-        let is_absent = beginning.is_nil && matches!(options.kind, Kind::Text(_));
-        let status = if is_absent { 404 } else { beginning.status };
-        let out = std::mem::take(&mut self.out);
-        let tag = (is_whole && status == 200).then(|| entity_tag(&out));
-        let body = if is_whole {
-            pool.give_back(self.connection);
-            ResponseBody::Whole(Some(out.into()))
-        } else {
-            let (sender, pieces) = mpsc::channel(PIECES);
-            let pool = Arc::clone(pool);
-            spawn_local(self.pump(out, sender, pool));
-            ResponseBody::Pieces(pieces, beginning.len)
-        };
-        let is_known = tag.as_ref().zip(known).is_some_and(|(tag, known)| has_tag(&known, tag));
-        let mut response = match is_known {
-            true => response::value(304, media_type(options), ResponseBody::Whole(None)),
-            false => response::value(status, media_type(options), body),
-        };
-        let headers = response.headers_mut();
-        tag.into_iter().for_each(|tag| {
-            headers.insert(header::ETAG, tag);
-        });
-        if let Some(name) = &options.filename
-            && let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\""))
-        {
-            headers.insert(header::CONTENT_DISPOSITION, value);
-        }
-        Ok(response)
-    }
-
-    /// Hands over the rest of the reply, piece by piece, for as long as the client takes it.
-    async fn pump(
-        mut self,
-        first: Vec<u8>,
-        sender: mpsc::Sender<Bytes>,
-        pool: Arc<ConnectionPool>,
-    ) {
-        let mut piece = first;
-        while sender.send(std::mem::take(&mut piece).into()).await.is_ok() {
-            if self.connection.is_over() {
-                return pool.give_back(self.connection);
-            }
-            while !self.connection.is_over() && self.out.len() < HELD_BYTES {
-                if self.advance().await.is_err() {
-                    return;
-                }
-            }
-            piece = std::mem::take(&mut self.out);
-        }
-    }
-}
-
-fn beginning(part: Part<'_>, bytes: usize, formatter: Option<&Formatter>) -> Beginning {
-    let error = if let Part::Error(error) = part { Some(error.to_vec()) } else { None };
-    let status = error.as_deref().map_or(200, status_of);
-    let len = match (part, formatter) {
-        (Part::Text(len), Some(Formatter::Text { .. })) => Some(len as u64),
-        (Part::Text(len), None) => Some((bytes + len + 2) as u64),
-        _ => None,
+    let is_whole = reply.connection.is_over();
+    let is_absent = beginning.is_nil && matches!(options.kind, Kind::Text(_));
+    let status = if is_absent { 404 } else { beginning.status };
+    let tag = (is_whole && status == 200).then(|| entity_tag(&reply.out));
+    let body = if is_whole {
+        pool.give_back(reply.connection);
+        ResponseBody::Whole(Some(reply.out.into()))
+    } else {
+        ResponseBody::Made(Box::pin(ReplyBody::new(reply, beginning.len, pool)))
     };
-    Beginning { error, status, is_nil: part == Part::Nil, len }
+    let is_known = tag.as_ref().zip(known).is_some_and(|(tag, known)| has_tag(&known, tag));
+    let mut response = match is_known {
+        true => response::value(304, media_type(options), ResponseBody::Whole(None)),
+        false => response::value(status, media_type(options), body),
+    };
+    let headers = response.headers_mut();
+    tag.into_iter().for_each(|tag| {
+        headers.insert(header::ETAG, tag);
+    });
+    if let Some(name) = &options.filename
+        && let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\""))
+    {
+        headers.insert(header::CONTENT_DISPOSITION, value);
+    }
+    Ok(response)
 }
 
 fn media_type(options: &Options) -> HeaderValue {
@@ -275,7 +192,7 @@ impl Messages {
         }
         let (sender, pieces) = mpsc::channel(PIECES);
         spawn_local(self.pump(sender, is_of_events));
-        Ok(response::value(200, media_type, ResponseBody::Pieces(pieces, None)))
+        Ok(response::value(200, media_type, ResponseBody::Pieces(pieces)))
     }
 
     /// Waits for the next part of a message, as [`Reply::advance`] does.
@@ -358,8 +275,8 @@ mod tests {
         let messages = Messages { reply, verb: Bytes::from_static(b"SUBSCRIBE"), options };
         let response = messages.respond(&ConnectionPool::default()).await.ok();
         match response.unwrap().into_body() {
-            ResponseBody::Pieces(pieces, None) => (pieces, worker),
-            ResponseBody::Pieces(..) | ResponseBody::Whole(_) => panic!("it ends"),
+            ResponseBody::Pieces(pieces) => (pieces, worker),
+            ResponseBody::Made(_) | ResponseBody::Whole(_) => panic!("it ends"),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::decoder::Part;
 use super::event::Event;
+use super::message_pack::MessagePack;
 
 /// A form of replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub(super) enum Kind {
     /// An object of the command's name and its reply.
     #[default]
     Json,
+    /// The same as a script, for calls of functions.
+    Script,
     /// As they come from the server, in RESP2.
     Raw,
     /// A map of the command's name and its reply, in MessagePack.
@@ -30,7 +33,7 @@ const EXTENSIONS: &[(&str, Kind)] = &[
     ("xhtml", Kind::Text("application/xhtml+xml")),
     ("xml", Kind::Text("text/xml")),
     ("css", Kind::Text("text/css")),
-    ("js", Kind::Text("application/javascript")),
+    ("js", Kind::Script),
     ("png", Kind::Text("image/png")),
     ("jpg", Kind::Text("image/jpeg")),
     ("jpeg", Kind::Text("image/jpeg")),
@@ -44,6 +47,7 @@ impl Kind {
     pub(super) fn media_type(self) -> &'static str {
         match self {
             Kind::Json => "application/json",
+            Kind::Script => "application/javascript",
             Kind::Raw => "binary/octet-stream",
             Kind::MessagePack => "application/x-msgpack",
             Kind::Text(media_type) => media_type,
@@ -69,7 +73,7 @@ pub(super) fn is_active(media_type: &str) -> bool {
 #[derive(Debug)]
 pub(super) enum Formatter {
     Json(Json),
-    MessagePack { verb: Option<Vec<u8>> },
+    MessagePack(MessagePack),
     Text { separator: Vec<u8>, has_element: bool, depth: usize },
     Event(Event),
 }
@@ -79,8 +83,8 @@ impl Formatter {
     pub(super) fn new(kind: Kind, verb: &[u8], separator: &[u8]) -> Option<Self> {
         match kind {
             Kind::Raw => None,
-            Kind::Json => Some(Formatter::Json(Json::new(verb))),
-            Kind::MessagePack => Some(Formatter::MessagePack { verb: Some(verb.to_vec()) }),
+            Kind::Json | Kind::Script => Some(Formatter::Json(Json::new(verb))),
+            Kind::MessagePack => Some(Formatter::MessagePack(MessagePack::new(verb))),
             Kind::Text(_) => {
                 let separator = separator.to_vec();
                 Some(Formatter::Text { separator, has_element: false, depth: 0 })
@@ -94,13 +98,7 @@ impl Formatter {
         match self {
             Formatter::Event(event) => event.write(part, out),
             Formatter::Json(json) => json.write(part, out),
-            Formatter::MessagePack { verb } => {
-                if let Some(verb) = verb.take() {
-                    out.push(0x81);
-                    message_pack_text(&verb, out);
-                }
-                message_pack(part, out);
-            }
+            Formatter::MessagePack(pack) => pack.write(part, out),
             Formatter::Text { separator, has_element, depth } => {
                 let begins = !matches!(part, Part::Bytes(..) | Part::Array(_) | Part::End);
                 let is_further = begins && *depth > 0 && std::mem::replace(has_element, true);
@@ -126,39 +124,9 @@ impl Formatter {
         match self {
             Formatter::Event(_) => Event::end(out),
             Formatter::Json(json) => json.end(out),
-            Formatter::MessagePack { .. } | Formatter::Text { .. } => {}
+            Formatter::MessagePack(_) | Formatter::Text { .. } => {}
         }
     }
-}
-
-/// Integers as the shortest form that holds them, text as binary data where it is long.
-fn message_pack(part: Part<'_>, out: &mut Vec<u8>) {
-    match part {
-        Part::Status(text) | Part::Error(text) => {
-            out.push(0x92);
-            out.push(if matches!(part, Part::Status(_)) { 0xc3 } else { 0xc2 });
-            message_pack_text(text, out);
-        }
-        Part::Integer(number) => {
-            out.push(0xd3);
-            out.extend(number.to_be_bytes());
-        }
-        Part::Nil => out.push(0xc0),
-        Part::Text(len) => message_pack_head(0xdb, len, out),
-        Part::Bytes(bytes, _) => out.extend(bytes),
-        Part::Array(len) => message_pack_head(0xdd, len, out),
-        Part::End => {}
-    }
-}
-
-fn message_pack_text(text: &[u8], out: &mut Vec<u8>) {
-    message_pack_head(0xdb, text.len(), out);
-    out.extend(text);
-}
-
-fn message_pack_head(kind: u8, len: usize, out: &mut Vec<u8>) {
-    out.push(kind);
-    out.extend(u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
 }
 
 /// How a reply becomes JSON.
@@ -210,8 +178,7 @@ impl Json {
             Part::Text(_) => out.push(b'"'),
             Part::Bytes(bytes, is_last) => self.bytes(bytes, is_last, out),
             Part::Array(len) => {
-                let is_fields = self.verb.eq_ignore_ascii_case(b"HGETALL") && len % 2 == 0;
-                let is_object = self.arrays.is_empty() && is_fields;
+                let is_object = self.arrays.is_empty() && are_fields(&self.verb, len);
                 self.arrays.push((is_object, 0));
                 out.push(if is_object { b'{' } else { b'[' });
             }
@@ -242,6 +209,11 @@ impl Json {
     fn end(&mut self, out: &mut Vec<u8>) {
         out.push(b'}');
     }
+}
+
+/// Whether a reply of so many elements is fields and their values.
+pub(super) fn are_fields(verb: &[u8], len: usize) -> bool {
+    verb.eq_ignore_ascii_case(b"HGETALL") && len % 2 == 0
 }
 
 fn json_status(is_fine: &str, text: &[u8], out: &mut Vec<u8>) {
@@ -397,11 +369,10 @@ mod tests {
     #[test]
     fn message_pack_holds_every_kind() {
         let reply = b"*4\r\n:1\r\n$1\r\na\r\n$-1\r\n+OK\r\n";
-        let expected = [
-            &b"\x81\xdb\0\0\0\x01X\xdd\0\0\0\x04\xd3\0\0\0\0\0\0\0\x01"[..],
-            b"\xdb\0\0\0\x01a\xc0\x92\xc3\xdb\0\0\0\x02OK",
-        ];
-        assert_eq!(formatted("msg", "X", reply, b""), expected.concat());
+        let expected = b"\x81\xa1X\x94\x01\xa1a\xc0\x92\xc3\xa2OK";
+        assert_eq!(formatted("msg", "X", reply, b""), expected);
+        let hash = b"*2\r\n$1\r\na\r\n$1\r\n1\r\n";
+        assert_eq!(formatted("msg", "HGETALL", hash, b""), b"\x81\xa7HGETALL\x81\xa1a\xa11");
     }
 
     #[test]

@@ -10,8 +10,11 @@ mod event;
 mod event_request;
 mod exchange;
 mod format;
+mod lasting;
+mod message_pack;
 mod metered;
 mod refusal;
+mod reply;
 mod request;
 mod service;
 mod upstash;
@@ -28,7 +31,8 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
+use lasting::Lasting;
 use refusal::{Refused, failed, refuse};
 use request::{Options, PathCommand};
 use service::Service;
@@ -36,6 +40,9 @@ use std::sync::Arc;
 
 /// The longest body that has to be read as a whole: a command, or lists of commands in JSON.
 const LONGEST_WHOLE_BODY: usize = 64 << 20;
+
+/// What part of all connections is kept from requests that may wait for ever.
+const PART_FOR_OTHERS: usize = 4;
 
 const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 
@@ -45,10 +52,15 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    pub(crate) fn new(site: Arc<dyn Site>) -> Self {
-        Gateway {
-            service: Arc::new(Service { site, pool: Arc::default(), budget: Budget::default() }),
-        }
+    /// For so many connections at most.
+    pub(crate) fn new(site: Arc<dyn Site>, most_connections: usize) -> Self {
+        let service = Service {
+            site,
+            pool: Arc::default(),
+            budget: Budget::default(),
+            lasting: Lasting::most(most_connections - most_connections / PART_FOR_OTHERS),
+        };
+        Gateway { service: Arc::new(service) }
     }
 
     pub(crate) fn site(&self) -> &dyn Site {
@@ -99,12 +111,14 @@ impl Gateway {
         if ![Method::GET, Method::HEAD, Method::POST, Method::PUT].contains(method) {
             return Err(not_allowed());
         }
-        if parts.headers.contains_key(header::TRANSFER_ENCODING) {
-            // With two lengths, a proxy in front might take another one for the right one.
-            return Err(refuse(411, "the length of the body has to be said"));
+        let mut encodings = parts.headers.get_all(header::TRANSFER_ENCODING).iter();
+        if encodings.next().is_some_and(|it| !it.as_bytes().eq_ignore_ascii_case(b"chunked"))
+            || encodings.next().is_some()
+        {
+            return Err(refuse(501, "bodies may be chunked, and encoded in no other way"));
         }
         let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
-        if query.split('&').any(|pair| pair.starts_with("_token=")) {
+        if request::has_token(query) {
             let reason = "a token belongs into the Authorization header: addresses end up in logs";
             return Err(refuse(400, reason));
         }
@@ -114,34 +128,57 @@ impl Gateway {
             let path = path.map_err(|fault| upstash::error(400, fault.reason().as_bytes()))?;
             return self.send_events(path, &parts, body, caller, settings).await;
         }
-        if method == Method::POST {
-            let body = read_whole(body, &parts.headers, &self.service.budget).await?;
-            return match path {
-                "/" if !upstash::is_list(&body) => {
-                    let text = std::str::from_utf8(&body);
-                    let text = text.map_err(|_| refuse(400, "a command is to be text"))?;
-                    let path = self.parse(text.trim_end(), query)?;
-                    self.run(Command { caller, path, body: None, known: None }, true, settings)
-                        .await
-                }
-                "/" | "/pipeline" | "/multi-exec" => {
-                    let form = upstash::Form::of(path, &parts.headers);
-                    upstash::serve(&self.service, form, &body, &caller).await
-                }
-                path => {
-                    let path = self.parse(path, query)?;
-                    let path = with_last_word(path, body);
-                    self.run(Command { caller, path, body: None, known: None }, true, settings)
-                        .await
-                }
-            };
+        if method == Method::POST && ["/", "/pipeline", "/multi-exec"].contains(&path) {
+            return self.run_body(&parts, body, caller, settings).await;
         }
-        let path = self.parse(path, query)?;
+        let mut path = self.parse(path, query)?;
+        if method == Method::GET || method == Method::HEAD {
+            refuse_body(&body)?;
+            let known = parts.headers.get(header::IF_NONE_MATCH).cloned();
+            let may_be_kept = &*settings.cache_control != "no-store"
+                && self.service.site.rule(&path.words, caller.address.ip()) == Rule::Read;
+            let command = Command { caller, path, body: None, known };
+            let mut response = self.run(command, settings.writes_by_get, settings).await?;
+            if may_be_kept
+                && [StatusCode::OK, StatusCode::NOT_MODIFIED].contains(&response.status())
+            {
+                let value = HeaderValue::from_str(&settings.cache_control);
+                value.into_iter().for_each(|value| {
+                    response.headers_mut().insert(header::CACHE_CONTROL, value);
+                });
+            }
+            return Ok(response);
+        }
         let is_put = method == Method::PUT;
-        let body = if is_put { Some(body) } else { refuse_body(&body).map(|()| None)? };
-        let known = parts.headers.get(header::IF_NONE_MATCH).cloned();
-        let may_write = is_put || settings.writes_by_get;
-        self.run(Command { caller, path, body, known }, may_write, settings).await
+        let body = if body.size_hint().exact().is_some() {
+            Some(body).filter(|body| is_put || !body.is_end_stream())
+        } else {
+            // Its length goes ahead of it to the worker.
+            let body = read_whole(body, &parts.headers, &self.service.budget).await?;
+            path.words.extend(Some(body).filter(|body| is_put || !body.is_empty()));
+            None
+        };
+        self.run(Command { caller, path, body, known: None }, true, settings).await
+    }
+
+    /// Runs what the body of a POST says: the path of a command, or lists in JSON.
+    async fn run_body(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        caller: Caller,
+        settings: &GatewaySettings,
+    ) -> Result<Response<ResponseBody>, Refused> {
+        let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
+        let body = read_whole(body, &parts.headers, &self.service.budget).await?;
+        if path != "/" || upstash::is_list(&body) {
+            let form = upstash::Form::of(path, &parts.headers);
+            return upstash::serve(&self.service, form, &body, &caller).await;
+        }
+        let text = std::str::from_utf8(&body);
+        let text = text.map_err(|_| refuse(400, "a command is to be text"))?;
+        let path = self.parse(text.trim_end(), query)?;
+        self.run(Command { caller, path, body: None, known: None }, true, settings).await
     }
 
     /// Answers with messages as events.
@@ -159,7 +196,7 @@ impl Gateway {
         } else {
             refuse_body(&body)?;
         }
-        let checked = self.service.check(&path.words, true, true);
+        let checked = self.service.check(&caller, &path.words, true, true);
         checked.map_err(|refused| upstash::as_error(&refused))?;
         let command = Command { caller, path, body: None, known: None };
         exchange::run(&self.service, command, true, settings).await
@@ -177,7 +214,7 @@ impl Gateway {
         settings: &GatewaySettings,
     ) -> Result<Response<ResponseBody>, Refused> {
         check_options(&command.path.options, settings)?;
-        let rule = self.service.check(&command.path.words, may_write, true)?;
+        let rule = self.service.check(&command.caller, &command.path.words, may_write, true)?;
         exchange::run(&self.service, command, rule == Rule::Stream, settings).await
     }
 }
@@ -244,7 +281,7 @@ async fn read_whole(
 }
 
 fn too_long() -> Refused {
-    refuse(413, "the body is too long: values of any length come by PUT")
+    refuse(413, "the body is too long: values of any length come behind a path, with their length")
 }
 
 fn not_allowed() -> Refused {

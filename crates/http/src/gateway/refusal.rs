@@ -15,7 +15,7 @@ pub(super) fn refuse(status: u16, line: &str) -> Refused {
 /// The response to a request whose reply cannot be had.
 pub(super) fn failed(failure: &Failure) -> Refused {
     match failure {
-        Failure::TooMany => refuse(429, "there are too many requests under way"),
+        Failure::TooMany => refuse(429, "there are too many requests that wait for something"),
         Failure::Lost(error) => {
             tracing::debug!(%error, "a request over HTTP has lost its worker");
             refuse(503, "the request was not answered; it may have been carried out")

@@ -116,6 +116,14 @@ fn read_query(query: &str) -> Result<Options, BadPath> {
     Ok(options)
 }
 
+/// Whether a query has Upstash's token, in whatever spelling.
+pub(super) fn has_token(query: &str) -> bool {
+    query.split('&').any(|pair| {
+        let name = pair.split_once('=').map_or(pair, |(name, _)| name);
+        decode(name).is_ok_and(|name| name.eq_ignore_ascii_case(b"_token"))
+    })
+}
+
 /// A name that needs no quoting anywhere.
 fn plain_name(name: String) -> Result<String, BadPath> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-$".contains(&byte);
@@ -187,6 +195,16 @@ mod tests {
         assert_eq!(command.options.separator, b",");
         assert_eq!(command.options.media_type.as_deref(), Some("a/b"));
         assert_eq!(parse("/99999999999999999999/GET/x", "").unwrap().database, usize::MAX);
+    }
+
+    #[test]
+    fn tokens_are_found_however_they_are_spelt() {
+        for query in ["_token=x", "a=b&_token=", "%5ftoken=x", "%5Ftoke%6E", "_TOKEN=x"] {
+            assert!(has_token(query), "{query}");
+        }
+        for query in ["", "token=x", "a=_token", "%5token=x"] {
+            assert!(!has_token(query), "{query}");
+        }
     }
 
     #[test]

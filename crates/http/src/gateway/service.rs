@@ -1,6 +1,7 @@
 //! What requests are served with.
 
 use super::budget::Budget;
+use super::lasting::Lasting;
 use super::refusal::{Refused, refuse};
 use super::worker_connection::{ConnectionPool, Failure, WorkerConnection};
 use crate::guard::Caller;
@@ -15,25 +16,34 @@ pub(super) struct Service {
     pub(super) site: Arc<dyn Site>,
     pub(super) pool: Arc<ConnectionPool>,
     pub(super) budget: Budget,
+    pub(super) lasting: Lasting,
 }
 
 impl Service {
-    /// A connection of a client's user.
-    pub(super) fn connection(&self, caller: &Caller) -> Result<WorkerConnection, Failure> {
-        self.pool.take(&*self.site, caller)
+    /// A connection of a client's user, for a request that `may_last` for ever or ends by itself.
+    pub(super) fn connection(
+        &self,
+        caller: &Caller,
+        may_last: bool,
+    ) -> Result<WorkerConnection, Failure> {
+        let lasting = may_last.then(|| self.lasting.begin()).transpose()?;
+        let mut connection = self.pool.take(&*self.site, caller)?;
+        connection.lasting = lasting;
+        Ok(connection)
     }
 
-    /// What may be done with a command.
+    /// What a client may do with a command.
     ///
     /// # Errors
     /// It may not come, or not in this way.
     pub(super) fn check(
         &self,
+        caller: &Caller,
         words: &[Bytes],
         may_write: bool,
         may_stream: bool,
     ) -> Result<Rule, Refused> {
-        let rule = self.site.rule(words);
+        let rule = self.site.rule(words, caller.address.ip());
         match rule {
             Rule::Unknown => Err(refuse(404, "there is no such command")),
             Rule::Refused(reason) => Err(refuse(403, reason)),

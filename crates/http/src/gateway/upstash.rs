@@ -10,9 +10,9 @@ use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hyper::Response;
 use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderValue};
+use hyper::{Response, StatusCode};
 use serde_json::Value;
 
 const JSON: &str = "application/json";
@@ -63,17 +63,31 @@ pub(super) async fn serve(
     let mut reservation = service.budget.reservation();
     reservation.grow(parsed_bytes(body)).map_err(|it| failed(&it.into()))?;
     let commands = commands(form.many, body)?;
+    let mut refused = Vec::with_capacity(commands.len());
     for words in &commands {
-        service.check(words, true, false).map_err(|refused| as_error(&refused))?;
+        let checked = service.check(caller, words, true, false);
+        match checked.map_err(|refused| (refused.status(), error_of(refused.status()))) {
+            Err((status, text)) if form.many != Many::Pipeline => {
+                return Err(error(error_status(status), text));
+            }
+            checked => refused.push(checked.err().map(|(_, text)| text)),
+        }
     }
-    let mut connection = service.connection(caller).map_err(|it| failed(&it))?;
+    let permitted = commands.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
+    let permitted: Vec<_> = permitted.map(|(words, _)| &**words).collect();
+    let may_wait = form.many != Many::Transaction
+        && permitted.iter().any(|words| service.site.may_wait(words));
+    let mut connection = service.connection(caller, may_wait).map_err(|it| failed(&it))?;
     connection.select(0).await.map_err(|it| failed(&it))?;
     let replies = match form.many {
-        Many::One | Many::Pipeline => run_all(&mut connection, &commands, &mut reservation).await,
-        Many::Transaction => run_transaction(&mut connection, &commands, &mut reservation).await,
+        Many::One | Many::Pipeline => run_all(&mut connection, &permitted, &mut reservation).await,
+        Many::Transaction => run_transaction(&mut connection, &permitted, &mut reservation).await,
     };
-    let replies = replies.map_err(|it| failed(&it))?;
+    let mut replies = replies.map_err(|it| failed(&it))?;
     service.pool.give_back(connection);
+    if form.many == Many::Pipeline {
+        replies = with_refused(replies, &refused);
+    }
     let mut out = Vec::new();
     let status = write(form, commands.len(), &replies, &mut out);
     drop((commands, replies));
@@ -109,15 +123,33 @@ fn is_abort(error: &[u8]) -> bool {
     error.starts_with(b"EXECABORT")
 }
 
+/// Replies to the commands of a pipeline, with errors in place of those that were refused.
+fn with_refused(replies: Vec<Reply>, refused: &[Option<&'static [u8]>]) -> Vec<Reply> {
+    let mut replies = replies.into_iter();
+    let in_place = refused.iter().map(|refused| match refused {
+        Some(error) => Some(Reply::Error(error.to_vec())),
+        None => replies.next(),
+    });
+    in_place.flatten().collect()
+}
+
 /// A refusal in the form that errors have here.
 pub(super) fn as_error(refused: &Refused) -> Refused {
-    let status = refused.status();
-    let text = match status.as_u16() {
-        404 => "ERR unknown command",
-        403 => "NOPERM the command may not come over HTTP",
-        _ => "ERR the command is refused",
-    };
-    error(if status == 404 { 400 } else { status.as_u16() }, text.as_bytes())
+    error(error_status(refused.status()), error_of(refused.status()))
+}
+
+/// The error that a refusal of this status is.
+fn error_of(status: StatusCode) -> &'static [u8] {
+    match status.as_u16() {
+        404 => b"ERR unknown command",
+        403 => b"NOPERM the command may not come over HTTP",
+        _ => b"ERR the command is refused",
+    }
+}
+
+/// The status of a response that tells it.
+fn error_status(status: StatusCode) -> u16 {
+    if status == StatusCode::NOT_FOUND { 400 } else { status.as_u16() }
 }
 
 /// A response that tells an error.
@@ -177,7 +209,7 @@ fn word(value: Value) -> Option<Bytes> {
 
 async fn run_all(
     connection: &mut WorkerConnection,
-    commands: &[Vec<Bytes>],
+    commands: &[&[Bytes]],
     reservation: &mut Reservation,
 ) -> Result<Vec<Reply>, Failure> {
     let mut replies = Vec::with_capacity(commands.len());
@@ -195,13 +227,12 @@ async fn run_all(
 /// Runs commands as a transaction; what EXEC replies, its elements one by one.
 async fn run_transaction(
     connection: &mut WorkerConnection,
-    commands: &[Vec<Bytes>],
+    commands: &[&[Bytes]],
     reservation: &mut Reservation,
 ) -> Result<Vec<Reply>, Failure> {
-    let one = |word: &'static str| vec![vec![Bytes::from_static(word.as_bytes())]];
-    run_all(connection, &one("MULTI"), reservation).await?;
+    run_all(connection, &[&[Bytes::from_static(b"MULTI")]], reservation).await?;
     let queued = run_all(connection, commands, reservation).await?;
-    let mut executed = run_all(connection, &one("EXEC"), reservation).await?;
+    let mut executed = run_all(connection, &[&[Bytes::from_static(b"EXEC")]], reservation).await?;
     Ok(match executed.pop() {
         Some(Reply::Array(replies)) => replies,
         // The first error says more than that nothing was executed.

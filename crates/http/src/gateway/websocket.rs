@@ -14,11 +14,13 @@ use super::upstash;
 use super::worker_connection::{Failure, WorkerConnection};
 use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 /// The longest message, in bytes.
 const LONGEST: usize = 64 << 20;
+/// The key of a handshake.
+const KEY_BYTES: usize = 16;
 /// Commands whose replies are awaited at a time; further ones wait to be read.
 const MOST_AWAITED: usize = 1024;
 /// How long a client may take nothing of what there is for it.
@@ -62,18 +66,16 @@ pub(super) async fn open(
 ) -> Result<Response<ResponseBody>, Refused> {
     let (kind, database) = form(request.uri().path())
         .ok_or_else(|| refuse(404, "WebSockets are at /.json and /.raw"))?;
-    let headers = request.headers();
-    let is_known = headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|it| it == "13");
-    let key = headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| is_known);
-    let key = key.ok_or_else(|| refuse(400, "a WebSocket needs version 13 and a key"))?;
-    let accepted = HeaderValue::from_str(&derive_accept_key(key.as_bytes()));
-    let accepted = accepted.map_err(|_| refuse(400, "the key of the WebSocket is wrong"))?;
-    let mut connection = service.connection(caller).map_err(|it| failed(&it))?;
+    let accepted = accept(request.version(), request.headers())?;
+    let mut connection = service.connection(caller, true).map_err(|it| failed(&it))?;
     if let Some(error) = connection.select(database).await.map_err(|it| failed(&it))? {
         return Err(refuse(400, &String::from_utf8_lossy(&error)));
     }
     let upgrade = hyper::upgrade::on(request);
-    spawn_local(run(upgrade, Conversation::new(Arc::clone(service), connection, kind)));
+    spawn_local(run(
+        upgrade,
+        Conversation::new(Arc::clone(service), caller.clone(), connection, kind),
+    ));
     let plain = HeaderValue::from_static("text/plain");
     let mut response = response::value(101, plain, ResponseBody::Whole(None));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -83,6 +85,23 @@ pub(super) async fn open(
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(header::SEC_WEBSOCKET_ACCEPT, accepted);
     Ok(response)
+}
+
+/// The answer to the key of a handshake (RFC 6455, 4.2.1).
+fn accept(version: Version, headers: &HeaderMap) -> Result<HeaderValue, Refused> {
+    let is_known = headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|it| it == "13");
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| is_known);
+    let key = key.ok_or_else(|| refuse(400, "a WebSocket needs version 13 and a key"))?;
+    let options = headers.get_all(header::CONNECTION).iter().filter_map(|it| it.to_str().ok());
+    let mut options = options.flat_map(|it| it.split(','));
+    if version != Version::HTTP_11 || !options.any(|it| it.trim().eq_ignore_ascii_case("upgrade")) {
+        return Err(refuse(400, "a WebSocket needs HTTP/1.1 and Connection: Upgrade"));
+    }
+    let wrong = || refuse(400, "the key of a WebSocket is 16 bytes in base64");
+    if STANDARD.decode(key.as_bytes()).map_or(0, |bytes| bytes.len()) != KEY_BYTES {
+        return Err(wrong());
+    }
+    HeaderValue::from_str(&derive_accept_key(key.as_bytes())).map_err(|_| wrong())
 }
 
 async fn run(upgrade: OnUpgrade, mut conversation: Conversation) {
@@ -101,6 +120,7 @@ async fn run(upgrade: OnUpgrade, mut conversation: Conversation) {
 /// A socket's commands and replies.
 struct Conversation {
     service: Arc<Service>,
+    caller: Caller,
     connection: WorkerConnection,
     kind: Kind,
     /// The names of commands whose replies are awaited.
@@ -116,10 +136,16 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn new(service: Arc<Service>, connection: WorkerConnection, kind: Kind) -> Self {
+    fn new(
+        service: Arc<Service>,
+        caller: Caller,
+        connection: WorkerConnection,
+        kind: Kind,
+    ) -> Self {
         Conversation {
             reservation: service.budget.reservation(),
             service,
+            caller,
             connection,
             kind,
             awaited: VecDeque::new(),
@@ -185,7 +211,7 @@ impl Conversation {
             return Ok(Some(self.fault(b"", "ERR the message is no command")));
         };
         let name = words.first().cloned().unwrap_or_default();
-        if let Err(refused) = self.service.check(&words, true, true) {
+        if let Err(refused) = self.service.check(&self.caller, &words, true, true) {
             let reason = match refused.status().as_u16() {
                 404 => "ERR unknown command",
                 _ => "NOPERM the command may not come over HTTP",
@@ -265,6 +291,28 @@ fn words(message: &[u8]) -> Option<Vec<Bytes>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn handshakes_are_whole() {
+        let key = "dGhlIHNhbXBsZSBub25jZQ==";
+        for (connection, key, version, expected) in [
+            ("Upgrade", key, "13", Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")),
+            ("keep-alive, upgrade", key, "13", Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")),
+            ("keep-alive", key, "13", None),
+            ("Upgrade", "x", "13", None),
+            ("Upgrade", "dGhlIHNhbXBsZSBub25j", "13", None),
+            ("Upgrade", key, "8", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONNECTION, HeaderValue::from_static(connection));
+            headers.insert(header::SEC_WEBSOCKET_KEY, HeaderValue::from_static(key));
+            headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static(version));
+            let accepted = accept(Version::HTTP_11, &headers).ok();
+            assert_eq!(accepted, expected.map(HeaderValue::from_static), "{connection} {key}");
+            assert!(accept(Version::HTTP_10, &headers).is_err());
+        }
+        assert!(accept(Version::HTTP_11, &HeaderMap::new()).is_err());
+    }
 
     #[test]
     fn paths_of_sockets() {

@@ -8,6 +8,7 @@
 
 use super::budget::{Exceeded, Reservation};
 use super::decoder::{Decoder, Malformed, Part};
+use super::lasting::LastingRequest;
 use crate::guard::Caller;
 use crate::site::{HttpClient, Site};
 use hyper::body::Bytes;
@@ -16,10 +17,8 @@ use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 
-/// Requests under way at a time.
-const MOST: usize = 1024;
 /// Pipes that wait for requests.
 const MOST_IDLE: usize = 64;
 /// What a connection keeps of its buffers for the next request.
@@ -31,22 +30,7 @@ const HEAD_BYTES: usize = 10;
 #[derive(Debug, Default)]
 pub(super) struct ConnectionPool {
     idle: Mutex<Vec<WorkerConnection>>,
-    open: Arc<Open>,
     notifier: Arc<Notifier>,
-}
-
-/// How many connections there are.
-#[derive(Debug, Default)]
-struct Open(AtomicUsize);
-
-/// Counts a connection for as long as it is there.
-#[derive(Debug)]
-struct Counted(Arc<Open>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// A connection to a worker.
@@ -63,13 +47,14 @@ pub(super) struct WorkerConnection {
     read: usize,
     /// Whether buffers have become larger than those that are kept.
     has_grown: bool,
-    _counted: Counted,
+    /// Counts its request, if that may last.
+    pub(super) lasting: Option<LastingRequest>,
 }
 
 /// Why a request has no reply.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// There are too many requests under way.
+    /// There are too many requests that may last.
     TooMany,
     /// The connection to the worker broke, or could not be made.
     Lost(io::Error),
@@ -121,15 +106,10 @@ impl ConnectionPool {
     }
 
     fn open(&self, site: &dyn Site, caller: &Caller) -> Result<WorkerConnection, Failure> {
-        if self.open.0.fetch_add(1, Ordering::Relaxed) >= MOST + MOST_IDLE {
-            self.open.0.fetch_sub(1, Ordering::Relaxed);
-            return Err(Failure::TooMany);
-        }
-        let counted = Counted(Arc::clone(&self.open));
         let client = Arc::new(Mutex::new(caller.address));
         let (pipe, workers_end) = pipe(&self.notifier);
         site.connect_worker(&caller.user, &client, workers_end)?;
-        Ok(WorkerConnection::new(pipe, caller.user.clone(), client, counted))
+        Ok(WorkerConnection::new(pipe, caller.user.clone(), client))
     }
 
     /// Tells workers and tasks of what has been left for them, for as long as it is polled.
@@ -143,6 +123,7 @@ impl ConnectionPool {
             return;
         }
         connection.forget_input();
+        connection.lasting = None;
         let mut idle = self.idle.lock();
         if idle.len() < MOST_IDLE {
             idle.push(connection);
@@ -151,7 +132,7 @@ impl ConnectionPool {
 }
 
 impl WorkerConnection {
-    fn new(pipe: ClientEnd, user: Vec<u8>, client: HttpClient, counted: Counted) -> Self {
+    fn new(pipe: ClientEnd, user: Vec<u8>, client: HttpClient) -> Self {
         WorkerConnection {
             pipe,
             user,
@@ -161,7 +142,7 @@ impl WorkerConnection {
             input: Vec::new(),
             read: 0,
             has_grown: false,
-            _counted: counted,
+            lasting: None,
         }
     }
 
@@ -169,8 +150,7 @@ impl WorkerConnection {
     #[cfg(test)]
     pub(super) fn of_pipe(pipe: ClientEnd) -> Self {
         let client = Arc::new(Mutex::new(([127, 0, 0, 1], 0).into()));
-        let open = Arc::new(Open(AtomicUsize::new(1)));
-        WorkerConnection::new(pipe, Vec::new(), client, Counted(open))
+        WorkerConnection::new(pipe, Vec::new(), client)
     }
 
     /// Whether the worker has not closed it, and has sent nothing that was not asked for.
@@ -230,14 +210,25 @@ impl WorkerConnection {
         &mut self,
         mut take: impl FnMut(Part<'_>, &[u8]) -> T,
     ) -> Result<T, Failure> {
+        poll_fn(|cx| self.poll_part(cx, &mut take)).await
+    }
+
+    /// The same, for a task that waits for several things.
+    pub(super) fn poll_part<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut take: impl FnMut(Part<'_>, &[u8]) -> T,
+    ) -> Poll<Result<T, Failure>> {
         loop {
             let input = self.input.get(self.read..).unwrap_or_default();
             if let Some((part, consumed)) = self.decoder.next(input)? {
                 let taken = take(part, input.get(..consumed).unwrap_or_default());
                 self.read += consumed;
-                return Ok(taken);
+                return Poll::Ready(Ok(taken));
             }
-            self.receive().await?;
+            self.input.drain(..self.read);
+            self.read = 0;
+            ready!(self.pipe.poll_read(cx, &mut self.input))?;
         }
     }
 
@@ -249,12 +240,6 @@ impl WorkerConnection {
     /// Whether the next part of a reply has to be waited for.
     pub(super) fn is_empty(&self) -> bool {
         self.read == self.input.len()
-    }
-
-    async fn receive(&mut self) -> Result<(), Failure> {
-        self.input.drain(..self.read);
-        self.read = 0;
-        Ok(poll_fn(|cx| self.pipe.poll_read(cx, &mut self.input)).await?)
     }
 
     /// A whole reply, for which memory is reserved as it arrives.

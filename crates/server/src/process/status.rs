@@ -13,7 +13,8 @@ use nagi_commands::status::{
     Format, ListOptions, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page,
 };
 use nagi_commands::{
-    Config, HttpClient, HttpRule, HttpRules, Server as _, admission, command_table, rights,
+    Config, HttpClient, HttpRule, HttpRuleTexts, HttpRules, Server as _, admission, command_table,
+    rights,
 };
 use nagi_http::{Answer, Ask, Bytes, GatewaySettings, Rule, Site, WorkerEnd};
 use nagi_store::accounting;
@@ -138,7 +139,8 @@ impl Pages {
     pub(crate) fn serve(self, shared: &Arc<Shared>) -> io::Result<Sampler> {
         let asked_at_ms = AtomicU64::new(0);
         let first = Rendered::sample(shared, None, [Duration::ZERO; 2], 0);
-        let http_rules = HttpRules::nothing(&"".into());
+        let texts = HttpRuleTexts { commands: "".into(), networks: "".into() };
+        let http_rules = HttpRules::nothing(&texts);
         let samples = Arc::new(SampleStore {
             http_rules: RwLock::new(Arc::new(http_rules)),
             shared: Arc::clone(shared),
@@ -261,16 +263,18 @@ const PAGES: [&str; 7] = [
 ];
 
 impl SampleStore {
-    /// The rules of `http-commands` as they are now.
+    /// The rules of `http-commands` and `http-networks` as they are now.
     fn http_rules(&self) -> Arc<HttpRules> {
-        let text = self.shared.config().http_commands.get();
+        let config = self.shared.config();
+        let (commands, networks) = (config.http_commands.get(), config.http_networks.get());
+        let texts = HttpRuleTexts { commands, networks };
         let known = Arc::clone(&self.http_rules.read());
-        if known.are(&text) {
+        if known.are(&texts) {
             return known;
         }
-        let rules = HttpRules::parse(&text, command_table()).unwrap_or_else(|fault| {
+        let rules = HttpRules::parse(&texts, command_table()).unwrap_or_else(|fault| {
             tracing::warn!("no command may come over HTTP: {fault}");
-            HttpRules::nothing(&text)
+            HttpRules::nothing(&texts)
         });
         let rules = Arc::new(rules);
         *self.http_rules.write() = Arc::clone(&rules);
@@ -345,20 +349,24 @@ impl Site for SampleStore {
             active_types: config.http_active_types.is_on(),
             jsonp: config.http_jsonp.is_on(),
             origins: config.http_origins.get(),
+            cache_control: config.http_cache_control.get(),
             longest_argument: config.proto_max_bulk_len.bytes(),
         }
     }
 
-    fn rule(&self, words: &[Bytes]) -> Rule {
-        let Some((name, rest)) = words.split_first() else { return Rule::Unknown };
-        let word = rest.first().map(|word| &word[..]);
-        match self.http_rules().rule(command_table(), name, word) {
+    fn rule(&self, words: &[Bytes], address: IpAddr) -> Rule {
+        let word = |at: usize| words.get(at).map_or(&b""[..], |word| word);
+        match self.http_rules().rule(command_table(), [word(0), word(1)], address) {
             HttpRule::Read => Rule::Read,
             HttpRule::Write => Rule::Write,
             HttpRule::Stream => Rule::Stream,
             HttpRule::Refused(reason) => Rule::Refused(reason),
             HttpRule::Unknown => Rule::Unknown,
         }
+    }
+
+    fn may_wait(&self, words: &[Bytes]) -> bool {
+        HttpRules::may_wait(command_table(), words)
     }
 
     fn connect_worker(&self, user: &[u8], client: &HttpClient, end: WorkerEnd) -> io::Result<()> {

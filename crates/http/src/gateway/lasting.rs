@@ -1,0 +1,58 @@
+//! A bound on requests that may last for ever: commands that block, messages, WebSockets. Beyond it
+//! there are connections left for those that end by themselves.
+
+use super::worker_connection::Failure;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many requests that may last are under way.
+#[derive(Clone, Debug)]
+pub(super) struct Lasting {
+    under_way: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(super) struct LastingRequest(Lasting);
+
+impl Lasting {
+    /// None yet, and so many at most.
+    pub(super) fn most(most: usize) -> Self {
+        Lasting { under_way: Arc::default(), most }
+    }
+
+    /// Counts another one.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(super) fn begin(&self) -> Result<LastingRequest, Failure> {
+        let request = LastingRequest(self.clone());
+        match self.under_way.fetch_add(1, Ordering::Relaxed) < self.most {
+            true => Ok(request),
+            false => Err(Failure::TooMany),
+        }
+    }
+}
+
+impl Drop for LastingRequest {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_requests_last_at_a_time() {
+        let lasting = Lasting::most(2);
+        let begun = [lasting.begin().unwrap(), lasting.begin().unwrap()];
+        for _ in 0..3 {
+            assert!(matches!(lasting.begin(), Err(Failure::TooMany)));
+        }
+        drop(begun);
+        assert!(lasting.begin().is_ok());
+    }
+}

@@ -1,0 +1,179 @@
+//! A reply on its way to a client, in whatever form. A long one is read where its client has taken
+//! what there was before, and no sooner: a client that takes nothing holds one piece of it.
+
+use super::decoder::Part;
+use super::format::{Formatter, Kind};
+use super::refusal::status_of;
+use super::request::Options;
+use super::worker_connection::{ConnectionPool, Failure, WorkerConnection};
+use futures_util::task::AtomicWaker;
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+/// A piece is not made larger than so many bytes if there is something to send.
+const PIECE_BYTES: usize = 8 << 10;
+
+/// A reply on its way to a client.
+pub(super) struct Reply {
+    pub(super) connection: WorkerConnection,
+    pub(super) formatter: Option<Formatter>,
+    /// What a call of a function is ended by.
+    tail: &'static [u8],
+    pub(super) out: Vec<u8>,
+}
+
+/// How a reply begins.
+pub(super) struct Beginning {
+    /// The error that it is.
+    pub(super) error: Option<Vec<u8>>,
+    pub(super) status: u16,
+    pub(super) is_nil: bool,
+    /// How many bytes the body has in all, where that is known from the start.
+    pub(super) len: Option<u64>,
+}
+
+impl Reply {
+    pub(super) fn new(connection: WorkerConnection, verb: &[u8], options: &Options) -> Self {
+        let formatter = Formatter::new(options.kind, verb, &options.separator);
+        let is_json = matches!(options.kind, Kind::Json | Kind::Script);
+        let callback = options.callback.as_ref().filter(|_| is_json);
+        let out = callback.map_or(Vec::new(), |name| format!("{name}(").into_bytes());
+        let tail = if callback.is_some() { b");\n" } else { &b""[..] };
+        Reply { connection, formatter, tail, out }
+    }
+
+    /// Waits for the next part of the reply and appends what it becomes. Returns how the reply
+    /// begins, if this is its beginning.
+    pub(super) async fn advance(&mut self) -> Result<Beginning, Failure> {
+        poll_fn(|cx| self.poll_advance(cx)).await
+    }
+
+    fn poll_advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<Beginning, Failure>> {
+        let Reply { connection, formatter, out, tail } = self;
+        let polled = connection.poll_part(cx, |part, bytes| {
+            match formatter {
+                Some(formatter) => formatter.write(part, out),
+                None => out.extend(bytes),
+            }
+            beginning(part, bytes.len(), formatter.as_ref())
+        });
+        if matches!(polled, Poll::Ready(Ok(_))) && connection.is_over() {
+            formatter.iter_mut().for_each(|formatter| formatter.end(out));
+            out.extend(*tail);
+        }
+        polled
+    }
+}
+
+fn beginning(part: Part<'_>, bytes: usize, formatter: Option<&Formatter>) -> Beginning {
+    let error = if let Part::Error(error) = part { Some(error.to_vec()) } else { None };
+    let status = error.as_deref().map_or(200, status_of);
+    let len = match (part, formatter) {
+        (Part::Text(len), Some(Formatter::Text { .. })) => Some(len as u64),
+        (Part::Text(len), None) => Some((bytes + len + 2) as u64),
+        _ => None,
+    };
+    Beginning { error, status, is_nil: part == Part::Nil, len }
+}
+
+/// The rest of a long reply as the body of a response.
+pub(super) struct ReplyBody {
+    /// None once it is over.
+    reply: Option<Reply>,
+    /// How many bytes are left of it, where that is known.
+    left: Option<u64>,
+    pool: Arc<ConnectionPool>,
+    sent: Arc<Sent>,
+}
+
+/// Whether a piece is on its way, and who waits for it to have been sent.
+#[derive(Default)]
+struct Sent {
+    is_under_way: AtomicBool,
+    waker: AtomicWaker,
+}
+
+/// Bytes that tell when they have been sent.
+struct Piece {
+    bytes: Vec<u8>,
+    sent: Arc<Sent>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.sent.is_under_way.store(false, Ordering::Release);
+        self.sent.waker.wake();
+    }
+}
+
+impl ReplyBody {
+    /// The body of a reply of which `reply.out` has come, and which has `len` bytes in all if that
+    /// is known. Its connection goes back to the pool.
+    pub(super) fn new(reply: Reply, len: Option<u64>, pool: &Arc<ConnectionPool>) -> Self {
+        ReplyBody { reply: Some(reply), left: len, pool: Arc::clone(pool), sent: Arc::default() }
+    }
+
+    /// Whether the piece before has been sent; if not, the task is woken when it has.
+    fn is_sent(&self, cx: &Context<'_>) -> bool {
+        self.sent.waker.register(cx.waker());
+        !self.sent.is_under_way.load(Ordering::Acquire)
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if !self.is_sent(cx) {
+            return Poll::Pending;
+        }
+        let Some(reply) = &mut self.reply else { return Poll::Ready(None) };
+        while !reply.connection.is_over() && reply.out.len() < PIECE_BYTES {
+            match reply.poll_advance(cx) {
+                Poll::Ready(Ok(_)) => {}
+                // The client has to notice that the reply is not whole.
+                Poll::Ready(Err(_)) => {
+                    return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
+                }
+                Poll::Pending if reply.out.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        let bytes = std::mem::take(&mut reply.out);
+        if reply.connection.is_over()
+            && let Some(reply) = self.reply.take()
+        {
+            self.pool.give_back(reply.connection);
+        }
+        if bytes.is_empty() {
+            return Poll::Ready(None);
+        }
+        self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+        self.sent.is_under_way.store(true, Ordering::Relaxed);
+        let piece = Piece { bytes, sent: Arc::clone(&self.sent) };
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.reply.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
