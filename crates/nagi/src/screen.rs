@@ -72,7 +72,13 @@ fn memory(server: &Running) -> String {
 /// Where pages about it are served.
 fn http(server: &Running) -> String {
     let urls: Vec<_> = server.http_addresses().iter().map(|it| format!("http://{it}")).collect();
-    if urls.is_empty() { "off".to_owned() } else { urls.join("  ") }
+    match urls.join("  ") {
+        urls if urls.is_empty() => "off".to_owned(),
+        urls if server.http_writes_by_get() => {
+            format!("{urls}  (a GET may change data: http-writes-by-get yes)")
+        }
+        urls => urls,
+    }
 }
 
 /// Where a protocol is spoken.

@@ -219,6 +219,13 @@ impl Running {
         &self.http
     }
 
+    /// Whether commands that change something may come over HTTP by GET.
+    #[must_use]
+    pub fn http_writes_by_get(&self) -> bool {
+        let config = self.shared.config();
+        config.http_gateway.is_on() && config.http_writes_by_get.is_on()
+    }
+
     /// The memory limit in bytes, 0 for none, and what goes when it is reached.
     #[must_use]
     pub fn memory_limit(&self) -> (u64, Policy) {
