@@ -1,0 +1,103 @@
+//! The table in docs/http.md of what is not as with webdis: both servers answer as it says.
+
+use std::net::SocketAddr;
+
+use harness::{Connection, Folder, Server, root, tool, until};
+
+/// An answer: its status, its media type, and its body with spaces in place of line ends.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    media_type: String,
+    body: String,
+}
+
+fn ask(address: SocketAddr, request: &str, body: &str) -> Answer {
+    let mut connection = Connection::open(address);
+    connection.send(format!(
+        "{request} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n\
+         {body}",
+        body.len()
+    ));
+    let text = String::from_utf8_lossy(&connection.rest()).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text}"));
+    let is_type = |line: &&str| line.to_ascii_lowercase().starts_with("content-type: ");
+    Answer {
+        status: head.get(9..12).and_then(|it| it.parse().ok()).expect("a status"),
+        media_type: head.lines().find(is_type).map_or("", |line| &line[14..]).to_owned(),
+        body: body.replace("\r\n", " ").replace('\n', " ").trim_end().to_owned(),
+    }
+}
+
+/// What stands between the quotes of code in a cell.
+fn quoted(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+/// Checks that a cell has an answer: the status, the media type if one is given, and the body,
+/// which may go on where three dots stand.
+fn check(cell: &str, answer: &Answer, what: &str) {
+    let words = quoted(cell);
+    let status = words.first().copied().unwrap_or_default();
+    assert_eq!(answer.status.to_string(), status, "{what}: {answer:?}");
+    let is_type = |word: &&str| {
+        word.split(';').next().is_some_and(|it| it.matches('/').count() == 1)
+            && !word.starts_with(['{', '*'])
+    };
+    let media_type = words.get(1).copied().filter(|word| is_type(word));
+    if let Some(media_type) = media_type {
+        assert_eq!(answer.media_type, media_type, "{what}");
+    }
+    let expected = words.get(if media_type.is_some() { 2 } else { 1 }).copied().unwrap_or_default();
+    match expected.strip_suffix("...") {
+        Some(begin) => assert!(answer.body.starts_with(begin.trim_end()), "{what}: {answer:?}"),
+        None => assert_eq!(answer.body, expected, "{what}"),
+    }
+}
+
+fn webdis(folder: &Folder, redis: SocketAddr) -> (Server, SocketAddr) {
+    let started = Server::start_web(|address| {
+        let settings = serde_json::json!({
+            "redis_host": "127.0.0.1", "redis_port": redis.port(), "http_host": "127.0.0.1",
+            "http_port": address.port(), "threads": 1, "pool_size": 1, "daemonize": false,
+            "verbosity": 1, "logfile": folder.path().join("log"),
+        });
+        let mut command = tool("webdis");
+        command.arg(folder.write("webdis.json", &settings.to_string()));
+        command
+    });
+    let (server, address) = started.unwrap_or_else(|problem| panic!("{problem}"));
+    // It listens before it has its connections.
+    until("webdis has its connections", || {
+        (ask(address, "GET /PING", "").status == 200).then_some(())
+    })
+    .unwrap();
+    (server, address)
+}
+
+#[test]
+fn what_is_not_as_with_webdis_is_in_the_table() {
+    let (folder, redis) = (Folder::new("webdis-table"), Server::redis());
+    let (_webdis, theirs) = webdis(&folder, redis.resp());
+    let server = Server::nagi_with(&["--http-port", "any", "--http-jsonp", "yes"]);
+    let page = std::fs::read_to_string(root().join("docs/http.md")).expect("the page");
+    let (_, table) = page.split_once("## Not as with webdis").expect("the list");
+    let rows = table.lines().skip_while(|line| !line.starts_with("| `"));
+    let mut count = 0;
+    for row in rows.take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').skip(1).collect();
+        let [request, of_webdis, of_nagi, why, _] = cells[..] else { panic!("five cells: {row}") };
+        for keys in [redis.resp(), server.resp()] {
+            let mut redis = Connection::open(keys);
+            redis.check("SET k v", "+OK\r\n");
+            redis.run("HSET h f v");
+        }
+        let words = quoted(request);
+        let body = words.get(1).copied().unwrap_or_default();
+        check(of_webdis, &ask(theirs, words[0], body), &format!("webdis, {request}"));
+        check(of_nagi, &ask(server.http(), words[0], body), &format!("nagi, {request}"));
+        assert!(!why.trim().is_empty(), "{row}");
+        count += 1;
+    }
+    assert!(count >= 15, "{count} rows");
+}
