@@ -1,6 +1,6 @@
 //! Other people's clients, used as their own documentation says.
 
-use harness::{Server, run_tool};
+use harness::{Folder, Server, run_tool};
 use redis::Commands;
 
 fn redis_cli(server: &Server, arguments: &[&str]) -> String {
@@ -134,4 +134,37 @@ fn memcslap_reads_and_writes_with_many_threads() {
     }
     let mut client = server.connect_resp();
     assert!(client.run("DBSIZE").integer() > 0, "memcslap stored its keys");
+}
+
+/// curl, as the first lines of docs/http.md use it.
+#[test]
+fn curl() {
+    let server = Server::nagi_with(&["--http-port", "any"]);
+    let folder = Folder::new("curl");
+    let url = |path: &str| format!("http://{}{path}", server.http());
+    let curl = |arguments: &[&str]| {
+        let quiet = ["--silent", "--show-error", "--fail", "--max-time", "30"];
+        run_tool("curl", &[&quiet[..], arguments].concat())
+    };
+    // Longer than what it sends without being told to go on.
+    let photo = folder.write("photo.png", "pixels".repeat(500_000));
+    let (body, taken) = (format!("@{}", photo.display()), folder.path().join("taken"));
+    let stored = r#"{"SET":[true,"OK"]}"#;
+    for headers in [&[][..], &["-H", "Transfer-Encoding: chunked"], &["-H", "Expect: 100-continue"]]
+    {
+        for method in ["PUT", "POST"] {
+            let put = ["-X", method, "--data-binary", &body, &url("/SET/photo")];
+            assert_eq!(curl(&[headers, &put].concat()), stored, "{method} {headers:?}");
+        }
+        curl(&["-o", taken.to_str().expect("a path"), &url("/GET/photo.png")]);
+        assert!(
+            std::fs::read(&taken).expect("it was taken") == std::fs::read(&photo).expect("both")
+        );
+        assert_eq!(curl(&["-X", "POST", &url("/DEL/photo")]), r#"{"DEL":1}"#);
+    }
+    assert_eq!(curl(&["-T", photo.to_str().expect("a path"), &url("/SET/photo")]), stored);
+    let counted =
+        ["-d", r#"["INCR","visits"]"#, &url("/"), "--next", "-d", "INCR/visits", &url("/")];
+    assert_eq!(curl(&counted), r#"{"result":1}{"INCR":2}"#);
+    assert!(curl(&["--head", &url("/GET/visits.txt")]).contains("content-length: 1\r\n"));
 }

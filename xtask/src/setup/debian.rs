@@ -47,8 +47,8 @@ pub(super) const TOOLS: [&str; 15] = [
 ];
 
 /// The same. The second is pip as a wheel that needs no installing.
-pub(super) const WHERE_MISSING: [&str; 6] =
-    ["python3", "python3-pip-whl", "ruby", "tcl", "iproute2", "strace"];
+pub(super) const WHERE_MISSING: [&str; 7] =
+    ["curl", "python3", "python3-pip-whl", "ruby", "tcl", "iproute2", "strace"];
 
 /// What a module for Apache is compiled with; the first would bring all of Debian's tools for
 /// making packages.

@@ -20,7 +20,7 @@ use debian::Wanted;
 const SETUP_VERSION: u32 = 11;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
-const PROGRAMS: [(&str, &str); 20] = [
+const PROGRAMS: [(&str, &str); 21] = [
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
     ("memcached", "memcached"),
@@ -34,6 +34,7 @@ const PROGRAMS: [(&str, &str); 20] = [
     ("promtool", "prometheus"),
     ("prometheus-apache-exporter", "prometheus-apache-exporter"),
     ("prometheus-redis-exporter", "prometheus-redis-exporter"),
+    ("curl", "curl"),
     ("python3", "python3"),
     ("ruby", "ruby"),
     ("tclsh", "tcl"),
