@@ -22,12 +22,12 @@ const AHEAD: usize = 64;
 /// What a body holds, and how replies are wanted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    many: Many,
+    pub(super) many: Many,
     is_base64: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Many {
+pub(super) enum Many {
     /// One command.
     One,
     /// Commands, each with a reply of its own.
@@ -98,7 +98,7 @@ pub(super) async fn serve(
 }
 
 /// Appends replies to so many commands; the status of the response.
-fn write(form: Form, commands: usize, replies: &[Reply], out: &mut Vec<u8>) -> u16 {
+pub(super) fn write(form: Form, commands: usize, replies: &[Reply], out: &mut Vec<u8>) -> u16 {
     match (form.many, replies) {
         (Many::One, [reply]) => item(reply, form, out),
         // A transaction that was not executed.
@@ -164,7 +164,7 @@ pub(super) fn error(status: u16, text: &[u8]) -> Refused {
 }
 
 /// The commands of a body.
-fn commands(many: Many, body: &[u8]) -> Result<Vec<Vec<Bytes>>, Refused> {
+pub(super) fn commands(many: Many, body: &[u8]) -> Result<Vec<Vec<Bytes>>, Refused> {
     let fault =
         |reason: &str| error(400, format!("ERR failed to parse the command: {reason}").as_bytes());
     let body: Value = serde_json::from_slice(body).map_err(|error| fault(&error.to_string()))?;
@@ -181,9 +181,15 @@ fn commands(many: Many, body: &[u8]) -> Result<Vec<Vec<Bytes>>, Refused> {
 
 /// What a text in JSON takes at most about when it has been parsed, in bytes: its text, and for
 /// each of its values that one and the word it becomes, in lists that have room for twice as many.
+/// A list has room for four values from the first on, and an object for eleven pairs.
 pub(super) fn parsed_bytes(text: &[u8]) -> usize {
-    let values = 1 + text.iter().filter(|byte| **byte == b',').count();
-    text.len() + values * 2 * (size_of::<Value>() + size_of::<Bytes>())
+    const OF_OBJECT: usize = 6;
+    let values = text.iter().map(|byte| match byte {
+        b',' | b'[' => 1,
+        b'{' => OF_OBJECT,
+        _ => 0,
+    });
+    text.len() + (1 + values.sum::<usize>()) * 2 * (size_of::<Value>() + size_of::<Bytes>())
 }
 
 /// The words of a command that is a list in JSON.
@@ -311,6 +317,16 @@ mod tests {
         for wrong in ["[]", "[null]", "{}", "[[]]", "x", "[\"GET\",null]", "[1,[2]"] {
             let many = if wrong.starts_with("[[") { Many::Pipeline } else { Many::One };
             assert_eq!(words(many, wrong), None::<Vec<String>>, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lists_within_lists_and_objects_are_counted() {
+        for (text, values) in [("[[[[[[[[]]]]]]]]", 7 * 4), (r#"{"":{"":{"":1}}}"#, 3 * 11)] {
+            let body = format!("[\"SET\",\"a\"{}]", [",", text].concat().repeat(1000));
+            let counted = parsed_bytes(body.as_bytes());
+            let held = 1000 * values * size_of::<Value>();
+            assert!(counted >= held, "{text}: {counted} bytes are counted, {held} are held");
         }
     }
 

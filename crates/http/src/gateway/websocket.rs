@@ -43,7 +43,7 @@ const STALL: Duration = Duration::from_secs(60);
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
 /// The form of a socket's messages, and its database, if a path is that of one.
-fn form(path: &str) -> Option<(Kind, usize)> {
+pub(super) fn form(path: &str) -> Option<(Kind, usize)> {
     let (database, name) = path.strip_prefix('/')?.rsplit_once('/').unwrap_or(("0", path));
     let kind = match name.trim_start_matches('/') {
         ".json" => Kind::Json,
@@ -199,7 +199,7 @@ impl Conversation {
         let mut parsed = self.service.budget.reservation();
         let words = match self.kind {
             Kind::Raw => {
-                parsed.grow(message.len())?;
+                parsed.grow(held_bytes(message))?;
                 words(message)
             }
             _ => {
@@ -269,8 +269,15 @@ impl Conversation {
     }
 }
 
+/// What the words of a request in RESP take at most about, in bytes: the request, and for each word
+/// a place in a list with room for twice as many.
+pub(super) fn held_bytes(message: &[u8]) -> usize {
+    let words = message.iter().filter(|byte| **byte == b'$').count();
+    message.len() + words * 2 * size_of::<Bytes>()
+}
+
 /// The words of a request in RESP.
-fn words(message: &[u8]) -> Option<Vec<Bytes>> {
+pub(super) fn words(message: &[u8]) -> Option<Vec<Bytes>> {
     let (mut decoder, mut at, mut words, mut count) = (Decoder::default(), 0, Vec::new(), None);
     loop {
         let (part, consumed) = decoder.next(message.get(at..)?).ok()??;
