@@ -50,6 +50,14 @@ impl<'a> Case<'a> {
     }
 }
 
+/// What clients send over HTTP, and what replies become; queries of the status page, and its texts.
+pub fn http_request(data: &[u8]) {
+    match data.split_first() {
+        Some((0x80.., data)) => nagi_commands::fuzzing::list_options(data),
+        _ => nagi_http::fuzzing::request(data),
+    }
+}
+
 /// Requests of RESP, before and after a login.
 pub fn resp_request(data: &[u8]) {
     if let Some(case) = Case::new(data) {

@@ -10,6 +10,8 @@ pub mod config;
 mod docs;
 mod error;
 mod families;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod glob;
 pub mod memcached;
 mod registry;

@@ -17,6 +17,8 @@ mod site;
 mod write_timeout;
 
 pub use connections::MOST_CONNECTIONS;
+#[cfg(any(test, feature = "fuzzing"))]
+pub use gateway::fuzzing;
 pub use hyper::body::Bytes;
 pub use listening::{Running, bind, start};
 pub use nagi_pipe::{ClientEnd, HasLeft, Notifier, Taken, Wakes, WorkerEnd, pipe};

@@ -137,6 +137,7 @@ const COMMANDS: &[Module] = &[
     ("status", &["registry", "runtime", "state"]),
     ("memcached", &["config", "registry", "runtime", "state"]),
     ("catalogue", &["families", "memcached", "runtime"]),
+    ("fuzzing", &["status"]),
 ];
 
 const PIPE: &[Module] = &[("mutex", &[])];

@@ -10,7 +10,7 @@ pub struct ListOptions {
     /// How many at most.
     limit: Option<usize>,
     /// Which of the lists of so many, the first being 0.
-    page: usize,
+    pub(super) page: usize,
     /// By which figure, the largest first; without it the oldest are.
     sort: Option<(&'static str, Figure)>,
     /// Only those in this state, if there is one.

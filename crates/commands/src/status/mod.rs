@@ -5,6 +5,8 @@
 mod client_groups;
 mod clients;
 mod exposition;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod history;
 mod list_options;
 mod markup;

@@ -135,7 +135,7 @@ async fn respond(
     Ok(response)
 }
 
-fn media_type(options: &Options) -> HeaderValue {
+pub(super) fn media_type(options: &Options) -> HeaderValue {
     let known = match (&options.media_type, &options.callback) {
         (Some(media_type), _) => {
             let plain = HeaderValue::from_static("application/octet-stream");

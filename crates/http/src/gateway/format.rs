@@ -23,7 +23,7 @@ pub(super) enum Kind {
 }
 
 /// Extensions, what they ask for, and whether a browser would run what has their type.
-const EXTENSIONS: &[(&str, Kind)] = &[
+pub(super) const EXTENSIONS: &[(&str, Kind)] = &[
     ("json", Kind::Json),
     ("raw", Kind::Raw),
     ("msg", Kind::MessagePack),

@@ -10,6 +10,8 @@ mod event;
 mod event_request;
 mod exchange;
 mod format;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod lasting;
 mod message_pack;
 mod metered;

@@ -278,14 +278,14 @@ pub(super) enum Reply {
     Array(Vec<Reply>),
 }
 
-enum Element {
+pub(super) enum Element {
     Begins,
     Unfinished,
     Whole(Reply),
     Ends,
 }
 
-fn reply_of(part: Part<'_>, text: &mut Vec<u8>) -> Element {
+pub(super) fn reply_of(part: Part<'_>, text: &mut Vec<u8>) -> Element {
     Element::Whole(match part {
         Part::Status(text) => Reply::Status(text.to_vec()),
         Part::Error(text) => Reply::Error(text.to_vec()),

@@ -1,0 +1,36 @@
+//! What any query of the status page and any text on it have to hold to.
+
+use super::list_options::ListOptions;
+use super::markup::escaped;
+
+/// A query is refused, or the links of its pages ask for the same list; its text is no markup.
+pub(crate) fn list_options(data: &[u8]) {
+    const MOST: usize = 500;
+    let text = String::from_utf8_lossy(data);
+    is_no_markup(&text);
+    let Ok(options) = ListOptions::parse(&text) else { return };
+    is_no_markup(&options.filter);
+    for matching in [0, MOST, MOST + 1, usize::MAX] {
+        for query in options.pages(matching, MOST).into_iter().filter_map(|(_, query)| query) {
+            let again = ListOptions::parse(&query).unwrap_or_default();
+            let mut expected = options.clone();
+            expected.page = again.page;
+            assert_eq!(again, expected, "{query}");
+        }
+    }
+}
+
+/// A text shows as what it is, but for its control characters.
+fn is_no_markup(text: &str) {
+    let html = escaped(text);
+    let is_plain = |letter: char| !"<>\"'".contains(letter) && !letter.is_control();
+    assert!(html.chars().all(is_plain), "{html}");
+    let mut shown = html;
+    for (name, letter) in
+        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
+    {
+        shown = shown.replace(name, letter);
+    }
+    let expected = text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it });
+    assert_eq!(shown, expected.collect::<String>());
+}

@@ -1,0 +1,106 @@
+//! Replies of a worker on their way into a response.
+
+use crate::gateway::decoder::{Decoder, Part};
+use crate::gateway::format::{Formatter, Kind};
+use crate::gateway::upstash::{self, Form};
+use crate::gateway::worker_connection::{Element, Reply, reply_of};
+use hyper::header::HeaderMap;
+use serde_json::Value;
+
+/// What became of replies: each that is whole, and whether the bytes behind them are none.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    shown: Vec<Vec<u8>>,
+    replies: Vec<Reply>,
+    is_malformed: bool,
+}
+
+/// A byte for the form and the command, one for where the reply is cut, and replies in RESP2: they
+/// mean the same in whatever pieces they arrive, and are written in the form that is asked for.
+pub(super) fn reply(data: &[u8]) {
+    const VERBS: [&[u8]; 4] = [b"GET", b"HGETALL", b"INFO", b"a\"\n\xff</script>"];
+    let [form, cut, replies @ ..] = data else { return };
+    let verb = VERBS[usize::from(form >> 2 & 3)];
+    let kinds = [Kind::Json, Kind::MessagePack, Kind::Text("text/plain"), Kind::Events];
+    let kind = kinds[usize::from(form & 3)];
+    let whole = read(&[replies], kind, verb);
+    let (front, back) = replies.split_at(usize::from(*cut).min(replies.len()));
+    assert_eq!(read(&[front, back], kind, verb), whole, "cut at {cut}");
+    let bytes: Vec<&[u8]> = replies.chunks(1).collect();
+    assert_eq!(read(&bytes, kind, verb), whole, "byte by byte");
+    for (shown, reply) in whole.shown.iter().zip(&whole.replies) {
+        match kind {
+            Kind::Json if verb != b"HGETALL" || is_fields(reply) => is_json(shown),
+            Kind::Events => is_event(shown),
+            _ => {}
+        }
+    }
+    for (path, commands) in [("/", 1), ("/pipeline", whole.replies.len()), ("/multi-exec", 2)] {
+        let mut out = Vec::new();
+        let form = Form::of(path, &HeaderMap::new());
+        let replies = if commands == 1 { whole.replies.get(..1) } else { Some(&*whole.replies) };
+        upstash::write(form, commands, replies.unwrap_or_default(), &mut out);
+        is_json(&out);
+    }
+}
+
+/// Names and values, of which an object is made.
+fn is_fields(reply: &Reply) -> bool {
+    match reply {
+        Reply::Array(elements) => elements.iter().all(|it| matches!(it, Reply::Text(_))),
+        _ => true,
+    }
+}
+
+fn is_json(text: &[u8]) {
+    let read = serde_json::from_slice::<Value>(text);
+    assert!(read.is_ok(), "{read:?}: {}", String::from_utf8_lossy(text));
+}
+
+/// One event: what it says is on lines of `data`, and nothing else.
+fn is_event(text: &[u8]) {
+    let lines = text.strip_suffix(b"\n\n").unwrap_or_default().split(|byte| *byte == b'\n');
+    let are_data = lines.clone().all(|line| line.starts_with(b"data:") && !line.contains(&b'\r'));
+    assert!(are_data, "{}", String::from_utf8_lossy(text));
+}
+
+fn read(pieces: &[&[u8]], kind: Kind, verb: &[u8]) -> Seen {
+    let mut seen = Seen { shown: Vec::new(), replies: Vec::new(), is_malformed: false };
+    let (mut decoder, mut input, mut at) = (Decoder::default(), Vec::new(), 0);
+    let (mut formatter, mut shown) = (Formatter::new(kind, verb, b","), Vec::new());
+    let (mut text, mut arrays) = (Vec::new(), Vec::<Vec<Reply>>::new());
+    for piece in pieces {
+        input.extend_from_slice(piece);
+        loop {
+            let (part, len) = match decoder.next(input.get(at..).unwrap_or_default()) {
+                Ok(Some(read)) => read,
+                Ok(None) => break,
+                Err(_) => return Seen { is_malformed: true, ..seen },
+            };
+            assert!(len > 0 || part == Part::End, "a part takes bytes");
+            formatter.iter_mut().for_each(|formatter| formatter.write(part, &mut shown));
+            let whole = match reply_of(part, &mut text) {
+                Element::Begins => {
+                    arrays.push(Vec::new());
+                    None
+                }
+                Element::Unfinished => None,
+                Element::Whole(reply) => Some(reply),
+                Element::Ends => arrays.pop().map(Reply::Array),
+            };
+            match (whole, arrays.last_mut()) {
+                (Some(reply), Some(array)) => array.push(reply),
+                (Some(reply), None) => seen.replies.push(reply),
+                _ => {}
+            }
+            at += len;
+            if decoder.is_over() {
+                formatter.iter_mut().for_each(|formatter| formatter.end(&mut shown));
+                seen.shown.push(std::mem::take(&mut shown));
+                formatter = Formatter::new(kind, verb, b",");
+            }
+        }
+    }
+    assert_eq!(seen.shown.len(), seen.replies.len(), "each reply is over once");
+    seen
+}
