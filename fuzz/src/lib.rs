@@ -5,6 +5,8 @@
 mod feed;
 pub mod rdb;
 
+pub use nagi_commands::fuzzing::acl_file;
+
 use nagi_proto::memcached::{base64, binary};
 use nagi_proto::{MalformedReply, memcached, resp};
 

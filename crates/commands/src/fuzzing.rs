@@ -1,9 +1,46 @@
-//! What any bytes have to hold to that are queries of the status page, for fuzz targets and for the
-//! property tests of this crate.
+//! What any bytes have to hold to that are rules of users or queries of the status page, for fuzz
+//! targets and for the property tests of this crate.
+
+use crate::catalogue::command_table;
+use crate::error::Error;
+use crate::runtime::user_file::{parse, text};
+use crate::state::users::{Acl, UsersByName, is_name};
+use std::sync::Arc;
 
 /// A query of the status page, and text on it.
 pub fn list_options(data: &[u8]) {
     crate::status::fuzzing::list_options(data);
+}
+
+/// The first byte chooses whether it is a file of users or the arguments of ACL SETUSER, one a
+/// line, and whether new users may use all channels. What is accepted reads the same once written.
+pub fn acl_file(data: &[u8]) {
+    let Some((kind, data)) = data.split_first() else { return };
+    let acl = Acl::new(command_table(), kind & 1 != 0);
+    if kind & 2 == 0 {
+        if let Ok(users) = parse(data, "a", &acl) {
+            comes_back(&acl, &users);
+        }
+        return;
+    }
+    let mut words = data.split(|byte| *byte == b'\n');
+    let name = words.next().unwrap_or_default();
+    let mut user = acl.new_user();
+    if is_name(name) && acl.apply_all(&mut user, words).is_ok() {
+        let users = UsersByName::from([
+            (name.into(), Arc::new(user)),
+            (b"default".as_slice().into(), Arc::new(acl.new_user())),
+        ]);
+        comes_back(&acl, &users);
+    }
+}
+
+/// What is written of users reads as the same users.
+fn comes_back<H>(acl: &Acl<'_, H>, users: &UsersByName) {
+    let text = text(users);
+    let told = |error: Error| String::from_utf8_lossy(&error.0).into_owned();
+    let again = parse(&text, "a", acl).map_err(told);
+    assert_eq!(again.as_ref(), Ok(users), "{}", String::from_utf8_lossy(&text));
 }
 
 #[cfg(test)]
@@ -11,7 +48,44 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Rules and parts of them.
+    const RULE: &str = "on|nopass|>[ab]|<[ab]|resetpass|reset|allkeys|resetkeys|resetchannels\
+        |[~&][ab*)]{0,2}|%(R|W|RW)~[ab*]|[+-](get|config|config\\|get|@read|@all|@write)\
+        |\\+get\\|[aB)(é ]|clearselectors\
+        |\\((~[ab)*]|\\+get|&a|-@all)( (%R~b|\\+@read|\\+set\\|b))?\\)";
+
+    #[test]
+    fn what_fuzzing_found_comes_back() {
+        for lines in [
+            // A user without a name.
+            "\non",
+            // A pattern that ends like a selector, in one.
+            "a\n(~a))",
+            // All keys, by a pattern that is told like the rule for all of them.
+            "a\n%RW~*\n~b",
+            // First arguments in capitals, with spaces, with a line of their own.
+            "a\n+get|B",
+            "a\n+get|b c",
+            "a\n+get|b\x0bc",
+        ] {
+            acl_file(&[b"\x02", lines.as_bytes()].concat());
+        }
+        acl_file(b"\x02a\n+get|\xff");
+    }
+
     proptest! {
+        #[test]
+        fn users_come_back_from_their_lines(
+            kind in 0..4_u8,
+            name in "[ab#)]{0,2}",
+            rules in proptest::collection::vec(RULE, 0..6),
+        ) {
+            let lines = format!("{name}\n{}", rules.join("\n"));
+            acl_file(&[&[kind | 2], lines.as_bytes()].concat());
+            let line = format!("user {name} {}\n", rules.join(" "));
+            acl_file(&[&[kind & 1], line.as_bytes()].concat());
+        }
+
         #[test]
         fn queries_lead_to_the_same_list(
             query in "((page|limit|sort|state|filter)=([0-9]{1,20}|id|idle|[%+A-Z<é]{0,3})&){0,4}",

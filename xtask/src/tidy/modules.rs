@@ -137,7 +137,7 @@ const COMMANDS: &[Module] = &[
     ("status", &["registry", "runtime", "state"]),
     ("memcached", &["config", "registry", "runtime", "state"]),
     ("catalogue", &["families", "memcached", "runtime"]),
-    ("fuzzing", &["status"]),
+    ("fuzzing", &["catalogue", "error", "runtime", "state", "status"]),
 ];
 
 const PIPE: &[Module] = &[("mutex", &[])];

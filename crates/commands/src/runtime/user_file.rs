@@ -54,16 +54,26 @@ pub(crate) fn read(config: &Config, table: &'static CommandTable) -> Result<User
     let text = std::fs::read(&*path).map_err(|error| {
         Error::new(format!("ERR Error loading ACLs, opening file '{path}': {error}"))
     })?;
+    let acl = Acl::new(table, config.acl_pubsub_default.is_on());
+    parse(&text, &path, &acl)
+}
+
+/// Reads the text of a file of users, which is at this path.
+///
+/// # Errors
+/// Lines of it are wrong: all of them are told.
+pub(crate) fn parse<H>(text: &[u8], path: &str, acl: &Acl<'_, H>) -> Result<UsersByName, Error> {
     let lines = (1..).zip(text.split(|byte| *byte == b'\n'));
     // There are no comments: ACL SAVE would lose them.
     let lines = lines.map(|(number, line)| (format!("{path}:{number}"), line.trim_ascii()));
     let lines = lines.filter(|(_, line)| !line.is_empty());
     let words = |line: &[u8]| {
-        let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
-        words.map(<[u8]>::to_vec).collect::<Vec<_>>()
+        // The second is the user's name, which may be empty; the others are rules.
+        let words = line.split(|byte| *byte == b' ').enumerate();
+        let words = words.filter(|(place, word)| *place == 1 || !word.is_empty());
+        words.map(|(_, word)| word.to_vec()).collect::<Vec<_>>()
     };
-    let acl = Acl::new(table, config.acl_pubsub_default.is_on());
-    let users = Users::read(&acl, lines.map(|(place, line)| (place, words(line))));
+    let users = Users::read(acl, lines.map(|(place, line)| (place, words(line))));
     let mut users = users.map_err(|faults| {
         Error::new(format!(
             "ERR {}. WARNING: ACL errors detected, no change to the previously active ACL rules \
@@ -84,12 +94,18 @@ pub(crate) fn write(config: &Config) -> Result<(), Error> {
     if path.is_empty() {
         return Err(NO_FILE);
     }
-    let mut text = Vec::new();
-    for (name, user) in config.users().all() {
-        text.extend(user.line(&name));
-        text.push(b'\n');
-    }
+    let text = text(&config.users().all());
     replace(path.as_ref().as_ref(), &text).map_err(|error| {
         Error::new(format!("ERR There was an error trying to save the ACLs to '{path}': {error}"))
     })
+}
+
+/// The text of a file of these users.
+pub(crate) fn text(users: &UsersByName) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (name, user) in users {
+        text.extend(user.line(name));
+        text.push(b'\n');
+    }
+    text
 }

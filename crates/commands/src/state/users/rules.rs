@@ -86,6 +86,10 @@ impl<H> Acl<'_, H> {
         let mut selector = Selector::nothing(self.all_channels);
         // Redis takes quotes that do not close for no rules at all.
         for rule in nagi_proto::resp::words(inside).unwrap_or_default() {
+            // In a list of users it would end the selector.
+            if rule.ends_with(b")") {
+                return Err(SYNTAX);
+            }
             self.apply_to(&mut selector, &rule)?;
         }
         Ok(selector)
@@ -178,7 +182,7 @@ impl<H> Acl<'_, H> {
             return Err(SYNTAX);
         }
         if entry.command.subcommands.is_empty() {
-            selector.add_first_argument(entry, word);
+            selector.add_first_argument(entry, without_spaces(word)?);
             return Ok(());
         }
         let entry = self.table.find_full(name).ok_or(UNKNOWN)?;

@@ -35,7 +35,7 @@ pub(crate) struct Selector {
     /// Commands that are permitted with certain first arguments only, by their places.
     first_arguments: BTreeMap<usize, Vec<Vec<u8>>>,
     /// The rules about commands since all or none were permitted: `+get`, `-@write`.
-    rules: Vec<String>,
+    rules: Vec<Vec<u8>>,
     all_keys: bool,
     keys: Vec<KeyPattern>,
     all_channels: bool,
@@ -155,7 +155,7 @@ impl Selector {
         for sub in table.subcommands(entry) {
             self.set(sub.index, is_permitted);
         }
-        self.note_rule(&entry.full_name, is_permitted);
+        self.note_rule(entry.full_name.as_bytes(), is_permitted);
     }
 
     /// Permits the commands of a category, or refuses them.
@@ -170,17 +170,17 @@ impl Selector {
                 self.set(entry.index, is_permitted);
             }
         }
-        self.note_rule(&format!("@{}", name.to_ascii_lowercase()), is_permitted);
+        self.note_rule(format!("@{}", name.to_ascii_lowercase()).as_bytes(), is_permitted);
     }
 
     /// Permits a command with a first argument.
     pub(super) fn add_first_argument<H>(&mut self, entry: &Entry<H>, argument: &[u8]) {
         let arguments = self.first_arguments.entry(entry.index).or_default();
         if !arguments.iter().any(|known| known.eq_ignore_ascii_case(argument)) {
-            arguments.push(argument.to_vec());
+            arguments.push(argument.to_ascii_lowercase());
         }
-        let argument = String::from_utf8_lossy(argument).to_ascii_lowercase();
-        self.note_rule(&format!("{}|{argument}", entry.full_name), true);
+        let name = [entry.full_name.as_bytes(), b"|", &argument.to_ascii_lowercase()].concat();
+        self.note_rule(&name, true);
     }
 
     fn set(&mut self, index: usize, is_permitted: bool) {
@@ -196,13 +196,13 @@ impl Selector {
     }
 
     /// Appends a rule, which takes the place of earlier ones about the same.
-    fn note_rule(&mut self, name: &str, is_permitted: bool) {
+    fn note_rule(&mut self, name: &[u8], is_permitted: bool) {
         self.rules.retain(|rule| {
             let rest = rule.get(1..).and_then(|known| known.strip_prefix(name));
-            rest.is_none_or(|rest| !rest.is_empty() && !rest.starts_with('|'))
+            rest.is_none_or(|rest| !rest.is_empty() && !rest.starts_with(b"|"))
         });
-        let sign = if is_permitted { '+' } else { '-' };
-        self.rules.push(format!("{sign}{name}"));
+        let sign: &[u8] = if is_permitted { b"+" } else { b"-" };
+        self.rules.push([sign, name].concat());
     }
 
     /// Permits all keys, or none.
@@ -244,10 +244,11 @@ impl Selector {
     }
 
     /// The rules about commands, as words with spaces between them.
-    pub(crate) fn describe_commands(&self) -> String {
-        let mut words = vec![if self.permits_commands { "+@all" } else { "-@all" }];
-        words.extend(self.rules.iter().map(String::as_str));
-        words.join(" ")
+    pub(crate) fn describe_commands(&self) -> Vec<u8> {
+        let first: &[u8] = if self.permits_commands { b"+@all" } else { b"-@all" };
+        let mut words = vec![first];
+        words.extend(self.rules.iter().map(Vec::as_slice));
+        words.join(&b' ')
     }
 
     /// The rules about keys.
@@ -259,6 +260,8 @@ impl Selector {
             let sign: &[u8] = match (it.reads, it.writes) {
                 (true, false) => b"%R~",
                 (false, true) => b"%W~",
+                // The rule for all keys looks otherwise, and none may follow it.
+                _ if it.pattern == b"*" => b"%RW~",
                 _ => b"~",
             };
             [sign, &it.pattern].concat()
@@ -280,7 +283,7 @@ impl Selector {
         let reset: &[u8] = if self.all_channels { b"" } else { b"resetchannels" };
         let (keys, channels) = (self.describe_keys(), self.describe_channels());
         let commands = self.describe_commands();
-        let words = [&keys, reset, &channels, commands.as_bytes()];
+        let words = [&keys, reset, &channels, &commands];
         words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(&b' ')
     }
 }

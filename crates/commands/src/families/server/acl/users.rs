@@ -101,7 +101,7 @@ fn getuser<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 /// Writes the three fields that say what a selector permits.
 fn describe(reply: &mut resp::Writer<'_>, selector: &Selector) {
     reply.bulk(b"commands");
-    reply.bulk(selector.describe_commands().as_bytes());
+    reply.bulk(&selector.describe_commands());
     reply.bulk(b"keys");
     reply.bulk(&selector.describe_keys());
     reply.bulk(b"channels");

@@ -1,0 +1,5 @@
+//! Files of users, and the arguments of ACL SETUSER.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| nagi_fuzz::acl_file(data));
