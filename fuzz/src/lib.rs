@@ -3,6 +3,7 @@
 
 #[path = "../../crates/proto/tests/pieces/feed.rs"]
 mod feed;
+pub mod lua;
 pub mod rdb;
 
 pub use nagi_commands::fuzzing::acl_file;

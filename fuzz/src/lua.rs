@@ -1,0 +1,165 @@
+//! What scripts and libraries of functions have to hold to, whatever their text is: they end within
+//! their limits, and leave an engine that runs the next script as the one before.
+
+use nagi_proto::Output;
+use nagi_proto::resp::{Version, Writer};
+use nagi_script::{Digest, Engine, Host, LogLevel, Source, Words, is_name};
+use std::cell::Cell;
+use std::iter;
+use std::rc::Rc;
+
+/// What Lua may take, in bytes; an engine without scripts takes about a tenth of it.
+const MEMORY: usize = 4 << 20;
+/// Looks at whether a script is to end, of which there is one every 10,000 instructions.
+const LOOKS: u32 = 30;
+/// Scripts between two looks at what they share, which takes as long as a hundred short ones.
+const STRIDE: u32 = 16;
+/// What the second script makes of all that scripts share; functions are told by their addresses.
+const GLOBALS: &[u8] = b"local function list(value, depth)
+    local seen = {}
+    for name, part in pairs(value) do
+        local text = tostring(part)
+        if type(part) == 'table' then
+            text = (depth < 2 and part ~= _G and name ~= 'KEYS' and name ~= 'ARGV') and
+                list(part, depth + 1) or ''
+        end
+        seen[#seen + 1] = tostring(name) .. '=' .. text
+    end
+    table.sort(seen)
+    return '{' .. table.concat(seen, ',') .. '}'
+end
+local strings = getmetatable('')
+return list(_G, 0) .. (strings and list(strings, 1) or '') .. tostring(getmetatable(_G))";
+
+/// A server that answers by the first word, in all kinds of replies.
+struct Server {
+    looks_left: Rc<Cell<u32>>,
+}
+
+impl Host for Server {
+    fn call(&mut self, words: &Words, version: Version, reply: &mut Vec<u8>) {
+        let name = words.args().get(0).unwrap_or_default();
+        let kind = name.first().copied().unwrap_or(0);
+        let text: &[u8] = match (kind % 8, version) {
+            (0, _) => b"+OK\r\n",
+            (1, _) => b"-WRONGTYPE a\r\n",
+            (2, _) => b":-7\r\n",
+            (3, Version::Three) => b"%1\r\n+a\r\n,1.5\r\n",
+            (4, Version::Three) => b"|1\r\n+a\r\n:1\r\n~2\r\n#t\r\n_\r\n",
+            (5, Version::Three) => b"(12345678901234567890\r\n",
+            (6, _) => b"*3\r\n:1\r\n$-1\r\n*1\r\n$3\r\na\x00b\r\n",
+            _ => b"$-1\r\n",
+        };
+        reply.extend_from_slice(text);
+    }
+
+    fn may_call(&mut self, words: &Words) -> Option<bool> {
+        words.args().get(0).map(|name| name.len() % 2 == 0)
+    }
+
+    fn note_error(&mut self, _: &[u8], _: bool) {}
+
+    fn log(&mut self, _: LogLevel, _: &[u8]) {}
+
+    fn is_to_end(&mut self) -> bool {
+        self.looks_left.set(self.looks_left.get().saturating_sub(1));
+        self.looks_left.get() == 0
+    }
+}
+
+/// An engine with what its globals were when it was new.
+struct Tried {
+    engine: Engine,
+    looks_left: Rc<Cell<u32>>,
+    globals: Vec<u8>,
+    tried: u32,
+}
+
+thread_local! {
+    static ENGINES: [std::cell::RefCell<Tried>; 2] =
+        [false, true].map(|has_libraries| Tried::new(has_libraries).into());
+}
+
+impl Tried {
+    fn new(has_libraries: bool) -> Self {
+        let looks_left = Rc::new(Cell::new(u32::MAX));
+        let host = Box::new(Server { looks_left: Rc::clone(&looks_left) });
+        let mut engine =
+            Engine::new(host, "7.2.4", has_libraries, MEMORY).expect("there is memory");
+        for text in [GLOBALS, b"return 1"] {
+            engine.compile(Digest::of(text), text).expect("it is Lua");
+        }
+        let mut tried = Tried { engine, looks_left, globals: Vec::new(), tried: 0 };
+        tried.run(GLOBALS, Version::Two);
+        tried.globals = tried.run(GLOBALS, Version::Two);
+        tried
+    }
+
+    /// The reply to a script that was compiled.
+    fn run(&mut self, text: &[u8], version: Version) -> Vec<u8> {
+        self.looks_left.set(LOOKS);
+        let mut out = Output::default();
+        let mut writer = Writer::new(&mut out, version);
+        let (key, argument) = ([b"k".as_slice()], [b"1".as_slice()]);
+        let (keys, arguments) = (key.into_iter(), argument.into_iter());
+        match self.engine.run(&Digest::of(text), keys, arguments, (version, &mut writer)) {
+            Ok(()) => out.slices().flatten().copied().collect(),
+            Err(failure) => failure.message,
+        }
+    }
+
+    fn eval(&mut self, text: &[u8], version: Version) {
+        let Ok(source) = Source::parse(text) else { return };
+        let name = Digest::of(text);
+        if self.engine.compile(name, source.body).is_ok() {
+            self.run(text, version);
+            self.engine.forget(&name);
+        }
+    }
+
+    fn load(&mut self, text: &[u8], version: Version) {
+        let Ok(Source { body, name: Some(name), .. }) = Source::parse(text) else { return };
+        let Some(name) = std::str::from_utf8(name).ok().filter(|it| is_name(it.as_bytes())) else {
+            return;
+        };
+        self.looks_left.set(LOOKS);
+        let described = self.engine.load_library(name, body).unwrap_or_default();
+        for function in described {
+            assert!(is_name(function.name.as_bytes()));
+            self.looks_left.set(LOOKS);
+            let mut out = Output::default();
+            let to = (version, &mut Writer::new(&mut out, version));
+            let called = (name, function.name.as_str());
+            let _ = self.engine.call(called, iter::empty(), iter::empty(), to);
+        }
+        self.engine.forget_library(name);
+    }
+
+    fn is_as_before(&mut self) {
+        assert!(self.engine.used_memory() <= MEMORY, "{} bytes", self.engine.used_memory());
+        let reply = self.run(b"return 1", Version::Two);
+        assert_eq!(reply, b":1\r\n", "{}", String::from_utf8_lossy(&reply));
+        self.tried += 1;
+        if !self.tried.is_multiple_of(STRIDE) {
+            return;
+        }
+        let globals = self.run(GLOBALS, Version::Two);
+        let [now, before] = [&globals, &self.globals].map(|it| String::from_utf8_lossy(it));
+        assert_eq!(now, before, "what scripts share");
+    }
+}
+
+/// The first byte chooses a script or, once in eight times, a library of functions, and the version
+/// of RESP; the others are its text.
+pub fn source(data: &[u8]) {
+    let Some((kind, text)) = data.split_first() else { return };
+    let version = if kind & 8 == 0 { Version::Two } else { Version::Three };
+    ENGINES.with(|[scripts, libraries]| {
+        let mut tried = if kind & 7 == 7 { libraries } else { scripts }.borrow_mut();
+        match kind & 7 {
+            7 => tried.load(text, version),
+            _ => tried.eval(text, version),
+        }
+        tried.is_as_before();
+    });
+}
