@@ -6,6 +6,8 @@
 //!
 //! What was observed and what it means is in `nagi_findings`.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod observe;
 mod options;
 mod placement;

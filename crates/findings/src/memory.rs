@@ -213,7 +213,7 @@ fn slow_reader(observation: &Observation) -> Evaluation {
         server.clients.len() >= 2 && server.clients.iter().all(|list| list.iter().any(holds))
     };
     let behind: Vec<_> = last.iter().filter(|client| is_behind(client.id)).collect();
-    let unread: u64 = behind.iter().map(|client| client.output_bytes).sum();
+    let unread = behind.iter().fold(0_u64, |all, it| all.saturating_add(it.output_bytes));
     let verdict = format!(
         "{} clients do not read their replies: {} wait for them in the server's memory, and \
          {closed} were closed for it {}.",

@@ -89,6 +89,13 @@ fn a_healthy_server_has_no_findings() {
 }
 
 #[test]
+fn servers_that_tell_of_more_bytes_than_there_are_are_judged() {
+    let client = |id| Client { id, output_bytes: u64::MAX, ..<_>::default() };
+    let found = found_with(|it| it.server.clients = vec![vec![client(1), client(2)]; 2]);
+    assert_eq!(found, ["slow-reader"]);
+}
+
+#[test]
 fn rows_have_unique_names_and_existing_causes() {
     let known: BTreeSet<&str> = all().map(|finding| finding.name).collect();
     assert_eq!(known.len(), all().count());

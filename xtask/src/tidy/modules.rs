@@ -207,6 +207,7 @@ const DOCTOR: &[Module] = &[
     ("probes", &["readers"]),
     ("report", &[]),
     ("observe", &["options", "probes", "readers"]),
+    ("fuzzing", &["readers", "report"]),
 ];
 
 const TOP: &[Module] = &[

@@ -14,7 +14,7 @@ pub(crate) fn clients(wire: &mut Wire) -> Result<Vec<Client>, String> {
     Ok(wire.run("CLIENT LIST")?.text().lines().map(client).collect())
 }
 
-fn client(line: &str) -> Client {
+pub(super) fn client(line: &str) -> Client {
     let mut client = Client::default();
     for (name, value) in line.split(' ').filter_map(|field| field.split_once('=')) {
         let number = value.parse().unwrap_or(0);

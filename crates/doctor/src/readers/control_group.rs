@@ -29,7 +29,7 @@ fn has_limit(folder: &Path) -> bool {
 
 /// The folder that a line of `/proc/PID/cgroup` names, such as `0::/system.slice/x` or
 /// `4:cpu,cpuacct:/x`.
-fn folder_of(root: &Path, line: &str) -> Option<(PathBuf, PathBuf)> {
+pub(super) fn folder_of(root: &Path, line: &str) -> Option<(PathBuf, PathBuf)> {
     let mut parts = line.splitn(3, ':');
     let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
     let mount = match controllers {
@@ -52,7 +52,7 @@ fn above(mount: &Path, folder: &Path) -> Vec<PathBuf> {
     folder.ancestors().take_while(|it| it.starts_with(mount)).map(Path::to_path_buf).collect()
 }
 
-fn parse(text: &str) -> Option<Throttling> {
+pub(super) fn parse(text: &str) -> Option<Throttling> {
     let number = |name: &str| {
         text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
     };

@@ -33,7 +33,7 @@ pub(crate) fn disciplines() -> Option<Vec<QueueDiscipline>> {
 }
 
 /// The number of its device, and what it is.
-fn discipline(message: &[u8]) -> Option<(u32, QueueDiscipline)> {
+pub(super) fn discipline(message: &[u8]) -> Option<(u32, QueueDiscipline)> {
     let attributes = message.get(HEAD..)?;
     let kind = attribute(attributes, KIND)?.split(|byte| *byte == 0).next()?;
     let kind = String::from_utf8_lossy(kind).into_owned();

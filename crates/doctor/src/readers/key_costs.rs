@@ -31,7 +31,7 @@ pub(crate) fn key_costs(wire: &mut Wire, show_keys: bool) -> Result<Option<KeyCo
 }
 
 /// Names and values in turns, within a list of one.
-fn costs(report: &Answer, show_keys: bool) -> Option<KeyCosts> {
+pub(super) fn costs(report: &Answer, show_keys: bool) -> Option<KeyCosts> {
     let Answer::Array(list) = report else { return None };
     let fields = match list.as_slice() {
         [Answer::Array(fields)] => fields,

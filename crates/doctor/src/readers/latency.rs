@@ -41,7 +41,7 @@ fn elements(answer: &Answer) -> &[Answer] {
     if let Answer::Array(elements) = answer { elements } else { &[] }
 }
 
-fn latest(answer: &Answer) -> Latest {
+pub(super) fn latest(answer: &Answer) -> Latest {
     let events = elements(answer).iter().filter_map(|event| match elements(event) {
         [name, Answer::Integer(at_s), ..] => Some((name.text(), *at_s)),
         _ => None,
@@ -51,7 +51,7 @@ fn latest(answer: &Answer) -> Latest {
     events.filter(|(name, _)| !name.is_empty() && name.chars().all(is_plain)).collect()
 }
 
-fn event(name: String, history: &Answer, since_s: i64) -> Option<LatencyEvent> {
+pub(super) fn event(name: String, history: &Answer, since_s: i64) -> Option<LatencyEvent> {
     let times = elements(history).iter().filter_map(|sample| match elements(sample) {
         [Answer::Integer(at_s), Answer::Integer(ms)] if *at_s > since_s => u64::try_from(*ms).ok(),
         _ => None,

@@ -55,7 +55,7 @@ fn request(family: u8) -> Vec<u8> {
     request
 }
 
-fn listener(message: &[u8]) -> Option<Listener> {
+pub(super) fn listener(message: &[u8]) -> Option<Listener> {
     let port = u16::from_be_bytes(bytes(message, 4)?);
     let host: IpAddr = match *message.first()? {
         INET => Ipv4Addr::from(bytes::<4>(message, 8)?).into(),

@@ -7,6 +7,8 @@ mod connections;
 mod control_group;
 mod devices;
 mod disciplines;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod key_costs;
 mod latency;
 mod listeners;

@@ -62,7 +62,7 @@ impl Kernel {
 }
 
 /// Takes the messages of one datagram; whether that was the end, and none if it is an error.
-fn take<T>(
+pub(super) fn take<T>(
     mut datagram: &[u8],
     read: &impl Fn(&[u8]) -> Option<T>,
     all: &mut Vec<T>,

@@ -115,19 +115,28 @@ impl ProcessReader {
     }
 
     fn most_files(&self) -> Option<u64> {
-        let limits = std::fs::read_to_string(self.folder.join("limits")).ok()?;
-        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-        line.split_whitespace().next()?.parse().ok()
+        most_files(&std::fs::read_to_string(self.folder.join("limits")).ok()?)
     }
 
     fn swap_bytes(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(self.folder.join("status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"))?;
-        line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+        swap_bytes(&std::fs::read_to_string(self.folder.join("status")).ok()?)
     }
 }
 
-fn since(now: Throttling, first: Throttling) -> Throttling {
+/// How many descriptors a process may have, by its `limits`.
+pub(super) fn most_files(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// What a process has in swap, by its `status`.
+pub(super) fn swap_bytes(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes.saturating_mul(1024))
+}
+
+pub(super) fn since(now: Throttling, first: Throttling) -> Throttling {
     Throttling {
         periods: now.periods.saturating_sub(first.periods),
         throttled_periods: now.throttled_periods.saturating_sub(first.throttled_periods),
@@ -137,22 +146,22 @@ fn since(now: Throttling, first: Throttling) -> Throttling {
 
 /// What `stat` says of a process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stat {
+pub(super) struct Stat {
     state: char,
-    major_faults: u64,
+    pub(super) major_faults: u64,
     /// User and system time.
     ticks: u64,
 }
 
 impl Stat {
     /// The fields behind the name, which may have blanks and brackets in it.
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
         Some(Stat {
             state: fields.first()?.chars().next()?,
             major_faults: number(9)?,
-            ticks: number(11)? + number(12)?,
+            ticks: number(11)?.saturating_add(number(12)?),
         })
     }
 }
@@ -211,6 +220,14 @@ mod tests {
         assert_eq!((&*busiest.name, busiest.used, busiest.waited), ("redis-server", 0.75, 0.2));
         let throttling = process.throttling.unwrap();
         assert_eq!((throttling.periods, throttling.throttled_periods), (30, 3));
+    }
+
+    #[test]
+    fn numbers_at_their_ends_are_read() {
+        assert_eq!(swap_bytes("Name:\tx\nVmSwap:\t 9 kB\n"), Some(9216));
+        assert_eq!(swap_bytes("VmSwap: 18446744073709551615 kB"), Some(u64::MAX));
+        let text = format!("7 (x) R 1 7 7 0 -1 0 1 0 2 0 {0} {0}", u64::MAX);
+        assert_eq!(Stat::parse(&text).map(|stat| stat.ticks), Some(u64::MAX));
     }
 
     #[test]

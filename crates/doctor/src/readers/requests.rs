@@ -82,12 +82,12 @@ pub(crate) fn large_log(wire: &mut Wire, behind: [i64; 2]) -> Result<Vec<LargeRe
 /// An entry of a log: what it is there for, in microseconds or bytes, and the request without what
 /// might be secret.
 #[derive(Debug, PartialEq)]
-struct Entry {
-    value: u64,
-    what: String,
+pub(super) struct Entry {
+    pub(super) value: u64,
+    pub(super) what: String,
 }
 
-fn entries_of(answer: &Answer) -> impl Iterator<Item = (i64, Entry)> {
+pub(super) fn entries_of(answer: &Answer) -> impl Iterator<Item = (i64, Entry)> {
     let entries = if let Answer::Array(entries) = answer { entries.as_slice() } else { &[] };
     entries.iter().filter_map(|entry| {
         let Answer::Array(fields) = entry else { return None };
@@ -154,7 +154,7 @@ pub(super) fn key_names(show_keys: bool) -> impl Fn(&str) -> String {
 }
 
 /// The first argument in a line of MONITOR's: `1700000000.1 [0 1.2.3.4:5] "get" "key"`.
-fn monitored_key(line: &str) -> Option<String> {
+pub(super) fn monitored_key(line: &str) -> Option<String> {
     let words = line.split_once("] ")?.1;
     let mut quoted = words.split("\" \"");
     let command = quoted.next()?.trim_start_matches('"');
@@ -167,7 +167,7 @@ fn monitored_key(line: &str) -> Option<String> {
 }
 
 /// The key in a line such as `ts=1.2 gid=1 type=item_get key=a%3Ab status=found`.
-fn watched_key(line: &str) -> Option<String> {
+pub(super) fn watched_key(line: &str) -> Option<String> {
     let encoded = line.split(' ').find_map(|field| field.strip_prefix("key="))?;
     let mut parts = encoded.split('%');
     let mut key = parts.next()?.as_bytes().to_vec();

@@ -50,7 +50,7 @@ impl SocketReader {
         has_read.then_some(sockets)
     }
 
-    fn count(&self, line: &str, sockets: &mut Sockets) {
+    pub(super) fn count(&self, line: &str, sockets: &mut Sockets) {
         let mut words = line.split_whitespace().skip(1);
         let (Some(local), Some(remote), Some(state), Some(queues)) = (
             words.next().and_then(address),
@@ -65,7 +65,7 @@ impl SocketReader {
                 queues.split_once(':').and_then(|(_, it)| u64::from_str_radix(it, 16).ok());
             if is_servers(self.server, local) {
                 let before = sockets.waiting.unwrap_or(0);
-                sockets.waiting = Some(before + receives.unwrap_or(0));
+                sockets.waiting = Some(before.saturating_add(receives.unwrap_or(0)));
             } else {
                 sockets.other_listeners += 1;
             }
@@ -99,7 +99,7 @@ impl SocketReader {
         numbers.find(|(_, folder)| !inodes.is_empty() && holds(folder)).map(|(id, _)| id)
     }
 
-    fn listening_inode<'a>(&self, line: &'a str) -> Option<&'a str> {
+    pub(super) fn listening_inode<'a>(&self, line: &'a str) -> Option<&'a str> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let local = words.get(1).copied().and_then(address)?;
         let is_listening = u8::from_str_radix(words.get(3)?, 16) == Ok(LISTEN);
@@ -115,11 +115,7 @@ impl SocketReader {
     pub(crate) fn port_range(&self) -> (Option<u64>, Option<u64>) {
         let read =
             |name: &str| std::fs::read_to_string(self.proc.join("sys/net/ipv4").join(name)).ok();
-        let range = read("ip_local_port_range").and_then(|text| {
-            let mut numbers = text.split_whitespace().filter_map(|it| it.parse::<u64>().ok());
-            let (low, high) = (numbers.next()?, numbers.next()?);
-            Some((high + 1).saturating_sub(low))
-        });
+        let range = read("ip_local_port_range").and_then(|text| ports_between(&text));
         (range, read("tcp_tw_reuse").and_then(|text| text.trim().parse().ok()))
     }
 
@@ -129,8 +125,15 @@ impl SocketReader {
     }
 }
 
+/// How many ports there are from the first number to the second.
+pub(super) fn ports_between(text: &str) -> Option<u64> {
+    let mut numbers = text.split_whitespace().filter_map(|it| it.parse::<u64>().ok());
+    let (low, high) = (numbers.next()?, numbers.next()?);
+    Some(high.saturating_add(1).saturating_sub(low))
+}
+
 /// A counter of `/proc/net/netstat`: a line of names, and below it one of numbers.
-fn counter(table: &str, name: &str) -> Option<u64> {
+pub(super) fn counter(table: &str, name: &str) -> Option<u64> {
     let lines: Vec<&str> = table.lines().collect();
     lines.windows(2).find_map(|pair| {
         let [names, numbers] = pair else { return None };
@@ -209,6 +212,17 @@ mod tests {
         let nothing = SocketReader::new(PathBuf::from("/nowhere"), server);
         assert_eq!((nothing.read(), nothing.listener()), (None, None));
         assert_eq!((nothing.port_range(), nothing.listen_overflows()), ((None, None), None));
+    }
+
+    #[test]
+    fn numbers_at_their_ends_are_read() {
+        assert_eq!(ports_between("32768\t60999\n"), Some(28_232));
+        assert_eq!(ports_between("0 18446744073709551615"), Some(u64::MAX));
+        let reader = SocketReader::new(PathBuf::new(), "10.0.0.5:6379".parse().unwrap());
+        let mut sockets = Sockets::default();
+        let line = "0: 00000000:18EB 00000000:0000 0A 00000000:FFFFFFFFFFFFFFFF 00:0 0 0 0 9";
+        [line; 2].iter().for_each(|line| reader.count(line, &mut sockets));
+        assert_eq!(sockets.waiting, Some(u64::MAX));
     }
 
     #[test]

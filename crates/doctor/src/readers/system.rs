@@ -73,7 +73,7 @@ impl System {
 }
 
 /// The last number of a line such as `some avg10=0.00 avg60=0.10 avg300=0.25 total=5124348120`.
-fn total_stall(text: &str) -> Option<u64> {
+pub(super) fn total_stall(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("some "))?;
     line.rsplit_once("total=")?.1.trim().parse().ok()
 }

@@ -1,0 +1,55 @@
+//! What any texts of a server and of the kernel have to hold to, for fuzz targets and for the
+//! property tests of this crate: nothing is found without evidence, and no report has markup that
+//! comes from a server.
+
+use crate::readers::fuzzing::observation;
+use crate::report::Report;
+use nagi_findings::observation::Observation;
+use nagi_findings::{all, diagnose};
+
+/// Reads texts one after the other, as their first bytes say, and judges what they make up.
+pub fn texts(data: &[u8]) {
+    /// Most time is taken by reports, so that one in so many is written.
+    const STRIDE: usize = 8;
+    let observed = observation(data);
+    let diagnosis = diagnose(&observed);
+    let listed = diagnosis.findings().count() + diagnosis.healthy.len() + diagnosis.unknown.len();
+    assert_eq!(listed, all().count(), "each is found, noticed, well or unknown");
+    for (_, diagnosed) in diagnosis.findings() {
+        let (name, evidence) = (diagnosed.finding.name, &diagnosed.evidence);
+        assert!(!evidence.verdict.is_empty() && !evidence.numbers.is_empty(), "{name}");
+        let mut texts = evidence.numbers.iter().map(|(_, text)| text).chain([&evidence.verdict]);
+        assert!(!texts.any(|text| text.contains("NaN")), "{name}: {evidence:?}");
+        let mut found = diagnosis.found.iter().map(|it| it.finding.name);
+        assert!(diagnosed.explained_by.is_none_or(|cause| found.any(|it| it == cause)), "{name}");
+    }
+    if !data.len().is_multiple_of(STRIDE) {
+        return;
+    }
+    let report = Report::new(vec![("redis://a".to_owned(), Ok((observed, diagnosis)))]);
+    let html = report.to_html();
+    assert!(!["<script", "<img", "<b>"].iter().any(|it| html.contains(it)), "{html}");
+    let text = report.to_string();
+    assert!(!text.contains(|it: char| it.is_control() && it != '\n'), "{text:?}");
+    assert!(report.to_json().is_ok());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn texts_are_judged_by_what_they_say(
+            sections in proptest::collection::vec(
+                (0..20_u8, "([a-z_]{1,12}[:= ][0-9]{0,20}[ \n]){0,4}", any::<Vec<u8>>()), 0..5,
+            ),
+        ) {
+            let sections = sections.into_iter().map(|(kind, text, bytes)| {
+                [&[kind], text.as_bytes(), bytes.as_slice()].concat()
+            });
+            texts(&sections.collect::<Vec<_>>().join(&0xfe));
+        }
+    }
+}
