@@ -2,23 +2,29 @@
 //! they are read, and a value means the same in a file and in a payload.
 
 use nagi_persist::Checksum;
-use nagi_persist::payload::{Restore, Restored};
+use nagi_persist::payload::{Dump, Restore, Restored};
 use nagi_persist::rdb::{
     Batch, Builder, Builders, CollectionType, Element, ElementText, Fault, Item, LoadOptions,
     LoadedValue, Measure, Progress, Reader, Rejected, Text, load, unpack,
 };
-use nagi_store::{StringInput, Rope};
+use nagi_store::{Rope, Stream, StreamBuilder, StreamId, StreamPart, StringInput, Value as Stored};
 use std::collections::HashSet;
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 
-/// Collections as all that makes them up, one byte string for each.
-struct Lists;
+/// Collections as all that makes them up, one byte string for each; the parts of streams are put
+/// together as well, and looked at if this says so.
+struct Lists {
+    looks_at_streams: bool,
+}
 
 #[derive(Default)]
 struct List {
     seen: Vec<u8>,
     elements: u64,
     names: HashSet<Vec<u8>>,
+    stream: Option<StreamBuilder>,
+    looks_at_stream: bool,
 }
 
 impl Builders for Lists {
@@ -26,7 +32,7 @@ impl Builders for Lists {
     type Builder = List;
 
     fn begin(&self, _: CollectionType, _: Option<u64>) -> Option<List> {
-        Some(List::default())
+        Some(List { looks_at_stream: self.looks_at_streams, ..List::default() })
     }
 }
 
@@ -48,8 +54,9 @@ impl Builder for List {
                 return Ok(());
             }
             Element::Part(part) => {
-                self.seen.extend_from_slice(format!("{part:?}").as_bytes());
-                return Ok(());
+                self.seen.extend(shown(part));
+                let is_added = self.stream.get_or_insert_default().add(*part);
+                return if is_added { Ok(()) } else { Err(Rejected::Duplicate) };
             }
             Element::Member(name) => name,
             Element::Scored(name, score) => {
@@ -68,10 +75,55 @@ impl Builder for List {
         if is_new { Ok(()) } else { Err(Rejected::Duplicate) }
     }
 
-    fn end(self) -> List {
+    fn end(mut self) -> List {
         assert!(self.elements > 0);
+        if let Some(stream) = self.stream.take().filter(|_| self.looks_at_stream) {
+            look_at(&stream.end().expect("all parts have come"));
+        }
         self
     }
+}
+
+fn shown(part: &StreamPart<'_>) -> Vec<u8> {
+    format!("{part:?}").into_bytes()
+}
+
+/// A stream that was read holds together: its entries are the same forwards, backwards and one by
+/// one, and it comes back from a payload of its own.
+fn look_at(stream: &Stream) {
+    let (mut forwards, mut backwards) = (Vec::new(), Vec::new());
+    let (from, to) = (StreamId::MIN, StreamId::MAX);
+    let _ = stream.walk(from, to, |entry| {
+        for text in entry.fields().flat_map(|(name, value)| [name, value]) {
+            text.with_bytes(<[u8]>::len);
+        }
+        forwards.push(entry.id);
+        ControlFlow::<()>::Continue(())
+    });
+    let _ = stream.walk_back(from, to, |entry| {
+        backwards.push(entry.id);
+        ControlFlow::<()>::Continue(())
+    });
+    assert!(forwards.is_sorted_by(|one, other| one < other), "{forwards:?}");
+    assert!(forwards.iter().eq(backwards.iter().rev()), "{forwards:?} and {backwards:?}");
+    assert_eq!(stream.len(), forwards.len() as u64);
+    assert!(forwards.iter().all(|id| stream.get(*id).is_some_and(|entry| entry.id == *id)));
+    assert!(forwards.last().is_none_or(|last| *last <= stream.last_id()));
+    let mut parts = Vec::new();
+    let _ = stream.walk_parts(0, |mut part| {
+        // The form of payloads does not have it.
+        if let StreamPart::Consumer { seen_ms, active_ms, .. } = &mut part {
+            *active_ms = Some(*seen_ms);
+        }
+        parts.extend(shown(&part));
+        ControlFlow::<()>::Continue(())
+    });
+    let mut dump = Dump::new(Stored::Stream(stream), true);
+    let payload = std::iter::repeat_with(|| dump.step()).flatten().next().expect("it ends");
+    let again = finish(Restore::new(payload, usize::MAX, Lists { looks_at_streams: false }));
+    let again = again.map_or(Vec::new(), |it| it.seen);
+    let [again, parts] = [&again, &parts].map(|it| String::from_utf8_lossy(it));
+    assert_eq!(again, parts, "from a payload of its own");
 }
 
 /// A source that gives at most so many bytes at once.
@@ -169,7 +221,8 @@ pub fn restore(data: &[u8]) {
     let mut checksum = Checksum::default();
     checksum.add(&payload);
     payload.extend_from_slice(&checksum.value().to_le_bytes());
-    let restored = finish(Restore::new(Rope::from_bytes(&payload), LONGEST_BYTES, Lists));
+    let lists = Lists { looks_at_streams: true };
+    let restored = finish(Restore::new(Rope::from_bytes(&payload), LONGEST_BYTES, lists));
 
     // The type, a key of one letter, the value, the end without a checksum.
     let file = [magic.as_bytes(), &[value_type], b"\x01k", data, b"\xff", &[0; 8]].concat();
@@ -243,9 +296,10 @@ fn load_one(file: &[u8]) -> Option<Value> {
 /// The last value of a file, by the loader.
 fn load_all(file: &[u8]) -> Option<Value> {
     let options = LoadOptions { databases: 16, now_ms: None, verify_checksum: true };
+    let lists = Lists { looks_at_streams: false };
     let mut last = None;
     let mut take = |mut batch: Batch<List>| {
-        while let Some(loaded) = batch.next_key(&Lists)? {
+        while let Some(loaded) = batch.next_key(&lists)? {
             last = Some(match loaded.value {
                 LoadedValue::Collection(list) => Value::of_list(list),
                 LoadedValue::String(StringInput::Bytes(bytes)) => {
@@ -256,6 +310,6 @@ fn load_all(file: &[u8]) -> Option<Value> {
         }
         Ok(())
     };
-    load(file, &options, &Progress::default(), &Lists, &mut take).ok()?;
+    load(file, &options, &Progress::default(), &lists, &mut take).ok()?;
     last
 }
