@@ -479,7 +479,7 @@ fn blocked_clients_are_given_nothing_that_their_user_has_lost_the_right_to() {
     ] {
         let server = Server::nagi();
         let (mut ann, mut admin) = connected(&server, "+@all ~*");
-        ann.send(&format!("{blocked}\r\n"));
+        ann.send(format!("{blocked}\r\n"));
         until("ann is blocked", || {
             admin.run("INFO clients").text().contains("blocked_clients:1\r\n").then_some(())
         })

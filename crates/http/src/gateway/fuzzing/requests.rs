@@ -6,12 +6,12 @@ use crate::gateway::upstash::{self, Many};
 use crate::gateway::worker_connection::encode;
 use crate::gateway::{check_options, event_request, exchange, websocket};
 use crate::guard::{self, Caller};
-use crate::pipe::WorkerEnd;
 use crate::site::{Answer, Ask, GatewaySettings, HttpClient, Rule, Site};
 use hyper::Method;
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
+use nagi_pipe::WorkerEnd;
 use serde_json::Value;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -241,6 +241,7 @@ fn settings(is_on: bool) -> GatewaySettings {
         active_types: is_on,
         jsonp: is_on,
         origins: "https://shop.example".into(),
+        cache_control: "no-store".into(),
         longest_argument: 1,
     }
 }
@@ -286,8 +287,12 @@ impl Site for Guarded {
         settings(false)
     }
 
-    fn rule(&self, _: &[Bytes]) -> Rule {
+    fn rule(&self, _: &[Bytes], _: IpAddr) -> Rule {
         Rule::Unknown
+    }
+
+    fn may_wait(&self, _: &[Bytes]) -> bool {
+        false
     }
 
     fn is_trusted_proxy(&self, address: IpAddr) -> bool {
