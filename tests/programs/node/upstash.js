@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { Redis } from '@upstash/redis';
 import { range, run, until } from './common.js';
+import { commands } from './upstash-commands.js';
 
 const VALUES = 500;
 const FUNCTIONS = 32;
@@ -148,7 +149,8 @@ run(async () => {
   const redis = connect();
   const parts = [values, collections, pipelines, transactions, limits, subscriptions, errors];
   for (const part of parts) await part(redis);
+  const methods = await commands(redis);
   assert.equal(await redis.dbsize(), 0);
   return `${VALUES} values each way, ${FUNCTIONS} transactions and scripts side by side, ` +
-    `${MESSAGES} messages as events`;
+    `${MESSAGES} messages as events, ${methods} methods`;
 });
