@@ -1,7 +1,7 @@
 //! A TCP connection that the task which reads and writes shares with the look at all connections:
 //! tokio's own can be read from by its owner only, and another descriptor for it would cost two
-//! calls of the kernel a connection. What it reads is [inspected](Inspector) and handed over request
-//! by request.
+//! calls of the kernel a connection. What it reads is [inspected](Inspector) and handed over one
+//! request after the other.
 
 use crate::framing::{Admitted, Expected, Inspector};
 use socket2::SockRef;

@@ -144,7 +144,8 @@ const PIPE: &[Module] = &[("mutex", &[])];
 
 const HTTP: &[Module] = &[
     ("connections", &[]),
-    ("shared_stream", &[]),
+    ("framing", &[]),
+    ("shared_stream", &["framing"]),
     ("site", &[]),
     ("write_timeout", &[]),
     ("forwarded", &["site"]),
@@ -153,7 +154,16 @@ const HTTP: &[Module] = &[
     ("gateway", &["guard", "response", "site"]),
     (
         "listening",
-        &["connections", "gateway", "guard", "response", "shared_stream", "site", "write_timeout"],
+        &[
+            "connections",
+            "framing",
+            "gateway",
+            "guard",
+            "response",
+            "shared_stream",
+            "site",
+            "write_timeout",
+        ],
     ),
 ];
 

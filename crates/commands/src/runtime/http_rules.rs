@@ -127,7 +127,7 @@ impl HttpRules {
         }
     }
 
-    /// Whether the command of these words may wait for ever for something: a list that is empty, say.
+    /// Whether the command of these words may wait for ever, for elements of a list, say.
     #[must_use]
     pub fn may_wait(table: &CommandTable, words: &[impl AsRef<[u8]>]) -> bool {
         let Some((name, rest)) = words.split_first() else { return false };

@@ -19,6 +19,11 @@ pub(super) enum Part<'a> {
     End,
 }
 
+/// Whether a reply of so many elements is fields and their values.
+pub(super) fn are_fields(verb: &[u8], len: usize) -> bool {
+    verb.eq_ignore_ascii_case(b"HGETALL") && len % 2 == 0
+}
+
 /// What is not RESP2, or nested deeper than any reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;

@@ -1,6 +1,6 @@
 //! Replies in the forms that webdis gives them.
 
-use super::decoder::Part;
+use super::decoder::{Part, are_fields};
 use super::event::Event;
 use super::message_pack::MessagePack;
 
@@ -209,11 +209,6 @@ impl Json {
     fn end(&mut self, out: &mut Vec<u8>) {
         out.push(b'}');
     }
-}
-
-/// Whether a reply of so many elements is fields and their values.
-pub(super) fn are_fields(verb: &[u8], len: usize) -> bool {
-    verb.eq_ignore_ascii_case(b"HGETALL") && len % 2 == 0
 }
 
 fn json_status(is_fine: &str, text: &[u8], out: &mut Vec<u8>) {

@@ -1,7 +1,6 @@
 //! A bound on requests that may last for ever: commands that block, messages, WebSockets. Beyond it
 //! there are connections left for those that end by themselves.
 
-use super::worker_connection::Failure;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,16 +21,10 @@ impl Lasting {
         Lasting { under_way: Arc::default(), most }
     }
 
-    /// Counts another one.
-    ///
-    /// # Errors
-    /// There are too many.
-    pub(super) fn begin(&self) -> Result<LastingRequest, Failure> {
+    /// Counts another one, unless there are too many.
+    pub(super) fn begin(&self) -> Option<LastingRequest> {
         let request = LastingRequest(self.clone());
-        match self.under_way.fetch_add(1, Ordering::Relaxed) < self.most {
-            true => Ok(request),
-            false => Err(Failure::TooMany),
-        }
+        (self.under_way.fetch_add(1, Ordering::Relaxed) < self.most).then_some(request)
     }
 }
 
@@ -50,9 +43,9 @@ mod tests {
         let lasting = Lasting::most(2);
         let begun = [lasting.begin().unwrap(), lasting.begin().unwrap()];
         for _ in 0..3 {
-            assert!(matches!(lasting.begin(), Err(Failure::TooMany)));
+            assert!(lasting.begin().is_none());
         }
         drop(begun);
-        assert!(lasting.begin().is_ok());
+        assert!(lasting.begin().is_some());
     }
 }

@@ -2,8 +2,7 @@
 //! the shortest form that holds it. As in JSON, HGETALL is a map, and text is a string whatever its
 //! bytes are.
 
-use super::decoder::Part;
-use super::format::are_fields;
+use super::decoder::{Part, are_fields};
 
 /// Writes a map of a command's name and its reply, part by part.
 #[derive(Debug)]

@@ -26,7 +26,10 @@ impl Service {
         caller: &Caller,
         may_last: bool,
     ) -> Result<WorkerConnection, Failure> {
-        let lasting = may_last.then(|| self.lasting.begin()).transpose()?;
+        let lasting = match may_last {
+            true => Some(self.lasting.begin().ok_or(Failure::TooMany)?),
+            false => None,
+        };
         let mut connection = self.pool.take(&*self.site, caller)?;
         connection.lasting = lasting;
         Ok(connection)
