@@ -26,6 +26,12 @@ def memcached():
 
 
 @pytest.fixture
+def http():
+    """Where it serves HTTP, as (host, port)."""
+    return address("NAGI_HTTP")
+
+
+@pytest.fixture
 def guarded():
     """Where it speaks memcached's protocol to clients with the password "secret"."""
     return address("NAGI_MEMCACHED_GUARDED")

@@ -129,13 +129,14 @@ fn python() -> Result<Count> {
         command.arg("serve").args(arguments);
         Server::start_nagi(command).map_err(|problem| anyhow!(problem))
     };
-    let (server, guarded) = (start(&[])?, start(&["--requirepass", "secret"])?);
+    let (server, guarded) = (start(&["--http-port", "any"])?, start(&["--requirepass", "secret"])?);
     let mut tests = Command::new(workspace::setup_folder().join("bin/python"));
     tests
         .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "tests/python"])
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("NAGI_RESP", server.resp().to_string())
         .env("NAGI_MEMCACHED", server.memcached_address().to_string())
+        .env("NAGI_HTTP", server.http().to_string())
         .env("NAGI_MEMCACHED_GUARDED", guarded.memcached_address().to_string())
         .current_dir(workspace::root());
     count(&mut tests).with_context(|| format!("the server said: {}", server.log()))
