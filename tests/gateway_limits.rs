@@ -1,7 +1,7 @@
 //! What commands over HTTP may cost, and requests that are made to do harm: too many at a time, too
 //! long, cut off, or ambiguous.
 
-use harness::{Connection, Server, allow_open_files, until};
+use harness::{Connection, allow_open_files, until};
 
 use crate::gateway::{Client, Socket, nagi};
 

@@ -63,7 +63,7 @@ fn webdis(folder: &Folder, redis: SocketAddr) -> (Server, SocketAddr) {
             "verbosity": 1, "logfile": folder.path().join("log"),
         });
         let mut command = tool("webdis");
-        command.arg(folder.write("webdis.json", &settings.to_string()));
+        command.arg(folder.write("webdis.json", settings.to_string()));
         command
     });
     let (server, address) = started.unwrap_or_else(|problem| panic!("{problem}"));

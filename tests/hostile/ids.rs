@@ -128,7 +128,7 @@ fn what_older_servers_take_amiss_is_refused() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     let last = format!("5-{MAX}");
-    client.check(&format!("XADD s {last} a b"), &format!("${}\r\n{last}\r\n", last.len()));
+    client.check(&format!("XADD s {last} a b"), format!("${}\r\n{last}\r\n", last.len()));
     for (command, error) in [
         (
             "XADD s 5-* a b",
@@ -137,6 +137,6 @@ fn what_older_servers_take_amiss_is_refused() {
         ("XREAD BLOCK 9223372036854775807 STREAMS s 0", "timeout is out of range"),
         ("XREAD BLOCK 9223372036854775807 STREAMS none 0", "timeout is out of range"),
     ] {
-        client.check(command, &format!("-ERR {error}\r\n"));
+        client.check(command, format!("-ERR {error}\r\n"));
     }
 }

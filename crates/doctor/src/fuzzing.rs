@@ -4,7 +4,6 @@
 
 use crate::readers::fuzzing::observation;
 use crate::report::Report;
-use nagi_findings::observation::Observation;
 use nagi_findings::{all, diagnose};
 
 /// Reads texts one after the other, as their first bytes say, and judges what they make up.

@@ -21,7 +21,7 @@ pub(super) enum Part<'a> {
 
 /// Whether a reply of so many elements is fields and their values.
 pub(super) fn are_fields(verb: &[u8], len: usize) -> bool {
-    verb.eq_ignore_ascii_case(b"HGETALL") && len % 2 == 0
+    verb.eq_ignore_ascii_case(b"HGETALL") && len.is_multiple_of(2)
 }
 
 /// What is not RESP2, or nested deeper than any reply.
