@@ -156,5 +156,16 @@ mod tests {
             shown(&["CONFIG", "SET", "timeout", "1", "RequirePass", "secret"]),
             ["CONFIG", "SET", "timeout", "1", "RequirePass", "(redacted)"]
         );
+        for name in ["masterauth", "PrimaryAuth", "masteruser", "tls-key-file-pass"] {
+            let words = ["CONFIG", "SET", "none", "1", name, "secret"];
+            assert_eq!(shown(&words), ["CONFIG", "SET", "none", "1", name, "(redacted)"]);
+        }
+        assert_eq!(
+            shown(&["ACL", "SETUSER", "bob", ">secret"]),
+            ["ACL", "SETUSER", "(redacted)", "(redacted)"]
+        );
+        for subcommand in ["GETUSER", "DELUSER"] {
+            assert_eq!(shown(&["ACL", subcommand, "bob"]), ["ACL", subcommand, "(redacted)"]);
+        }
     }
 }

@@ -196,11 +196,15 @@ fn setting(name: &[u8]) -> Result<&'static Setting, Error> {
     known(name).ok_or_else(|| Error::quoting(before, name, "'"))
 }
 
-/// The values of settings that are passwords.
+/// Settings whose values only CONFIG GET shows.
+const SECRETS: [&str; 5] =
+    ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
+
+/// The values of settings that are secret.
 fn passwords(args: Args<'_>) -> Vec<usize> {
     let is_secret = |at: &usize| {
         let name = String::from_utf8_lossy(args.at(at - 1));
-        find(&name).is_some_and(|setting| setting.name == "requirepass")
+        find(&name).is_some_and(|setting| SECRETS.contains(&setting.name))
     };
     (3..args.len()).step_by(2).filter(is_secret).collect()
 }

@@ -74,6 +74,11 @@ pub(super) static LIST: Command = Command {
     run: list,
 };
 
+/// Names of users, and rules with their passwords.
+fn users_and_rules(args: Args<'_>) -> Vec<usize> {
+    (2..args.len()).collect()
+}
+
 fn getuser<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let Some(user) = cx.server.config().users().get(args.at(2)) else {
         cx.reply.null();
@@ -118,7 +123,8 @@ pub(super) static GETUSER: Command = Command {
     group: Group::Server,
     since: "6.0.0",
     notes: Notes::of("O(1)")
-        .history(&[("6.2.0", "Channels"), ("7.0.0", "Selectors; patterns as one line of rules")]),
+        .history(&[("6.2.0", "Channels"), ("7.0.0", "Selectors; patterns as one line of rules")])
+        .secrets(users_and_rules),
     summary: "Returns what a user may do",
     subcommands: &[],
     run: getuser,
@@ -192,7 +198,8 @@ pub(super) static SETUSER: Command = Command {
     since: "6.0.0",
     notes: Notes::of("O(N), N being the rules")
         .history(&[("6.2.0", "Channels"), ("7.0.0", "Selectors, and rules about keys")])
-        .tips(TIPS),
+        .tips(TIPS)
+        .secrets(users_and_rules),
     summary: "Makes a user, or changes its rules",
     subcommands: &[],
     run: setuser,
@@ -219,7 +226,7 @@ pub(super) static DELUSER: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "6.0.0",
-    notes: Notes::of("O(1)").tips(TIPS),
+    notes: Notes::of("O(1)").tips(TIPS).secrets(users_and_rules),
     summary: "Removes users, whose connections are closed, and returns how many there were",
     subcommands: &[],
     run: deluser,
