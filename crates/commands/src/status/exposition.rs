@@ -13,13 +13,16 @@ pub enum Format {
 }
 
 impl Format {
-    /// The one that an Accept header asks for.
+    /// The one that an Accept header prefers; of two that it likes as well, OpenMetrics if it is
+    /// named, for which there is no other reason.
     #[must_use]
     pub fn accepted(accept: &str) -> Format {
-        let mut kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default());
-        match kinds.any(|kind| kind.trim().eq_ignore_ascii_case("application/openmetrics-text")) {
-            true => Format::OpenMetrics,
-            false => Format::Prometheus,
+        let open = preference(accept, "application/openmetrics-text");
+        let text = preference(accept, "text/plain");
+        let is_named = open.range == Range::Exact;
+        match open.weight > text.weight || is_named && open.weight == text.weight {
+            true if open.weight > 0.0 => Format::OpenMetrics,
+            _ => Format::Prometheus,
         }
     }
 
@@ -31,6 +34,50 @@ impl Format {
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
         }
     }
+}
+
+/// How narrow a range of media types is.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Range {
+    Nothing,
+    Everything,
+    OneKind,
+    Exact,
+}
+
+/// What an Accept header says of a media type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Preference {
+    /// The narrowest range that has it, which counts.
+    range: Range,
+    /// From 0, which is a refusal, to 1.
+    weight: f64,
+}
+
+/// What an Accept header says of a media type: RFC 9110, section 12.5.1. Of ranges that are alike
+/// but for parameters, such as versions, the one with most weight counts.
+fn preference(accept: &str, wanted: &str) -> Preference {
+    let kind = wanted.split('/').next().unwrap_or_default();
+    let ranges = accept.split(',').filter_map(|word| {
+        let mut parts = word.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let range = match name.split_once('/')? {
+            _ if name.eq_ignore_ascii_case(wanted) => Range::Exact,
+            ("*", "*") => Range::Everything,
+            (named, "*") if named.eq_ignore_ascii_case(kind) => Range::OneKind,
+            _ => return None,
+        };
+        let weight = parts.find_map(|part| {
+            let (name, value) = part.split_once('=')?;
+            name.trim().eq_ignore_ascii_case("q").then(|| value.trim().parse().unwrap_or(0.0))
+        });
+        Some(Preference { range, weight: weight.unwrap_or(1.0) })
+    });
+    let nothing = Preference { range: Range::Nothing, weight: 0.0 };
+    ranges.fold(nothing, |best, next| {
+        let is_better = (next.range, next.weight) > (best.range, best.weight);
+        if is_better { next } else { best }
+    })
 }
 
 /// A page under way.
@@ -169,6 +216,20 @@ mod tests {
             ("text/plain;version=0.0.4", Format::Prometheus),
             ("application/openmetrics-text", Format::OpenMetrics),
             ("text/html, application/openmetrics-text;version=1.0.0;q=0.5", Format::OpenMetrics),
+            ("application/openmetrics-text;q=0", Format::Prometheus),
+            ("text/plain, application/openmetrics-text;q=0.1", Format::Prometheus),
+            ("text/*;q=0.2, application/openmetrics-text; Q=0.3", Format::OpenMetrics),
+            ("*/*;q=0.2, application/openmetrics-text;q=0.1", Format::Prometheus),
+            ("*/*, text/plain;q=0.5, application/openmetrics-text;q=0.7", Format::OpenMetrics),
+            ("application/openmetrics-text;q=x", Format::Prometheus),
+            // What Prometheus itself sends.
+            (
+                "application/openmetrics-text;version=1.0.0;q=0.5,\
+                 application/openmetrics-text;version=0.0.1;q=0.4,\
+                 text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                Format::OpenMetrics,
+            ),
+            ("application/openmetrics-text;version=1.0.0,text/plain", Format::OpenMetrics),
         ] {
             assert_eq!(Format::accepted(accept), expected, "{accept}");
         }
