@@ -5,6 +5,7 @@
 //! here: sockets, limits, whose requests are refused, and the forms of commands and replies. One
 //! thread of low priority serves all clients. There is no HTTP/2.
 
+mod bell;
 mod connections;
 mod forwarded;
 mod framing;
@@ -16,6 +17,7 @@ mod shared_stream;
 mod site;
 mod write_timeout;
 
+pub use bell::Bell;
 pub use connections::MOST_CONNECTIONS;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use gateway::fuzzing;

@@ -36,6 +36,8 @@ const BACKLOG: i32 = 1024;
 const KEEPALIVE: Duration = Duration::from_secs(300);
 /// For how long nothing is accepted where that has failed: there may be no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// For how long an answer waits for what the page lacks.
+const LONGEST_WAIT: Duration = Duration::from_secs(3);
 /// By how much the thread is nicer than the process.
 const NICENESS: i32 = 10;
 
@@ -229,6 +231,9 @@ async fn serve(
             query: parts.uri.query().unwrap_or_default(),
             accept: accept.and_then(|it| it.to_str().ok()).unwrap_or_default(),
         };
+        if let Some(bell) = site.awaited(ask) {
+            bell.wait(LONGEST_WAIT, || site.awaited(ask).is_none()).await;
+        }
         let answer = site.answer(ask);
         return response::page(answer.unwrap_or_else(|| Answer::line(404, "no such page")));
     }

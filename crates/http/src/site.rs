@@ -1,5 +1,6 @@
 //! What is served: pages, commands, and which clients may have them.
 
+use crate::bell::Bell;
 use hyper::body::Bytes;
 use nagi_pipe::WorkerEnd;
 use parking_lot::Mutex;
@@ -83,6 +84,12 @@ pub trait Site: Send + Sync + 'static {
 
     /// The page that is asked for; none if there is no such page. It must not wait for anything.
     fn answer(&self, ask: Ask<'_>) -> Option<Answer>;
+
+    /// What rings when a page that is asked for may have what it lacks now; none if it lacks
+    /// nothing. It is waited for no longer than for some seconds.
+    fn awaited(&self, _: Ask<'_>) -> Option<&Bell> {
+        None
+    }
 
     /// Whether there is a page at this path.
     fn has_page(&self, path: &str) -> bool;

@@ -1,0 +1,58 @@
+//! What a page that is not complete yet waits for, without a thread that waits.
+
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+/// Rung by any thread when pages have more than before.
+#[derive(Debug, Default)]
+pub struct Bell(Notify);
+
+impl Bell {
+    /// Has all who wait look again.
+    pub fn ring(&self) {
+        self.0.notify_waiters();
+    }
+
+    /// Waits until `is_over`, looking at each ring, or for as long as that.
+    pub(crate) async fn wait(&self, longest: Duration, mut is_over: impl FnMut() -> bool) {
+        let end = Instant::now() + longest;
+        loop {
+            // One that rings from now on counts, though it is waited for later.
+            let rung = self.0.notified();
+            if is_over() || timeout_at(end, rung).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use tokio::runtime::Builder;
+
+    #[test]
+    fn a_wait_ends_with_what_is_waited_for_or_with_its_time() {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let (bell, looks, longest) = (Bell::default(), Cell::new(0), Duration::from_secs(3));
+            let started = Instant::now();
+            let ring = async {
+                for _ in 0..5 {
+                    bell.ring();
+                    tokio::task::yield_now().await;
+                }
+            };
+            let is_over = || {
+                looks.set(looks.get() + 1);
+                looks.get() == 3
+            };
+            tokio::join!(bell.wait(longest, is_over), ring);
+            assert_eq!((looks.get(), started.elapsed()), (3, Duration::ZERO));
+            bell.wait(longest, || false).await;
+            assert_eq!(started.elapsed().as_secs(), 3);
+        });
+    }
+}
