@@ -58,7 +58,7 @@ fn every_field_of_redis_is_there() {
 
 #[test]
 fn sections_are_chosen_as_with_redis() {
-    let own = ["Phases"];
+    let own = ["Phases", "Workers"];
     for request in [
         "INFO",
         "INFO all",

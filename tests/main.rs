@@ -85,6 +85,8 @@ mod slowlog;
 mod sort;
 mod sorted_set;
 mod status;
+mod status_activity;
+mod status_readiness;
 mod stories;
 mod storm;
 mod stream;

@@ -3,12 +3,12 @@
 
 use harness::{Connection, Server, encode_command, until};
 
-fn nagi(more: &[&str]) -> Server {
+pub(crate) fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
 }
 
 /// A page, of which the body is left.
-fn get(server: &Server, path: &str) -> (String, String) {
+pub(crate) fn get(server: &Server, path: &str) -> (String, String) {
     let mut client = Connection::open(server.http());
     client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
     let text = String::from_utf8(client.rest()).expect("text");
@@ -16,7 +16,7 @@ fn get(server: &Server, path: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-fn json(server: &Server, query: &str) -> serde_json::Value {
+pub(crate) fn json(server: &Server, query: &str) -> serde_json::Value {
     let (_, body) = get(server, &format!("/server-status?json{query}"));
     serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
 }
@@ -144,11 +144,75 @@ fn lists_can_be_short_and_sorted() {
     })
     .expect("they are listed");
     assert!(ids.is_sorted_by(|one, other| one > other), "{ids:?}");
+    let page = json(&server, "&sort=id&order=ascending");
+    assert_eq!(page["stats"][0]["id"].as_u64(), ids.last().copied());
+    // The page's heads are links, for browsers without a script as well.
+    let (_, page) = get(&server, "/server-status?sort=requests&limit=1&state=idle");
+    let head = "<th scope=\"col\" aria-sort=\"descending\"><a href=\"?sort=requests&amp;\
+                order=ascending&amp;limit=1&amp;state=idle#clients\">Requests</a></th>";
+    assert!(page.contains(head), "{page}");
+    assert!(page.contains("<input type=\"hidden\" name=\"sort\" value=\"requests\">"), "{page}");
+    let (_, table) = page.split_once("<table id=\"clients\">").expect("a table");
+    assert!(table.contains(&format!("<td class=\"text\">{id}</td>")), "the busiest: {table}");
     assert_eq!(first.expect("they are counted")["id"], id);
-    for wrong in ["&limit=x", "&sort=name"] {
+    for wrong in ["&limit=x", "&sort=nothing", "&order=up"] {
         let (head, body) = get(&server, &format!("/server-status?json{wrong}"));
         assert!(head.starts_with("HTTP/1.1 400 ") && body.lines().count() == 1, "{head} {body}");
     }
+}
+
+#[test]
+fn a_form_is_named_anywhere_in_the_query() {
+    let server = nagi(&[]);
+    for (query, kind, begins) in [
+        ("limit=2&json", "application/json; charset=utf-8", "{"),
+        ("json=1&limit=2", "application/json; charset=utf-8", "{"),
+        ("refresh=5&auto", "text/plain; charset=utf-8", "ServerVersion: "),
+        ("auto=", "text/plain; charset=utf-8", "ServerVersion: "),
+        ("filter=json", "text/html; charset=utf-8", "<!DOCTYPE"),
+    ] {
+        let (head, body) = get(&server, &format!("/server-status?{query}"));
+        assert!(head.to_lowercase().contains(&format!("content-type: {kind}")), "{query}: {head}");
+        assert!(body.starts_with(begins), "{query}: {body}");
+    }
+}
+
+#[test]
+fn json_has_what_the_page_has_beside_connections() {
+    let server = nagi(&["--maxclients", "77", "--slowlog-log-slower-than", "0"]);
+    let mut client = server.connect_resp();
+    let value = "v".repeat(50_000);
+    let page = until("lines and slow requests", || {
+        (0..50).for_each(|_| drop(client.run_words(&["SET", "key", &value])));
+        client.run("GET key");
+        let page = json(&server, "");
+        let string = &page["history"]["families_ns"]["string"];
+        let is_full = page["history"]["seconds"].as_u64() > Some(2)
+            && string.as_array().is_some_and(|values| values.len() > 2)
+            && page["slow_requests_logged"].as_u64() > Some(40);
+        is_full.then_some(page)
+    })
+    .expect("they are there");
+    let history = &page["history"];
+    let rates = history["requests_per_second"].as_array().expect("a line");
+    assert!(rates.iter().any(|rate| rate.as_u64() > Some(0)), "{history}");
+    for phase in ["receive", "queue", "execute", "send"] {
+        let line = history["phases_ns"][phase].as_array().expect("a line");
+        assert_eq!(line.len(), rates.len(), "{phase}: {history}");
+    }
+    assert_eq!((&page["connections_limit"], &page["connections"]), (&77.into(), &1.into()));
+    assert_eq!(page["connections_are_listed"], true);
+    // A thousand bytes are a kilobyte there, as in Plack's middleware.
+    let sent: f64 = {
+        let (_, metrics) = get(&server, "/metrics");
+        let sent = metrics.lines().find_map(|it| it.strip_prefix("nagi_sent_bytes_total "));
+        sent.expect("it is there").parse().expect("a number")
+    };
+    let shown = until("the same sample", || {
+        let kilobytes: f64 = json(&server, "")["TotalKbytes"].as_str()?.parse().ok()?;
+        (kilobytes == (sent / 1000.0).floor()).then_some(kilobytes)
+    });
+    assert!(shown.is_ok_and(|kilobytes| kilobytes > 40.0), "{sent}");
 }
 
 #[test]

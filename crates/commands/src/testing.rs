@@ -69,6 +69,7 @@ impl FakeServer {
                 workers: 1,
                 io: "epoll",
                 worker_threads: Box::default(),
+                script_thread: OnceLock::new(),
             },
             asked_to_stop: Mutex::default(),
             flush_at_ms: Mutex::default(),

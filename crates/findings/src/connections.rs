@@ -124,8 +124,8 @@ pub(crate) static CLIENTS_REFUSED: Finding = Finding {
          redis.BlockingConnectionPool(max_connections=N) of redis-py (its ConnectionPool has none \
          unless set), JedisPoolConfig.setMaxTotal(N) of Jedis, pm.max_children=N where phpredis \
          uses pconnect, one redisContext a thread with hiredis.",
-        "Close idle connections: the server's timeout setting (CONFIG SET timeout 300), memcached's \
-         -o idle_timeout=300.",
+        "Close idle connections: the server's timeout setting (CONFIG SET timeout 300), \
+         memcached's -o idle_timeout=300.",
         "Raise maxclients (memcached: -c), and with it the limit on descriptors (ulimit -n, \
          LimitNOFILE= of systemd), if so many are meant to be there.",
     ],

@@ -312,12 +312,14 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let keys = args.skip(3).take(count.unwrap_or(0));
         let intent = if is_read_only { Intent::Read } else { Intent::Write };
         let mut run = self.begin(task, joint, keys, intent);
-        run.number = self.server.scripts().begin(match &invocation.target {
+        let function = match &invocation.target {
             Target::Script(_) => None,
             Target::Function(_, name) => {
                 Some((name.clone(), args.from(0).map(<[u8]>::to_vec).collect()))
             }
-        });
+        };
+        let now_ms = self.server.store().now_ms();
+        run.number = self.server.scripts().begin(task.client, now_ms, function);
         run.is_read_only = is_read_only;
         let lacks_memory = self.lacks_memory(&mut run);
         let may_lack = flags.contains(ScriptFlags::ALLOW_OOM);
@@ -350,7 +352,8 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let is_leased = joint.is_some();
         let keys = task.args().skip(migration.keys.start).take(migration.keys.len());
         let mut run = self.begin(task, joint, keys, Intent::Write);
-        run.number = self.server.scripts().begin(None);
+        let now_ms = self.server.store().now_ms();
+        run.number = self.server.scripts().begin(task.client, now_ms, None);
         let mut outcome = Outcome::default();
         match migrate(&*self.server, &self.context, &mut run, &migration, keys) {
             Ok(has_keys) => {

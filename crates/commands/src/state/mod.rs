@@ -1,6 +1,7 @@
 //! State of the process beside the keyspace.
 
 pub(crate) mod access_log;
+pub(crate) mod activity;
 pub(crate) mod blocked;
 pub(crate) mod client;
 pub(crate) mod events_listener;

@@ -15,4 +15,6 @@ pub struct Process {
     pub io: &'static str,
     /// The kernel's numbers of the workers' threads, from the moment that each runs.
     pub worker_threads: Box<[OnceLock<i32>]>,
+    /// That of the script thread, likewise.
+    pub script_thread: OnceLock<i32>,
 }

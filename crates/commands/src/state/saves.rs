@@ -258,6 +258,12 @@ impl Saves {
         self.is_awaited.load(Ordering::Relaxed) || self.progress.cancel.load(Ordering::Relaxed)
     }
 
+    /// Whether the process is to stop after a save.
+    pub(crate) fn is_shutdown_pending(&self) -> bool {
+        let state = self.lock();
+        state.before_shutdown > state.ended.max(state.aborted)
+    }
+
     /// Whether the shutdown after this save was aborted.
     pub(crate) fn is_shutdown_aborted(&self, ticket: Ticket) -> bool {
         self.lock().aborted == ticket
@@ -407,7 +413,9 @@ mod tests {
         assert!(!saves.abort_shutdown(), "that save was asked for otherwise");
         saves.end(Ending::Cancelled);
         let ticket = saves.order_before_shutdown(waker).unwrap();
+        assert!(saves.is_shutdown_pending());
         assert!(saves.abort_shutdown() && saves.is_shutdown_aborted(ticket));
+        assert!(!saves.is_shutdown_pending());
         saves.end(Ending::Saved { keys: 1, bytes: 2 });
         assert!(saves.outcome(ticket, waker).unwrap().is_err(), "however the save ended");
         assert!(!saves.abort_shutdown());

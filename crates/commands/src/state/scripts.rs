@@ -40,6 +40,10 @@ pub struct Scripts {
     /// The run that is to be ended; 0 for none.
     ended: AtomicU64,
     is_stopping: AtomicBool,
+    /// Since when a script runs, in milliseconds since 1970, or 0 while none does, and for which
+    /// client: for pages, which take no lock.
+    running_since_ms: AtomicU64,
+    running_for: AtomicU64,
     /// What Lua has taken for scripts, in bytes.
     pub(crate) script_bytes: AtomicUsize,
     /// What it has taken for functions.
@@ -269,9 +273,16 @@ impl Scripts {
         }
     }
 
-    /// Notes that a script begins, or a function of this name by this request. Returns the number
-    /// of the run.
-    pub(crate) fn begin(&self, function: Option<(String, Vec<Vec<u8>>)>) -> u64 {
+    /// Notes that a script of this client begins now, in milliseconds since 1970, or a function of
+    /// this name by this request. Returns the number of the run.
+    pub(crate) fn begin(
+        &self,
+        client: u64,
+        now_ms: u64,
+        function: Option<(String, Vec<Vec<u8>>)>,
+    ) -> u64 {
+        self.running_for.store(client, Ordering::Relaxed);
+        self.running_since_ms.store(now_ms, Ordering::Relaxed);
         let mut inner = self.inner.lock();
         inner.last_number += 1;
         let (number, started) = (inner.last_number, Instant::now());
@@ -308,7 +319,14 @@ impl Scripts {
 
     /// Notes that no script runs any more.
     pub(crate) fn end(&self) {
+        self.running_since_ms.store(0, Ordering::Relaxed);
         self.inner.lock().running = None;
+    }
+
+    /// The client whose script runs, and since when it does, in milliseconds since 1970.
+    pub(crate) fn running_for(&self) -> Option<(u64, u64)> {
+        let since_ms = self.running_since_ms.load(Ordering::Relaxed);
+        (since_ms > 0).then(|| (self.running_for.load(Ordering::Relaxed), since_ms))
     }
 
     /// Whether the run of this number is to be ended.

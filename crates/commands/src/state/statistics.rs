@@ -1,6 +1,7 @@
 //! What is counted beside the keyspace's own counters: connections, bytes, calls and errors, by
 //! each worker for itself and summed up on request.
 
+use crate::state::activity::Activity;
 use crate::state::histogram::{Distribution, Histogram};
 use crate::state::hot_keys::{HotKeys, KeySample};
 use crate::state::key_costs::WorkerCosts;
@@ -173,6 +174,8 @@ pub struct Statistics {
     pub command_logs: CommandLogs,
     /// What is wrong.
     pub(crate) findings: OwnFindings,
+    /// What threads and keys were up to.
+    pub(crate) activity: Activity,
 }
 
 #[derive(Debug, Default)]
@@ -241,6 +244,7 @@ impl Statistics {
             peak_bytes: AtomicU64::new(0),
             command_logs: CommandLogs::default(),
             findings: OwnFindings::default(),
+            activity: Activity::default(),
         }
     }
 

@@ -64,6 +64,8 @@ pub(super) fn list(
     let mut clients = server.clients();
     clients.sort_unstable_by_key(|client| client.id);
     let tick_ns = ticks::duration(MEASURED).as_nanos() as f64 / MEASURED as f64;
+    // Its client waits for the script thread, as other clients do for messages.
+    let has_script = server.scripts().running_for().map(|(client, _)| client);
     let ns = |ticks: u64| (ticks as f64 * tick_ns) as u64;
     let sample = |client: &ClientInfo| {
         let user = client.user();
@@ -91,7 +93,7 @@ pub(super) fn list(
                 _ => "RESP3",
             },
             worker: client.worker(),
-            state: state(client),
+            state: if has_script == Some(client.id) { "executing" } else { state(client) },
             command: server.commands().label(client.last_command.load(Relaxed)).to_owned(),
             key: client.shown_key.text(),
             database: client.database.load(Relaxed),

@@ -3,6 +3,31 @@
 use super::clients::{ClientSample, STATES};
 use super::sample::Sample;
 use form_urlencoded::{Serializer, parse};
+use std::cmp::Reverse;
+
+/// In which form `/server-status` answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusForm {
+    /// The page.
+    Page,
+    /// The lines of mod_status.
+    Auto,
+    /// JSON.
+    Json,
+}
+
+impl StatusForm {
+    /// The one that a query names, wherever in it and with whatever value.
+    #[must_use]
+    pub fn of(query: &str) -> StatusForm {
+        let named = parse(query.as_bytes()).find_map(|(name, _)| match &*name {
+            "auto" => Some(StatusForm::Auto),
+            "json" => Some(StatusForm::Json),
+            _ => None,
+        });
+        named.unwrap_or(StatusForm::Page)
+    }
+}
 
 /// Which connections are listed, in which order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,31 +36,76 @@ pub struct ListOptions {
     limit: Option<usize>,
     /// Which of the lists of so many, the first being 0.
     pub(super) page: usize,
-    /// By which figure, the largest first; without it the oldest are.
-    sort: Option<(&'static str, Figure)>,
+    /// By what they are sorted, a name of [`COLUMNS`]; without it the oldest come first.
+    sort: Option<&'static str>,
+    /// In which direction, unless in that of the column.
+    order: Option<Order>,
     /// Only those in this state, if there is one.
     pub(super) state: Option<&'static str>,
     /// Only those with this text, in small letters, in one of their words.
     pub(super) filter: String,
 }
 
-/// Takes what connections are sorted by.
-type Figure = fn(&ClientSample) -> u64;
+/// Where a sorted list begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Ascending,
+    Descending,
+}
+
+impl Order {
+    fn name(self) -> &'static str {
+        match self {
+            Order::Ascending => "ascending",
+            Order::Descending => "descending",
+        }
+    }
+
+    fn other(self) -> Order {
+        match self {
+            Order::Ascending => Order::Descending,
+            Order::Descending => Order::Ascending,
+        }
+    }
+}
 
 /// What connections may be sorted by.
-const FIGURES: [(&str, Figure); 11] = [
-    ("id", |it| it.id),
-    ("ss", |it| it.idle_s),
-    ("age_seconds", |it| it.age_s),
-    ("memory_bytes", |it| it.memory_bytes as u64),
-    ("received_bytes", |it| it.received_bytes),
-    ("sent_bytes", |it| it.sent_bytes),
-    ("bytes_per_second", |it| it.bytes_per_second),
-    ("busy_ns", |it| it.busy_ns),
-    ("busy_ns_per_second", |it| it.busy_ns_per_second),
-    ("requests", |it| it.requests),
-    ("requests_per_second", |it| it.requests_per_second),
+#[derive(Clone, Copy)]
+enum Column {
+    /// Of which the largest come first.
+    Figure(fn(&ClientSample) -> u64),
+    /// Which is sorted as in a dictionary.
+    Text(fn(&ClientSample) -> &str),
+}
+
+const COLUMNS: [(&str, Column); 21] = [
+    ("id", Column::Figure(|it| it.id)),
+    ("ss", Column::Figure(|it| it.idle_s)),
+    ("age_seconds", Column::Figure(|it| it.age_s)),
+    ("memory_bytes", Column::Figure(|it| it.memory_bytes as u64)),
+    ("received_bytes", Column::Figure(|it| it.received_bytes)),
+    ("sent_bytes", Column::Figure(|it| it.sent_bytes)),
+    ("bytes_per_second", Column::Figure(|it| it.bytes_per_second)),
+    ("busy_ns", Column::Figure(|it| it.busy_ns)),
+    ("busy_ns_per_second", Column::Figure(|it| it.busy_ns_per_second)),
+    ("requests", Column::Figure(|it| it.requests)),
+    ("requests_per_second", Column::Figure(|it| it.requests_per_second)),
+    ("worker", Column::Figure(|it| it.worker as u64)),
+    ("database", Column::Figure(|it| it.database as u64)),
+    ("remote_addr", Column::Text(|it| &it.address)),
+    ("name", Column::Text(|it| &it.name)),
+    ("user", Column::Text(|it| &it.user)),
+    ("library", Column::Text(|it| &it.library)),
+    ("protocol", Column::Text(|it| it.protocol)),
+    ("state", Column::Text(|it| it.state)),
+    ("method", Column::Text(|it| &it.command)),
+    ("key", Column::Text(|it| &it.key)),
 ];
+
+/// The column of a name.
+fn column(name: &str) -> Option<(&'static str, Column)> {
+    COLUMNS.into_iter().find(|(known, _)| *known == name)
+}
 
 /// Connections that match, as far as one page has them.
 pub(super) struct Listed<'a> {
@@ -65,9 +135,14 @@ impl ListOptions {
                     options.page = page.ok_or("page: a number from 1 on")?;
                 }
                 "sort" => {
-                    let known = FIGURES.into_iter().find(|(name, _)| *name == value);
-                    let names = || FIGURES.map(|(name, _)| name).join(", ");
+                    let names = || COLUMNS.map(|(name, _)| name).join(", ");
+                    let known = column(&value).map(|(name, _)| name);
                     options.sort = Some(known.ok_or_else(|| format!("sort: one of {}", names()))?);
+                }
+                "order" => {
+                    let known = [Order::Ascending, Order::Descending];
+                    let known = known.into_iter().find(|order| order.name() == value);
+                    options.order = Some(known.ok_or("order: ascending or descending")?);
                 }
                 // A form sends its menu even where nothing is chosen.
                 "state" if value.is_empty() => options.state = None,
@@ -87,14 +162,51 @@ impl ListOptions {
     pub(super) fn list<'a>(&self, sample: &'a Sample, most: usize) -> Listed<'a> {
         let all = sample.clients.iter().flatten();
         let mut clients: Vec<&ClientSample> = all.filter(|client| self.matches(client)).collect();
-        if let Some((_, figure)) = self.sort {
-            clients.sort_by_key(|client| std::cmp::Reverse(figure(client)));
+        if let Some((_, column)) = self.sort.and_then(column) {
+            let descends = self.order_of(column) == Order::Descending;
+            match column {
+                Column::Figure(of) if descends => clients.sort_by_key(|it| Reverse(of(it))),
+                Column::Figure(of) => clients.sort_by_key(|it| of(it)),
+                Column::Text(of) if descends => {
+                    clients.sort_by_cached_key(|it| Reverse(of(it).to_lowercase()));
+                }
+                Column::Text(of) => clients.sort_by_cached_key(|it| of(it).to_lowercase()),
+            }
         }
         let matching = clients.len();
         let limit = self.limit.unwrap_or(most);
         let before = self.page.saturating_mul(limit).min(matching);
         let clients = clients.into_iter().skip(before).take(limit).collect();
         Listed { before, matching, clients }
+    }
+
+    /// The direction in which it sorts by a column, if it does.
+    fn order_of(&self, column: Column) -> Order {
+        self.order.unwrap_or(match column {
+            Column::Figure(_) => Order::Descending,
+            Column::Text(_) => Order::Ascending,
+        })
+    }
+
+    /// The query for the same list sorted by a column, or if it is already, the other way round;
+    /// with the direction if it is.
+    pub(super) fn sorted_by(&self, name: &str) -> (String, Option<&'static str>) {
+        let mut options = ListOptions { page: 0, ..self.clone() };
+        let Some((name, column)) = column(name) else { return (options.query(0), None) };
+        let present = (self.sort == Some(name)).then(|| self.order_of(column));
+        options.sort = Some(name);
+        options.order = present.map(Order::other);
+        (options.query(0), present.map(Order::name))
+    }
+
+    /// What a form has to send beside its own fields for the list to stay as it is.
+    pub(super) fn kept(&self) -> Vec<(&'static str, String)> {
+        let kept = [
+            ("sort", self.sort.map(str::to_owned)),
+            ("order", self.order.map(|order| order.name().to_owned())),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+        ];
+        kept.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
     /// Whether only some of all connections are wanted.
@@ -150,12 +262,11 @@ impl ListOptions {
     /// The query for another page of the same list.
     fn query(&self, page: usize) -> String {
         let mut query = Serializer::new(String::new());
-        query.append_pair("page", &(page + 1).to_string());
-        if let Some((name, _)) = self.sort {
-            query.append_pair("sort", name);
+        if page > 0 || self.page > 0 {
+            query.append_pair("page", &(page + 1).to_string());
         }
-        if let Some(limit) = self.limit {
-            query.append_pair("limit", &limit.to_string());
+        for (name, value) in self.kept() {
+            query.append_pair(name, &value);
         }
         if let Some(state) = self.state {
             query.append_pair("state", state);
@@ -174,13 +285,13 @@ mod tests {
     #[test]
     fn a_list_can_be_short_and_sorted() {
         let options = ListOptions::parse("limit=3&sort=requests&other=1").unwrap();
-        assert_eq!((options.limit, options.sort.map(|it| it.0)), (Some(3), Some("requests")));
+        assert_eq!((options.limit, options.sort), (Some(3), Some("requests")));
         assert_eq!(ListOptions::parse(""), Ok(ListOptions::default()));
         assert_eq!(ListOptions::parse("filter=&state="), Ok(ListOptions::default()));
-        for wrong in ["limit=x", "page=x", "page=0"] {
+        for wrong in ["limit=x", "page=x", "page=0", "order=up"] {
             assert!(ListOptions::parse(wrong).is_err(), "{wrong}");
         }
-        assert!(ListOptions::parse("sort=name").unwrap_err().contains("memory_bytes"));
+        assert!(ListOptions::parse("sort=nothing").unwrap_err().contains("memory_bytes"));
         assert!(ListOptions::parse("state=away").unwrap_err().contains("blocked"));
     }
 
@@ -208,6 +319,39 @@ mod tests {
         assert_eq!(chosen("filter=cart%3A1"), [true, false, false]);
         assert_eq!(chosen("filter=web&state=blocked"), [false, true, false]);
         assert_eq!(chosen("filter=block"), [false, true, false]);
+    }
+
+    #[test]
+    fn a_form_is_named_anywhere_in_a_query() {
+        for (query, form) in [
+            ("", StatusForm::Page),
+            ("filter=json", StatusForm::Page),
+            ("auto", StatusForm::Auto),
+            ("auto=", StatusForm::Auto),
+            ("refresh=5&auto", StatusForm::Auto),
+            ("limit=2&json", StatusForm::Json),
+            ("jsonp&autos", StatusForm::Page),
+        ] {
+            assert_eq!(StatusForm::of(query), form, "{query}");
+        }
+    }
+
+    #[test]
+    fn heads_of_columns_sort_and_turn_round() {
+        let sorted = |query: &str, by: &str| ListOptions::parse(query).unwrap().sorted_by(by);
+        let turned = |query: &str| (query.to_owned(), None);
+        assert_eq!(sorted("", "requests"), turned("sort=requests"));
+        assert_eq!(
+            sorted("sort=name&page=3&state=idle", "requests"),
+            turned("sort=requests&state=idle")
+        );
+        let (other, present) = sorted("sort=requests&limit=9", "requests");
+        assert_eq!(
+            (&*other, present),
+            ("sort=requests&order=ascending&limit=9", Some("descending"))
+        );
+        assert_eq!(sorted(&other, "requests").1, Some("ascending"));
+        assert_eq!(sorted("sort=name", "name").1, Some("ascending"));
     }
 
     #[test]

@@ -34,12 +34,22 @@ pub(super) fn table(
     columns: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
 ) {
-    html.push_str(&format!("<div class=\"wide\"><table id=\"{id}\"><caption>{caption}</caption>"));
-    html.push_str("<thead><tr>");
-    for column in columns {
-        html.push_str(&format!("<th scope=\"col\">{column}</th>"));
-    }
-    html.push_str("</tr></thead>\n<tbody>\n");
+    let heads = columns.iter().map(|column| format!("<th scope=\"col\">{column}</th>"));
+    table_with(html, id, caption, &heads.collect::<String>(), rows);
+}
+
+/// The same with heads of columns that are markup.
+pub(super) fn table_with(
+    html: &mut String,
+    id: &str,
+    caption: &str,
+    heads: &str,
+    rows: impl Iterator<Item = Vec<String>>,
+) {
+    html.push_str(&format!(
+        "<div class=\"wide\"><table id=\"{id}\"><caption>{caption}</caption>\
+         <thead><tr>{heads}</tr></thead>\n<tbody>\n"
+    ));
     for row in rows {
         let cells = row.iter().map(|cell| format!("<td class=\"text\">{}</td>", escaped(cell)));
         html.push_str(&format!("<tr>{}</tr>\n", cells.collect::<String>()));

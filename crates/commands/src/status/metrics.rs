@@ -80,17 +80,32 @@ fn process(sample: &Sample, page: &mut Exposition) {
         "The longest that figures were late since the start.",
         seconds(sample.longest_lateness),
     );
+    workers(sample, page);
+}
+
+/// Workers, and with them the script thread, which has no connections.
+fn workers(sample: &Sample, page: &mut Exposition) {
     let of_worker = |index: usize| format!("worker=\"{index}\"");
     let workers = || sample.workers.iter().enumerate();
+    let threads = || {
+        let of_workers = workers().map(|(index, worker)| (of_worker(index), worker));
+        of_workers.chain([("worker=\"scripts\"".to_owned(), &sample.scripts)])
+    };
     page.counters(
         "nagi_worker_requests",
-        "Requests that a worker has executed.",
-        workers().map(|(index, worker)| (of_worker(index), worker.requests)),
+        "Requests that a worker has executed, and commands that scripts called.",
+        threads().map(|(worker, it)| (worker, it.requests)),
     );
     page.gauges(
         "nagi_worker_busy_ratio",
-        "The share of the last second for which a worker ran on a processor.",
-        workers().map(|(index, worker)| (of_worker(index), format!("{:.4}", worker.busy))),
+        "The share of the last second for which a worker, or the script thread, ran on a \
+         processor.",
+        threads().map(|(worker, it)| (worker, format!("{:.4}", it.busy))),
+    );
+    page.gauge(
+        "nagi_script_running_seconds",
+        "For how long the script that runs has run, 0 for none.",
+        seconds(Duration::from_millis(sample.running_script.map_or(0, |it| it.for_ms))),
     );
     page.gauges(
         "nagi_worker_connections",

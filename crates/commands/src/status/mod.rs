@@ -18,8 +18,8 @@ mod server_status;
 
 pub use clients::ClientSample;
 pub use exposition::Format;
-pub use list_options::ListOptions;
+pub use list_options::{ListOptions, StatusForm};
 pub use metrics::metrics;
 pub use page::{SCRIPT, STYLE, page};
-pub use sample::{Sample, WorkerSample, is_ready};
+pub use sample::{RunningScript, Sample, WorkerSample, is_ready};
 pub use server_status::{auto, json};

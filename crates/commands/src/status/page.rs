@@ -3,7 +3,7 @@
 use super::client_groups::{ClientGroup, TopClients};
 use super::clients::{ClientSample, STATES};
 use super::list_options::{ListOptions, Listed};
-use super::markup::{chart, escaped, table};
+use super::markup::{chart, escaped, table, table_with};
 use super::sample::Sample;
 use crate::VERSION;
 use crate::state::large_values::LargeValue;
@@ -55,8 +55,13 @@ fn controls(html: &mut String, options: &ListOptions) {
         let selected = if options.state == Some(state) { " selected" } else { "" };
         html.push_str(&format!("<option{selected}>{state}</option>"));
     }
+    html.push_str("</select></label>\n");
+    for (name, value) in options.kept() {
+        let value = escaped(&value);
+        html.push_str(&format!("<input type=\"hidden\" name=\"{name}\" value=\"{value}\">\n"));
+    }
     html.push_str(
-        "</select></label>\n<noscript><button>Show</button></noscript>\n\
+        "<noscript><button>Show</button></noscript>\n\
          <button id=\"pause\" type=\"button\" aria-pressed=\"false\" hidden>Pause (p)</button>\n\
          <span id=\"news\" role=\"status\"></span>\n</form>\n",
     );
@@ -112,10 +117,14 @@ fn time(ns: u64) -> String {
 fn workers(html: &mut String, sample: &Sample) {
     html.push_str("<h2>Workers</h2>\n");
     let scoreboard = sample.scoreboard();
-    let workers = sample.workers.iter().zip(scoreboard.chars()).enumerate();
-    let rows = workers.map(|(index, (worker, letter))| {
+    let name = |index: usize| match index < sample.workers.len() {
+        true => index.to_string(),
+        false => "scripts".to_owned(),
+    };
+    let threads = sample.workers.iter().chain([&sample.scripts]).zip(scoreboard.chars());
+    let rows = threads.enumerate().map(|(index, (worker, letter))| {
         vec![
-            index.to_string(),
+            name(index),
             letter.to_string(),
             format!("{:.1} %", worker.busy * 100.0),
             executed_by(sample, index),
@@ -124,16 +133,29 @@ fn workers(html: &mut String, sample: &Sample) {
             worker.connections.to_string(),
         ]
     });
-    let caption = "W: executes requests; K: keeps connections; _: has none; S: loading.";
+    let caption = "W: executes requests; K: keeps connections; _: has none; S: loading; \
+                   .: no script runs.";
     let columns = ["Worker", "State", "Busy", "Executes", "Requests/s", "Requests", "Connections"];
     table(html, "workers", caption, &columns, rows);
 }
 
-/// What a worker executes in slices, of the clients that are listed.
+/// What a worker executes in slices, of the clients that are listed, or, behind all workers, the
+/// script thread.
 fn executed_by(sample: &Sample, worker: usize) -> String {
     let mut clients = sample.clients.iter().flatten();
-    let running = clients.find(|it| it.worker == worker && it.state == "executing");
-    running.map_or(String::new(), |it| format!("{} {} (client {})", it.command, it.key, it.id))
+    let script = sample.running_script;
+    if worker < sample.workers.len() {
+        let has_script = |id: u64| script.is_some_and(|script| script.client == id);
+        let runs = |it: &&ClientSample| it.worker == worker && it.state == "executing";
+        let running = clients.find(|it| runs(it) && !has_script(it.id));
+        return running
+            .map_or(String::new(), |it| format!("{} {} (client {})", it.command, it.key, it.id));
+    }
+    script.map_or(String::new(), |script| {
+        let client = clients.find(|it| it.id == script.client);
+        let command = client.map_or(String::new(), |it| format!("{} {} ", it.command, it.key));
+        format!("{command}(client {}, {} s)", script.client, script.for_ms / 1000)
+    })
 }
 
 fn slow_requests(html: &mut String, sample: &Sample) {
@@ -287,6 +309,27 @@ fn top_connections(html: &mut String, sample: &Sample) {
     table(html, "top", "By bytes of the last second, both ways.", &columns, rows);
 }
 
+/// The columns of connections, and by which names `sort` has them.
+const COLUMNS: [(&str, &str); 17] = [
+    ("Id", "id"),
+    ("Address", "remote_addr"),
+    ("Name", "name"),
+    ("Library", "library"),
+    ("Protocol", "protocol"),
+    ("Worker", "worker"),
+    ("State", "state"),
+    ("Command", "method"),
+    ("Key", "key"),
+    ("Database", "database"),
+    ("Age (s)", "age_seconds"),
+    ("Idle (s)", "ss"),
+    ("Memory (bytes)", "memory_bytes"),
+    ("Received (bytes)", "received_bytes"),
+    ("Sent (bytes)", "sent_bytes"),
+    ("Requests", "requests"),
+    ("Requests/s", "requests_per_second"),
+];
+
 fn connections(html: &mut String, sample: &Sample, options: &ListOptions) {
     html.push_str("<h2>Connections</h2>\n");
     let Listed { before, matching, clients } = options.list(sample, MOST_CLIENTS);
@@ -301,26 +344,13 @@ fn connections(html: &mut String, sample: &Sample, options: &ListOptions) {
         Some(all) if options.is_filtered() => format!("{matching} of {all}."),
         Some(_) => "All of them.".to_owned(),
     };
-    let columns = [
-        "Id",
-        "Address",
-        "Name",
-        "Library",
-        "Protocol",
-        "Worker",
-        "State",
-        "Command",
-        "Key",
-        "Database",
-        "Age (s)",
-        "Idle (s)",
-        "Memory (bytes)",
-        "Received (bytes)",
-        "Sent (bytes)",
-        "Requests",
-        "Requests/s",
-    ];
-    table(html, "clients", &caption, &columns, clients.into_iter().map(row));
+    let heads = COLUMNS.map(|(title, name)| {
+        let (query, order) = options.sorted_by(name);
+        let order = order.map_or(String::new(), |order| format!(" aria-sort=\"{order}\""));
+        let query = escaped(&query);
+        format!("<th scope=\"col\"{order}><a href=\"?{query}#clients\">{title}</a></th>")
+    });
+    table_with(html, "clients", &caption, &heads.concat(), clients.into_iter().map(row));
     pages(html, matching, options);
 }
 
@@ -330,7 +360,7 @@ fn pages(html: &mut String, matching: usize, options: &ListOptions) {
     if pages.is_empty() {
         return;
     }
-    html.push_str("<nav aria-label=\"Pages of connections\">\n");
+    html.push_str("<nav id=\"pages\" aria-label=\"Pages of connections\">\n");
     for (name, query) in pages {
         html.push_str(&match query {
             Some(query) => format!("<a href=\"?{}\">{name}</a>\n", escaped(&query)),
@@ -406,4 +436,35 @@ fn row(client: &ClientSample) -> Vec<String> {
         client.requests.to_string(),
         client.requests_per_second.to_string(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The relative luminance of a grey, as WCAG 2 defines it.
+    fn luminance(hexadecimal: &str) -> f64 {
+        let digits = hexadecimal.get(..2).filter(|_| hexadecimal.len() == 6);
+        let doubled = || hexadecimal.get(..1).map(|digit| digit.repeat(2));
+        let value = digits.map(str::to_owned).or_else(doubled).unwrap();
+        let share = f64::from(u8::from_str_radix(&value, 16).unwrap()) / 255.0;
+        if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+    }
+
+    #[test]
+    fn quiet_text_has_contrast_enough() {
+        let colours: Vec<&str> = STYLE
+            .split("--quiet: #")
+            .skip(1)
+            .map(|rest| rest.split(';').next().unwrap_or_default())
+            .collect();
+        // White, and the darkest grey that browsers paint a dark page with.
+        let backgrounds = ["fff", "1e1e1e"];
+        assert_eq!(colours.len(), backgrounds.len(), "one for light pages, one for dark ones");
+        for (colour, background) in colours.into_iter().zip(backgrounds) {
+            let (one, other) = (luminance(colour), luminance(background));
+            let contrast = (one.max(other) + 0.05) / (one.min(other) + 0.05);
+            assert!(contrast >= 4.5, "#{colour} on #{background}: {contrast:.2}");
+        }
+    }
 }

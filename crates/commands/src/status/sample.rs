@@ -1,5 +1,7 @@
 //! The sample: every figure at one moment.
 
+use crate::runtime::shown::quote;
+use crate::state::activity::Fields;
 use crate::state::hot_keys::KeySample;
 use crate::state::large_values::LargeValue;
 use crate::state::phases::PhaseTotals;
@@ -11,10 +13,10 @@ use crate::status::history::History;
 use crate::status::own_findings::{Moment, Moments, remarkable_clients};
 use crate::{CommandTotals, HookFlags, Server, Totals};
 use nagi_findings::Diagnosis;
-use nagi_store::{Policy, Store};
+use nagi_store::Store;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Slow requests that a page shows.
@@ -43,6 +45,10 @@ pub struct Sample {
     pub is_ready: bool,
     /// What each worker does.
     pub workers: Vec<WorkerSample>,
+    /// What the script thread does, which has no connections.
+    pub scripts: WorkerSample,
+    /// The script that runs.
+    pub running_script: Option<RunningScript>,
     /// The connections, the oldest first; none of them where they are many and no page asked.
     pub clients: Option<Vec<ClientSample>>,
     /// Most connections at a time.
@@ -109,6 +115,22 @@ pub struct WorkerSample {
     pub requests_per_second: u64,
 }
 
+/// The script that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunningScript {
+    /// The client that waits for it.
+    pub client: u64,
+    /// For how long it has run, in milliseconds.
+    pub for_ms: u64,
+}
+
+impl RunningScript {
+    fn of(server: &dyn Server, now_ms: u64) -> Option<Self> {
+        let (client, since_ms) = server.scripts().running_for()?;
+        Some(RunningScript { client, for_ms: now_ms.saturating_sub(since_ms) })
+    }
+}
+
 /// What is saved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SaveSample {
@@ -146,14 +168,13 @@ impl SaveSample {
 }
 
 /// Whether the server answers reads and writes: it does not while it loads, after a save that
-/// failed where that is to stop writes, nor where memory is full and nothing may be evicted.
+/// failed where that is to stop writes, nor where memory is full and nothing can be evicted. One
+/// that saves before it stops is to get no more requests either.
 #[must_use]
 pub fn is_ready(server: &dyn Server, store: &Store) -> bool {
-    let (limit_bytes, policy) = store.limit();
-    let is_full = limit_bytes > 0
-        && policy == Policy::NoEviction
-        && store.used_bytes().saturating_sub(store.client_bytes()) >= limit_bytes;
-    !is_full && !server.hooks().reasons().intersects(HookFlags::LOADING | HookFlags::UNSAVED)
+    !store.is_full()
+        && !server.saves().is_shutdown_pending()
+        && !server.hooks().reasons().intersects(HookFlags::LOADING | HookFlags::UNSAVED)
 }
 
 impl WorkerSample {
@@ -171,23 +192,38 @@ impl WorkerSample {
 }
 
 impl Sample {
-    /// The workers' letters; `S` for each while the data is loaded.
+    /// The workers' letters, `S` for each while the data is loaded, and that of the script thread
+    /// behind them.
     #[must_use]
     pub fn scoreboard(&self) -> String {
         let letter = |it: &WorkerSample| if self.is_loading { 'S' } else { it.letter() };
-        self.workers.iter().map(letter).collect()
+        self.workers.iter().map(letter).chain([self.script_letter()]).collect()
     }
 
-    /// How many workers are busy, which is what `W` stands for.
+    /// The script thread's letter: `W` where a script runs or did within the last second, and else
+    /// `.`, an open place: no connection can be given to it.
+    #[must_use]
+    pub fn script_letter(&self) -> char {
+        let is_busy = self.running_script.is_some() || self.scripts.letter() == 'W';
+        if is_busy { 'W' } else { '.' }
+    }
+
+    /// How many workers are busy, which is what `W` stands for, the script thread among them.
     #[must_use]
     pub fn busy_workers(&self) -> usize {
-        self.workers.iter().filter(|worker| worker.letter() == 'W').count()
+        self.workers.len() - self.idle_workers() + usize::from(self.script_letter() == 'W')
     }
 
-    /// Requests that were executed since the process started.
+    /// How many workers are not.
+    #[must_use]
+    pub fn idle_workers(&self) -> usize {
+        self.workers.iter().filter(|worker| worker.letter() != 'W').count()
+    }
+
+    /// Requests that were executed since the process started, and commands that scripts called.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.workers.iter().map(|worker| worker.requests).sum()
+        self.workers.iter().chain([&self.scripts]).map(|worker| worker.requests).sum()
     }
 
     /// Reads all figures now, and looks for what is wrong. `connections` are those of each worker,
@@ -214,6 +250,7 @@ impl Sample {
         let hottest = sample.hottest.first().map(|(_, share)| (sample.hot_keys.seen, *share));
         sample.diagnosis = Arc::new(sample.moments.diagnose(hottest));
         server.statistics().findings.set(Arc::clone(&sample.diagnosis));
+        server.statistics().activity.set(activity(&sample));
         sample
     }
 
@@ -242,6 +279,7 @@ impl Sample {
             let clients = sample.clients.as_deref().unwrap_or_default();
             (clients, now_ms.saturating_sub(sample.at_ms))
         });
+        let (workers, scripts) = workers(server, connections, previous, now_ms);
         Sample {
             started_at_ms: server.process().started_at_ms,
             at_ms: now_ms,
@@ -249,7 +287,9 @@ impl Sample {
             longest_lateness,
             is_loading: server.hooks().reasons().contains(HookFlags::LOADING),
             is_ready: is_ready(server, store),
-            workers: workers(server, connections, previous, now_ms),
+            workers,
+            scripts,
+            running_script: RunningScript::of(server, now_ms),
             clients: lists_clients.then(|| clients::list(server, before, now_ms)),
             most_clients: server.config().maxclients.get(),
             families: families(server, &totals),
@@ -299,6 +339,33 @@ impl Sample {
     }
 }
 
+/// What INFO shows of threads and keys.
+fn activity(sample: &Sample) -> Fields {
+    /// Keys that it shows.
+    const TOP: usize = 10;
+    let states = sample.scoreboard();
+    let threads = sample.workers.iter().chain([&sample.scripts]).zip(states.chars()).enumerate();
+    let threads = threads.map(|(index, (thread, state))| {
+        let name = match index < sample.workers.len() {
+            true => format!("worker_{index}"),
+            false => "script_thread".to_owned(),
+        };
+        let WorkerSample { busy, requests_per_second, requests, connections, .. } = thread;
+        let value = format!(
+            "state={state},busy={busy:.4},requests_per_second={requests_per_second},\
+             requests={requests},connections={connections}"
+        );
+        (name, value)
+    });
+    let keys = sample.hottest.iter().take(TOP).enumerate();
+    let hot_keys = keys.map(|(index, (key, share))| {
+        let mut value = format!("share={share:.4},key=");
+        quote(key.as_bytes(), &mut value);
+        (format!("hot_key_{index}"), value)
+    });
+    Fields { threads: threads.collect(), hot_keys: hot_keys.collect() }
+}
+
 /// Figures that findings are about, under the names that INFO has for them.
 fn counters(sample: &Sample) -> BTreeMap<String, String> {
     let totals = &sample.totals;
@@ -326,32 +393,38 @@ fn counters(sample: &Sample) -> BTreeMap<String, String> {
     counters
 }
 
-/// What each worker does.
+/// What each worker does, and the script thread.
 fn workers(
     server: &dyn Server,
     connections: &[usize],
     previous: Option<&Sample>,
     now_ms: u64,
-) -> Vec<WorkerSample> {
-    let threads = &server.process().worker_threads;
+) -> (Vec<WorkerSample>, WorkerSample) {
+    let process = server.process();
+    let passed_ms = previous.map_or(0, |it| now_ms.saturating_sub(it.at_ms)).max(1);
+    let sample = |thread: Option<&OnceLock<i32>>, before: Option<&WorkerSample>, requests| {
+        let thread = thread.and_then(|thread| thread.get().copied());
+        let cpu_ns = thread.and_then(usage::thread_time_ns).unwrap_or(0);
+        let mut worker = WorkerSample { requests, cpu_ns, ..Default::default() };
+        if let Some(before) = before {
+            let ran_ns = cpu_ns.saturating_sub(before.cpu_ns);
+            worker.busy = (ran_ns as f64 / (passed_ms as f64 * 1e6)).min(1.0);
+            worker.requests_per_second =
+                requests.saturating_sub(before.requests) * 1000 / passed_ms;
+        }
+        worker
+    };
     let calls = server.statistics().calls_of_workers();
-    let workers = calls.into_iter().zip(connections).enumerate();
-    workers
-        .map(|(index, (requests, &connections))| {
-            let thread = threads.get(index).and_then(|thread| thread.get().copied());
-            let cpu_ns = thread.and_then(usage::thread_time_ns).unwrap_or(0);
-            let mut worker = WorkerSample { requests, connections, cpu_ns, ..Default::default() };
-            let before = previous.and_then(|it| Some((it.at_ms, it.workers.get(index)?)));
-            if let Some((at_ms, before)) = before {
-                let passed_ms = now_ms.saturating_sub(at_ms).max(1);
-                let ran_ns = cpu_ns.saturating_sub(before.cpu_ns);
-                worker.busy = (ran_ns as f64 / (passed_ms as f64 * 1e6)).min(1.0);
-                worker.requests_per_second =
-                    requests.saturating_sub(before.requests) * 1000 / passed_ms;
-            }
-            worker
-        })
-        .collect()
+    let workers = calls.iter().zip(connections).enumerate().map(|(index, (requests, count))| {
+        let before = previous.and_then(|it| it.workers.get(index));
+        let worker = sample(process.worker_threads.get(index), before, *requests);
+        WorkerSample { connections: *count, ..worker }
+    });
+    let workers = workers.collect();
+    // The script thread counts behind all workers.
+    let requests = calls.get(process.workers).copied().unwrap_or(0);
+    let scripts = sample(Some(&process.script_thread), previous.map(|it| &it.scripts), requests);
+    (workers, scripts)
 }
 
 /// Sums up commands by their families, each of which is there whether it was used or not: a series

@@ -3,11 +3,12 @@
 
 use super::client_groups::{ClientGroup, TopClients};
 use super::clients::ClientSample;
+use super::history::Series;
 use super::list_options::ListOptions;
 use super::sample::Sample;
 use crate::VERSION;
 use crate::state::large_values::LargeValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The lines of `?auto`. A scraper of them takes the version apart at its slash and its dots.
 #[must_use]
@@ -40,7 +41,7 @@ pub fn auto(sample: &Sample) -> String {
         ("BytesPerSec", format!("{:.6}", per_second(sent as f64))),
         ("BytesPerReq", format!("{:.6}", sent as f64 / requests.max(1) as f64)),
         ("BusyWorkers", busy.to_string()),
-        ("IdleWorkers", (sample.workers.len() - busy).to_string()),
+        ("IdleWorkers", sample.idle_workers().to_string()),
         ("Processes", "1".to_owned()),
         ("Stopping", "0".to_owned()),
         ("ConnsTotal", sample.connections().to_string()),
@@ -74,15 +75,17 @@ pub fn json(sample: &Sample, options: &ListOptions) -> String {
     let page = json!({
         "Uptime": (sample.started_at_ms / 1000).to_string(),
         "TotalAccesses": sample.requests().to_string(),
-        "TotalKbytes": (sample.totals.output_bytes / 1024).to_string(),
+        "TotalKbytes": (sample.totals.output_bytes / 1000).to_string(),
         "BusyWorkers": busy.to_string(),
-        "IdleWorkers": (sample.workers.len() - busy).to_string(),
+        "IdleWorkers": sample.idle_workers().to_string(),
         "stats": listed.into_iter().map(connection).collect::<Vec<_>>(),
         "version": VERSION,
         "uptime_seconds": sample.uptime_s(),
         "ready": sample.is_ready,
         "loading": sample.is_loading,
         "connections": sample.connections(),
+        "connections_limit": sample.most_clients,
+        "connections_are_listed": sample.clients.is_some(),
         "requests_per_second": sample.requests_per_second,
         "memory_dataset_bytes": sample.dataset_bytes,
         "memory_resident_bytes": sample.resident_bytes,
@@ -99,12 +102,43 @@ pub fn json(sample: &Sample, options: &ListOptions) -> String {
         },
         "findings": findings(sample),
         "slow_requests": slow_requests(sample),
+        "slow_requests_logged": sample.slow_requests,
+        "history": history(sample),
         "hot_keys": hot_keys(sample),
         "largest_values": largest_values(sample),
         "top_clients": top_clients(sample),
         "workers": workers,
+        "script_thread": script_thread(sample),
     });
     format!("{page}\n")
+}
+
+fn script_thread(sample: &Sample) -> Value {
+    let thread = &sample.scripts;
+    json!({
+        "status": sample.script_letter().to_string(),
+        "requests": thread.requests,
+        "requests_per_second": thread.requests_per_second,
+        "busy": thread.busy,
+        "running": sample.running_script.map(|script| {
+            json!({ "client": script.client, "seconds": script.for_ms as f64 / 1e3 })
+        }),
+    })
+}
+
+/// The lines of the page: so many seconds, the latest last, in points that are the largest of the
+/// seconds that they stand for. Times are what 99 of 100 requests did not pass.
+fn history(sample: &Sample) -> Value {
+    let history = &sample.history;
+    let named = |series: Vec<Series>| -> Map<String, Value> {
+        series.into_iter().map(|series| (series.name, series.values.into())).collect()
+    };
+    json!({
+        "seconds": history.seconds(),
+        "requests_per_second": history.requests_per_second().values,
+        "phases_ns": named(history.phases()),
+        "families_ns": named(history.families()),
+    })
 }
 
 /// What is wrong, in the form of `nagi doctor --json`.

@@ -182,6 +182,8 @@ impl Running {
         let _ = self.shared.saver.set(saver);
         let shared = Arc::clone(&self.shared);
         self.spawn_with_stack("scripts".to_owned(), SCRIPT_STACK_BYTES, move || {
+            // It is set here only.
+            let _ = shared.process().script_thread.set(own_thread());
             nagi_commands::run_scripts(&shared);
         })?;
         let sampler = pages.serve(&self.shared)?;
@@ -331,6 +333,11 @@ impl Stopper {
     }
 }
 
+/// The kernel's number of the thread that calls.
+fn own_thread() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
 /// Makes a worker's driver, reports whether that could be done, and works.
 fn serve<D: Driver>(
     worker: usize,
@@ -341,7 +348,7 @@ fn serve<D: Driver>(
 ) {
     if let Some(thread) = shared.process().worker_threads.get(worker) {
         // It is set here only.
-        let _ = thread.set(rustix::thread::gettid().as_raw_nonzero().get());
+        let _ = thread.set(own_thread());
     }
     let waker = shared.waker(worker).ok_or(io::ErrorKind::NotFound.into());
     match waker.and_then(|waker| new(shared.listeners.get(), waker)) {

@@ -10,13 +10,13 @@ use crate::state::mailbox::{ConnectionTask, GatewayClient, NewConnection, Remind
 use crate::state::shared::Shared;
 use nagi_commands::config::has_address;
 use nagi_commands::status::{
-    Format, ListOptions, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page,
+    Format, ListOptions, SCRIPT, STYLE, Sample, StatusForm, auto, is_ready, json, metrics, page,
 };
 use nagi_commands::{
     Config, HttpClient, HttpRule, HttpRuleTexts, HttpRules, Server as _, admission, command_table,
     rights,
 };
-use nagi_http::{Answer, Ask, Bytes, GatewaySettings, Rule, Site, WorkerEnd};
+use nagi_http::{Answer, Ask, Bell, Bytes, GatewaySettings, Rule, Site, WorkerEnd};
 use nagi_store::accounting;
 use parking_lot::RwLock;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -30,7 +30,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Up to how many connections are listed in any case. A worker that accepts one waits while they
 /// are.
 const FEW_CONNECTIONS: usize = 1000;
-/// For how long more of them are listed after a request for them, and keys noted, in milliseconds.
+/// For how long more of them are listed after a request for them, which waits for the first such
+/// list, and keys noted, in milliseconds.
 const LISTED_FOR_MS: u64 = 10_000;
 
 /// Why pages cannot be served.
@@ -146,6 +147,7 @@ impl Pages {
             shared: Arc::clone(shared),
             latest: RwLock::new(Arc::new(first)),
             asked_at_ms,
+            bell: Bell::default(),
         });
         let serving = match self.0.is_empty() {
             true => None,
@@ -203,25 +205,15 @@ impl Rendered {
     /// `/server-status`, for programs if the query says so, as with mod_status.
     fn server_status(&self, query: &str) -> Answer {
         let sample = &self.sample;
-        let made = match query.split('&').next().unwrap_or_default() {
-            "auto" => self.auto.get_or_init(|| found(TEXT, auto(sample))),
-            "json" => return self.json(query.split_once('&').map_or("", |(_, rest)| rest)),
-            _ => {
-                let made = |options: &ListOptions| {
-                    found("text/html; charset=utf-8", page(sample, options))
-                };
-                return list(query, &self.page, made);
+        match StatusForm::of(query) {
+            StatusForm::Auto => self.auto.get_or_init(|| found(TEXT, auto(sample))).clone(),
+            StatusForm::Json => {
+                list(query, &self.json, |options| found(JSON, json(sample, options)))
             }
-        };
-        made.clone()
-    }
-}
-
-impl Rendered {
-    /// `?json`, with what stands behind that in the query.
-    fn json(&self, query: &str) -> Answer {
-        let made = |options: &ListOptions| found("application/json", json(&self.sample, options));
-        list(query, &self.json, made)
+            StatusForm::Page => {
+                list(query, &self.page, |options| found(HTML, page(sample, options)))
+            }
+        }
     }
 }
 
@@ -237,6 +229,8 @@ fn list(query: &str, usual: &OnceLock<Answer>, make: impl Fn(&ListOptions) -> An
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json; charset=utf-8";
 
 fn found(content_type: &'static str, text: impl Into<Bytes>) -> Answer {
     Answer { status: 200, content_type, body: text.into() }
@@ -248,6 +242,8 @@ struct SampleStore {
     latest: RwLock<Arc<Rendered>>,
     /// When connections were asked for, in milliseconds since 1970.
     asked_at_ms: AtomicU64,
+    /// Rung for each sample.
+    bell: Bell,
     http_rules: RwLock<Arc<HttpRules>>,
 }
 
@@ -311,6 +307,17 @@ impl Site for SampleStore {
             "/server-status/status.js" => Some(found("text/javascript; charset=utf-8", SCRIPT)),
             _ => None,
         }
+    }
+
+    /// The list of connections, where they are many and it was not asked for.
+    fn awaited(&self, ask: Ask<'_>) -> Option<&Bell> {
+        let shows_clients = ["/server-status", "/server-status/"].contains(&ask.path)
+            && StatusForm::of(ask.query) != StatusForm::Auto;
+        if !shows_clients || self.shared.is_stopping() || self.latest().sample.clients.is_some() {
+            return None;
+        }
+        self.asked_at_ms.store(self.shared.store.now_ms(), Ordering::Relaxed);
+        Some(&self.bell)
     }
 
     fn has_page(&self, path: &str) -> bool {
@@ -421,6 +428,7 @@ impl Sampler {
             titles::show(&samples.shared, &latest.sample);
             let latest = Arc::new(latest);
             *self.samples.latest.write() = latest;
+            self.samples.bell.ring();
             // One that is late does not make the next one come early.
             due = (due + PERIOD).max(Instant::now());
         }

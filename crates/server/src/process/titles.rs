@@ -25,10 +25,17 @@ pub(super) fn show(shared: &Shared, sample: &Sample) {
         if let Some(thread) = thread.get() {
             // The kernel keeps 15 bytes. A thread that has ended has no name.
             let rate = short_count(worker.requests_per_second);
-            let name = format!("W{index} {state} {rate}/s");
-            let _ = fs::write(format!("/proc/self/task/{thread}/comm"), name);
+            name_thread(*thread, &format!("W{index} {state} {rate}/s"));
         }
     }
+    if let Some(thread) = shared.process().script_thread.get() {
+        let (state, rate) = (sample.script_letter(), sample.scripts.requests_per_second);
+        name_thread(*thread, &format!("scripts {state} {}", short_count(rate)));
+    }
+}
+
+fn name_thread(thread: i32, name: &str) {
+    let _ = fs::write(format!("/proc/self/task/{thread}/comm"), name);
 }
 
 fn title(shared: &Shared, sample: &Sample) -> String {

@@ -104,6 +104,7 @@ impl Shared {
             workers,
             io: io.name(),
             worker_threads: vec![OnceLock::new(); workers].into(),
+            script_thread: OnceLock::new(),
         };
         Ok(Shared {
             store,

@@ -294,6 +294,15 @@ impl Store {
         limit != 0 && self.lasting_bytes() > limit
     }
 
+    /// Whether more is in use than the limit allows and nothing can go, as far as the last search
+    /// for an entry tells; workers look again ten times a second. Takes no latch.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let stays = self.limit.policy() == Policy::NoEviction
+            || self.limit.found_nothing.load(Ordering::Relaxed);
+        stays && self.is_over_limit()
+    }
+
     /// Whether so many bytes more can fit below the limit: beside what is in use if nothing is ever
     /// evicted, else at all. While something is being freed it is not counted what.
     #[must_use]

@@ -3,6 +3,7 @@
 //! What nagi cannot say truthfully is left out; `tests/info.rs` lists that, with the reasons.
 
 use crate::families::server::memory::{Figures, difference, ratio};
+use crate::runtime::rights;
 use crate::state::access_log::Reason;
 use crate::state::histogram::Distribution;
 use crate::state::phases::Phases;
@@ -39,6 +40,7 @@ pub(crate) static SECTIONS: &[Section] = &[
     Section { name: "errorstats", title: "Errorstats", by_default: true, fields: errors },
     Section { name: "latencystats", title: "Latencystats", by_default: false, fields: latencies },
     Section { name: "phases", title: "Phases", by_default: false, fields: phases },
+    Section { name: "workers", title: "Workers", by_default: false, fields: workers },
     Section { name: "cluster", title: "Cluster", by_default: true, fields: cluster },
     Section { name: "keyspace", title: "Keyspace", by_default: true, fields: keyspace },
 ];
@@ -457,6 +459,17 @@ fn phases(cx: &Context<'_>, fields: &mut Fields<'_>) {
             fields.add(&format!("phase_usec_{family}_{phase}"), value);
         }
     }
+}
+
+/// nagi's own: what each thread that executes commands did in the last second, and, for users who
+/// may see requests, the keys that most of them named.
+fn workers(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    let sees_keys = rights::may_observe(cx.server, cx.client.user_name());
+    cx.server.statistics().activity.show(|activity| {
+        activity.threads.iter().for_each(|(name, value)| fields.add(name, value));
+        let hot_keys = activity.hot_keys.iter().filter(|_| sees_keys);
+        hot_keys.for_each(|(name, value)| fields.add(name, value));
+    });
 }
 
 /// Percentiles in microseconds, as in `p50=1.003,p99=2.007`.

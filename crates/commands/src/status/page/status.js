@@ -1,6 +1,7 @@
 // Keeps the page live: fetches it once a second and puts the new tables in the place of the old
-// ones. Sorting is done on what was fetched; markup of clients stays text, since the server has
-// escaped it.
+// ones, unless text in them is selected. The server sorts connections, of which there may be more
+// than the page has; other tables are sorted here. Markup of clients stays text, since the server
+// has escaped it.
 "use strict";
 
 const controls = document.getElementById("controls");
@@ -34,8 +35,13 @@ function arrange() {
   }
 }
 
+// Tables that are sorted here: the server's have links.
+function tables() {
+  return [...document.querySelectorAll("table")].filter((it) => !it.tHead.querySelector("a"));
+}
+
 function prepare() {
-  for (const table of document.querySelectorAll("table")) {
+  for (const table of tables()) {
     [...table.tHead.rows[0].cells].forEach((cell, column) => {
       const button = document.createElement("button");
       button.type = "button";
@@ -55,7 +61,7 @@ function prepare() {
 }
 
 function mark() {
-  for (const table of document.querySelectorAll("table")) {
+  for (const table of tables()) {
     const order = orders.get(table.id);
     [...table.tHead.rows[0].cells].forEach((cell, column) => {
       if (order === undefined || order.column !== column) cell.removeAttribute("aria-sort");
@@ -64,15 +70,31 @@ function mark() {
   }
 }
 
-// Where the keyboard's focus is, if it is on the head of a table.
-function focused() {
-  const cell = document.activeElement && document.activeElement.closest("#live th");
-  return cell && { id: cell.closest("table").id, column: cell.cellIndex };
+// What stays when the tables are replaced: how far they are scrolled, and the keyboard's focus.
+function view() {
+  const scrolls = [...document.querySelectorAll("#live .wide")]
+    .map((it) => [it.querySelector("table").id, it.scrollLeft]);
+  const focus = document.activeElement;
+  const owner = focus && focus.closest("#live [id]");
+  return { scrolls, focus: owner && { id: owner.id, text: focus.textContent } };
 }
 
-function focus(place) {
-  const row = place && document.querySelector("#" + place.id + " thead tr");
-  if (row) row.cells[place.column].querySelector("button").focus({ preventScroll: true });
+function restore({ scrolls, focus }) {
+  for (const [id, left] of scrolls) {
+    const table = document.getElementById(id);
+    if (table) table.parentNode.scrollLeft = left;
+  }
+  const owner = focus && document.getElementById(focus.id);
+  const same = owner
+    && [...owner.querySelectorAll("a, button")].find((it) => it.textContent === focus.text);
+  if (same) same.focus({ preventScroll: true });
+}
+
+// Whether text of the tables is selected, which would be lost.
+function isSelecting() {
+  const selection = document.getSelection();
+  return !selection.isCollapsed
+    && selection.containsNode(document.getElementById("live"), true);
 }
 
 // The server filters, since there may be more connections than the page has.
@@ -88,7 +110,16 @@ function choose() {
 }
 
 function refresh() {
-  if (!isPaused && !document.hidden) load(false);
+  if (!isPaused && !document.hidden && !isSelecting()) load(false);
+}
+
+// Sorts in place of going to another page.
+function sort(event) {
+  const head = event.target.closest("#clients th a");
+  if (!head || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  history.replaceState(null, "", head.search);
+  load(true);
 }
 
 async function load(isChosen) {
@@ -98,11 +129,11 @@ async function load(isChosen) {
     if (!answer.ok) throw new Error("status " + answer.status);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     // What was chosen meanwhile has a request of its own.
-    if (query !== location.search || (isPaused && !isChosen)) return;
-    const place = focused();
+    if (query !== location.search || (!isChosen && (isPaused || isSelecting()))) return;
+    const before = view();
     document.getElementById("live").replaceWith(page.getElementById("live"));
     prepare();
-    focus(place);
+    restore(before);
     news.textContent = "";
   } catch (error) {
     news.textContent = "no answer: " + error.message;
@@ -118,6 +149,7 @@ filter.addEventListener("input", choose);
 state.addEventListener("change", choose);
 controls.addEventListener("submit", (event) => event.preventDefault());
 pause.addEventListener("click", toggle);
+document.addEventListener("click", sort);
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.closest("input, select");
   if (event.key === "p" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) toggle();
