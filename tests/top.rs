@@ -1,6 +1,6 @@
 //! `nagi top` prints what a server does where there is no terminal.
 
-use harness::{Server, nagi_binary};
+use harness::{Server, encode_command, nagi_binary, tool, until};
 use std::process::{Command, Output};
 
 fn top(arguments: &[&str]) -> Output {
@@ -28,6 +28,43 @@ fn one_look_shows_commands_clients_and_slow_requests() {
             assert!(text.contains(shown), "{shown}: {text}");
         }
     }
+}
+
+#[test]
+fn workers_phases_hot_keys_and_latencies_are_shown() {
+    let server = Server::nagi_with(&["--workers", "1", "--enable-debug-command", "local"]);
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET slowlog-total-slower-than 1000000", "+OK\r\n");
+    client.check("CONFIG SET latency-monitor-threshold 1", "+OK\r\n");
+    client.check("DEBUG SLEEP 0.01", "+OK\r\n");
+    let request = encode_command(&["SET", "slow", &"v".repeat(100_000)]);
+    let (first, rest) = request.split_at(50_000);
+    client.send(first);
+    let mut other = server.connect_resp();
+    let text = until("what takes its time", || {
+        (0..50).for_each(|_| drop(other.run("GET hot")));
+        let line = other.run("CLIENT LIST").text();
+        let waited = line.lines().any(|it| it.contains(" idle=2 ") || it.contains(" idle=3 "));
+        waited.then(|| look(&server.resp().to_string()))
+    })
+    .expect("it is shown");
+    for shown in ["Workers\n", "scripts  .", "Phases (us", "Hot keys\n", "\"hot\"", "reading"] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    client.send(rest);
+    client.expect("+OK\r\n");
+    let text = look(&server.resp().to_string());
+    let slow = text.lines().find(|line| line.contains("SET slow")).expect("it is slow");
+    assert!(slow.contains("  receive  ") && !slow.contains(" 0.0 ms"), "{slow}");
+    let event = text.lines().find(|line| line.starts_with("  command ")).expect("an event");
+    assert!(event.contains(" ms"), "{event}");
+    let mut command = tool("redis-server");
+    command.args(["--enable-debug-command", "local"]);
+    let redis = Server::start_redis(command).expect("it starts");
+    redis.connect_resp().check("CONFIG SET latency-monitor-threshold 1", "+OK\r\n");
+    redis.connect_resp().check("DEBUG SLEEP 0.01", "+OK\r\n");
+    let text = look(&redis.resp().to_string());
+    assert!(text.contains("Latency events\n") && text.contains("  command "), "{text}");
 }
 
 #[test]

@@ -87,6 +87,31 @@ fn take_samples(target: &Target, interval: Duration, samples: &SyncSender<Sample
     }
 }
 
+/// The latest sample, and the two that are shown: while the screen is paused, later ones come and
+/// are not.
+struct SamplesSeen {
+    latest: Sample,
+    shown: [Sample; 2],
+}
+
+impl SamplesSeen {
+    fn new(first: Sample) -> Self {
+        SamplesSeen { shown: [first.clone(), first.clone()], latest: first }
+    }
+
+    fn take(&mut self, sample: Sample, is_paused: bool) {
+        let before = std::mem::replace(&mut self.latest, sample);
+        if !is_paused {
+            self.shown = [before, self.latest.clone()];
+        }
+    }
+
+    fn view(&self, name: &str, sort: Sort) -> view::View {
+        let [before, now] = &self.shown;
+        view::view(name, before, now, sort)
+    }
+}
+
 /// Draws samples as they come, and handles keys.
 fn show(
     terminal: &mut ratatui::DefaultTerminal,
@@ -95,12 +120,12 @@ fn show(
     samples: &Receiver<Sampled>,
     mut screen: Screen,
 ) -> std::io::Result<()> {
-    let (mut before, mut now) = (first.clone(), first);
+    let mut samples_seen = SamplesSeen::new(first);
     loop {
         match samples.try_recv() {
             Ok(Ok(sample)) => {
-                before = std::mem::replace(&mut now, sample);
-                screen.take(view::view(name, &before, &now, screen.sort));
+                samples_seen.take(sample, screen.is_paused);
+                screen.take(samples_seen.view(name, screen.sort));
             }
             Ok(Err(why)) => screen.failure = Some(why),
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
@@ -116,9 +141,38 @@ fn show(
             if screen.press(key) == KeyAction::Quit {
                 return Ok(());
             }
-            if screen.sort != sort && !screen.is_paused {
-                screen.view = view::view(name, &before, &now, screen.sort);
+            if screen.sort != sort {
+                screen.view = samples_seen.view(name, screen.sort);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sample::Client;
+
+    #[test]
+    fn what_is_shown_can_be_sorted_while_it_is_paused() {
+        let client = |id, memory_bytes, age_s| Client { id, memory_bytes, age_s, ..<_>::default() };
+        let sample = |clients| Sample {
+            at: Instant::now(),
+            is_memcached: false,
+            fields: <_>::default(),
+            clients: Some(clients),
+            slow: Vec::new(),
+            events: Vec::new(),
+        };
+        let mut seen = SamplesSeen::new(sample(vec![client(1, 10, 7), client(2, 20, 5)]));
+        let ids = |seen: &SamplesSeen, sort| -> Vec<String> {
+            let rows = seen.view("x", sort).clients.rows;
+            rows.into_iter().map(|row| row[0].clone()).collect()
+        };
+        seen.take(sample(vec![client(3, 30, 1)]), true);
+        assert_eq!(ids(&seen, Sort::Memory), ["2", "1"]);
+        assert_eq!(ids(&seen, Sort::Age), ["1", "2"]);
+        seen.take(sample(vec![client(4, 40, 1)]), false);
+        assert_eq!(ids(&seen, Sort::Age), ["4"]);
     }
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 /// Shows what a server does, once a second: requests, memory, commands, clients, slow requests.
 ///
-/// For nagi, Redis and Valkey as far as INFO, CLIENT LIST and SLOWLOG tell, and for memcached as
-/// far as its stats do. Where there is no terminal it prints one view and ends.
+/// For nagi, Redis and Valkey as far as INFO, CLIENT LIST, SLOWLOG and LATENCY tell, and for
+/// memcached as far as its stats do. Where there is no terminal it prints one view and ends.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TopOptions {
     /// The server: HOST[:PORT], redis://[[user]:password@]host[:port], memcached://host[:port] or

@@ -18,6 +18,9 @@ pub(crate) fn print(view: &View) -> String {
     {
         print_table(&mut out, table, most);
     }
+    for table in view.more().into_iter().filter(|table| !table.rows.is_empty()) {
+        print_table(&mut out, table, usize::MAX);
+    }
     out
 }
 

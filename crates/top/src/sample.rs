@@ -23,6 +23,7 @@ pub(crate) struct Sample {
     /// None where there are too many, or the server does not list them.
     pub(crate) clients: Option<Vec<Client>>,
     pub(crate) slow: Vec<Slow>,
+    pub(crate) events: Vec<LatencyEvent>,
 }
 
 /// A client.
@@ -32,6 +33,8 @@ pub(crate) struct Client {
     pub(crate) address: String,
     pub(crate) name: String,
     pub(crate) flags: String,
+    /// What it does, as far as the other fields tell; nothing where there are none.
+    pub(crate) state: &'static str,
     pub(crate) database: String,
     pub(crate) command: String,
     pub(crate) age_s: u64,
@@ -47,10 +50,23 @@ pub(crate) struct Client {
 pub(crate) struct Slow {
     /// In seconds since 1970.
     pub(crate) at_s: u64,
+    /// As long as the server executed it; with phases, all of them.
     pub(crate) duration_us: u64,
+    /// In which phase most of that was, where the server tells phases.
+    pub(crate) phase: Option<&'static str>,
     pub(crate) client: String,
     /// Its words, as far as the server shows them.
     pub(crate) request: String,
+}
+
+/// What made the server wait: a row of LATENCY LATEST.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LatencyEvent {
+    pub(crate) name: String,
+    /// In seconds since 1970.
+    pub(crate) at_s: u64,
+    pub(crate) latest_ms: u64,
+    pub(crate) longest_ms: u64,
 }
 
 impl Sample {
@@ -77,17 +93,19 @@ impl Sample {
                 list => Some(list.text().lines().map(client).collect()),
             },
         };
-        let slow = match is_memcached {
-            true => Vec::new(),
-            false => slow(&wire.command(&[b"SLOWLOG", b"GET", SLOWEST.to_string().as_bytes()])?),
-        };
-        Ok(Sample { at: Instant::now(), is_memcached, fields, clients, slow })
+        let (mut slow, mut events) = (Vec::new(), Vec::new());
+        if !is_memcached {
+            slow = slow_requests(wire, fields.contains_key("nagi_version"))?;
+            events = latency_events(&wire.command(&[b"LATENCY", b"LATEST"])?);
+        }
+        Ok(Sample { at: Instant::now(), is_memcached, fields, clients, slow, events })
     }
 }
 
 /// A line of CLIENT LIST.
 fn client(line: &str) -> Client {
     let mut client = Client::default();
+    let (mut has_query, mut has_output, mut has_queued) = (false, false, false);
     for (name, value) in line.split(' ').filter_map(|field| field.split_once('=')) {
         let number = value.parse().unwrap_or(0);
         match name {
@@ -95,6 +113,9 @@ fn client(line: &str) -> Client {
             "addr" => client.address = plain(value),
             "name" => client.name = plain(value),
             "flags" => client.flags = plain(value),
+            "qbuf" => has_query = number > 0,
+            "obl" | "oll" | "omem" => has_output |= number > 0,
+            "multi" => has_queued = value.parse::<i64>().is_ok_and(|count| count > 0),
             "db" => client.database = plain(value),
             "cmd" => client.command = plain(value),
             "age" => client.age_s = number,
@@ -107,6 +128,14 @@ fn client(line: &str) -> Client {
             _ => {}
         }
     }
+    client.state = match () {
+        () if client.flags.contains('b') => "blocked",
+        () if has_output => "writing",
+        () if client.flags.contains(['P', 'O']) => "subscribed",
+        () if has_queued => "queued",
+        () if has_query => "reading",
+        () => "idle",
+    };
     client
 }
 
@@ -128,6 +157,75 @@ fn connections(fields: &Fields) -> Vec<Client> {
     clients.into_values().filter(|client| client.command != "listening").collect()
 }
 
+/// The latest slow requests, with their phases if the server is nagi.
+fn slow_requests(wire: &mut Wire, is_nagi: bool) -> Result<Vec<Slow>, String> {
+    let count = SLOWEST.to_string();
+    let mut ask = |how: &[u8]| wire.command(&[b"SLOWLOG", how, count.as_bytes()]);
+    if is_nagi && let Answer::Array(entries) = ask(b"PHASES")? {
+        return Ok(entries.iter().filter_map(slow_with_phases).collect());
+    }
+    Ok(slow(&ask(b"GET")?))
+}
+
+/// An entry of nagi's SLOWLOG PHASES: names and values, one behind the other.
+fn slow_with_phases(entry: &Answer) -> Option<Slow> {
+    const PHASES: [(&str, &str); 4] = [
+        ("receive-usec", "receive"),
+        ("queue-usec", "queue"),
+        ("execute-usec", "execute"),
+        ("send-usec", "send"),
+    ];
+    let Answer::Array(fields) = entry else { return None };
+    let find = |wanted: &str| {
+        let mut pairs = fields.chunks_exact(2);
+        pairs.find_map(|pair| match pair {
+            [name, value] if name.text() == wanted => Some(value),
+            _ => None,
+        })
+    };
+    let number = |name: &str| match find(name) {
+        Some(Answer::Integer(number)) => u64::try_from(*number).unwrap_or(0),
+        _ => 0,
+    };
+    let phases = PHASES.map(|(field, name)| (number(field), name));
+    let Some(Answer::Array(words)) = find("arguments") else { return None };
+    Some(Slow {
+        at_s: number("time"),
+        duration_us: phases.iter().map(|(us, _)| us).sum(),
+        phase: phases.iter().max_by_key(|phase| phase.0).map(|phase| phase.1),
+        client: find("addr").map_or(String::new(), |it| plain(&it.text())),
+        request: request(words),
+    })
+}
+
+/// The words of a request in one line.
+fn request(words: &[Answer]) -> String {
+    let words: Vec<String> = words.iter().map(Answer::text).collect();
+    plain(&words.join(" ").chars().take(MOST_LETTERS).collect::<String>())
+}
+
+/// LATENCY LATEST: name, time, the latest and the longest of each event; nothing where the server
+/// does not tell.
+fn latency_events(answer: &Answer) -> Vec<LatencyEvent> {
+    let entries = if let Answer::Array(entries) = answer { entries.as_slice() } else { &[] };
+    let events = entries.iter().filter_map(|entry| {
+        let Answer::Array(fields) = entry else { return None };
+        let [name, Answer::Integer(at), Answer::Integer(latest), Answer::Integer(longest), ..] =
+            fields.as_slice()
+        else {
+            return None;
+        };
+        let number = |number: i64| u64::try_from(number).unwrap_or(0);
+        Some(LatencyEvent {
+            name: plain(&name.text()),
+            at_s: number(*at),
+            latest_ms: number(*latest),
+            longest_ms: number(*longest),
+        })
+    });
+    events.collect()
+}
+
 fn slow(answer: &Answer) -> Vec<Slow> {
     let entries = if let Answer::Array(entries) = answer { entries.as_slice() } else { &[] };
     let slow = entries.iter().filter_map(|entry| {
@@ -137,13 +235,12 @@ fn slow(answer: &Answer) -> Vec<Slow> {
         else {
             return None;
         };
-        let words: Vec<String> = words.iter().map(Answer::text).collect();
-        let request: String = words.join(" ").chars().take(MOST_LETTERS).collect();
         Some(Slow {
             at_s: u64::try_from(*at).unwrap_or(0),
             duration_us: u64::try_from(*duration).unwrap_or(0),
             client: rest.first().map_or(String::new(), |it| plain(&it.text())),
-            request: plain(&request),
+            phase: None,
+            request: request(words),
         })
     });
     slow.collect()
@@ -163,6 +260,7 @@ mod tests {
             name: "a\u{fffd}".to_owned(),
             database: "3".to_owned(),
             command: "get".to_owned(),
+            state: "idle",
             age_s: 9,
             idle_s: 2,
             memory_bytes: 100,
@@ -199,9 +297,48 @@ mod tests {
         let expected = Slow {
             at_s: 17,
             duration_us: 12_345,
+            phase: None,
             client: "1.2.3.4:5".to_owned(),
             request: "KEYS a\u{fffd}*".to_owned(),
         };
         assert_eq!(slow(&Answer::Array(vec![entry, Answer::Null])), [expected]);
+    }
+
+    #[test]
+    fn states_are_told_by_other_fields() {
+        let state = |fields: &str| client(&format!("id=1 {fields}")).state;
+        assert_eq!(state("flags=N qbuf=0 obl=0 oll=0 omem=0 multi=-1"), "idle");
+        assert_eq!(state("flags=b qbuf=0"), "blocked");
+        assert_eq!(state("flags=N qbuf=7 omem=0 multi=-1"), "reading");
+        assert_eq!(state("flags=x qbuf=0 multi=1"), "queued");
+        assert_eq!(state("flags=N qbuf=0 obl=5 omem=0"), "writing");
+        assert_eq!(state("flags=P qbuf=0"), "subscribed");
+    }
+
+    #[test]
+    fn phases_and_latencies_are_parsed() {
+        let text = |text: &str| Answer::Text(text.as_bytes().to_vec(), text.len() as u64);
+        let fields = [
+            ("time", Answer::Integer(17)),
+            ("receive-usec", Answer::Integer(3_000_000)),
+            ("execute-usec", Answer::Integer(5)),
+            ("arguments", Answer::Array(vec![text("SET"), text("key")])),
+            ("addr", text("1.2.3.4:5")),
+        ];
+        let entry = fields.into_iter().flat_map(|(name, value)| [text(name), value]).collect();
+        let expected = Slow {
+            at_s: 17,
+            duration_us: 3_000_005,
+            phase: Some("receive"),
+            client: "1.2.3.4:5".to_owned(),
+            request: "SET key".to_owned(),
+        };
+        assert_eq!(slow_with_phases(&Answer::Array(entry)), Some(expected));
+        let row =
+            vec![text("command"), Answer::Integer(17), Answer::Integer(2), Answer::Integer(9)];
+        let events = latency_events(&Answer::Array(vec![Answer::Array(row), Answer::Null]));
+        let expected =
+            LatencyEvent { name: "command".to_owned(), at_s: 17, latest_ms: 2, longest_ms: 9 };
+        assert_eq!(events, [expected]);
     }
 }

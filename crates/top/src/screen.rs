@@ -76,17 +76,19 @@ impl Screen {
 
     /// Draws everything.
     pub(crate) fn draw(&self, frame: &mut Frame<'_>) {
+        let lowest = [&self.view.phases, &self.view.hot_keys, &self.view.events];
         let rows = |table: &Table, most: u16| {
             let len = u16::try_from(table.rows.len()).unwrap_or(u16::MAX);
             if len == 0 { 0 } else { len.min(most) + 3 }
         };
-        let [title, figures, graph, commands, clients, slow, help] = Layout::vertical([
+        let [title, figures, graph, above, clients, slow, below, help] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(3),
             Constraint::Length(3),
-            Constraint::Max(rows(&self.view.commands, 6)),
+            Constraint::Max(rows(&self.view.commands, 6).max(rows(&self.view.workers, 6))),
             Constraint::Min(5),
             Constraint::Max(rows(&self.view.slow, 5)),
+            Constraint::Max(lowest.into_iter().map(|table| rows(table, 4)).max().unwrap_or(0)),
             Constraint::Length(1),
         ])
         .areas(frame.area());
@@ -96,9 +98,10 @@ impl Screen {
         let from = self.history.len().saturating_sub(usize::from(graph.width));
         let points = self.history.get(from..).unwrap_or_default();
         frame.render_widget(Sparkline::default().data(points), graph);
-        draw_table(frame, &self.view.commands, 0, commands);
+        draw_beside(frame, &[&self.view.commands, &self.view.workers], above);
         draw_table(frame, &self.view.clients, self.scrolled, clients);
         draw_table(frame, &self.view.slow, 0, slow);
+        draw_beside(frame, &lowest, below);
         frame.render_widget(Line::raw(self.status()), help);
     }
 
@@ -126,6 +129,17 @@ impl Screen {
                 )
             }
         }
+    }
+}
+
+/// Draws tables beside each other, those that are not empty.
+fn draw_beside(frame: &mut Frame<'_>, tables: &[&Table], area: Rect) {
+    let shown: Vec<&Table> =
+        tables.iter().copied().filter(|table| !table.rows.is_empty()).collect();
+    let areas =
+        Layout::horizontal(shown.iter().map(|_| Constraint::Fill(1))).spacing(2).split(area);
+    for (table, area) in shown.into_iter().zip(areas.iter()) {
+        draw_table(frame, table, 0, *area);
     }
 }
 
@@ -176,6 +190,10 @@ mod tests {
             commands: table("Commands", "command", 3),
             clients: table("Clients", "client", 200),
             slow: table("Slow requests", "slow", 1),
+            workers: table("Workers", "worker", 2),
+            phases: table("Phases", "phase", 2),
+            hot_keys: table("Hot keys", "hot", 1),
+            ..View::default()
         });
         (0..5).for_each(|_| assert_eq!(press(&mut screen, KeyCode::Down), KeyAction::Continue));
         for (width, height) in [(100, 40), (30, 12), (1, 1)] {
@@ -185,6 +203,8 @@ mod tests {
             if height == 40 {
                 for shown in
                     ["redis://x", "requests/s 100", "command2", "client5", "slow0", "memory"]
+                        .into_iter()
+                        .chain(["worker1", "phase1", "hot0"])
                 {
                     assert!(text.contains(shown), "{shown}: {text}");
                 }

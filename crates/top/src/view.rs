@@ -3,6 +3,8 @@
 use crate::options::Sort;
 use crate::sample::{Client, Sample};
 use nagi_load::figures::server_name;
+use nagi_load::text::plain;
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Commands that are shown.
@@ -19,6 +21,18 @@ pub(crate) struct View {
     pub(crate) commands: Table,
     pub(crate) clients: Table,
     pub(crate) slow: Table,
+    pub(crate) events: Table,
+    /// What only nagi tells: its threads, where the time of requests goes, hot keys.
+    pub(crate) workers: Table,
+    pub(crate) phases: Table,
+    pub(crate) hot_keys: Table,
+}
+
+impl View {
+    /// Tables that are left out where they are empty.
+    pub(crate) fn more(&self) -> [&Table; 4] {
+        [&self.workers, &self.phases, &self.hot_keys, &self.events]
+    }
 }
 
 /// Rows below names of columns.
@@ -43,7 +57,7 @@ impl Pair<'_> {
 
     fn text(&self, names: &[&str]) -> String {
         let text = names.iter().find_map(|name| self.now.fields.get(*name));
-        text.map_or("-".to_owned(), |text| nagi_load::text::plain(text))
+        text.map_or("-".to_owned(), |text| plain(text))
     }
 
     /// By how much figures have grown together in a second; 0 where there are none.
@@ -89,7 +103,93 @@ pub(crate) fn view(url: &str, before: &Sample, now: &Sample, sort: Sort) -> View
         commands: commands(&pair),
         clients: clients(&pair, sort),
         slow: slow(now),
+        events: events(now),
+        workers: workers(now),
+        phases: phases(now),
+        hot_keys: hot_keys(now),
     }
+}
+
+/// A part of a value such as `state=W,busy=0.5`.
+fn part<'a>(value: &'a str, name: &str) -> Option<&'a str> {
+    value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// Fields whose names begin so, with the rest of their names.
+fn named<'a>(sample: &'a Sample, prefix: &'static str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let fields = sample.fields.iter();
+    fields.filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
+}
+
+/// What each thread of a nagi that executes commands did in the last second.
+fn workers(now: &Sample) -> Table {
+    let mut threads: Vec<(&str, &str)> = named(now, "worker_").collect();
+    threads.sort_by_key(|(name, _)| name.parse::<usize>().unwrap_or(usize::MAX));
+    threads.extend(now.fields.get("script_thread").map(|value| ("scripts", value.as_str())));
+    let rows = threads.into_iter().filter_map(|(name, value)| {
+        let busy: f64 = part(value, "busy")?.parse().ok()?;
+        let text = |name| part(value, name).map_or("-".to_owned(), plain);
+        Some(vec![
+            plain(name),
+            text("state"),
+            format!("{:.0} %", busy * 100.0),
+            text("requests_per_second"),
+            text("requests"),
+            text("connections"),
+        ])
+    });
+    let columns = vec!["worker", "state", "busy", "req/s", "requests", "connections"];
+    Table { title: "Workers".to_owned(), columns, rows: rows.collect() }
+}
+
+/// What 99 of 100 requests did not pass, by family, since the start or CONFIG RESETSTAT.
+fn phases(now: &Sample) -> Table {
+    const NAMES: [&str; 4] = ["receive", "queue", "execute", "send"];
+    let mut families: BTreeMap<&str, [String; 4]> = BTreeMap::new();
+    for (name, value) in named(now, "phase_usec_") {
+        let Some((family, phase)) = name.rsplit_once('_') else { continue };
+        let Some(place) = NAMES.iter().position(|name| *name == phase) else { continue };
+        let times = families.entry(family).or_insert_with(|| [const { String::new() }; 4]);
+        if let (Some(cell), Some(us)) = (times.get_mut(place), part(value, "p99")) {
+            *cell = plain(us);
+        }
+    }
+    let rows = families.into_iter().map(|(family, times)| {
+        let cells = [plain(family)].into_iter().chain(times);
+        cells.collect()
+    });
+    let columns = vec!["family", "receive", "queue", "execute", "send"];
+    Table { title: "Phases (us, 99 of 100)".to_owned(), columns, rows: rows.collect() }
+}
+
+fn hot_keys(now: &Sample) -> Table {
+    let rows = named(now, "hot_key_").filter_map(|(_, value)| {
+        let (share, key) = value.strip_prefix("share=")?.split_once(",key=")?;
+        Some((share.parse::<f64>().ok()?, plain(key)))
+    });
+    let mut rows: Vec<(f64, String)> = rows.collect();
+    rows.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let rows = rows.into_iter().map(|(share, key)| vec![format!("{:.1} %", share * 100.0), key]);
+    let columns = vec!["share", "key"];
+    Table { title: "Hot keys".to_owned(), columns, rows: rows.collect() }
+}
+
+fn events(now: &Sample) -> Table {
+    let today = seconds_now();
+    let rows = now.events.iter().map(|event| {
+        vec![
+            event.name.clone(),
+            format!("{} ago", duration(today.saturating_sub(event.at_s))),
+            format!("{} ms", event.latest_ms),
+            format!("{} ms", event.longest_ms),
+        ]
+    });
+    let columns = vec!["event", "when", "latest", "longest"];
+    Table { title: "Latency events".to_owned(), columns, rows: rows.collect() }
+}
+
+fn seconds_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn figures(pair: &Pair<'_>, requests: f64) -> Vec<(&'static str, String)> {
@@ -146,15 +246,14 @@ fn commands(pair: &Pair<'_>) -> Table {
         });
         return Table { title, columns: vec!["command", "calls/s"], rows: rows.collect() };
     }
-    let part = |sample: &Sample, name: &str, part: &str| {
-        let list = sample.fields.get(name)?;
-        list.split(',').find_map(|it| it.strip_prefix(part)?.strip_prefix('=')?.parse::<f64>().ok())
+    let figure = |sample: &Sample, name: &str, what: &str| {
+        part(sample.fields.get(name)?, what)?.parse::<f64>().ok()
     };
     let costs = pair.now.fields.keys().filter_map(|key| {
         let name = key.strip_prefix("cmdstat_")?;
         let grown = |what: &str| {
-            let before = part(pair.before, key, what).unwrap_or(0.0);
-            Some((part(pair.now, key, what)? - before).max(0.0))
+            let before = figure(pair.before, key, what).unwrap_or(0.0);
+            Some((figure(pair.now, key, what)? - before).max(0.0))
         };
         Some((name, grown("calls")?, grown("usec")?)).filter(|(_, calls, _)| *calls > 0.0)
     });
@@ -162,7 +261,7 @@ fn commands(pair: &Pair<'_>) -> Table {
     costs.sort_by(|one, other| other.2.total_cmp(&one.2));
     let rows = costs.into_iter().take(MOST_COMMANDS).map(|(name, calls, us)| {
         vec![
-            nagi_load::text::plain(name).replace('|', " "),
+            plain(name).replace('|', " "),
             format!("{:.0}", calls / pair.seconds),
             format!("{:.1}", us / calls),
             format!("{:.1} %", us / 1e4 / pair.seconds),
@@ -174,8 +273,8 @@ fn commands(pair: &Pair<'_>) -> Table {
 
 fn clients(pair: &Pair<'_>, sort: Sort) -> Table {
     let columns = vec![
-        "id", "address", "name", "age", "idle", "flags", "db", "memory", "req/s", "bytes/s",
-        "command",
+        "id", "address", "name", "age", "idle", "state", "flags", "db", "memory", "req/s",
+        "bytes/s", "command",
     ];
     let Some(clients) = &pair.now.clients else {
         let title = "Clients: there are too many to list, or they may not be listed".to_owned();
@@ -205,6 +304,7 @@ fn clients(pair: &Pair<'_>, sort: Sort) -> Table {
             client.name.clone(),
             duration(client.age_s),
             duration(client.idle_s),
+            if client.state.is_empty() { "-" } else { client.state }.to_owned(),
             client.flags.clone(),
             client.database.clone(),
             bytes(client.memory_bytes as f64),
@@ -220,16 +320,17 @@ fn clients(pair: &Pair<'_>, sort: Sort) -> Table {
 }
 
 fn slow(now: &Sample) -> Table {
-    let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let today = seconds_now();
     let rows = now.slow.iter().map(|slow| {
         vec![
             format!("{} ago", duration(today.saturating_sub(slow.at_s))),
             format!("{:.1} ms", slow.duration_us as f64 / 1e3),
+            slow.phase.unwrap_or("-").to_owned(),
             slow.client.clone(),
             slow.request.clone(),
         ]
     });
-    let columns = vec!["when", "took", "client", "request"];
+    let columns = vec!["when", "took", "mostly", "client", "request"];
     Table { title: "Slow requests".to_owned(), columns, rows: rows.collect() }
 }
 
@@ -260,7 +361,8 @@ mod tests {
     fn sample(at: Instant, fields: &[(&str, &str)], clients: Vec<Client>) -> Sample {
         let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let clients = Some(clients);
-        Sample { at, is_memcached: false, fields: fields.collect(), clients, slow: Vec::new() }
+        let (fields, slow, events) = (fields.collect(), Vec::new(), Vec::new());
+        Sample { at, is_memcached: false, fields, clients, slow, events }
     }
 
     #[test]
@@ -299,6 +401,26 @@ mod tests {
         assert_eq!(view.commands.rows[1][0], "config get");
         let ids: Vec<&str> = view.clients.rows.iter().map(|row| row[0].as_str()).collect();
         assert_eq!(ids, ["2", "1"], "what was not there before has no rate");
-        assert_eq!(view.clients.rows[0][8], "20");
+        assert_eq!(view.clients.rows[0][9], "20");
+    }
+
+    #[test]
+    fn what_only_nagi_tells_is_shown() {
+        let fields = [
+            ("worker_10", "state=K,busy=0.0000,requests_per_second=0,requests=5,connections=1"),
+            ("worker_9", "state=W,busy=0.5000,requests_per_second=41,requests=90,connections=3"),
+            ("script_thread", "state=W,busy=1.0000,requests_per_second=7,requests=8,connections=0"),
+            ("phase_usec_string_receive", "requests=3,p50=1.003,p99=2000.5,p99.9=3,p100=3"),
+            ("phase_usec_string_send", "requests=3,p50=1.003,p99=4.000,p99.9=4,p100=4"),
+            ("hot_key_0", "share=0.2500,key=\"a,b\""),
+            ("workers", "2"),
+        ];
+        let now = sample(Instant::now(), &fields, Vec::new());
+        let rows = workers(&now).rows;
+        assert_eq!(rows[0], ["9", "W", "50 %", "41", "90", "3"]);
+        let names: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(names, ["9", "10", "scripts"]);
+        assert_eq!(phases(&now).rows, [["string", "2000.5", "", "", "4.000"]]);
+        assert_eq!(hot_keys(&now).rows, [["25.0 %", "\"a,b\""]]);
     }
 }
