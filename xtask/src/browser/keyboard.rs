@@ -65,12 +65,13 @@ fn sorts(tab: &mut Tab<'_>) -> Result<()> {
     let head = "document.querySelector(head('clients', 'Name'))";
     tab.evaluate(&format!("{head}.focus()"))?;
     tab.press("Enter", 13, "\r")?;
-    tab.check(&format!("{head}.parentNode.getAttribute('aria-sort') === 'ascending'"))?;
+    let is_sorted = format!("{head}.parentNode.getAttribute('aria-sort') === 'ascending'");
+    tab.until("a sorted page", &is_sorted)?;
     tab.press("p", 80, "p")?;
     refresh(tab)?;
     let place = tab.text(FOCUS)?;
     ensure!(place == "clients Name", "the focus is at {place}");
-    tab.check(&format!("{head}.parentNode.getAttribute('aria-sort') === 'ascending'"))
+    tab.check(&is_sorted)
 }
 
 /// Everything that a reader may land on says what it is.

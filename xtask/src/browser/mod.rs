@@ -28,8 +28,10 @@ struct Scene {
     run: fn(&mut Stage) -> Result<()>,
 }
 
-const SCENES: [Scene; 13] = [
+const SCENES: [Scene; 15] = [
     Scene { name: "sorting", run: status_page::is_sorted_and_filtered },
+    Scene { name: "reading", run: status_page::keeps_what_the_reader_does },
+    Scene { name: "busiest", run: status_page::finds_the_busiest },
     Scene { name: "activity", run: status_page::shows_what_happens },
     Scene { name: "save", run: status_page::shows_the_progress_of_a_save },
     Scene { name: "markup", run: status_page::shows_markup_as_text },
