@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_worst_test_of_a_pair_is_shown() {
         let lines = [
-            r#"{"what":"injected","fault":"frozen","kind":"Redis","rounds":10,"named":10,"void":0}"#,
+            r#"{"what":"injected","fault":"frozen","kind":"Redis","rounds":9,"named":9,"void":0}"#,
             r#"{"what":"injected","fault":"frozen","kind":"Redis","rounds":10,"named":9,"void":2}"#,
             r#"{"what":"injected","fault":"frozen","kind":"nagi","rounds":10,"named":10,"void":0}"#,
             r#"{"what":"impossible","fault":"frozen","kind":"memcached","reason":"no ice"}"#,

@@ -11,7 +11,7 @@ use nagi_proto::memcached::Parsed;
 use nagi_proto::{Args, Output, resp};
 use nagi_store::{Clock, Counters, Event, Store, StoreOptions};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[path = "../../store/src/tests/replica.rs"]
