@@ -137,6 +137,17 @@ pub struct Configuration {
 }
 
 impl Configuration {
+    /// Whose settings they are.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Configuration, Library};
+    /// assert_eq!(Configuration::from(Library::Dalli).library(), Library::Dalli);
+    /// ```
+    #[must_use]
+    pub fn library(&self) -> Library {
+        self.library
+    }
+
     /// The rule of this configuration over `servers`.
     ///
     /// ```

@@ -32,20 +32,23 @@ impl Arrival {
     /// the end itself has to be read.
     fn take(
         &mut self,
-        connection: &mut Connection,
+        (connection, greetings): (&mut Connection, &mut usize),
         scratch: &mut [u8],
         hung_up: bool,
         errors: &mut Errors,
     ) -> Result<(), Error> {
         loop {
             let bytes = connection.receive(scratch, |outcome| {
-                self.replies += 1;
-                match outcome {
-                    Outcome::Done => {}
-                    Outcome::Hit => self.hits += 1,
-                    Outcome::Miss => self.misses += 1,
-                    Outcome::Error(text) => errors.count(&String::from_utf8_lossy(text), 1),
+                if let Outcome::Error(text) = outcome {
+                    errors.count(&String::from_utf8_lossy(text), 1);
                 }
+                if *greetings > 0 {
+                    *greetings -= 1;
+                    return;
+                }
+                self.replies += 1;
+                self.hits += u64::from(outcome == Outcome::Hit);
+                self.misses += u64::from(outcome == Outcome::Miss);
             })?;
             self.bytes += bytes as u64;
             if bytes == 0 || (bytes < scratch.len() && !hung_up) {
@@ -109,7 +112,10 @@ impl Worker {
                 arrival.take_followed(link, mix, buffers, hung_up, errors)
             }
             Load::Plain { .. } => match &mut link.connection {
-                Some(connection) => arrival.take(connection, &mut self.scratch, hung_up, errors),
+                Some(connection) => {
+                    let link = (connection, &mut link.greetings);
+                    arrival.take(link, &mut self.scratch, hung_up, errors)
+                }
                 None => Ok(()),
             },
         }

@@ -1,11 +1,11 @@
 //! `nagi bench compare`: what changed between saved results, and whether it is more than noise.
 //!
-//! With five runs or more on each side a sample is a run, and what differs from run to run is part
-//! of the noise: the runs of both sides should take turns. With fewer a sample is a second, and the
-//! noise is that within the runs only; the output says so. A figure is the median of its samples.
-//! The interval of a ratio is that of a bootstrap (Efron, 1979): both sides are drawn anew from
-//! their own samples 2,000 times, and 95 % of the ratios lie within it. Seconds are drawn in
-//! blocks, as neighbours resemble each other (Künsch, 1989).
+//! A sample is a run, so that what differs from run to run is part of the noise; with fewer than
+//! five on a side nothing is said to have changed. The runs of both sides should take turns, since
+//! what drifts meanwhile would count as a change otherwise; the output says where they did not. A
+//! figure is the median of its samples. The interval of a ratio is that of a bootstrap (Efron,
+//! 1979): both sides are drawn anew from their own samples 2,000 times, and 95 % of the ratios lie
+//! within it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,8 +18,11 @@ use serde::Deserialize;
 use super::error::Error;
 use crate::text::plain;
 
-/// Runs on each side from which on a run is a sample, and seconds at least otherwise.
-const SAMPLES: usize = 5;
+/// Runs on each side from which on a change is told from noise.
+const RUNS: usize = 5;
+
+/// Runs of one side that may follow each other where both take turns, as in ABBA.
+const IN_A_ROW: usize = 2;
 
 /// How often samples are drawn anew.
 const DRAWS: usize = 2000;
@@ -40,8 +43,8 @@ const UNIMPORTANT: [&str; 9] = [
 /// Says what changed between saved results beyond noise.
 ///
 /// Each side is what --json has written, or several such files separated by commas. Five runs or
-/// more on each side, which took turns, tell changes from noise; with fewer the noise is that
-/// from second to second within the runs.
+/// more on each side, which took turns, tell changes from noise; with fewer the figures are shown
+/// without a verdict.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Comparison {
     /// Results of the one, separated by commas.
@@ -50,7 +53,8 @@ pub struct Comparison {
     /// Results of the other, separated by commas.
     #[arg(value_name = "AFTER.json,...")]
     pub after: Files,
-    /// Exit with status 3 if anything is worse by more than this beyond noise.
+    /// Exit with status 3 if anything is worse by more than this beyond noise, and with 1 if there
+    /// are too few runs to say so.
     #[arg(long, value_name = "PERCENT")]
     pub fail_above: Option<f64>,
 }
@@ -81,7 +85,8 @@ struct Saved {
     requests_per_second: f64,
     latency_us: Percentiles,
     client_cpu_us_per_request: f64,
-    timeline: Vec<SavedSecond>,
+    started_unix_seconds: Option<f64>,
+    seed: u64,
     options: BTreeMap<String, serde_json::Value>,
 }
 
@@ -99,19 +104,10 @@ struct Percentiles {
     max: f64,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-struct SavedSecond {
-    second: f64,
-    requests: u64,
-    p50_us: f64,
-    p99_us: f64,
-    max_us: f64,
-}
-
 /// A figure: its name, whether more is worse, and how to take it.
-type Figure<T> = (&'static str, bool, fn(&T) -> f64);
+type Figure = (&'static str, bool, fn(&Saved) -> f64);
 
-const OF_RUNS: [Figure<Saved>; 7] = [
+const FIGURES: [Figure; 7] = [
     ("requests/s", false, |run| run.requests_per_second),
     ("p50 us", true, |run| run.latency_us.p50),
     ("p90 us", true, |run| run.latency_us.p90),
@@ -119,13 +115,6 @@ const OF_RUNS: [Figure<Saved>; 7] = [
     ("p99.9 us", true, |run| run.latency_us.p99_9),
     ("max us", true, |run| run.latency_us.max),
     ("client us", true, |run| run.client_cpu_us_per_request),
-];
-
-const OF_SECONDS: [Figure<SavedSecond>; 4] = [
-    ("requests/s", false, |second| second.requests as f64),
-    ("p50 us", true, |second| second.p50_us),
-    ("p99 us", true, |second| second.p99_us),
-    ("max us", true, |second| second.max_us),
 ];
 
 /// What became of a figure.
@@ -137,14 +126,14 @@ struct Change {
     before: f64,
     after: f64,
     ratio: f64,
-    /// Within which the ratio lies with 95 %.
-    interval: (f64, f64),
+    /// Within which the ratio lies with 95 %, if there are enough runs to tell.
+    interval: Option<(f64, f64)>,
 }
 
 impl Change {
     /// How much worse it is, in percent; 0 if noise may be all, or if it is better.
     fn worse_percent(&self) -> f64 {
-        let (low, high) = self.interval;
+        let Some((low, high)) = self.interval else { return 0.0 };
         let percent = (self.ratio - 1.0) * 100.0;
         match self.more_is_worse {
             true if low > 1.0 => percent,
@@ -154,7 +143,7 @@ impl Change {
     }
 
     fn verdict(&self) -> &'static str {
-        let (low, high) = self.interval;
+        let Some((low, high)) = self.interval else { return "too few runs" };
         match (low > 1.0, high < 1.0, self.more_is_worse) {
             (true, _, true) | (_, true, false) => "worse",
             (true, _, false) | (_, true, true) => "better",
@@ -169,9 +158,12 @@ struct Changes {
     sides: [String; 2],
     /// BenchOptions that differ, each with its two values.
     differing: Vec<String>,
-    /// Whether a sample is a run.
-    by_runs: bool,
-    samples: [usize; 2],
+    /// `closed` or `open`.
+    loop_kind: String,
+    /// How many runs there are of each side.
+    runs: [usize; 2],
+    /// What is wrong with the order of the runs.
+    order: Option<String>,
     changes: Vec<Change>,
 }
 
@@ -188,6 +180,12 @@ pub(crate) fn run(comparison: &Comparison) -> Result<(), Error> {
     let changes = compare(&before, &after).map_err(Error::Options)?;
     std::io::Write::write_all(&mut std::io::stdout().lock(), changes.to_string().as_bytes())?;
     let Some(limit) = comparison.fail_above else { return Ok(()) };
+    if !changes.has_verdicts() {
+        let [before, after] = changes.runs;
+        return Err(Error::Unjudged(format!(
+            "too few runs to say what is worse: {before} and {after}, and {RUNS} of each are needed"
+        )));
+    }
     let worse = changes.changes.iter().filter(|change| change.worse_percent() > limit);
     let worse: Vec<String> =
         worse.map(|it| format!("{} by {:.1} %", it.name, it.worse_percent())).collect();
@@ -212,22 +210,16 @@ fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {
     if before.iter().chain(after).any(|run| run.loop_kind != first.loop_kind) {
         return Err("latencies of a closed loop and of an open loop cannot be compared".to_owned());
     }
-    let by_runs = before.len() >= SAMPLES && after.len() >= SAMPLES;
-    let (changes, samples) = if by_runs {
-        (all_changes(&OF_RUNS, before, after, 1), [before.len(), after.len()])
-    } else {
-        let sides = [seconds_of(before), seconds_of(after)];
-        let samples = sides.each_ref().map(Vec::len);
-        if samples.iter().any(|samples| *samples < SAMPLES) {
+    let all: Vec<&Saved> = before.iter().chain(after).collect();
+    for (place, run) in all.iter().enumerate() {
+        if all.iter().skip(place + 1).any(|other| run.is_same_as(other)) {
             return Err(format!(
-                "{} and {} whole seconds: {SAMPLES} are needed to tell a change from noise",
-                samples[0], samples[1]
+                "a run is there twice, the one of {} with the seed {}",
+                plain(&run.address),
+                run.seed
             ));
         }
-        // The cube root is the usual length of blocks.
-        let block = (samples[0].min(samples[1]) as f64).cbrt().ceil() as usize;
-        (all_changes(&OF_SECONDS, &sides[0], &sides[1], block), samples)
-    };
+    }
     let side = |runs: &[Saved], first: &Saved| {
         let names: Vec<&str> = first.servers.iter().map(|server| server.name.as_str()).collect();
         let plural = if runs.len() == 1 { "" } else { "s" };
@@ -237,16 +229,48 @@ fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {
     Ok(Changes {
         sides: [side(before, first), side(after, other)],
         differing: differing(&first.options, &other.options),
-        by_runs,
-        samples,
-        changes,
+        loop_kind: first.loop_kind.clone(),
+        runs: [before.len(), after.len()],
+        order: wrong_order(before, after),
+        changes: all_changes(before, after),
     })
 }
 
-/// The whole seconds of runs.
-fn seconds_of(runs: &[Saved]) -> Vec<SavedSecond> {
-    let seconds = runs.iter().flat_map(|run| &run.timeline);
-    seconds.filter(|second| second.second.fract().abs() < 1e-6).cloned().collect()
+impl Saved {
+    /// Whether both are results of the same run.
+    fn is_same_as(&self, other: &Saved) -> bool {
+        self.seed == other.seed
+            && self.started_unix_seconds == other.started_unix_seconds
+            && self.requests_per_second == other.requests_per_second
+    }
+}
+
+/// What is wrong with the order in which runs began, if anything is.
+fn wrong_order(before: &[Saved], after: &[Saved]) -> Option<String> {
+    let of = |side: &'static str, runs: &[Saved]| -> Option<Vec<(f64, &'static str)>> {
+        runs.iter().map(|run| Some((run.started_unix_seconds?, side))).collect()
+    };
+    let Some((mut all, others)) = of("before", before).zip(of("after", after)) else {
+        return Some(
+            "The files do not say when the runs began: whether the two sides took turns \
+                     is not known."
+                .to_owned(),
+        );
+    };
+    all.extend(others);
+    all.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let rows: Vec<(&str, usize)> = all
+        .chunk_by(|one, other| one.1 == other.1)
+        .filter_map(|row| Some((row.first()?.1, row.len())))
+        .collect();
+    if rows.iter().all(|(_, length)| *length <= IN_A_ROW) {
+        return None;
+    }
+    let rows: Vec<String> = rows.iter().map(|(side, length)| format!("{length} {side}")).collect();
+    Some(format!(
+        "The runs did not take turns: {}. What drifted meanwhile counts as a change.",
+        rows.join(", ")
+    ))
 }
 
 /// BenchOptions that differ between two results, other than those that do not matter.
@@ -266,19 +290,20 @@ fn differing(
         .collect()
 }
 
-fn all_changes<T>(figures: &[Figure<T>], before: &[T], after: &[T], block: usize) -> Vec<Change> {
+fn all_changes(before: &[Saved], after: &[Saved]) -> Vec<Change> {
+    let has_enough = before.len() >= RUNS && after.len() >= RUNS;
     let mut changes = Vec::new();
-    for (name, more_is_worse, of) in figures {
+    for (name, more_is_worse, of) in FIGURES {
         let [before, after] = [before, after].map(|side| side.iter().map(of).collect::<Vec<_>>());
         let (one, other) = (median(&mut before.clone()), median(&mut after.clone()));
         if one > 0.0 && other > 0.0 {
             changes.push(Change {
                 name,
-                more_is_worse: *more_is_worse,
+                more_is_worse,
                 before: one,
                 after: other,
                 ratio: other / one,
-                interval: interval(&before, &after, block),
+                interval: has_enough.then(|| interval(&before, &after)),
             });
         }
     }
@@ -286,12 +311,12 @@ fn all_changes<T>(figures: &[Figure<T>], before: &[T], after: &[T], block: usize
 }
 
 /// Within which the ratio of the medians lies with 95 %.
-fn interval(before: &[f64], after: &[f64], block: usize) -> (f64, f64) {
+fn interval(before: &[f64], after: &[f64]) -> (f64, f64) {
     let mut random = Rng::with_seed(1);
     let mut ratios: Vec<f64> = (0..DRAWS)
         .map(|_| {
-            let mut one = drawn(before, block, &mut random);
-            let mut other = drawn(after, block, &mut random);
+            let mut one = drawn(before, &mut random);
+            let mut other = drawn(after, &mut random);
             median(&mut other) / median(&mut one).max(f64::MIN_POSITIVE)
         })
         .collect();
@@ -303,15 +328,9 @@ fn interval(before: &[f64], after: &[f64], block: usize) -> (f64, f64) {
     (at(0.025), at(0.975))
 }
 
-/// As many samples as there are, drawn in blocks of neighbours; the last is followed by the first.
-fn drawn(samples: &[f64], block: usize, random: &mut Rng) -> Vec<f64> {
-    let mut all = Vec::with_capacity(samples.len() + block);
-    while all.len() < samples.len() {
-        let from = random.usize(..samples.len());
-        all.extend(samples.iter().cycle().skip(from).take(block));
-    }
-    all.truncate(samples.len());
-    all
+/// As many samples as there are, each drawn from all.
+fn drawn(samples: &[f64], random: &mut Rng) -> Vec<f64> {
+    samples.iter().filter_map(|_| samples.get(random.usize(..samples.len())).copied()).collect()
 }
 
 fn median(samples: &mut [f64]) -> f64 {
@@ -325,10 +344,17 @@ fn median(samples: &mut [f64]) -> f64 {
     }
 }
 
+impl Changes {
+    /// Whether there are enough runs to tell a change from noise.
+    fn has_verdicts(&self) -> bool {
+        self.runs.iter().all(|runs| *runs >= RUNS)
+    }
+}
+
 impl fmt::Display for Changes {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [before, after] = &self.sides;
-        writeln!(out, "before  {before}\nafter   {after}")?;
+        writeln!(out, "before  {before}\nafter   {after}\nboth    {} loop", self.loop_kind)?;
         for option in &self.differing {
             writeln!(out, "differs {option}")?;
         }
@@ -338,27 +364,27 @@ impl fmt::Display for Changes {
             "", "before", "after", "ratio"
         )?;
         for change in &self.changes {
-            let (low, high) = change.interval;
+            let Change { name, before, after, ratio, .. } = change;
+            let within = match change.interval {
+                Some((low, high)) => format!("{low:.3} to {high:.3}"),
+                None => "?".to_owned(),
+            };
+            let verdict = change.verdict();
             writeln!(
                 out,
-                "{:<12} {:>12.2} {:>12.2} {:>8.3}   {low:.3} to {high:.3}   {}",
-                change.name,
-                change.before,
-                change.after,
-                change.ratio,
-                change.verdict()
+                "{name:<12} {before:>12.2} {after:>12.2} {ratio:>8.3}   {within:<16} {verdict}"
             )?;
         }
-        let [one, other] = self.samples;
-        match self.by_runs {
-            true => writeln!(out, "\nMedians of {one} and {other} runs."),
-            false => writeln!(
+        let [one, other] = self.runs;
+        writeln!(out, "\nMedians of {one} and {other} runs.")?;
+        if !self.has_verdicts() {
+            writeln!(
                 out,
-                "\nMedian seconds of {one} and {other}: the noise is that within the runs. What \
-                 differs from run to run\nis not part of it; five runs on each side that took \
-                 turns would show it."
-            ),
+                "Too few runs: {RUNS} of each that took turns are needed to tell a change from \
+                 noise."
+            )?;
         }
+        self.order.iter().try_for_each(|order| writeln!(out, "{order}"))
     }
 }
 
@@ -366,19 +392,10 @@ impl fmt::Display for Changes {
 mod tests {
     use super::*;
 
-    /// A run of so many seconds whose latencies are about 100 us times `factor`.
-    fn run_of(seconds: usize, factor: f64, seed: u64) -> Saved {
-        let mut random = Rng::with_seed(seed);
+    /// A run whose latencies are about 100 us times `factor`.
+    fn run_of(factor: f64, seed: u64) -> Saved {
+        let mut random = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut us = |about: f64| about * factor * (0.9 + 0.2 * random.f64());
-        let timeline = (1..=seconds)
-            .map(|second| SavedSecond {
-                second: second as f64,
-                requests: 1000,
-                p50_us: us(100.0),
-                p99_us: us(500.0),
-                max_us: us(900.0),
-            })
-            .collect();
         Saved {
             address: "127.0.0.1:6379".to_owned(),
             servers: vec![Named { name: "nagi 1".to_owned() }],
@@ -392,13 +409,15 @@ mod tests {
                 max: us(900.0),
             },
             client_cpu_us_per_request: 2.0,
-            timeline,
+            started_unix_seconds: Some(seed as f64),
+            seed,
             options: [("rate".to_owned(), 1000.into())].into(),
         }
     }
 
-    fn runs(count: u64, factor: f64, seed: u64) -> Vec<Saved> {
-        (0..count).map(|run| run_of(10, factor, seed * 1000 + run)).collect()
+    /// Runs that begin at every second time from `first` on.
+    fn runs(count: u64, factor: f64, first: u64) -> Vec<Saved> {
+        (0..count).map(|run| run_of(factor, first + 2 * run)).collect()
     }
 
     fn of<'a>(changes: &'a Changes, name: &str) -> &'a Change {
@@ -406,36 +425,36 @@ mod tests {
     }
 
     #[test]
-    fn the_same_is_no_change() {
-        let run = run_of(30, 1.0, 1);
-        let changes = compare(std::slice::from_ref(&run), std::slice::from_ref(&run)).unwrap();
-        for change in &changes.changes {
-            assert_eq!((change.ratio, change.verdict()), (1.0, "no change beyond noise"));
+    fn too_few_runs_have_no_verdict() {
+        for (before, after) in [(1, 1), (5, 4), (4, 9)] {
+            let changes = compare(&runs(before, 1.0, 1), &runs(after, 2.0, 2)).unwrap();
+            for change in &changes.changes {
+                assert_eq!((change.verdict(), change.worse_percent()), ("too few runs", 0.0));
+            }
+            assert!(changes.to_string().contains("Too few runs: 5 of each"), "{changes}");
         }
-        assert!(!changes.by_runs && changes.to_string().contains("within the runs"));
     }
 
     #[test]
     fn what_is_half_as_slow_again_is_worse() {
-        for (before, after) in
-            [(runs(1, 1.0, 1), runs(1, 1.5, 2)), (runs(6, 1.0, 1), runs(5, 1.5, 2))]
-        {
-            let changes = compare(&before, &after).unwrap();
-            let p99 = of(&changes, "p99 us");
-            assert_eq!(p99.verdict(), "worse", "{changes}");
-            assert!((1.3..1.7).contains(&p99.ratio) && p99.worse_percent() > 30.0, "{changes}");
-            assert_eq!(of(&changes, "requests/s").verdict(), "no change beyond noise");
-            let back = compare(&after, &before).unwrap();
-            assert_eq!(of(&back, "p99 us").verdict(), "better", "{back}");
-            assert_eq!(of(&back, "p99 us").worse_percent(), 0.0);
-        }
+        let (before, after) = (runs(6, 1.0, 1), runs(5, 1.5, 2));
+        let changes = compare(&before, &after).unwrap();
+        let p99 = of(&changes, "p99 us");
+        assert_eq!(p99.verdict(), "worse", "{changes}");
+        assert!((1.3..1.7).contains(&p99.ratio) && p99.worse_percent() > 30.0, "{changes}");
+        assert_eq!(of(&changes, "requests/s").verdict(), "no change beyond noise");
+        assert!(changes.to_string().contains("both    open loop"), "{changes}");
+        let back = compare(&after, &before).unwrap();
+        assert_eq!(of(&back, "p99 us").verdict(), "better", "{back}");
+        assert_eq!(of(&back, "p99 us").worse_percent(), 0.0);
     }
 
     /// Of comparisons of like with like about one in twenty is called a change.
     #[test]
     fn noise_is_seldom_called_a_change() {
         let called = (0..100).filter(|&seed| {
-            let changes = compare(&runs(8, 1.0, 2 * seed), &runs(8, 1.0, 2 * seed + 1)).unwrap();
+            let first = 1000 * seed;
+            let changes = compare(&runs(8, 1.0, first), &runs(8, 1.0, first + 1)).unwrap();
             of(&changes, "p99 us").verdict() != "no change beyond noise"
         });
         let called = called.count();
@@ -444,18 +463,36 @@ mod tests {
 
     #[test]
     fn what_cannot_be_compared_is_refused() {
-        let mut closed = run_of(10, 1.0, 1);
+        let mut closed = run_of(1.0, 1);
         closed.loop_kind = "closed".to_owned();
-        let open = run_of(10, 1.0, 1);
+        let open = run_of(1.0, 1);
         let refusal = compare(std::slice::from_ref(&open), &[closed]).unwrap_err();
         assert!(refusal.contains("closed loop"), "{refusal}");
-        let refusal = compare(&[open], &[run_of(4, 1.0, 1)]).unwrap_err();
-        assert!(refusal.contains("10 and 4 whole seconds"), "{refusal}");
+        let refusal = compare(&[open.clone(), run_of(1.0, 2)], &[run_of(1.0, 3), open]);
+        assert!(refusal.unwrap_err().contains("twice"));
+    }
+
+    #[test]
+    fn runs_that_did_not_take_turns_are_named() {
+        let order = |before: &[f64], after: &[f64]| {
+            let of = |times: &[f64]| -> Vec<Saved> {
+                let run =
+                    |time: &f64| Saved { started_unix_seconds: Some(*time), ..run_of(1.0, 1) };
+                times.iter().map(run).collect()
+            };
+            wrong_order(&of(before), &of(after))
+        };
+        assert_eq!(order(&[1.0, 3.0, 5.0], &[2.0, 4.0, 6.0]), None);
+        assert_eq!(order(&[1.0, 4.0, 5.0], &[2.0, 3.0, 6.0]), None, "ABBAAB");
+        let told = order(&[1.0, 2.0, 3.0, 7.0], &[4.0, 5.0, 6.0]).unwrap();
+        assert!(told.contains("take turns: 3 before, 3 after, 1 before."), "{told}");
+        let untold = Saved { started_unix_seconds: None, ..run_of(1.0, 1) };
+        assert!(wrong_order(&[untold], &[run_of(1.0, 2)]).unwrap().contains("do not say when"));
     }
 
     #[test]
     fn options_that_differ_are_named() {
-        let (before, mut after) = (run_of(10, 1.0, 1), run_of(10, 1.0, 2));
+        let (before, mut after) = (run_of(1.0, 1), run_of(1.0, 2));
         after.options.insert("rate".to_owned(), 2000.into());
         after.options.insert("seed".to_owned(), 7.into());
         let changes = compare(&[before], &[after]).unwrap();
@@ -466,8 +503,8 @@ mod tests {
     fn a_saved_result_is_read() {
         let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/report.json");
         let saved = read(Path::new(golden)).unwrap();
-        assert_eq!((saved.loop_kind.as_str(), saved.timeline.len()), ("open", 2));
-        assert_eq!(seconds_of(&[saved]).len(), 1, "half a second is none");
+        assert_eq!(saved.loop_kind, "open");
+        assert_eq!(saved.started_unix_seconds, Some(1_000_000_000.5));
         let error = read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")));
         assert!(error.unwrap_err().contains("no result of nagi bench"));
     }

@@ -14,6 +14,8 @@ pub enum Error {
     Failures(u64),
     /// So many replies were wrong, which --verify found; the report was written.
     Wrong(u64),
+    /// Nothing can be said of what was to be judged; the report was written.
+    Unjudged(String),
     /// What was measured is sound and is not as it was to be; the report was written.
     Verdict(String),
     /// A file, thread or event loop.
@@ -23,9 +25,10 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Options(text) | Error::Unreachable(text) | Error::Verdict(text) => {
-                out.write_str(text)
-            }
+            Error::Options(text)
+            | Error::Unreachable(text)
+            | Error::Unjudged(text)
+            | Error::Verdict(text) => out.write_str(text),
             Error::Wrong(count) => {
                 write!(out, "--verify has found {count} wrong replies (see the report)")
             }

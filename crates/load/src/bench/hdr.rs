@@ -2,13 +2,11 @@
 //! in compressed V2), which HistogramLogAnalyzer and `HistogramLogProcessor` read, and the
 //! percentile distribution, which HdrHistogram's plotter reads.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-use crate::clock::{SECOND, now_ns};
+use super::report::unix_seconds;
 use crate::tally::Latencies;
 
 /// What the processors divide the longest latency of an interval by: it is told in milliseconds.
@@ -29,9 +27,7 @@ pub(crate) struct Log {
 impl Log {
     /// A log whose times count from `start_ns` of the monotonic clock.
     pub(crate) fn from(start_ns: u64) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let ahead_s = (start_ns as f64 - now_ns() as f64) / SECOND as f64;
-        Log { epoch_s: since.as_secs_f64() + ahead_s, ..Log::default() }
+        Log { epoch_s: unix_seconds(start_ns), ..Log::default() }
     }
 
     /// Adds what was answered in an interval, which begins so long after the start.
@@ -68,8 +64,8 @@ impl Log {
     }
 }
 
-/// The percentile distribution, in milliseconds.
-pub(crate) fn distribution(latencies: &Latencies) -> String {
+/// The percentile distribution, in milliseconds; `title` says in one line what it is of.
+pub(crate) fn distribution(latencies: &Latencies, title: &str) -> String {
     let mut out = format!(
         "{:>12} {:>14} {:>10} {:>14}\n\n",
         "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
@@ -90,7 +86,8 @@ pub(crate) fn distribution(latencies: &Latencies) -> String {
     out += &format!("#[Max     = {max:>12.6}, Total count    = {total:>12}]\n");
     // The histogram does not tell its sub-buckets: 2,048 are what three digits take.
     let (buckets, parts) = (latencies.buckets(), 2048);
-    out + &format!("#[Buckets = {buckets:>12}, SubBuckets     = {parts:>12}]\n")
+    out += &format!("#[Buckets = {buckets:>12}, SubBuckets     = {parts:>12}]\n");
+    out + &format!("#[{title}]\n")
 }
 
 #[cfg(test)]
@@ -98,7 +95,10 @@ mod tests {
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     use super::*;
+    use crate::clock::now_ns;
     use crate::tally::LONGEST_NS;
 
     fn latencies(all_us: impl Iterator<Item = u64>) -> Latencies {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_distribution_rises_to_all_requests() {
-        let text = distribution(&latencies(1..=10_000));
+        let text = distribution(&latencies(1..=10_000), "nagi bench: closed loop");
         let rows: Vec<Vec<f64>> = text
             .lines()
             .skip(2)
@@ -146,6 +146,7 @@ mod tests {
             .collect();
         assert!(rows.len() > 30, "{text}");
         assert!(rows.windows(2).all(|pair| pair[0][0] <= pair[1][0] && pair[0][2] <= pair[1][2]));
+        assert!(text.ends_with("#[nagi bench: closed loop]\n"), "{text}");
         let half = rows.iter().find(|row| row[1] == 0.5).unwrap();
         assert!((half[0] - 5.0).abs() < 0.01 && half[3] == 2.0, "{half:?}");
         let last = rows.last().unwrap();

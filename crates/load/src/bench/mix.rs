@@ -148,6 +148,16 @@ impl Mix {
         }
     }
 
+    /// The connection was lost before the answer.
+    pub(crate) fn lose(&self, pick: Pick, ticket: Ticket, scratch: &mut Vec<u8>) {
+        let Some(ledger) = &self.ledger else { return };
+        if matches!(self.effect(pick), Effect::Write | Effect::Delete) {
+            scratch.clear();
+            self.append_key(pick, scratch);
+            ledger.fail(hash_of(scratch), ticket);
+        }
+    }
+
     /// Appends the request to what goes to `server`; what it writes is writing `sequence`.
     pub(crate) fn append(
         &self,

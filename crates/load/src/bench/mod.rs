@@ -2,6 +2,7 @@
 
 mod arrival;
 mod chart;
+mod cluster;
 mod command;
 mod compare;
 mod error;
@@ -81,7 +82,8 @@ fn verdict(options: &BenchOptions, report: &Report) -> Result<(), Error> {
         return Err(Error::Wrong(verified.wrong()));
     }
     if let Some(objective) = report.objective.as_ref().filter(|it| !it.is_met()) {
-        return Err(Error::Verdict(objective.to_string()));
+        let told = if objective.is_judged() { Error::Verdict } else { Error::Unjudged };
+        return Err(told(objective.to_string()));
     }
     match report.errors {
         0 => Ok(()),

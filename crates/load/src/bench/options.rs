@@ -37,7 +37,8 @@ pub struct BenchOptions {
     #[arg(value_name = "URL", conflicts_with_all = ["host", "port", "unix"])]
     #[serde(serialize_with = "masked")]
     pub urls: Vec<String>,
-    /// How a ring spreads keys, such as php-ketama; `nagi client --help` lists the names.
+    /// How a ring spreads keys, such as php-ketama; `nagi client --help` lists the names. With
+    /// redis-cluster one server is enough: it is asked for the others and their slots.
     #[arg(long, default_value = "libmemcached", value_name = "LIBRARY")]
     #[serde(serialize_with = "as_text")]
     pub like: Configuration,

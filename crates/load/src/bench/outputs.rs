@@ -17,12 +17,12 @@ use super::sweeps::Swept;
 pub(crate) fn write(options: &BenchOptions, measured: &Measured) -> io::Result<()> {
     let report = &measured.report;
     write_text(options, &report.to_string(), &|| serde_json::to_string_pretty(report))?;
+    let title = format!("nagi bench {}: {}", report.version, report.title());
     if let (Some(path), Some(log)) = (&options.hdr_log, &measured.log) {
-        let title = format!("nagi bench {}: {}", report.version, report.title());
         write_file(path, &log.text(&title).map_err(io::Error::other)?)?;
     }
     if let Some(path) = &options.percentiles {
-        write_file(path, &hdr::distribution(&measured.total.latencies))?;
+        write_file(path, &hdr::distribution(&measured.total.latencies, &title))?;
     }
     if let Some(path) = &options.html {
         write_file(path, &page::render(measured).map_err(io::Error::other)?)?;

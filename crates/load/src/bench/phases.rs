@@ -99,7 +99,7 @@ fn connect(setup: &Setup, interrupt: &Interrupt) -> Result<(Vec<Worker>, Errors)
     for worker in &workers {
         errors.add(worker.failures());
     }
-    if workers.iter().all(|worker| worker.open_sessions() == 0) {
+    if !workers.iter().any(Worker::is_connected) {
         let reasons: Vec<_> = errors.by_text().keys().cloned().collect();
         return Err(Error::Unreachable(reasons.join("; ")));
     }

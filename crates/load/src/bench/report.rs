@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ use super::servers::Identity;
 use super::slo::Objective;
 use super::timeline::{Second, Timeline};
 use super::verified::Verified;
-use crate::clock::SECOND;
+use crate::clock::{SECOND, now_ns};
 use crate::machine::Machine;
 use crate::pace::Arrivals;
 use crate::tally::{Errors, Latencies};
@@ -46,6 +47,8 @@ pub struct Report {
     /// requests; or `open`: requests are due whatever the server does.
     #[serde(rename = "loop")]
     pub loop_kind: &'static str,
+    /// When measuring began, in seconds since 1970.
+    pub started_unix_seconds: f64,
     /// Whether the user has ended the run before its time.
     pub interrupted: bool,
     /// Requests per second asked for; none in a closed loop.
@@ -171,6 +174,7 @@ impl Report {
             threads: options.threads,
             pipeline: options.pipeline,
             loop_kind: if options.rate.is_some() { "open" } else { "closed" },
+            started_unix_seconds: unix_seconds(plan.measure_ns),
             interrupted: plan.interrupt.is_set(),
             rate: options.rate,
             seed: options.seed.unwrap_or_default(),
@@ -210,14 +214,12 @@ impl Report {
                     .to_owned(),
             );
         }
-        let delay = self.send_delay_us.map_or(0.0, |delay| delay.p99);
-        if delay > 0.0 && delay >= self.latency_us.p99 / 2.0 {
-            notes.push(
-                "The load itself was late: half of the 99th percentile or more is its own, and \
-                 says nothing of the server. Less --rate, more --threads or a machine with less \
-                 to do show more of it."
-                    .to_owned(),
-            );
+        if let Some(late) = self.late_percentiles() {
+            notes.push(format!(
+                "The load itself was late: half or more of {late} is its own, and says nothing \
+                 of the server. Less --rate, more --threads or a machine with less to do show \
+                 more of it."
+            ));
         }
         if self.misses > 0 && !self.options.fill && self.options.trace.is_none() {
             notes.push(
@@ -227,6 +229,19 @@ impl Report {
             );
         }
         notes
+    }
+
+    /// The percentiles of which half or more is the client's own lateness.
+    fn late_percentiles(&self) -> Option<String> {
+        let (delay, latency) = (self.send_delay_us?, self.latency_us);
+        let names = [
+            ("p99", delay.p99, latency.p99),
+            ("p99.9", delay.p99_9, latency.p99_9),
+            ("max", delay.max, latency.max),
+        ];
+        let late = names.iter().filter(|(_, own, all)| *own > 0.0 && *own >= all / 2.0);
+        let late: Vec<&str> = late.map(|(name, ..)| *name).collect();
+        (!late.is_empty()).then(|| late.join(", "))
     }
 
     fn hit_percent(&self) -> f64 {
@@ -368,6 +383,12 @@ impl Report {
         }
         Ok(())
     }
+}
+
+/// What a time of the monotonic clock is in seconds since 1970.
+pub(crate) fn unix_seconds(at_ns: u64) -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs_f64() + (at_ns as f64 - now_ns() as f64) / SECOND as f64
 }
 
 /// What was sent, in a few words.
@@ -519,6 +540,17 @@ mod tests {
         let arguments =
             ["--unix=/run/nagi.sock", "--seconds=1.5", "--seed=42", "--protocol=memcached"];
         check("report.txt", &report(&arguments).to_string());
+    }
+
+    #[test]
+    fn the_lateness_of_the_load_is_named_where_it_is_half_of_a_percentile() {
+        let mut report = report(&["--seconds=1.5", "--rate=2000"]);
+        let delay = report.send_delay_us.unwrap();
+        assert_eq!(report.late_percentiles(), None, "{delay:?}");
+        report.send_delay_us = Some(Latency { max: report.latency_us.max / 2.0, ..delay });
+        assert_eq!(report.late_percentiles().as_deref(), Some("max"));
+        report.send_delay_us = Some(report.latency_us);
+        assert!(report.to_string().contains("half or more of p99, p99.9, max is its own"));
     }
 
     #[test]

@@ -24,6 +24,17 @@ use crate::tally::Tally;
 /// Events taken at once.
 const EVENTS: usize = 256;
 
+/// How long a lost connection stays closed at first. The pause doubles with each attempt that
+/// fails, so that a server on its way back is not kept busy by refusing.
+const FIRST_PAUSE_NS: u64 = SECOND / 50;
+const LONGEST_PAUSE_NS: u64 = SECOND / 2;
+
+/// Requests of one turn of a closed loop that may fail since their server is lost.
+const LOST_TRIES: usize = 64;
+
+/// The error of a request that was due while there was no connection to send it on.
+const NOT_SENT: &str = "not sent: its connection is lost";
+
 /// What a phase of a run asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -90,8 +101,10 @@ pub(crate) struct Run<'a> {
     verified: Verified,
     /// When the run ends, as far as that is known yet.
     end_ns: u64,
-    /// Sessions whose connections are open.
-    open_sessions: usize,
+    /// Connections that are closed until they are opened anew.
+    lost_links: usize,
+    /// When the first of them is to be opened.
+    next_retry_ns: u64,
     /// Requests due and not answered, over all open sessions.
     unanswered_requests: u64,
     next_tick_ns: u64,
@@ -127,7 +140,8 @@ impl<'a> Run<'a> {
             pacer: plan.timetable.map(|timetable| Pacer::new(timetable, worker.share)),
             next_tick_ns: next_tick_ns(start_ns, plan.measure_ns),
             next_look_ns: start_ns,
-            open_sessions: worker.open_sessions(),
+            lost_links: worker.prepare_lost(start_ns),
+            next_retry_ns: start_ns,
             worker,
             plan,
             reports,
@@ -147,10 +161,11 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Works until the plan is carried out or no connection is left, reporting every second.
+    /// Works until the plan is carried out, reporting every second.
     ///
     /// # Errors
-    /// The event loop itself fails; failures of connections are counted instead.
+    /// The event loop itself fails; failures of connections are counted instead, and lost
+    /// connections are opened anew.
     pub(crate) fn drive(mut self) -> io::Result<()> {
         let mut now = now_ns();
         if self.pacer.is_none() {
@@ -163,7 +178,7 @@ impl<'a> Run<'a> {
         while !self.is_finished(now) {
             let due_ns = self.next_due_ns();
             let end_ns = Some(self.end_ns).filter(|&end_ns| now < end_ns).unwrap_or(u64::MAX);
-            let wake_ns = self.next_tick_ns.min(self.next_look_ns);
+            let wake_ns = self.next_tick_ns.min(self.next_look_ns).min(self.next_retry_ns);
             self.worker.timer.arm(wake_ns.min(due_ns.unwrap_or(end_ns)))?;
             events.clear();
             match epoll::wait(&self.worker.epoll, spare_capacity(&mut events), None) {
@@ -178,10 +193,11 @@ impl<'a> Run<'a> {
             now = now_ns();
             self.look_for_the_end(now);
             self.tick(now)?;
+            self.retry(now);
             self.take_due(now);
         }
         self.give_up(now);
-        if self.open_sessions > 0 && now >= self.end_ns {
+        if now >= self.end_ns {
             self.reached_ns = self.reached_ns.max(self.end_ns);
         }
         self.report(self.next_tick_ns, true)
@@ -215,9 +231,18 @@ impl<'a> Run<'a> {
             || self.plan.stop.is_set();
         let more_to_come = match &self.pacer {
             Some(_) => self.next_due_ns().is_some() || (timed && now < end_ns),
-            None => false,
+            None => self.lost_links > 0 && now < end_ns && self.has_more_to_send() && !given_up,
         };
-        self.open_sessions == 0 || (!more_to_come && (self.unanswered_requests == 0 || given_up))
+        !more_to_come && (self.unanswered_requests == 0 || given_up)
+    }
+
+    /// Whether a closed loop would send more over a connection that is opened anew.
+    fn has_more_to_send(&self) -> bool {
+        match (&self.plan.work, &self.plan.budget) {
+            (Work::Fill { .. }, _) => !self.fill.is_empty(),
+            (_, Some(budget)) => budget.load(Ordering::Relaxed) > 0,
+            (_, None) => true,
+        }
     }
 
     /// Takes what arrived on connection `index` and sends what may follow.
@@ -229,6 +254,7 @@ impl<'a> Run<'a> {
         let session = self.worker.session_of(index);
         let now = now_ns();
         if arrival.replies > 0 {
+            self.tally.reconnects += u64::from(self.worker.is_back(index));
             self.record(session, &arrival, now)?;
         }
         self.verified.add(&arrival.verified);
@@ -236,10 +262,10 @@ impl<'a> Run<'a> {
         if result.is_ok() && flags.contains(EventFlags::OUT) {
             result = self.worker.flush(index);
         }
-        match result {
-            Ok(()) => self.send(session, now),
-            Err(error) => self.close_failed(session, &error),
+        if let Err(error) = result {
+            self.close_failed(index, &error, now);
         }
+        self.send(session, now);
         Ok(())
     }
 
@@ -306,13 +332,18 @@ impl<'a> Run<'a> {
 
     /// Sends what session `index` may send now, at once.
     fn send(&mut self, index: usize, now: u64) {
-        if let Err(error) = self.reconnect(index) {
-            self.close_failed(index, &error);
+        self.reconnect(index, now);
+        for _ in 0..LOST_TRIES {
+            let count = self.claim(index, now);
+            // In a closed loop the next request takes the place of one that cannot be sent.
+            if count == 0 || self.send_claimed(index, count, now) > 0 || self.pacer.is_some() {
+                return;
+            }
         }
-        let count = self.claim(index, now);
-        if count == 0 {
-            return;
-        }
+    }
+
+    /// Sends `count` requests of session `index`: how many had a connection to go over.
+    fn send_claimed(&mut self, index: usize, count: u64, now: u64) -> u64 {
         for batch in &mut self.worker.batches {
             batch.bytes.clear();
             batch.requests = 0;
@@ -322,9 +353,16 @@ impl<'a> Run<'a> {
             session.sent += count;
             session.sent_since_opening += count;
         }
-        match self.worker.load.mixed() {
-            None => self.encode_plain(count),
+        let unsent = match self.worker.load.mixed() {
+            None => {
+                self.encode_plain(count);
+                0
+            }
             Some(mix) => self.encode_mixed(index, count, now, &mix),
+        };
+        if unsent > 0 {
+            self.end_unanswered(index, unsent);
+            self.tally.errors.count(NOT_SENT, unsent);
         }
         for (server, link) in self.worker.links_of(index).enumerate() {
             let worker = &mut *self.worker;
@@ -336,24 +374,73 @@ impl<'a> Run<'a> {
             let Some(connection) = connection else { continue };
             let sent = connection.send(&batch.bytes, batch.requests);
             if let Err(error) = sent.and_then(|()| worker.await_room(link)) {
-                self.close_failed(index, &error);
-                return;
+                self.close_failed(link, &error, now);
             }
+        }
+        count - unsent
+    }
+
+    /// Requests of session `index` have ended without a reply.
+    fn end_unanswered(&mut self, index: usize, count: u64) {
+        if let Some(session) = self.worker.sessions.get_mut(index) {
+            session.answered += count;
+            self.unanswered_requests = self.unanswered_requests.saturating_sub(count);
         }
     }
 
     /// Opens the connections of session `index` anew, if they have had their requests.
-    fn reconnect(&mut self, index: usize) -> Result<(), Error> {
-        let Some(every) = self.plan.reconnect_every else { return Ok(()) };
-        let Some(session) = self.worker.sessions.get(index) else { return Ok(()) };
-        if session.is_open
-            && session.sent_since_opening >= every
-            && session.sent == session.answered
+    fn reconnect(&mut self, index: usize, now: u64) {
+        let Some(every) = self.plan.reconnect_every else { return };
+        let Some(session) = self.worker.sessions.get_mut(index) else { return };
+        if session.open_links == 0
+            || session.sent_since_opening < every
+            || session.sent != session.answered
         {
-            self.worker.reopen(index)?;
-            self.tally.reconnects += 1;
+            return;
         }
-        Ok(())
+        session.sent_since_opening = 0;
+        for link in self.worker.links_of(index) {
+            let was_lost = self.worker.is_lost(link);
+            match self.worker.reopen(link) {
+                Ok(()) => self.lost_links -= usize::from(was_lost),
+                Err(error) => self.close_failed(link, &error, now),
+            }
+        }
+        self.tally.reconnects += 1;
+    }
+
+    /// Opens the lost connections whose time has come.
+    fn retry(&mut self, now: u64) {
+        if now < self.next_retry_ns {
+            return;
+        }
+        self.next_retry_ns = u64::MAX;
+        if self.lost_links == 0 || now >= self.end_ns {
+            return;
+        }
+        for index in 0..self.worker.links.len() {
+            let Some(link) = self.worker.links.get_mut(index) else { continue };
+            if link.connection.is_some() {
+                continue;
+            }
+            if link.retry_ns > now {
+                self.next_retry_ns = self.next_retry_ns.min(link.retry_ns);
+            } else if self.worker.reopen(index).is_ok() {
+                self.lost_links -= 1;
+                self.send(self.worker.session_of(index), now);
+            } else {
+                self.postpone(index, now);
+            }
+        }
+    }
+
+    /// Leaves the lost connection `index` closed for a while, longer than the last time.
+    fn postpone(&mut self, index: usize, now: u64) {
+        if let Some(link) = self.worker.links.get_mut(index) {
+            link.pause_ns = (link.pause_ns * 2).clamp(FIRST_PAUSE_NS, LONGEST_PAUSE_NS);
+            link.retry_ns = now + link.pause_ns;
+            self.next_retry_ns = self.next_retry_ns.min(link.retry_ns);
+        }
     }
 
     fn encode_plain(&mut self, count: u64) {
@@ -375,9 +462,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn encode_mixed(&mut self, index: usize, count: u64, now: u64, mix: &Mix) {
+    /// Encodes requests into the batches of their servers: how many have one that is lost.
+    fn encode_mixed(&mut self, index: usize, count: u64, now: u64, mix: &Mix) -> u64 {
         let worker = &mut *self.worker;
         let links = worker.links_of(index);
+        let mut lost = 0;
         for _ in 0..count {
             let pick = match self.plan.work {
                 Work::Fill { .. } => {
@@ -386,18 +475,21 @@ impl<'a> Run<'a> {
                 Work::Load => mix.pick(&mut worker.keys, &mut worker.random),
             };
             let server = mix.server(pick, &mut worker.key);
-            let Some(batch) = worker.batches.get_mut(server) else { continue };
+            let due_ns =
+                worker.sessions.get_mut(index).and_then(|session| session.due_ns.pop_front());
+            let link = worker.links.get_mut(links.start + server);
+            let link = link.filter(|link| link.connection.is_some());
+            let Some((batch, link)) = worker.batches.get_mut(server).zip(link) else {
+                lost += 1;
+                continue;
+            };
             let ticket = mix.begin(pick, now, &mut worker.key);
             let (keys, random) = (&mut worker.keys, &mut worker.random);
             mix.append(pick, ticket.sequence, server, keys, random, &mut batch.bytes);
             batch.requests += 1;
-            let due_ns =
-                worker.sessions.get_mut(index).and_then(|session| session.due_ns.pop_front());
-            let begun_ns = due_ns.unwrap_or(now);
-            if let Some(link) = worker.links.get_mut(links.start + server) {
-                link.flights.push_back(Flight { pick, ticket, begun_ns });
-            }
+            link.flights.push_back(Flight { pick, ticket, begun_ns: due_ns.unwrap_or(now) });
         }
+        lost
     }
 
     /// How many requests session `index` is to send now.
@@ -411,7 +503,7 @@ impl<'a> Run<'a> {
             let in_flight = session.sent - session.answered;
             return (session.due - session.sent).min(depth.saturating_sub(in_flight));
         }
-        if session.sent > session.answered || !session.is_open || now >= self.end_ns {
+        if session.sent > session.answered || session.open_links == 0 || now >= self.end_ns {
             return 0;
         }
         let count = match (&self.plan.work, &self.plan.budget) {
@@ -430,13 +522,13 @@ impl<'a> Run<'a> {
         // None is begun after the end, which a save or the user may have set since.
         while let Some((index, due_ns)) = pacer.take_due(now.min(self.end_ns - 1)) {
             let Some(session) = self.worker.sessions.get_mut(index) else { continue };
-            if !session.is_open {
-                self.tally.errors.count("not sent: its connection is lost", 1);
+            if session.open_links == 0 {
+                self.tally.errors.count(NOT_SENT, 1);
                 continue;
             }
-            let could_send = session.due == session.sent
-                && session.sent - session.answered < self.plan.depth as u64;
-            if could_send && due_ns >= self.plan.measure_ns {
+            // Also where its connection is busy: a server that is asked late by a second has
+            // that second's requests to answer one behind the other, and is not to blame for it.
+            if due_ns >= self.plan.measure_ns {
                 self.tally.delays.saturating_record(now - due_ns);
             }
             session.due += 1;
@@ -451,25 +543,37 @@ impl<'a> Run<'a> {
         self.ready = ready;
     }
 
-    /// Closes session `index`; each of its requests without a reply counts as failed.
-    fn close_failed(&mut self, index: usize, error: &Error) {
-        let Some(session) = self.worker.sessions.get_mut(index).filter(|session| session.is_open)
+    /// Closes connection `index` for a while; each of its requests without a reply counts as
+    /// failed.
+    fn close_failed(&mut self, index: usize, error: &Error, now: u64) {
+        let is_plain = self.worker.load.mixed().is_none();
+        let session_index = self.worker.session_of(index);
+        let Some((session, link)) = self
+            .worker
+            .sessions
+            .get_mut(session_index)
+            .zip(self.worker.links.get_mut(index).filter(|link| link.connection.is_some()))
         else {
             return;
         };
-        let unanswered = session.due - session.answered;
-        session.is_open = false;
-        session.answered = session.due;
-        session.sent = session.due;
-        session.due_ns.clear();
-        for link in self.worker.links_of(index) {
-            if let Some(link) = self.worker.links.get_mut(link) {
-                *link = Link::default();
-            }
-        }
-        self.unanswered_requests -= unanswered;
-        self.open_sessions -= 1;
-        self.tally.errors.count(&error.to_string(), unanswered.max(1));
+        session.open_links -= 1;
+        self.lost_links += 1;
+        let flights = std::mem::take(&mut link.flights);
+        let was_open = link.pause_ns == 0;
+        *link = Link { pause_ns: link.pause_ns, ..Link::default() };
+        // What is due and has no connection left to go over has failed too.
+        let unanswered = if is_plain || session.open_links == 0 {
+            session.sent = session.due;
+            session.due_ns.clear();
+            session.due - session.answered
+        } else {
+            flights.len() as u64
+        };
+        self.end_unanswered(session_index, unanswered);
+        self.worker.forget(&flights);
+        self.postpone(index, now);
+        // That a server is still away is told by the requests that it does not answer.
+        self.tally.errors.count(&error.to_string(), unanswered.max(u64::from(was_open)));
     }
 
     /// Counts the requests that no reply came to, with the time that they have waited so far.

@@ -69,5 +69,6 @@ pub(crate) fn measured(arguments: &[&str]) -> Measured {
     let mut report = Report::new(&options, vec![server], &plan, &timeline, &errors, None);
     report.machine = Machine { system: "Linux".to_owned(), ..Machine::default() };
     report.version = "1.2.3";
+    report.started_unix_seconds = 1_000_000_000.5;
     Measured { report, total: timeline.total().clone(), log: None }
 }

@@ -122,6 +122,16 @@ impl Server {
         }
     }
 
+    /// Another server of the same cluster.
+    ///
+    /// # Errors
+    /// The host has no address.
+    pub(crate) fn at(&self, host: &str, port: u16) -> Result<Server, String> {
+        let address = Address::tcp(host, port).map_err(|error| error.to_string())?;
+        let (name, host) = (address.to_string(), host.to_owned());
+        Ok(Server { site: Site { name, host, port, address, ..self.site.clone() }, ..self.clone() })
+    }
+
     /// What a new connection begins with, and how many answers that has.
     pub(crate) fn greeting(&self) -> (Vec<u8>, usize) {
         let (mut bytes, mut answers) = (Vec::new(), 0);
@@ -217,7 +227,11 @@ impl Server {
         }
         .map_err(|why| {
             let spoken = self.protocol.name();
-            format!("{}: {why} (is it {spoken} that is spoken there?)", self.site.name)
+            let hint = match is_login_missing(&why) {
+                true => "--password-file or REDISCLI_AUTH has the password".to_owned(),
+                false => format!("is it {spoken} that is spoken there?"),
+            };
+            format!("{}: {why} ({hint})", self.site.name)
         })?;
         let name =
             if fields.is_empty() { UNKNOWN.to_owned() } else { figures::server_name(&fields) };
@@ -306,6 +320,11 @@ fn collect(json: &serde_json::Value, found: &mut Fields) {
             other => collect(other, found),
         }
     }
+}
+
+/// Whether a server answers nobody who has not said who it is.
+pub(crate) fn is_login_missing(why: &str) -> bool {
+    why.starts_with("NOAUTH") || why.contains("401 Unauthorized")
 }
 
 fn is_closed(why: &str) -> bool {

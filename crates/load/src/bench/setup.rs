@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use nagi_client::ring;
+use nagi_client::ring::{self, Library, Ring};
 
+use super::cluster;
 use super::error::Error;
 use super::keys::Keys;
 use super::ledger::Ledger;
@@ -76,8 +77,18 @@ impl Setup {
             options.requests.get_or_insert(trace.len());
         }
         let mut options = resolve(options)?;
-        let (servers, protocol) = servers(&options).map_err(Error::Unreachable)?;
+        let (mut servers, protocol) = servers(&options).map_err(Error::Unreachable)?;
         options.protocol = protocol;
+        let mut ring = None;
+        if options.like.library() == Library::RedisCluster {
+            if protocol != Protocol::Resp {
+                return Err(Error::Options("--like redis-cluster needs RESP".to_owned()));
+            }
+            let (all, cluster) = cluster::servers(&servers).map_err(Error::Unreachable)?;
+            (servers, ring) = (all, Some(Ring::Cluster(cluster)));
+        } else if servers.len() > 1 {
+            ring = Some(options.like.ring(servers.iter().map(in_ring).collect()));
+        }
         let names = match &options.key_file {
             Some(path) => Names::from_file(path),
             None => Names::numbered(options.keys, options.key_bytes),
@@ -88,7 +99,8 @@ impl Setup {
         let keys = trace.as_ref().map_or(options.keys, Trace::len);
         let largest = largest_value(&options, trace.as_ref());
         let longest_key = names.samples().iter().map(Vec::len).max().unwrap_or(0);
-        let load = load(&options, &servers, names, trace, largest);
+        let ring = ring.filter(|_| servers.len() > 1);
+        let load = load(&options, (&servers, ring), names, trace, largest);
         let servers = Arc::new(servers);
         Ok(Setup { options, servers, load, keys, longest: largest + longest_key + 64 })
     }
@@ -101,6 +113,15 @@ impl Setup {
         let first = u128::from(self.keys) * u128::from(share.first) / u128::from(share.stride);
         Keys::new(self.options.key_distribution, self.keys, first as u64)
     }
+}
+
+/// A server as libraries name it.
+fn in_ring(server: &Server) -> ring::Server {
+    let host = match server.site.scheme {
+        Scheme::Unix => server.site.host.clone(),
+        _ => server.site.host.trim_matches(['[', ']']).to_owned(),
+    };
+    ring::Server::new(host, server.site.port)
 }
 
 fn largest_value(options: &BenchOptions, trace: Option<&Trace>) -> usize {
@@ -176,7 +197,7 @@ fn check_memcached_key(key: &[u8]) -> Result<(), String> {
 
 fn load(
     options: &BenchOptions,
-    servers: &[Server],
+    (servers, ring): (&[Server], Option<Ring>),
     names: Names,
     trace: Option<Trace>,
     largest: usize,
@@ -215,14 +236,6 @@ fn load(
         }
         None => Source::Commands(options.command.clone()),
     };
-    let ring_servers = servers.iter().map(|server| {
-        let host = match server.site.scheme {
-            Scheme::Unix => server.site.host.clone(),
-            _ => server.site.host.trim_matches(['[', ']']).to_owned(),
-        };
-        ring::Server::new(host, server.site.port)
-    });
-    let ring = (servers.len() > 1).then(|| options.like.ring(ring_servers.collect()));
     Load::Mixed(Arc::new(Mix {
         protocol: options.protocol,
         source,

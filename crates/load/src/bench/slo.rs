@@ -163,6 +163,21 @@ impl Objective {
     pub fn is_met(&self) -> bool {
         self.rate.is_some_and(|rate| self.at_least.is_none_or(|least| rate >= least))
     }
+
+    /// Whether anything is said of the server: not if each trial that failed did so since the
+    /// load itself was late.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        let mut failed = self.trials.iter().filter(|trial| trial.verdict != Verdict::Holds);
+        self.trials.is_empty() || self.is_met() || failed.any(|trial| !trial.says_nothing())
+    }
+}
+
+impl Trial {
+    /// Whether it says nothing of the server.
+    fn says_nothing(&self) -> bool {
+        self.verdict == Verdict::LoadWasLate
+    }
 }
 
 impl fmt::Display for Objective {
@@ -176,7 +191,21 @@ impl fmt::Display for Objective {
                 grouped(rate as u64),
                 grouped(least as u64)
             ),
-            (Some(rate), _, _) => write!(out, "{slo} holds at {}/s", grouped(rate as u64)),
+            (Some(rate), _, trials) => {
+                write!(out, "{slo} holds at {}/s", grouped(rate as u64))?;
+                // Only a trial that was late ended the search upwards.
+                let above = || trials.iter().filter(|trial| trial.rate > rate);
+                match above().count() > 0 && above().all(Trial::says_nothing) {
+                    true => out.write_str("; above, the load itself was late"),
+                    false => Ok(()),
+                }
+            }
+            (None, _, [trial]) if trial.says_nothing() => write!(
+                out,
+                "{slo} cannot be judged at {}/s: {}",
+                grouped(trial.rate as u64),
+                trial.verdict.text()
+            ),
             (None, _, [trial]) => write!(
                 out,
                 "{slo} does not hold at {}/s: {}",
@@ -188,8 +217,9 @@ impl fmt::Display for Objective {
                 match lowest.is_finite() {
                     true => write!(
                         out,
-                        "{slo} was confirmed at no rate; the lowest tried was {}/s",
-                        grouped(lowest as u64)
+                        "{slo} was confirmed at no rate; the lowest tried was {}/s{}",
+                        grouped(lowest as u64),
+                        if self.is_judged() { "" } else { ", and the load itself was late" }
                     ),
                     false => write!(out, "{slo} was not tried to the end"),
                 }
@@ -250,6 +280,37 @@ mod tests {
         assert!(!slo.holds(&latencies(&slow)));
         assert!(!slo.holds(&latencies(&[1_000_000; 10])), "the limit itself is too slow");
         assert!(((slo.least_requests() - 100.0).abs()) < 1e-6);
+    }
+
+    #[test]
+    fn a_load_that_was_late_blames_no_server() {
+        let trial = |rate, verdict| Trial {
+            step: "search",
+            rate,
+            seconds: 1.0,
+            requests: 1,
+            percentile_us: 1.0,
+            send_delay_us: 1.0,
+            errors: 0,
+            verdict,
+        };
+        let objective = |rate, trials: &[Trial]| Objective {
+            slo: "p99<1ms".parse().unwrap(),
+            rate,
+            at_least: None,
+            trials: trials.to_vec(),
+        };
+        let late = trial(2000.0, Verdict::LoadWasLate);
+        let one = objective(None, std::slice::from_ref(&late));
+        let text = "p99<1ms cannot be judged at 2,000/s: the load itself was late";
+        assert_eq!((one.to_string().as_str(), one.is_judged()), (text, false));
+        let holds = trial(1000.0, Verdict::Holds);
+        let found = objective(Some(1000.0), &[holds.clone(), late.clone()]);
+        assert!(found.to_string().ends_with("; above, the load itself was late"), "{found}");
+        let slow = trial(2000.0, Verdict::TooSlow);
+        let found = objective(Some(1000.0), &[holds, late.clone(), slow.clone()]);
+        assert_eq!(found.to_string(), "p99<1ms holds at 1,000/s");
+        assert!(objective(None, &[late, slow]).is_judged());
     }
 
     proptest! {

@@ -79,8 +79,8 @@ pub(crate) struct Batch {
 /// What sends one request after the other: a connection, or with a ring one to each server.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// Whether all its connections are open.
-    pub(crate) is_open: bool,
+    /// How many of its connections are open.
+    pub(crate) open_links: usize,
     /// When the requests in flight were sent, unless they are paced.
     pub(crate) sent_ns: u64,
     /// Requests that this phase has come to so far.
@@ -105,6 +105,10 @@ pub(crate) struct Link {
     pub(crate) greetings: usize,
     /// Requests in flight, the oldest first, if each is followed.
     pub(crate) flights: VecDeque<Flight>,
+    /// While it is lost: when to open it anew.
+    pub(crate) retry_ns: u64,
+    /// Since it was lost and until it brings a reply again: how long it stayed closed last.
+    pub(crate) pause_ns: u64,
 }
 
 /// A request in flight.
@@ -145,10 +149,10 @@ impl Worker {
         })
     }
 
-    /// Opens the connections; sessions with one that fails are counted and stay closed.
+    /// Opens the connections; those that fail are counted, and are lost at first.
     pub(crate) fn connect(&mut self, interrupt: &Interrupt) -> io::Result<()> {
         for _ in 0..self.share.len {
-            let mut session = Session { is_open: true, ..Session::default() };
+            let mut session = Session::default();
             for server in &*Arc::clone(&self.servers) {
                 let mut link = Link::default();
                 match server.open(interrupt) {
@@ -156,11 +160,9 @@ impl Worker {
                         let index = EventData::new_u64(self.links.len() as u64);
                         epoll::add(&self.epoll, &connection, index, READABLE)?;
                         link.connection = Some(connection);
+                        session.open_links += 1;
                     }
-                    Err(error) => {
-                        session.is_open = false;
-                        self.failures.count(&error, 1);
-                    }
+                    Err(error) => self.failures.count(&error, 1),
                 }
                 self.links.push(link);
             }
@@ -169,9 +171,34 @@ impl Worker {
         Ok(())
     }
 
-    /// Sessions whose connections are all open.
-    pub(crate) fn open_sessions(&self) -> usize {
-        self.sessions.iter().filter(|session| session.is_open).count()
+    /// Whether any connection is open.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.sessions.iter().any(|session| session.open_links > 0)
+    }
+
+    /// Whether a connection is closed.
+    pub(crate) fn is_lost(&self, link: usize) -> bool {
+        self.links.get(link).is_some_and(|link| link.connection.is_none())
+    }
+
+    /// Has the connections that are lost opened at `at_ns`: how many they are.
+    pub(crate) fn prepare_lost(&mut self, at_ns: u64) -> usize {
+        let lost = self.links.iter_mut().filter(|link| link.connection.is_none());
+        lost.map(|link| link.retry_ns = at_ns).count()
+    }
+
+    /// A reply has come on connection `link`: whether it is the first since it was lost.
+    pub(crate) fn is_back(&mut self, link: usize) -> bool {
+        let link = self.links.get_mut(link);
+        link.is_some_and(|link| std::mem::take(&mut link.pause_ns) > 0)
+    }
+
+    /// Nothing is known of what requests in flight have done.
+    pub(crate) fn forget(&mut self, flights: &VecDeque<Flight>) {
+        let Some(mix) = self.load.mixed() else { return };
+        for flight in flights {
+            mix.lose(flight.pick, flight.ticket, &mut self.key);
+        }
     }
 
     /// Connections that could not be made, by reason.
@@ -193,22 +220,27 @@ impl Worker {
         session * servers..(session + 1) * servers
     }
 
-    /// Closes the connections of `session`, whose requests are all answered, and opens new ones.
-    pub(crate) fn reopen(&mut self, session: usize) -> Result<(), Error> {
-        for (index, server) in self.links_of(session).zip(&*Arc::clone(&self.servers)) {
-            let (greeting, answers) = server.greeting();
-            let mut connection = server.begin()?;
-            epoll::add(&self.epoll, &connection, EventData::new_u64(index as u64), READABLE)?;
-            if answers > 0 {
-                connection.send(&greeting, answers)?;
-            }
-            let Some(link) = self.links.get_mut(index) else { continue };
-            // The old connection closes here, which takes it out of the event loop.
-            *link = Link { connection: Some(connection), greetings: answers, ..Link::default() };
+    /// Closes connection `index`, whose requests are all answered, and opens a new one.
+    pub(crate) fn reopen(&mut self, index: usize) -> Result<(), Error> {
+        let servers = Arc::clone(&self.servers);
+        let session = self.session_of(index);
+        let Some(server) = servers.get(index - session * servers.len()) else { return Ok(()) };
+        let (greeting, answers) = server.greeting();
+        let mut connection = server.begin()?;
+        epoll::add(&self.epoll, &connection, EventData::new_u64(index as u64), READABLE)?;
+        if answers > 0 {
+            connection.send(&greeting, answers)?;
         }
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.sent_since_opening = 0;
+        let Some(link) = self.links.get_mut(index) else { return Ok(()) };
+        if link.connection.is_none()
+            && let Some(session) = self.sessions.get_mut(session)
+        {
+            session.open_links += 1;
         }
+        // The old connection closes here, which takes it out of the event loop.
+        let pause_ns = link.pause_ns;
+        let connection = Some(connection);
+        *link = Link { connection, greetings: answers, pause_ns, ..Link::default() };
         Ok(())
     }
 

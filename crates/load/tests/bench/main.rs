@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
+use nagi_client::ring::slot_of;
 use nagi_load::bench::{self, BenchOptions, Error, Report};
 use nagi_load::interrupt::Interrupt;
 use nagi_load::responder::Responder;
@@ -283,7 +284,7 @@ fn a_closed_connection_is_an_error_and_other_connections_go_on() {
 }
 
 #[test]
-fn each_unanswered_request_of_a_lost_connection_is_an_error() {
+fn each_unanswered_request_of_a_lost_connection_is_an_error_and_it_is_opened_anew() {
     let seen = Mutex::new(0);
     let address = scripted::serve(move |_| {
         let mut seen = seen.lock();
@@ -291,7 +292,50 @@ fn each_unanswered_request_of_a_lost_connection_is_an_error() {
         if *seen == 41 + QUESTIONS { Vec::new() } else { b"+OK\r\n".to_vec() }
     });
     let report = measure(address, "--requests 1000 --connections 1 --pipeline 10");
-    assert_eq!((report.requests, report.errors), (40, 10), "{report}");
+    assert_eq!((report.requests, report.errors), (990, 10), "{report}");
+    assert_eq!(report.reconnects, 1, "{report}");
+}
+
+/// What two servers of a cluster answer, of which the second has the upper half of the slots.
+#[test]
+fn the_servers_of_a_cluster_are_asked_for_their_slots() {
+    let ports: Arc<Mutex<Vec<u16>>> = Arc::default();
+    let served = Arc::new([Mutex::new(0), Mutex::new(0)]);
+    let addresses = [0_usize, 1].map(|place| {
+        let (ports, served) = (Arc::clone(&ports), Arc::clone(&served));
+        scripted::serve(move |arguments| match arguments {
+            [name, _] if name == b"CLUSTER" => {
+                let ports = ports.lock();
+                let range = |from, to, port| {
+                    format!("*3\r\n:{from}\r\n:{to}\r\n*2\r\n$0\r\n\r\n:{port}\r\n")
+                };
+                let (one, other) = (range(0, 8191, ports[0]), range(8192, 16383, ports[1]));
+                format!("*2\r\n{one}{other}").into_bytes()
+            }
+            [_, key, ..] => {
+                *served[place].lock() += 1;
+                match usize::from(slot_of(key) / 8192) == place {
+                    true => b"+OK\r\n".to_vec(),
+                    false => b"-MOVED 1 127.0.0.1:1\r\n".to_vec(),
+                }
+            }
+            _ => b"+OK\r\n".to_vec(),
+        })
+    });
+    ports.lock().extend(addresses.map(|address| address.port()));
+    let report = measure(addresses[1], "--requests 2000 --like redis-cluster --connections 3");
+    assert_eq!((report.requests, report.errors), (2000, 0), "{report}");
+    assert_eq!(report.servers.len(), 2, "{report}");
+    assert!(served.iter().all(|served| *served.lock() > 500), "{served:?}");
+
+    let partly = scripted::serve(|arguments| match arguments.first().map(Vec::as_slice) {
+        Some(b"CLUSTER") => b"*0\r\n".to_vec(),
+        _ => b"+OK\r\n".to_vec(),
+    });
+    let port = partly.port();
+    let options = options(&format!("--port {port} --like redis-cluster"));
+    let error = bench::measure(&options, &Interrupt::default()).unwrap_err().to_string();
+    assert!(error.contains("only 0 of the cluster's 16384 slots"), "{error}");
 }
 
 #[test]
