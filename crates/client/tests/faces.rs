@@ -40,6 +40,9 @@ enum Call {
     Decrement(&'static str, u64),
     SetQuietly(&'static [(&'static str, &'static str)]),
     DeleteQuietly(&'static [&'static str]),
+    SetManyByKey(&'static str, &'static [(&'static str, &'static str)]),
+    SetQuietlyByKey(&'static str, &'static [(&'static str, &'static str)]),
+    DeleteQuietlyByKey(&'static str, &'static [&'static str]),
     Flush,
 }
 
@@ -107,6 +110,20 @@ macro_rules! call {
             }
             DeleteQuietly(keys) => {
                 format!("{:?}", cache.delete_many_quietly(&bytes(keys))$(.$wait)?)
+            }
+            SetManyByKey(master, items) => {
+                let items = items.iter().map(|(key, value)| (key.as_bytes(), item(value)));
+                let items = Vec::from_iter(items);
+                format!("{:?}", cache.set_many_by_key(master.as_bytes(), &items)$(.$wait)?)
+            }
+            SetQuietlyByKey(master, items) => {
+                let items = items.iter().map(|(key, value)| (key.as_bytes(), item(value)));
+                let items = Vec::from_iter(items);
+                format!("{:?}", cache.set_many_quietly_by_key(master.as_bytes(), &items)$(.$wait)?)
+            }
+            DeleteQuietlyByKey(master, keys) => {
+                let (master, keys) = (master.as_bytes(), bytes(keys));
+                format!("{:?}", cache.delete_many_quietly_by_key(master, &keys)$(.$wait)?)
             }
             Flush => format!("{:?}", cache.flush()$(.$wait)?),
         };
@@ -344,6 +361,10 @@ const CALLS: &[Call] = &[
     SetQuietly(&[("f", "1"), ("bad key", "2"), ("g", "3")]),
     DeleteQuietly(&["e", "none"]),
     GetMany(&["e", "f", "g"]),
+    SetManyByKey("m", &[("h", "1"), ("bad key", "2"), ("i", "3")]),
+    SetQuietlyByKey("m", &[("j", "4"), ("bad key", "5")]),
+    DeleteQuietlyByKey("m", &["h", "none"]),
+    GetManyByKey("m", &["h", "i", "j"]),
     Flush,
     Get("e"),
 ];

@@ -15,6 +15,7 @@ use nagi_client::wire::Dialect;
 mod cluster;
 mod ejection;
 mod libraries;
+mod logins;
 mod peer;
 mod replicas;
 mod values;
@@ -86,6 +87,18 @@ fn common_operations(cache: &mut Cache) {
     let related = cache.get_many_by_key(b"user:1", &[b"mail", b"name"]);
     assert_eq!(related[0].clone().unwrap().unwrap().bytes, b"m");
     assert_eq!(related[1], Ok(None));
+    let items = [(&b"mail"[..], Item::new(b"n")), (b"name", Item::new(b"Ume"))];
+    for master in [b"user:1", b"user:2", b"user:3"] {
+        let stored = cache.set_many_by_key(master, &items);
+        assert_eq!(stored, [Ok(Stored::Yes), Ok(Stored::Yes)]);
+        let found = cache.get_many_by_key(master, &[b"mail", b"name"]);
+        let found = found.into_iter().map(|found| found.unwrap().unwrap().bytes);
+        assert_eq!(found.collect::<Vec<_>>(), [&b"n"[..], b"Ume"]);
+        assert_eq!(cache.delete_many_quietly_by_key(master, &[b"mail", b"name"]), []);
+        assert_eq!(cache.get_by_key(master, b"name"), Ok(None));
+        assert_eq!(cache.set_many_quietly_by_key(master, &items), []);
+        assert_eq!(cache.get_by_key(master, b"name").unwrap().unwrap().bytes, b"Ume");
+    }
     assert!(cache.stats().into_iter().all(|found| found.unwrap().1.len() > 10));
     assert!(cache.flush().iter().all(Result::is_ok));
     assert_eq!(cache.get(b"large"), Ok(None));

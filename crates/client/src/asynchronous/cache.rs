@@ -32,7 +32,7 @@ type Expiry = u32;
 /// ```
 #[derive(Debug)]
 pub struct Cache {
-    engine: Engine<Stream>,
+    pub(super) engine: Engine<Stream>,
 }
 
 impl Cache {
@@ -697,7 +697,7 @@ impl Cache {
     /// # }
     /// ```
     pub async fn set_many(&mut self, items: &[(&[u8], Item<'_>)]) -> Vec<Result<Stored, Failure>> {
-        self.engine.set_many(items).await
+        self.engine.set_many(None, items).await
     }
 
     /// Stores many values without being answered, except what memcached refuses: the failures of
@@ -715,7 +715,7 @@ impl Cache {
     /// # }
     /// ```
     pub async fn set_many_quietly(&mut self, items: &[(&[u8], Item<'_>)]) -> Vec<Failure> {
-        self.engine.set_many_quietly(items).await
+        self.engine.set_many_quietly(None, items).await
     }
 
     /// Removes many keys without being answered whether they were there, as
@@ -732,7 +732,7 @@ impl Cache {
     /// # }
     /// ```
     pub async fn delete_many_quietly(&mut self, keys: &[&[u8]]) -> Vec<Failure> {
-        self.engine.delete_many_quietly(keys).await
+        self.engine.delete_many_quietly(None, keys).await
     }
 
     /// The statistics of every server, each under its name.

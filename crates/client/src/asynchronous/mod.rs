@@ -1,6 +1,7 @@
 //! The same clients for programs that run on tokio, with the feature `tokio`: nothing here but
 //! waiting differs from [`cache`](crate::cache) and [`Client`](crate::Client).
 
+mod batches;
 mod cache;
 mod client;
 mod pool;

@@ -312,7 +312,7 @@ fn lost(request: &Request<'_>, reason: &Reason) -> Reason {
 /// What a failure means for a request of which nothing was sent.
 fn not_sent(reason: &Reason) -> Reason {
     match reason {
-        Reason::Connect(text) => Reason::Connect(text.clone()),
+        Reason::Connect(_) | Reason::Refused(_) => reason.clone(),
         _ => Reason::Dead,
     }
 }

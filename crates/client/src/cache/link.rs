@@ -11,10 +11,10 @@ use rustix::net::{RecvFlags, recv};
 
 use super::failure::Reason;
 use super::identity::Identity;
-use super::settings::{OnFailure, Settings};
+use super::settings::{OnFailure, RespVersion, Settings};
 use super::socket::Socket;
 use crate::ring::Server;
-use crate::wire::{Answer, Decoder, Request};
+use crate::wire::{Answer, Decoder, Dialect, Request};
 use crate::{Address, Error};
 
 /// Bytes received at once.
@@ -27,6 +27,7 @@ const IDLE_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub(super) struct Link<S> {
     server: Server,
+    /// Where the server was found last.
     address: Option<Address>,
     open: Option<Open<S>>,
     dead_until: Option<Instant>,
@@ -117,6 +118,7 @@ impl<S: Socket> Link<S> {
         }
         self.close(settings);
         let mut open = self.connect(settings).await?;
+        open.greet(settings).await?;
         if matches!(settings.on_failure, OnFailure::Eject(_)) {
             let identity = open.identify(settings).await;
             // Nothing of the request that waits for the connection has been sent.
@@ -132,12 +134,17 @@ impl<S: Socket> Link<S> {
             Error::Connect { source, .. } => Reason::Connect(source.to_string()),
             error => Reason::Connect(error.to_string()),
         };
-        let address = match self.address.take() {
-            Some(address) => address,
-            None if self.server.is_unix() => Address::Unix((&self.server.host).into()),
-            None => S::resolve(&self.server).await.map_err(failed)?,
+        // A server that has moved has another address under the same name.
+        let resolved = match self.server.is_unix() {
+            true => Ok(Address::Unix((&self.server.host).into())),
+            false => S::resolve(&self.server).await,
         };
-        let address = self.address.insert(address);
+        let address = match (resolved, &mut self.address) {
+            (Ok(address), known) => known.insert(address),
+            // The name server may be away for a while.
+            (Err(_), Some(known)) => known,
+            (Err(error), None) => return Err(failed(error)),
+        };
         let socket = S::connect(address, settings.timeout).await.map_err(failed)?;
         if !self.server.is_unix() {
             let prepared = set_tcp_nodelay(&socket, settings.tcp_nodelay);
@@ -207,16 +214,35 @@ impl<S: Socket> Open<S> {
 
     /// Which process the server is; `None` where it does not say.
     async fn identify(&mut self, settings: &Settings) -> Result<Option<Identity>, Reason> {
-        let request = Request::Stats { section: "" };
+        Ok(match self.ask(settings, &Request::Stats { section: "" }).await? {
+            Answer::Pairs(pairs) => Identity::read(&pairs),
+            _ => None,
+        })
+    }
+
+    /// Says who the client is, and which version of the protocol it wants.
+    async fn greet(&mut self, settings: &Settings) -> Result<(), Reason> {
+        let is_three = settings.dialect == Dialect::Resp && settings.resp == RespVersion::Three;
+        let request = match &settings.login {
+            login if is_three => Request::Hello { login: login.as_ref() },
+            Some(login) => Request::Login { login },
+            None => return Ok(()),
+        };
+        match self.ask(settings, &request).await {
+            Ok(Answer::Refused(text)) => Err(Reason::Refused(text)),
+            Ok(_) => Ok(()),
+            Err(reason @ (Reason::Request(_) | Reason::Protocol(_))) => Err(reason),
+            // Nothing of the request that waits for the connection has been sent.
+            Err(reason) => Err(Reason::Connect(reason.cause())),
+        }
+    }
+
+    async fn ask(&mut self, settings: &Settings, request: &Request<'_>) -> Result<Answer, Reason> {
         let mut bytes = Vec::new();
         request.encode(settings.dialect, &mut bytes).map_err(Reason::Request)?;
         self.owed += 1;
         self.socket.send(&bytes, settings.timeout).await.map_err(reason)?;
-        let deadline = Instant::now() + settings.timeout;
-        Ok(match self.receive(settings, &request, deadline).await? {
-            Answer::Pairs(pairs) => Identity::read(&pairs),
-            _ => None,
-        })
+        self.receive(settings, request, Instant::now() + settings.timeout).await
     }
 }
 
@@ -236,4 +262,69 @@ fn is_closed(socket: impl AsFd) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     // Bytes that answer no request make a connection unusable, as its end does.
     !matches!(retry_on_intr(|| recv(&socket, &mut byte[..], flags)), Err(Errno::AGAIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::net::TcpListener;
+
+    use super::super::socket::{Blocking, ready};
+    use super::*;
+
+    thread_local! {
+        /// Where the host is found from now on; nowhere if there is no port.
+        static PORT: RefCell<Option<u16>> = const { RefCell::new(None) };
+    }
+
+    /// A socket whose host moves.
+    #[derive(Debug)]
+    struct Moving(Blocking);
+
+    impl AsFd for Moving {
+        fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+
+    impl Socket for Moving {
+        async fn resolve(server: &Server) -> Result<Address, Error> {
+            let port = PORT.with_borrow(|port| *port);
+            Address::tcp(port.map_or("", |_| &server.host), port.unwrap_or(1))
+        }
+
+        async fn connect(address: &Address, timeout: Duration) -> Result<Self, Error> {
+            Blocking::connect(address, timeout).await.map(Moving)
+        }
+
+        async fn send(&mut self, bytes: &[u8], timeout: Duration) -> io::Result<()> {
+            self.0.send(bytes, timeout).await
+        }
+
+        async fn receive(&mut self, input: &mut Vec<u8>, deadline: Instant) -> io::Result<usize> {
+            self.0.receive(input, deadline).await
+        }
+    }
+
+    #[test]
+    fn a_server_that_moves_is_found_where_its_name_points() {
+        let hosts = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let ports = hosts.each_ref().map(|host| host.local_addr().unwrap().port());
+        let settings = Settings::default();
+        let mut link = Link::<Moving>::new(Server::new("127.0.0.1", 1));
+        let mut send = |port: Option<u16>| {
+            PORT.set(port);
+            let sent = ready(link.send(&settings, b"version\r\n", 1));
+            link.reset(&settings);
+            sent
+        };
+        assert!(matches!(send(None), Err(Reason::Connect(_))), "no name was ever found");
+        assert_eq!(send(Some(ports[0])), Ok(()));
+        assert_eq!(send(Some(ports[1])), Ok(()));
+        assert_eq!(send(None), Ok(()), "where it was last, while names are not found");
+        for (host, connections) in hosts.iter().zip([1, 2]) {
+            host.set_nonblocking(true).unwrap();
+            assert_eq!(host.incoming().take_while(Result::is_ok).count(), connections);
+        }
+    }
 }

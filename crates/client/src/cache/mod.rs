@@ -1,6 +1,7 @@
 //! A cache over several servers: each key is asked of the server that the ring names, and each
 //! result says which server failed and why.
 
+mod batches;
 mod ejection;
 mod engine;
 mod failure;
@@ -23,6 +24,6 @@ pub use item::{Item, Stored};
 pub use operations::Cache;
 pub use pool::Pool;
 pub use requests::Statistics;
-pub use settings::{Ejection, OnFailure, Replicas, Settings};
+pub use settings::{Ejection, OnFailure, Replicas, RespVersion, Settings};
 #[cfg(feature = "tokio")]
 pub(crate) use socket::Socket;

@@ -29,7 +29,7 @@ type Expiry = u32;
 /// ```
 #[derive(Debug)]
 pub struct Cache {
-    engine: Engine<Blocking>,
+    pub(super) engine: Engine<Blocking>,
 }
 
 impl Cache {
@@ -618,7 +618,7 @@ impl Cache {
     /// assert_eq!(stored.len(), 2);
     /// ```
     pub fn set_many(&mut self, items: &[(&[u8], Item<'_>)]) -> Vec<Result<Stored, Failure>> {
-        ready(self.engine.set_many(items))
+        ready(self.engine.set_many(None, items))
     }
 
     /// Stores many values without being answered, except what memcached refuses: the failures of
@@ -634,7 +634,7 @@ impl Cache {
     /// # assert_eq!(failures.len(), 1);
     /// ```
     pub fn set_many_quietly(&mut self, items: &[(&[u8], Item<'_>)]) -> Vec<Failure> {
-        ready(self.engine.set_many_quietly(items))
+        ready(self.engine.set_many_quietly(None, items))
     }
 
     /// Removes many keys without being answered whether they were there, as
@@ -649,7 +649,7 @@ impl Cache {
     /// # assert_eq!(failures.len(), 1);
     /// ```
     pub fn delete_many_quietly(&mut self, keys: &[&[u8]]) -> Vec<Failure> {
-        ready(self.engine.delete_many_quietly(keys))
+        ready(self.engine.delete_many_quietly(None, keys))
     }
 
     /// The statistics of every server, each under its name.

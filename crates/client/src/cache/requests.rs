@@ -119,12 +119,18 @@ impl<S: Socket> Engine<S> {
         self.get_from(keys, vec![server; keys.len()]).await
     }
 
-    pub(crate) async fn set_many(&mut self, items: &[(&[u8], Item<'_>)]) -> Each<Stored> {
+    /// Each value goes to the server of its key, or all to that of `master`.
+    pub(crate) async fn set_many(
+        &mut self,
+        master: Option<&[u8]>,
+        items: &[(&[u8], Item<'_>)],
+    ) -> Each<Stored> {
         self.tend().await;
         let keys: Vec<Vec<u8>> = items.iter().map(|(key, _)| self.prefixed(key)).collect();
         let mut results: Vec<Option<Result<Stored, Failure>>> = Vec::new();
         let mut requests: Vec<Routed<'_>> = Vec::new();
         for ((key, item), whole) in items.iter().zip(&keys) {
+            let key = master.unwrap_or(key);
             let (server, request) = (self.locate(key), store(whole, Mode::Set, item));
             let noted = self.note(key, server, &request);
             results.push(noted.err().map(|reason| Err(self.failure(server, reason))));
@@ -140,20 +146,36 @@ impl<S: Socket> Engine<S> {
         results.into_iter().map(|result| result.unwrap_or_else(&mut next)).collect()
     }
 
-    pub(crate) async fn set_many_quietly(&mut self, items: &[(&[u8], Item<'_>)]) -> Vec<Failure> {
+    pub(crate) async fn set_many_quietly(
+        &mut self,
+        master: Option<&[u8]>,
+        items: &[(&[u8], Item<'_>)],
+    ) -> Vec<Failure> {
         if self.settings.dialect == Dialect::Resp {
-            return self.set_many(items).await.into_iter().filter_map(Result::err).collect();
+            return self
+                .set_many(master, items)
+                .await
+                .into_iter()
+                .filter_map(Result::err)
+                .collect();
         }
         let keys: Vec<Vec<u8>> = items.iter().map(|(key, _)| self.prefixed(key)).collect();
-        let writes = items.iter().zip(&keys);
-        let writes = writes.map(|((key, item), whole)| (*key, store(whole, Mode::Set, item)));
+        let writes = items
+            .iter()
+            .zip(&keys)
+            .map(|((key, item), whole)| (master.unwrap_or(key), store(whole, Mode::Set, item)));
         self.write_quietly(writes.collect()).await
     }
 
-    pub(crate) async fn delete_many_quietly(&mut self, keys: &[&[u8]]) -> Vec<Failure> {
+    pub(crate) async fn delete_many_quietly(
+        &mut self,
+        master: Option<&[u8]>,
+        keys: &[&[u8]],
+    ) -> Vec<Failure> {
         let whole: Vec<Vec<u8>> = keys.iter().map(|key| self.prefixed(key)).collect();
         let deletions = whole.iter().map(|key| Request::Delete { key });
-        let writes: Vec<(&[u8], Request<'_>)> = keys.iter().copied().zip(deletions).collect();
+        let deciding = keys.iter().map(|key| master.unwrap_or(key));
+        let writes: Vec<(&[u8], Request<'_>)> = deciding.zip(deletions).collect();
         if self.settings.dialect != Dialect::Resp {
             return self.write_quietly(writes).await;
         }

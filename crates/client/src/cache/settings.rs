@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::REPLY_LIMIT_BYTES;
-use crate::wire::Dialect;
+use crate::wire::{Dialect, Login};
 
 /// How a [`Cache`](super::Cache) talks.
 ///
@@ -16,6 +16,10 @@ use crate::wire::Dialect;
 pub struct Settings {
     /// What the servers speak.
     pub dialect: Dialect,
+    /// Which version of RESP Redis is asked to answer in.
+    pub resp: RespVersion,
+    /// Who the client is, said first on each connection.
+    pub login: Option<Login>,
     /// How long a connection, a send and an answer may take, each.
     pub timeout: Duration,
     /// How long a server that did not answer in time is left alone; its requests fail at once.
@@ -37,6 +41,8 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             dialect: Dialect::Text,
+            resp: RespVersion::Two,
+            login: None,
             timeout: Duration::from_secs(1),
             retry_after: Duration::from_secs(2),
             on_failure: OnFailure::Fail,
@@ -46,6 +52,22 @@ impl Default for Settings {
             reply_limit_bytes: REPLY_LIMIT_BYTES,
         }
     }
+}
+
+/// A version of Redis' protocol.
+///
+/// ```
+/// use nagi_client::cache::{RespVersion, Settings};
+/// let settings = Settings { resp: RespVersion::Three, ..Settings::default() };
+/// assert_ne!(settings.resp, RespVersion::default());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RespVersion {
+    /// What every server speaks from the start.
+    #[default]
+    Two,
+    /// Asked for with `HELLO 3`, from Redis 6 on.
+    Three,
 }
 
 /// What becomes of the keys of a server that fails.

@@ -15,6 +15,7 @@ const GET_KEY_QUIETLY: u8 = 0x0d;
 const NO_OPERATION: u8 = 0x0a;
 const STAT: u8 = 0x10;
 const GET_AND_TOUCH: u8 = 0x1d;
+const SASL_AUTHENTICATE: u8 = 0x21;
 
 /// The operation that does the same and answers only if it fails.
 fn quiet(operation: u8) -> u8 {
@@ -66,7 +67,12 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
         Request::Touch { key, expiry } => put(out, 0x1c, 0, &expiry.to_be_bytes(), key, &[]),
         Request::Stats { section } => put(out, STAT, 0, &[], section.as_bytes(), &[]),
         Request::Flush => put(out, 0x08, 0, &[], &[], &[]),
-        Request::Asking => {}
+        Request::Login { login } => {
+            let user = login.user.as_deref().unwrap_or_default();
+            let value = format!("\0{user}\0{}", login.password);
+            put(out, SASL_AUTHENTICATE, 0, &[], b"PLAIN", value.as_bytes());
+        }
+        Request::Asking | Request::Hello { .. } => {}
     }
 }
 

@@ -23,8 +23,16 @@ impl Request<'_> {
     /// ```
     pub fn encode(&self, dialect: Dialect, out: &mut Vec<u8>) -> Result<(), String> {
         self.check(dialect)?;
-        if dialect != Dialect::Resp && *self == Request::Asking {
-            return Err("memcached has no clusters".to_owned());
+        match self {
+            Request::Asking | Request::Hello { .. } if dialect != Dialect::Resp => {
+                return Err("memcached has neither clusters nor versions of RESP".to_owned());
+            }
+            Request::Login { login } => match dialect {
+                Dialect::Text | Dialect::Meta => login.named(&[' ', '\r', '\n']).map(drop)?,
+                Dialect::Binary => login.named(&['\0']).map(drop)?,
+                Dialect::Resp => {}
+            },
+            _ => {}
         }
         if let Request::Quietly { writes } = self
             && !writes.iter().all(Request::can_be_quiet)
@@ -66,7 +74,8 @@ fn check_key(dialect: Dialect, key: &[u8]) -> Result<(), String> {
     if key.is_empty() || key.len() > KEY_BYTES {
         return Err(format!("a key of {} bytes: memcached's have 1 to {KEY_BYTES}", key.len()));
     }
-    if dialect != Dialect::Binary && key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
+    // The binary protocol would take them, and no client of another could ask for them.
+    if key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
         return Err(format!("the key \"{}\" has a blank or control character", shown()));
     }
     Ok(())
@@ -134,7 +143,8 @@ impl Decoder {
             (Dialect::Text, Request::Quietly { writes }) => self
                 .progress
                 .run(input, |progress, rest| text::quiet_step(progress, writes.len(), rest)),
-            (Dialect::Meta, Request::Stats { .. } | Request::Flush) | (Dialect::Text, _) => {
+            (Dialect::Meta, Request::Stats { .. } | Request::Flush | Request::Login { .. })
+            | (Dialect::Text, _) => {
                 let Some(len) = self.text.next(input)? else { return Ok(None) };
                 let reply = input.get(..len).unwrap_or_default();
                 Ok(Some((len, text::answer(request, reply)?)))

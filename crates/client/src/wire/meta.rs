@@ -1,4 +1,5 @@
-//! memcached's meta commands; statistics and the flush, which they lack, go as text.
+//! memcached's meta commands; statistics, the flush and the login, which they lack, go as
+//! text.
 
 use nagi_proto::MalformedReply;
 
@@ -53,7 +54,11 @@ fn encode_with(request: &Request<'_>, flag: &str, out: &mut Vec<u8>) {
         Request::Touch { key, expiry } => {
             put(&[b"mg ", key, b" T", expiry.to_string().as_bytes(), b"\r\n"]);
         }
-        Request::Stats { .. } | Request::Flush | Request::Asking => text::encode(request, out),
+        Request::Stats { .. }
+        | Request::Flush
+        | Request::Asking
+        | Request::Login { .. }
+        | Request::Hello { .. } => text::encode(request, out),
     }
 }
 
@@ -105,18 +110,27 @@ pub(super) fn step(
         b"EX" => Answer::Changed,
         _ => text::refusal(line).ok_or_else(malformed)?,
     };
+    let expected = match request {
+        Request::Quietly { writes } => writes.len(),
+        _ => keys.len(),
+    };
+    if expected == 0 || line.starts_with(b"MN") {
+        return Ok(Step::Done { bytes: end, answer });
+    }
     // The end of several is the answer to `mn`, even behind an error.
-    if matches!(request, Request::Quietly { .. }) && !line.starts_with(b"MN") {
-        // What was to be removed and is not there is as good as removed.
-        if answer != Answer::Missing {
-            progress.refuse(answer);
-        }
+    let is_quiet = matches!(request, Request::Quietly { .. });
+    // What was to be removed and is not there is as good as removed.
+    if !is_quiet || answer != Answer::Missing {
+        progress.refuse(answer);
+    }
+    if progress.refusals <= expected {
         return Ok(Step::More { bytes: end });
     }
-    if !keys.is_empty() && !line.starts_with(b"MN") {
-        progress.refused = Some(answer);
-        return Ok(Step::More { bytes: end });
-    }
+    // Before a login `mn` is refused like the others.
+    let answer = match is_quiet {
+        true => quiet_answer(expected, expected, progress.refused.take()),
+        false => progress.answer(keys),
+    };
     Ok(Step::Done { bytes: end, answer })
 }
 

@@ -3,6 +3,7 @@
 
 mod binary;
 mod codec;
+mod login;
 mod meta;
 mod progress;
 mod request;
@@ -10,6 +11,7 @@ mod resp;
 mod text;
 
 pub use codec::Decoder;
+pub use login::Login;
 pub use request::{Answer, Dialect, Mode, Request, Value};
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use nagi_proto::MalformedReply;
 
+use super::login::Login;
+
 /// What a connection speaks.
 ///
 /// ```
@@ -17,7 +19,7 @@ pub enum Dialect {
     Meta,
     /// memcached's binary protocol.
     Binary,
-    /// Redis' RESP2; what is asked here is answered alike in RESP3.
+    /// Redis' RESP2, and RESP3 behind a [`Request::Hello`].
     Resp,
 }
 
@@ -132,6 +134,16 @@ pub enum Request<'a> {
     Flush,
     /// Tells a Redis Cluster's server that the next request is for a slot on its way to it.
     Asking,
+    /// Says who the client is.
+    Login {
+        /// Its user and password.
+        login: &'a Login,
+    },
+    /// Has Redis answer in RESP3 from here on, and says who the client is.
+    Hello {
+        /// Its user and password, where the server asks for one.
+        login: Option<&'a Login>,
+    },
 }
 
 /// A value with what memcached keeps beside it.
@@ -197,7 +209,11 @@ impl<'a> Request<'a> {
             | Request::Delete { key }
             | Request::Count { key, .. }
             | Request::Touch { key, .. } => vec![key],
-            Request::Stats { .. } | Request::Flush | Request::Asking => Vec::new(),
+            Request::Stats { .. }
+            | Request::Flush
+            | Request::Asking
+            | Request::Login { .. }
+            | Request::Hello { .. } => Vec::new(),
         }
     }
 }

@@ -61,6 +61,17 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Str
         Request::Stats { section } => encode_command(&[b"INFO", section.as_bytes()], out),
         Request::Flush => encode_command(&[b"FLUSHALL"], out),
         Request::Asking => encode_command(&[b"ASKING"], out),
+        Request::Login { login } => {
+            let user = login.user.as_deref().map(str::as_bytes);
+            let words: Vec<&[u8]> =
+                [&b"AUTH"[..]].into_iter().chain(user).chain([login.password.as_bytes()]).collect();
+            encode_command(&words, out);
+        }
+        Request::Hello { login: None } => encode_command(&[b"HELLO", b"3"], out),
+        Request::Hello { login: Some(login) } => {
+            let user = login.user.as_deref().unwrap_or("default").as_bytes();
+            encode_command(&[b"HELLO", b"3", b"AUTH", user, login.password.as_bytes()], out);
+        }
     }
     Ok(())
 }
@@ -74,7 +85,9 @@ fn unit(expiry: u32) -> &'static [u8] {
 pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, MalformedReply> {
     match (request, reply) {
         (Request::Get { keys }, [b'*', rest @ ..]) => return values(keys.len(), rest),
-        (_, [b'+' | b'-' | b':' | b'$' | b'_', ..]) => {}
+        // What the server says of itself is of no use here.
+        (Request::Hello { .. }, [b'%' | b'*', ..]) => return Ok(Answer::Done),
+        (Request::Stats { .. }, [b'=', ..]) | (_, [b'+' | b'-' | b':' | b'$' | b'_', ..]) => {}
         _ => return Err(malformed()),
     }
     let (reply, _) = Reply::decode(reply)?.ok_or_else(malformed)?;
@@ -82,14 +95,16 @@ pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, Malf
         (_, Reply::Error(text)) => Answer::Refused(text),
         (Request::GetAndTouch { .. }, reply) => Answer::Values(vec![value(reply)?]),
         (Request::Store { .. }, Reply::Null) => Answer::NotStored,
-        (Request::Store { .. } | Request::Flush | Request::Asking, _) => Answer::Done,
+        (Request::Store { .. } | Request::Flush | Request::Asking | Request::Login { .. }, _) => {
+            Answer::Done
+        }
         (Request::Delete { .. } | Request::Touch { .. }, Reply::Integer(0)) => Answer::Missing,
         (Request::Delete { .. } | Request::Touch { .. }, Reply::Integer(_)) => Answer::Done,
         (Request::Count { .. }, Reply::Integer(number)) => match u64::try_from(number) {
             Ok(number) => Answer::Number(number),
             Err(_) => Answer::Refused(format!("the number is {number}, below zero")),
         },
-        (Request::Stats { .. }, Reply::Bulk(text)) => {
+        (Request::Stats { .. }, Reply::Bulk(text) | Reply::Verbatim { text, .. }) => {
             let text = String::from_utf8_lossy(&text);
             let pairs = text.lines().filter_map(|line| line.split_once(':'));
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());

@@ -51,6 +51,18 @@ fn refusals_are_answers() {
 }
 
 #[test]
+fn a_server_that_refuses_even_the_end_of_many_is_not_waited_for() {
+    let refused = b"CLIENT_ERROR unauthenticated\r\n";
+    let get = Request::Get { keys: vec![b"a", b"b"] };
+    let answer = decode(Dialect::Meta, &get, &refused.repeat(3));
+    assert_eq!(answer, Answer::Refused("CLIENT_ERROR unauthenticated".to_owned()));
+    let quietly = Request::Quietly { writes: vec![Request::Delete { key: b"a" }] };
+    let answer = decode(Dialect::Meta, &quietly, &refused.repeat(2));
+    let text = "1 of 1 writes: CLIENT_ERROR unauthenticated";
+    assert_eq!(answer, Answer::Refused(text.to_owned()));
+}
+
+#[test]
 fn a_reply_of_another_protocol_is_malformed() {
     let delete = Request::Delete { key: b"a" };
     for (dialect, reply) in [
@@ -203,4 +215,51 @@ fn quiet_writes_are_answered_by_what_is_refused() {
     let counted =
         Request::Quietly { writes: vec![Request::Count { key: b"a", by: 1, down: true }] };
     assert!(counted.encode(Dialect::Text, &mut Vec::new()).is_err());
+}
+
+#[test]
+fn logins_are_said_in_each_protocol() {
+    let login = Login { user: Some("bob".to_owned()), password: "s3cret".to_owned() };
+    let encoded = |request: Request<'_>, dialect| {
+        let mut bytes = Vec::new();
+        request.encode(dialect, &mut bytes).map(|()| bytes)
+    };
+    let request = || Request::Login { login: &login };
+    let text = b"set login 0 0 10\r\nbob s3cret\r\n".to_vec();
+    assert_eq!(encoded(request(), Dialect::Text).as_ref(), Ok(&text));
+    assert_eq!(encoded(request(), Dialect::Meta), Ok(text));
+    let binary = encoded(request(), Dialect::Binary).unwrap();
+    assert_eq!(binary[..4], [0x80, 0x21, 0, 5]);
+    assert!(binary.ends_with(b"PLAIN\0bob\0s3cret"), "{binary:?}");
+    let resp = b"*3\r\n$4\r\nAUTH\r\n$3\r\nbob\r\n$6\r\ns3cret\r\n".to_vec();
+    assert_eq!(encoded(request(), Dialect::Resp), Ok(resp));
+    let hello = encoded(Request::Hello { login: Some(&login) }, Dialect::Resp).unwrap();
+    assert!(hello.starts_with(b"*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n"), "{hello:?}");
+    assert!(encoded(Request::Hello { login: None }, Dialect::Text).is_err());
+    for (user, password) in [(None, "x"), (Some("a b"), "x"), (Some("a"), "x\r\nflush_all")] {
+        let login = Login { user: user.map(str::to_owned), password: password.to_owned() };
+        let refused = encoded(Request::Login { login: &login }, Dialect::Text).unwrap_err();
+        assert!(!refused.contains(password) || password == "x", "{refused}");
+    }
+    assert_eq!(decode(Dialect::Text, &request(), b"STORED\r\n"), Answer::Done);
+    assert_eq!(decode(Dialect::Meta, &request(), b"STORED\r\n"), Answer::Done);
+    assert_eq!(decode(Dialect::Resp, &request(), b"+OK\r\n"), Answer::Done);
+    let hello = Request::Hello { login: None };
+    assert_eq!(decode(Dialect::Resp, &hello, b"%1\r\n+proto\r\n:3\r\n"), Answer::Done);
+    let refused = decode(Dialect::Resp, &hello, b"-NOPROTO unsupported\r\n");
+    assert_eq!(refused, Answer::Refused("NOPROTO unsupported".to_owned()));
+    let stats = Request::Stats { section: "" };
+    let pairs = decode(Dialect::Resp, &stats, b"=7\r\ntxt:a:b\r\n");
+    assert_eq!(pairs, Answer::Pairs(vec![("a".to_owned(), "b".to_owned())]));
+}
+
+#[test]
+fn keys_with_blanks_are_refused_in_each_protocol_of_memcached() {
+    for dialect in [Dialect::Text, Dialect::Meta, Dialect::Binary] {
+        for key in [&b"a b"[..], b"a\r\nflush_all", b"", &[b'x'; 251]] {
+            let mut bytes = Vec::new();
+            assert!(Request::Delete { key }.encode(dialect, &mut bytes).is_err(), "{key:?}");
+            assert!(bytes.is_empty());
+        }
+    }
 }

@@ -59,7 +59,14 @@ fn encode_with(request: &Request<'_>, word: &str, out: &mut Vec<u8>) {
         Request::Stats { section: "" } => put(&[b"stats\r\n"]),
         Request::Stats { section } => put(&[b"stats ", section.as_bytes(), b"\r\n"]),
         Request::Flush => put(&[b"flush_all\r\n"]),
-        Request::Asking => {}
+        Request::Login { login } => {
+            // The key is not looked at.
+            let user = login.user.as_deref().unwrap_or_default();
+            let value = format!("{user} {}", login.password);
+            put(&[b"set login 0 0 ", value.len().to_string().as_bytes(), b"\r\n"]);
+            put(&[value.as_bytes(), b"\r\n"]);
+        }
+        Request::Asking | Request::Hello { .. } => {}
     }
 }
 

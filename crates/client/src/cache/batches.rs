@@ -1,0 +1,60 @@
+//! Writes of related items, sent together to the server that a master key decides.
+
+use super::failure::Failure;
+use super::item::{Item, Stored};
+use super::operations::Cache;
+use super::socket::ready;
+
+impl Cache {
+    /// [`Cache::set_many`] on the server that `master` decides.
+    ///
+    /// ```
+    /// # use nagi_client::cache::{Cache, Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let items = [(&b"a"[..], Item::new(b"1")), (b"b", Item::new(b"2"))];
+    /// let stored = cache.set_many_by_key(b"user:1", &items);
+    /// assert_eq!(stored.len(), 2);
+    /// ```
+    pub fn set_many_by_key(
+        &mut self,
+        master: &[u8],
+        items: &[(&[u8], Item<'_>)],
+    ) -> Vec<Result<Stored, Failure>> {
+        ready(self.engine.set_many(Some(master), items))
+    }
+
+    /// [`Cache::set_many_quietly`] on the server that `master` decides.
+    ///
+    /// ```
+    /// # use nagi_client::cache::{Cache, Item, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let items = [(&b"a"[..], Item::new(b"1")), (b"b", Item::new(b"2"))];
+    /// let failures = cache.set_many_quietly_by_key(b"user:1", &items);
+    /// # assert_eq!(failures.len(), 1);
+    /// ```
+    pub fn set_many_quietly_by_key(
+        &mut self,
+        master: &[u8],
+        items: &[(&[u8], Item<'_>)],
+    ) -> Vec<Failure> {
+        ready(self.engine.set_many_quietly(Some(master), items))
+    }
+
+    /// [`Cache::delete_many_quietly`] on the server that `master` decides.
+    ///
+    /// ```
+    /// # use nagi_client::cache::{Cache, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let failures = cache.delete_many_quietly_by_key(b"user:1", &[b"a", b"b"]);
+    /// # assert_eq!(failures.len(), 1);
+    /// ```
+    pub fn delete_many_quietly_by_key(&mut self, master: &[u8], keys: &[&[u8]]) -> Vec<Failure> {
+        ready(self.engine.delete_many_quietly(Some(master), keys))
+    }
+}
