@@ -1,61 +1,90 @@
 //! `nagi bench` shows a server that stops for a second for what it was, and scripts its verdicts.
 
 use harness::{Server, nagi_binary, until};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
 
 /// Requests per second, and for how long.
 const RATE: f64 = 5000.0;
 const SECONDS: f64 = 8.0;
 
-/// Runs for 8 s while the server stands still for a second; what bench found, and for how long the
-/// server stood still at least, in seconds.
-fn stopped_for_a_second(arguments: &[&str]) -> (serde_json::Value, f64) {
-    let server = Server::memcached();
-    let port = server.memcached_address().port().to_string();
-    let mut bench = Command::new(nagi_binary())
-        .args(["bench", "--protocol", "memcached", "--port", &port, "--seconds", "8"])
-        .args(["--keys", "1000", "--fill", "--timeline", "--json", "-"])
+/// Starts a bench that prints a line a second, and with `--json -` its report.
+fn start_bench(arguments: &[&str]) -> Child {
+    Command::new(nagi_binary())
+        .args(["bench", "--timeline", "--json", "-"])
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("nagi starts");
-    // A line a second is the clock: it goes on while the server stands still.
+        .expect("nagi starts")
+}
+
+/// Calls `at` with the number of each second of a run when its line comes: a clock that goes on
+/// while a server stands still. Then the report, and the exit status.
+fn followed(mut bench: Child, mut at: impl FnMut(u32)) -> (serde_json::Value, Option<i32>) {
     let progress = BufReader::new(bench.stderr.take().expect("piped")).lines();
-    let (mut seconds, mut stopped, mut stood_still) = (0, None, 0.0);
+    let mut seconds = 0;
     for line in progress.map_while(Result::ok) {
-        let is_second = line.split_whitespace().next().is_some_and(|word| word.contains('.'));
-        seconds += u32::from(is_second);
-        match seconds {
-            2 if is_second => {
-                server.signal(Signal::STOP);
-                let pid = server.process_id();
-                until("every thread is stopped", || is_stopped(pid).then_some(()))
-                    .unwrap_or_else(|problem| panic!("{problem}"));
-                stopped = Some(Instant::now());
-            }
-            3 if is_second => {
-                let stopped: Instant = stopped.expect("it was stopped a line before");
-                // Lines may come late, one close behind the other.
-                until("a second has passed", || {
-                    (stopped.elapsed() >= Duration::from_secs(1)).then_some(())
-                })
-                .unwrap_or_else(|problem| panic!("{problem}"));
-                stood_still = stopped.elapsed().as_secs_f64();
-                server.signal(Signal::CONT);
-            }
-            _ => {}
+        if line.split_whitespace().next().is_some_and(|word| word.contains('.')) {
+            seconds += 1;
+            at(seconds);
         }
     }
     let mut json = String::new();
     bench.stdout.take().expect("piped").read_to_string(&mut json).expect("a report");
-    assert!(bench.wait().expect("it ends").success(), "{json}");
+    let status = bench.wait().expect("it ends");
+    (serde_json::from_str(&json).unwrap_or_else(|_| panic!("{json}")), status.code())
+}
+
+/// Waits until so much time has passed since `start`: lines may come late, one close behind the
+/// other.
+fn pass(start: Instant, seconds: f64) {
+    until("time to pass", || (start.elapsed().as_secs_f64() >= seconds).then_some(()))
+        .unwrap_or_else(|problem| panic!("{problem}"));
+}
+
+/// Stops a process, and tells when no thread of it ran any more.
+pub(crate) fn stop(process: u32) -> Instant {
+    signal(process, Signal::STOP);
+    until("every thread is stopped", || is_stopped(process).then_some(()))
+        .unwrap_or_else(|problem| panic!("{problem}"));
+    Instant::now()
+}
+
+fn signal(process: u32, signal: Signal) {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, signal).expect("it is there");
+}
+
+/// Runs for 8 s while the server stands still for a second; what bench found, and for how long the
+/// server stood still at least, in seconds.
+fn stopped_for_a_second(
+    server: &Server,
+    port: u16,
+    arguments: &[&str],
+) -> (serde_json::Value, f64) {
+    let port = port.to_string();
+    let arguments =
+        [&["--port", &port, "--seconds", "8", "--keys", "1000", "--fill"], arguments].concat();
+    let (mut stopped, mut stood_still, mut seconds) = (None, 0.0, 0);
+    let (report, status) = followed(start_bench(&arguments), |second| {
+        seconds = second;
+        match (second, stopped) {
+            (2, _) => stopped = Some(stop(server.process_id())),
+            (3, Some(since)) => {
+                pass(since, 1.0);
+                stood_still = since.elapsed().as_secs_f64();
+                server.signal(Signal::CONT);
+            }
+            _ => {}
+        }
+    });
+    assert_eq!(status, Some(0), "{report}");
     assert!(seconds >= 7, "{seconds} lines");
-    (serde_json::from_str(&json).expect("JSON"), stood_still)
+    (report, stood_still)
 }
 
 /// Whether no thread of the process runs.
@@ -74,7 +103,20 @@ fn is_stopped(process: u32) -> bool {
 /// when they were sent, only one request of each connection would have waited.
 #[test]
 fn a_paced_load_shows_a_stall_in_every_request_that_it_held_up() {
-    let (report, stood_still) = stopped_for_a_second(&["--rate", "5000"]);
+    for (server, is_resp) in
+        [(Server::memcached(), false), (Server::nagi(), true), (Server::redis(), true)]
+    {
+        let (port, protocol) = match is_resp {
+            true => (server.resp().port(), "resp"),
+            false => (server.memcached_address().port(), "memcached"),
+        };
+        let arguments = ["--rate", "5000", "--protocol", protocol];
+        let (report, stood_still) = stopped_for_a_second(&server, port, &arguments);
+        check_stall(&report, stood_still);
+    }
+}
+
+fn check_stall(report: &serde_json::Value, stood_still: f64) {
     let requests = report["requests"].as_f64().expect("a number");
     // One that is due at the end of the last second may count.
     let due = RATE * SECONDS..=RATE * SECONDS + 1.0;
@@ -91,11 +133,98 @@ fn a_paced_load_shows_a_stall_in_every_request_that_it_held_up() {
 
 #[test]
 fn a_closed_loop_hides_a_stall_and_says_that_it_is_one() {
-    let (report, stood_still) = stopped_for_a_second(&[]);
+    let server = Server::memcached();
+    let port = server.memcached_address().port();
+    let arguments = ["--protocol", "memcached"];
+    let (report, stood_still) = stopped_for_a_second(&server, port, &arguments);
     let us = |name: &str| report["latency_us"][name].as_f64().expect("a number");
     assert!(us("max") >= stood_still * 1e6, "{report}");
     assert!(us("p99") < 500_000.0, "{report}");
     assert!(report["rate"].is_null() && report["loop"] == "closed", "{report}");
+}
+
+/// A generator that stands still is late with every request that is due meanwhile, also with those
+/// that wait for their connection behind another, and says so instead of blaming the server.
+#[test]
+fn a_load_that_stands_still_itself_blames_no_server() {
+    let server = Server::nagi();
+    let port = server.resp().port().to_string();
+    let bench =
+        start_bench(&["--port", &port, "--rate", "3000", "--seconds", "5", "--slo", "p99<100ms"]);
+    let process = bench.id();
+    let (report, status) = followed(bench, |second| {
+        if second == 2 {
+            pass(stop(process), 1.0);
+            signal(process, Signal::CONT);
+        }
+    });
+    let us = |of: &str, name: &str| report[of][name].as_f64().expect("a number");
+    assert!(us("latency_us", "p99") > 800_000.0, "{report}");
+    assert!(us("send_delay_us", "p99") > us("latency_us", "p99") / 2.0, "{report}");
+    assert_eq!(report["objective"]["trials"][0]["verdict"], "load_was_late", "{report}");
+    assert_eq!(status, Some(1), "nothing is said of the server, which status 3 would");
+}
+
+/// Starts a server that answers everything, on a port that another one has had.
+fn responder_on(port: &str) -> Child {
+    let mut command = Command::new(nagi_binary());
+    command.args(["bench-responder", "--port", port]).spawn().expect("nagi starts")
+}
+
+#[test]
+fn a_server_that_is_killed_and_comes_back_is_asked_again() {
+    for pace in [&["--rate", "1000"][..], &[]] {
+        let mut command = Command::new(nagi_binary());
+        command.arg("bench-responder");
+        let mut server = Server::start_responder(command).expect("it starts");
+        let port = server.resp().port().to_string();
+        let mut second_life = None;
+        let arguments = [&["--port", &port, "--seconds", "5", "--ratio", "0:1"], pace].concat();
+        let (report, status) = followed(start_bench(&arguments), |second| {
+            if second == 1 {
+                server.signal(Signal::KILL);
+                server.wait_for_exit();
+                pass(Instant::now(), 0.5);
+                second_life = Some(responder_on(&port));
+            }
+        });
+        let mut second_life = second_life.expect("a second has passed");
+        second_life.kill().and_then(|()| second_life.wait()).expect("it was there");
+        assert_eq!(status, Some(1), "{report}");
+        let number = |name: &str| report[name].as_u64().expect("a number");
+        assert!(number("reconnects") >= 50, "{report}");
+        assert!(report["seconds"].as_f64() >= Some(5.0), "{report}");
+        let last = report["timeline"][4]["requests"].as_u64().expect("a second");
+        if pace.is_empty() {
+            assert!(last > 1000, "{report}");
+        } else {
+            // What is due is answered or an error; that a connection is lost is one on its own
+            // where it owed nothing.
+            let due = number("requests") + number("errors");
+            assert!((5000..=5051).contains(&due) && number("errors") >= 300, "{report}");
+            assert!(last >= 990, "{report}");
+        }
+    }
+}
+
+#[test]
+fn a_dead_server_of_a_ring_does_not_end_the_load_on_the_other() {
+    for pace in [&["--rate", "1000"][..], &[]] {
+        let servers = [Server::nagi(), Server::nagi()];
+        let urls = servers.each_ref().map(|server| format!("redis://{}", server.resp()));
+        let [one, other] = &urls;
+        let arguments = [&[one.as_str(), other, "--seconds", "4"], pace].concat();
+        let (report, status) = followed(start_bench(&arguments), |second| {
+            if second == 1 {
+                servers[0].signal(Signal::KILL);
+            }
+        });
+        assert_eq!(status, Some(1), "{report}");
+        let second = &report["timeline"][3];
+        for name in ["requests", "errors"] {
+            assert!(second[name].as_u64() > Some(300), "{name}: {report}");
+        }
+    }
 }
 
 fn bench(arguments: &[&str]) -> Output {
@@ -142,9 +271,18 @@ fn results_are_saved_compared_and_judged_for_scripts() {
     assert!(read(&table).contains("Total count    =         6000]"), "{}", read(&table));
     assert!(read(&page).contains("</svg>") && read(&page).ends_with("</html>\n"));
 
-    let compared = bench(&["compare", &json, &json, "--fail-above", "1"]);
+    assert!(read(&table).contains("#[nagi bench") && read(&table).contains("open loop"));
+
+    let compared = bench(&["compare", &json, &json]);
+    let error = String::from_utf8_lossy(&compared.stderr);
+    assert!(compared.status.code() == Some(1) && error.contains("there twice"), "{compared:?}");
+    let other = file("b.json");
+    let again = bench(&["--port", &port, "--rate", "1000", "--seconds", "0.2", "--json", &other]);
+    assert!(again.status.success(), "{again:?}");
+    let compared = bench(&["compare", &json, &other, "--fail-above", "1"]);
     let text = String::from_utf8_lossy(&compared.stdout);
-    assert!(compared.status.success() && text.contains("no change beyond noise"), "{compared:?}");
+    assert!(compared.status.code() == Some(1) && text.contains("too few runs"), "{compared:?}");
+    assert!(text.contains("open loop"), "{text}");
 
     let missed =
         bench(&["--port", &port, "--rate", "1000", "--seconds", "0.3", "--slo", "max<1us"]);

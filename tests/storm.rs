@@ -1,6 +1,7 @@
 //! `nagi storm` and `nagi client` against memcached, Redis and nagi itself.
 
-use harness::{Server, nagi_binary, tool};
+use harness::{Folder, Server, nagi_binary, tool, until};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -96,6 +97,141 @@ fn storm_sweeps_sizes_and_writes_json() {
     for run in json.as_array().expect("runs") {
         assert_eq!((&run["set"]["successful"], &run["get"]["failed"]), (&20.into(), &0.into()));
         assert_eq!(run["loop_kind"], "closed loop");
+        let [server] = run["servers"].as_array().expect("servers").as_slice() else {
+            panic!("{run}")
+        };
+        assert!(server["name"].as_str().is_some_and(|name| name.starts_with("memcached 1.")));
+        assert!(server["settings"]["limit_maxbytes"].is_string(), "{run}");
+        assert!(run["machine"]["processors"].as_u64() > Some(0), "{run}");
+        assert_eq!(
+            (&run["options"]["protocol"], &run["interrupted"]),
+            (&"text".into(), &false.into())
+        );
+    }
+    let report = nagi(&format!("storm -s {address} -n 20 --json /dev/full"));
+    assert!(stdout(&report).contains("Successful   [GET]  : 20"), "{report:?}");
+}
+
+#[test]
+fn storm_asks_a_server_that_speaks_something_else_once() {
+    let redis = Server::redis();
+    let memcached = Server::memcached();
+    let mut client = redis.connect_resp();
+    client.run("CONFIG RESETSTAT");
+    for (server, protocol) in [
+        (redis.resp(), "text"),
+        (redis.resp(), "meta"),
+        (redis.resp(), "binary"),
+        (memcached.memcached_address(), "resp"),
+    ] {
+        let output = nagi(&format!("storm -s {server} -n 20000 -b --protocol {protocol}"));
+        assert_eq!(output.status.code(), Some(1), "{protocol}");
+        let errors = stderr(&output);
+        assert!(errors.contains("see --protocol") && errors.lines().count() == 1, "{errors}");
+        assert_eq!(stdout(&output), "");
+    }
+    let refused = client.run("INFO stats").text();
+    let count = refused.lines().find_map(|line| line.strip_prefix("total_error_replies:"));
+    let count: u32 = count.expect("it is there").trim().parse().expect("a number");
+    assert!((2..10).contains(&count), "{count} requests were refused");
+}
+
+#[test]
+fn storm_that_the_user_ends_still_reports() {
+    let server = Server::memcached();
+    let address = server.memcached_address();
+    let mut command = Command::new(nagi_binary());
+    let arguments = format!("storm -s {address} -n 1000000000 --json -");
+    let storm = command.args(arguments.split(' ')).stdout(Stdio::piped()).spawn();
+    let storm = storm.expect("nagi starts");
+    let mut client = server.connect_memcached();
+    until("records to come", || {
+        client.send("stats\r\n");
+        let statistics = std::iter::repeat_with(|| client.line());
+        let lines: Vec<String> = statistics.take_while(|line| line.trim() != "END").collect();
+        lines
+            .iter()
+            .any(|line| line.starts_with("STAT curr_items ") && !line.contains(" 0"))
+            .then_some(())
+    })
+    .expect("they come");
+    let pid = i32::try_from(storm.id()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, Signal::INT).expect("it is there");
+    let output = storm.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let json: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let set = &json[0]["set"];
+    assert!(json[0]["interrupted"] == true && set["failed"] == 0, "{json}");
+    assert!(set["successful"].as_u64() > Some(0), "{json}");
+}
+
+#[test]
+fn passwords_are_read_from_files_and_the_environment() {
+    let server = Server::nagi_with(&["--requirepass", "s3cret"]);
+    let address = server.resp();
+    let folder = Folder::new("passwords");
+    let file = folder.write("password", "s3cret\n").display().to_string();
+    let login = format!("--protocol resp --password-file {file}");
+    assert_eq!(printed(&format!("client -s {address} {login} set a one")), "");
+    assert_eq!(printed(&format!("client -s {address} {login} --user default get a")), "one\n");
+    assert_eq!(printed(&format!("client -s {address} {login} --resp3 get a")), "one\n");
+    let report = printed(&format!("storm -s {address} {login} -n 50 --json -"));
+    assert!(report.contains("\"name\": \"nagi ") && !report.contains("s3cret"), "{report}");
+    let mut command = Command::new(nagi_binary());
+    let arguments = format!("client -s {address} --protocol resp get a");
+    let output = command.env("REDISCLI_AUTH", "s3cret").args(arguments.split(' ')).output();
+    assert_eq!(stdout(&output.expect("nagi starts")), "one\n");
+    let memcached = server.memcached_address();
+    let known = format!("-s {memcached} --user default --password-file {file}");
+    for protocol in ["text", "meta", "binary"] {
+        assert_eq!(printed(&format!("client {known} --protocol {protocol} get a")), "one\n");
+    }
+    for (arguments, reason) in [
+        (format!("client -s {address} --protocol resp get a"), "NOAUTH"),
+        (format!("storm -s {address} --protocol resp"), "NOAUTH"),
+        (format!("client -s {address} --user x --protocol resp get a"), "needs --password-file"),
+        (format!("client -s {memcached} --password-file {file} get a"), "--user"),
+        (format!("client -s {memcached} --password-file /nonexistent get a"), "/nonexistent"),
+        (format!("client -s {memcached} --resp3 get a"), "--protocol resp"),
+    ] {
+        let output = nagi(&arguments);
+        let errors = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments}");
+        assert!(errors.contains(reason) && errors.lines().count() == 1, "{arguments}: {errors}");
+    }
+}
+
+#[test]
+fn what_is_refused_moves_no_cursor_and_takes_one_line() {
+    let server = Server::memcached();
+    let address = server.memcached_address().to_string();
+    let client = |arguments: &[&str]| {
+        let mut command = Command::new(nagi_binary());
+        let output = command.args(["client", "-s", &address]).args(arguments).output();
+        output.expect("nagi starts")
+    };
+    for arguments in [
+        &["set", "a\r\nflush_all", "x"][..],
+        &["set", "a\x1b[2J b", "x", "--protocol", "binary"],
+        &["get", "a\x1b[2Jb", "--protocol", "meta"],
+        &["delete", "a b"],
+    ] {
+        let output = client(arguments);
+        let errors = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        let is_plain = !errors.trim_end().contains(char::is_control);
+        assert!(is_plain && errors.contains("blank or control character"), "{errors:?}");
+    }
+    for arguments in
+        ["client --like perl ring a", "bench --protocol x", "storm -l 1x", "bench -c 0"]
+    {
+        let output = nagi(arguments);
+        let errors = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(
+            errors.starts_with("nagi: invalid value") && errors.lines().count() == 1,
+            "{errors}"
+        );
     }
 }
 
@@ -174,6 +310,18 @@ fn client_shows_and_compares_rings() {
     assert!(
         shown.lines().all(|line| line.ends_with("kyoto:11211") || line.ends_with("tokyo:11311"))
     );
+    for like in ["", "--like all"] {
+        let shown = printed(&format!("client -s kyoto,tokyo {like} ring user:1"));
+        let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split('\t').collect()).collect();
+        let libraries: Vec<&str> = rows.iter().map(|row| row[1]).collect();
+        for library in ["libmemcached", "pylibmc", "php", "php-ketama", "twemproxy", "dalli"] {
+            assert!(libraries.contains(&library), "{shown}");
+            let one = printed(&format!("client -s kyoto,tokyo --like {library} ring user:1"));
+            let row = rows.iter().find(|row| row[1] == library).expect("it is there");
+            assert_eq!(one.trim_end(), format!("{}\t{}", row[0], row[2]));
+        }
+    }
+    assert_eq!(nagi("client --like all get a").status.code(), Some(1));
     let same = printed("client -s a,b,c ring --compare php-ketama twemproxy");
     assert!(same.contains("place 0 of 100000 keys differently, 0.0 %"), "{same}");
     let other = printed("client -s a,b,c ring --compare php dalli");

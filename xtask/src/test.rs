@@ -17,12 +17,13 @@ struct Step {
     run: fn() -> Result<Count>,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { name: "setup", what: "what the tests need is in .setup/", run: set_up },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "tidy", what: "the rules of the house", run: check_tidiness },
     Step { name: "deny", what: "licences and origins of dependencies", run: check_dependencies },
     Step { name: "clippy", what: "clippy, warnings denied", run: clippy },
+    Step { name: "doc", what: "the pages of what is published, warnings denied", run: document },
     Step { name: "unit", what: "unit and property tests", run: unit },
     Step { name: "black-box", what: "the server through its sockets, by epoll", run: black_box },
     Step { name: "uring", what: "the server through its sockets, by io_uring", run: by_uring },
@@ -95,6 +96,14 @@ fn clippy() -> Result<Count> {
     require_component("clippy", "clippy")?;
     let mut clippy = cargo(&["clippy", "--workspace", "--all-targets", "--features", FEATURES]);
     process::run(clippy.args(["--", "-D", "warnings"]))?;
+    Ok(Count::default())
+}
+
+/// Links to what is private or not there are warnings of rustdoc alone.
+fn document() -> Result<Count> {
+    let mut doc = cargo(&["doc", "--no-deps", "--features", FEATURES]);
+    doc.args(["--package", "nagi-client", "--package", "nagi-proto", "--package", "nagi-chunk"]);
+    process::run(doc.env("RUSTDOCFLAGS", "-Dwarnings"))?;
     Ok(Count::default())
 }
 

@@ -4,12 +4,17 @@ use std::error::Error;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use nagi_client::cache::{Cache, Failure, Item, Settings, Stored};
-use nagi_client::ring::{ClientConfiguration, Configuration, Server, place_differently};
+use nagi_client::ring::{
+    ClientConfiguration, Configuration, Library, Ring, Server, place_differently,
+};
 use nagi_client::wire::Dialect;
+use nagi_load::login::LoginOptions;
+use nagi_load::text::plain;
 
 use crate::screen::{complain, print};
 
@@ -38,9 +43,9 @@ pub(crate) struct Options {
     servers: Vec<Server>,
     /// How keys are spread: libmemcached, pylibmc, pylibmc-ketama, php, php-ketama, twemproxy,
     /// dalli, pymemcache or redis-cluster, the first five also with settings, such as
-    /// libmemcached,hash=md5,ketama
-    #[arg(long, global = true, default_value = "libmemcached", value_name = "LIBRARY")]
-    like: Configuration,
+    /// libmemcached,hash=md5,ketama [default: libmemcached; with ring: all of them, a row each]
+    #[arg(long, global = true, value_name = "LIBRARY")]
+    like: Option<Like>,
     /// What the servers speak: text, meta or binary with memcached, resp with Redis
     #[arg(long, global = true, default_value = "text", value_name = "NAME")]
     protocol: Dialect,
@@ -50,8 +55,26 @@ pub(crate) struct Options {
     /// Let this key decide the server instead of the key itself
     #[arg(long, global = true, value_name = "KEY")]
     by_key: Option<String>,
+    #[command(flatten)]
+    login: LoginOptions,
     #[command(subcommand)]
     action: Action,
+}
+
+/// Whose way of spreading keys is meant.
+#[derive(Clone, Debug)]
+enum Like {
+    /// That of each library, without settings.
+    All,
+    One(Configuration),
+}
+
+impl FromStr for Like {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        if text == "all" { Ok(Like::All) } else { text.parse().map(Like::One) }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -83,7 +106,8 @@ enum Action {
     },
     /// Prints the statistics of every server
     Stats,
-    /// Shows which server has each key, without asking one
+    /// Shows which server has each key, without asking one: under every library's settings, or those
+    /// of --like alone
     Ring {
         /// The keys
         keys: Vec<String>,
@@ -117,29 +141,36 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(if complete? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn cache(options: &Options) -> Cache {
-    let settings = Settings {
+fn cache(options: &Options) -> Result<Cache> {
+    let mut settings = Settings {
         dialect: options.protocol,
         timeout: Duration::from_millis(options.timeout_ms.max(1)),
         ..Settings::default()
     };
-    Cache::new(options.like.ring(options.servers.clone()), settings)
+    options.login.apply(&mut settings)?;
+    let ring = match &options.like {
+        None => Configuration::from(Library::Libmemcached),
+        Some(Like::One(configuration)) => configuration.clone(),
+        Some(Like::All) => return Err("--like all is for ring alone".into()),
+    };
+    Ok(Cache::new(ring.ring(options.servers.clone()), settings))
 }
 
-/// Prints a failure; what it is of has failed.
+/// Prints a failure; what it is of has failed. Neither a key nor a server's words reach the terminal
+/// as they are: both may hold what moves its cursor.
 fn report(key: &str, failure: &Failure) -> bool {
-    complain(&format!("{key}: {failure}"));
+    complain(&plain(&format!("{key}: {failure}")));
     false
 }
 
 fn missing(key: &str) -> bool {
-    complain(&format!("{key}: not found"));
+    complain(&plain(&format!("{key}: not found")));
     false
 }
 
 fn get(options: &Options, keys: &[String], out: &mut Vec<u8>) -> Result<bool> {
     let names: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
-    let mut cache = cache(options);
+    let mut cache = cache(options)?;
     let values = match &options.by_key {
         Some(master) => cache.get_many_by_key(master.as_bytes(), &names),
         None => cache.get_many(&names),
@@ -169,15 +200,15 @@ fn set(options: &Options, key: &str, value: &str, expiry: u32, flags: u32) -> Re
     }
     let item = Item::new(&bytes).expiring(expiry).flagged(flags);
     let master = options.by_key.as_deref().unwrap_or(key);
-    match cache(options).set_by_key(master.as_bytes(), key.as_bytes(), &item) {
+    match cache(options)?.set_by_key(master.as_bytes(), key.as_bytes(), &item) {
         Ok(Stored::Yes) => Ok(true),
-        Ok(_) => Err(format!("{key}: not stored").into()),
+        Ok(_) => Err(plain(&format!("{key}: not stored")).into()),
         Err(failure) => Ok(report(key, &failure)),
     }
 }
 
 fn delete(options: &Options, keys: &[String]) -> Result<bool> {
-    let mut cache = cache(options);
+    let mut cache = cache(options)?;
     let mut complete = true;
     for key in keys {
         let master = options.by_key.as_deref().unwrap_or(key);
@@ -192,11 +223,11 @@ fn delete(options: &Options, keys: &[String]) -> Result<bool> {
 
 fn stats(options: &Options, out: &mut Vec<u8>) -> Result<bool> {
     let mut complete = true;
-    for found in cache(options).stats() {
+    for found in cache(options)?.stats() {
         match found {
             Ok((server, pairs)) => {
                 for (name, value) in pairs {
-                    writeln!(out, "{server} {name} {value}")?;
+                    writeln!(out, "{}", plain(&format!("{server} {name} {}", value.trim_end())))?;
                 }
             }
             Err(failure) => complete = report("stats", &failure),
@@ -236,12 +267,24 @@ fn ring(
     if keys.is_empty() {
         return Err("no keys: name some, or a file with --keys-from".into());
     }
-    let ring = options.like.ring(options.servers.clone());
+    let rings: Vec<(Option<&str>, Ring)> = match &options.like {
+        Some(Like::One(one)) => vec![(None, one.ring(options.servers.clone()))],
+        // A cluster says itself which server has which slot.
+        None | Some(Like::All) => Library::ALL
+            .into_iter()
+            .filter(|library| *library != Library::RedisCluster)
+            .map(|library| {
+                let ring = Configuration::from(library).ring(options.servers.clone());
+                (Some(library.name()), ring)
+            })
+            .collect(),
+    };
     for key in &keys {
         let decides = options.by_key.as_ref().unwrap_or(key);
-        match ring.server_of(decides.as_bytes()) {
-            Some(server) => writeln!(out, "{key}\t{server}")?,
-            None => return Err("there are no servers".into()),
+        for (library, ring) in &rings {
+            let server = ring.server_of(decides.as_bytes()).ok_or("there are no servers")?;
+            let library = library.map(|name| format!("\t{name}")).unwrap_or_default();
+            writeln!(out, "{}{library}\t{server}", plain(key))?;
         }
     }
     Ok(true)

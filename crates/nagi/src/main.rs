@@ -106,7 +106,16 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Some(_) => {}
     }
     nagi_load::target::hide_passwords()?;
-    let matches = commands().get_matches_from(words);
+    let matches = match commands().try_get_matches_from(words) {
+        Ok(matches) => matches,
+        Err(error) => match screen::value_refusal(&error) {
+            Some(line) => {
+                screen::complain(&line);
+                return Ok(ExitCode::from(2));
+            }
+            None => error.exit(),
+        },
+    };
     match Arguments::from_arg_matches(&matches)?.command {
         Command::Bench(options) => return Ok(measured(bench::run(&options))),
         Command::BenchResponder(options) => responder::run(&options)?,

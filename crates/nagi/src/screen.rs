@@ -1,6 +1,7 @@
 //! What is written to standard output and standard error, the start screen above all: where to
 //! connect, what it is set to, how to stop it.
 
+use clap::error::ErrorKind;
 use nagi_server::{Protocol, Running};
 use std::io::{self, IsTerminal, Write as _, stdout};
 
@@ -24,6 +25,18 @@ pub(crate) fn print(text: &[u8]) -> io::Result<()> {
 /// Writes a line to standard error. Where that cannot be written, the exit status has to do.
 pub(crate) fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "nagi: {what}");
+}
+
+/// In one line, why the value of an option is refused; nothing if it is something else that is.
+pub(crate) fn value_refusal(error: &clap::Error) -> Option<String> {
+    if !matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) {
+        return None;
+    }
+    let text = error.to_string();
+    let lines = text.lines().take_while(|line| !line.starts_with("For more"));
+    let lines: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).collect();
+    let line = lines.join(" ");
+    Some(nagi_load::text::plain(line.strip_prefix("error: ").unwrap_or(&line)))
 }
 
 /// Shows it, in bold and dim where a terminal can.

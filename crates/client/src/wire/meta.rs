@@ -7,6 +7,9 @@ use super::progress::{Progress, Step};
 use super::request::{Answer, Mode, Request, Value, malformed, number, quiet_answer, split_value};
 use super::text;
 
+/// What memcached answers to everything before a login, and once to what came together.
+const NOT_LOGGED_IN: &[u8] = b"CLIENT_ERROR unauthenticated";
+
 pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
     encode_with(request, "", out);
 }
@@ -110,27 +113,19 @@ pub(super) fn step(
         b"EX" => Answer::Changed,
         _ => text::refusal(line).ok_or_else(malformed)?,
     };
-    let expected = match request {
-        Request::Quietly { writes } => writes.len(),
-        _ => keys.len(),
-    };
-    if expected == 0 || line.starts_with(b"MN") {
-        return Ok(Step::Done { bytes: end, answer });
-    }
+    let is_last = line.starts_with(b"MN") || line == NOT_LOGGED_IN;
     // The end of several is the answer to `mn`, even behind an error.
-    let is_quiet = matches!(request, Request::Quietly { .. });
-    // What was to be removed and is not there is as good as removed.
-    if !is_quiet || answer != Answer::Missing {
-        progress.refuse(answer);
-    }
-    if progress.refusals <= expected {
+    if matches!(request, Request::Quietly { .. }) && !is_last {
+        // What was to be removed and is not there is as good as removed.
+        if answer != Answer::Missing {
+            progress.refuse(answer);
+        }
         return Ok(Step::More { bytes: end });
     }
-    // Before a login `mn` is refused like the others.
-    let answer = match is_quiet {
-        true => quiet_answer(expected, expected, progress.refused.take()),
-        false => progress.answer(keys),
-    };
+    if !keys.is_empty() && !is_last {
+        progress.refused = Some(answer);
+        return Ok(Step::More { bytes: end });
+    }
     Ok(Step::Done { bytes: end, answer })
 }
 

@@ -50,7 +50,7 @@ fn memcached_is_told_the_user_and_the_password() {
         let mut known = cache([peer.port], settings(login(Some("bob"), "s3cret")));
         assert_eq!(known.set(b"a", &Item::new(b"x")), Ok(Stored::Yes));
         assert_eq!(known.get(b"a").unwrap().unwrap().bytes, b"x");
-        for wrong in [login(Some("bob"), "other"), login(None, "s3cret")] {
+        for wrong in [None, login(Some("bob"), "other"), login(None, "s3cret")] {
             let failure = cache([peer.port], settings(wrong)).get(b"a").unwrap_err();
             assert!(matches!(failure.reason, Reason::Refused(_) | Reason::Request(_)), "{failure}");
         }

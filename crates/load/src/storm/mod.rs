@@ -2,6 +2,7 @@
 
 mod options;
 mod report;
+mod servers;
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::Range;
@@ -14,10 +15,12 @@ use std::time::Duration;
 pub use options::StormOptions;
 pub use report::{Latency, Phase, Report};
 
-use nagi_client::Address;
-use nagi_client::cache::{Cache, Item, Stored};
+use nagi_client::cache::{Cache, Item, Settings, Stored};
 
+use crate::bench::Identity;
 use crate::clock::{SECOND, now_ns};
+use crate::interrupt::Interrupt;
+use crate::machine::Machine;
 use crate::tally::{Errors, LONGEST_NS, Latencies};
 
 /// Requests that -b has under way on a connection.
@@ -35,21 +38,20 @@ const BAR: u64 = 40;
 /// Measures and writes the report.
 ///
 /// # Errors
-/// The options contradict each other, a server cannot be reached, the report cannot be written, or
+/// The options contradict each other, a server cannot be reached or speaks something else, the report cannot be written, or
 /// requests failed; in the last case the report has been written.
 pub fn run(options: &StormOptions) -> Result<(), String> {
     options.check()?;
-    for server in &options.servers {
-        let connected = if server.is_unix() {
-            Address::Unix((&server.host).into()).connect()
-        } else {
-            Address::tcp(&server.host, server.port).and_then(|address| address.connect())
-        };
-        connected.map_err(|error| error.to_string())?;
-    }
+    let interrupt = Interrupt::on_signals()?;
+    let settings = options.settings()?;
+    let ring = options.like.ring(options.servers.clone());
+    let run = Run { options, servers: servers::identify(&ring, &settings)?, settings, interrupt };
     let mut reports = Vec::new();
     for &value_bytes in &options.value_bytes {
-        reports.push(measure(options, value_bytes)?);
+        reports.push(measure(&run, value_bytes)?);
+        if run.interrupt.is_set() {
+            break;
+        }
     }
     write(options, &reports)?;
     let failed: u64 = reports.iter().map(|report| report.set.failed + report.get.failed).sum();
@@ -60,27 +62,45 @@ pub fn run(options: &StormOptions) -> Result<(), String> {
     }
 }
 
-fn write(options: &StormOptions, reports: &[Report]) -> Result<(), String> {
-    if let Some(path) = &options.json {
-        let json = serde_json::to_string_pretty(reports).map_err(|error| error.to_string())? + "\n";
-        if path == Path::new("-") {
-            return io::stdout().write_all(json.as_bytes()).map_err(|error| error.to_string());
-        }
-        std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    let text: Vec<String> = reports.iter().map(ToString::to_string).collect();
-    io::stdout().write_all(text.join("\n").as_bytes()).map_err(|error| error.to_string())
+/// What all sizes of a run have in common.
+struct Run<'a> {
+    options: &'a StormOptions,
+    servers: Vec<Identity>,
+    settings: Settings,
+    interrupt: Interrupt,
 }
 
-fn measure(options: &StormOptions, value_bytes: usize) -> Result<Report, String> {
+/// Writes what was asked for. Text comes first, so that it is there even if the file cannot be
+/// written.
+fn write(options: &StormOptions, reports: &[Report]) -> Result<(), String> {
+    let print =
+        |text: &str| io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string());
+    let json = || serde_json::to_string_pretty(reports).map_err(|error| error.to_string());
+    if options.json.as_deref() == Some(Path::new("-")) {
+        return print(&(json()? + "\n"));
+    }
+    let text: Vec<String> = reports.iter().map(ToString::to_string).collect();
+    print(&text.join("\n"))?;
+    match &options.json {
+        None => Ok(()),
+        Some(path) => std::fs::write(path, json()? + "\n")
+            .map_err(|error| format!("{}: {error}", path.display())),
+    }
+}
+
+fn measure(run: &Run<'_>, value_bytes: usize) -> Result<Report, String> {
+    let options = run.options;
     let mut random = fastrand::Rng::with_seed(value_bytes as u64);
     let value: Vec<u8> = (0..value_bytes).map(|_| random.alphanumeric() as u8).collect();
     let ring = options.like.ring(options.servers.clone());
     let mut clients: Vec<Cache> = (0..options.threads)
-        .map(|thread| Cache::new(ring.clone(), options.settings(thread)))
+        .map(|thread| {
+            let connections = options.connections_of(thread);
+            Cache::new(ring.clone(), Settings { connections, ..run.settings.clone() })
+        })
         .collect();
-    let set = phase(options, "SET", &mut clients, &value, set_group)?;
-    let get = phase(options, "GET", &mut clients, &value, get_group)?;
+    let set = phase(run, "SET", &mut clients, &value, set_group)?;
+    let get = phase(run, "GET", &mut clients, &value, get_group)?;
     Ok(Report {
         records: options.records,
         key_bytes: options.key_bytes,
@@ -90,8 +110,11 @@ fn measure(options: &StormOptions, value_bytes: usize) -> Result<Report, String>
         connections: options.connections,
         threads: options.threads,
         loop_kind: "closed loop",
-        servers: options.servers.iter().map(ToString::to_string).collect(),
+        servers: run.servers.clone(),
+        machine: Machine::this(),
         version: env!("CARGO_PKG_VERSION"),
+        interrupted: run.interrupt.is_set(),
+        options: options.clone(),
         set,
         get,
     })
@@ -135,12 +158,13 @@ struct Count {
 }
 
 fn phase(
-    options: &StormOptions,
+    run: &Run<'_>,
     name: &str,
     clients: &mut [Cache],
     value: &[u8],
     group: Group,
 ) -> Result<Phase, String> {
+    let options = run.options;
     let done = AtomicU64::new(0);
     let start_ns = now_ns();
     let (sender, receiver) = channel();
@@ -154,7 +178,7 @@ fn phase(
             let range = of(thread)..of(thread + 1);
             scope.spawn(move || {
                 // The receiver waits for every thread.
-                sender.send(work(options, client, range, value, group, done)).ok();
+                sender.send(work(run, client, range, value, group, done)).ok();
             });
         }
         drop(sender);
@@ -176,14 +200,14 @@ fn phase(
         Ok(counts)
     });
     let seconds = (now_ns() - start_ns) as f64 / SECOND as f64;
-    total(counts?, seconds, options.records)
+    total(counts?, seconds, done.into_inner())
 }
 
-/// The phase that the threads' counts make.
+/// The phase that the threads' counts make, which have asked for so many records.
 fn total(counts: Vec<Count>, seconds: f64, records: u64) -> Result<Phase, String> {
     let mut phase = Phase {
         total_seconds: seconds,
-        average_seconds: seconds / records as f64,
+        average_seconds: seconds / records.max(1) as f64,
         ..Phase::default()
     };
     let mut latencies = histogram()?;
@@ -212,20 +236,21 @@ fn histogram() -> Result<Latencies, String> {
 
 /// Asks for the records of `range`, group by group.
 fn work(
-    options: &StormOptions,
+    run: &Run<'_>,
     client: &mut Cache,
     range: Range<u64>,
     value: &[u8],
     group: Group,
     done: &AtomicU64,
 ) -> Result<Count, String> {
+    let options = run.options;
     let mut count =
         Count { successful: 0, failed: 0, latencies: histogram()?, errors: Errors::default() };
     let connections = options.connections.div_ceil(options.threads);
     let together = if options.non_blocking { connections * IN_FLIGHT } else { connections };
     let together = together.min((GROUP_BYTES / value.len().max(1)).max(1));
     let mut next = range.start;
-    while next < range.end {
+    while next < range.end && !run.interrupt.is_set() {
         let end = range.end.min(next + together as u64);
         let keys: Vec<String> = (next..end).map(|record| options.key(record)).collect();
         let names: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();

@@ -1,11 +1,15 @@
 //! The command line of `nagi storm`.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use nagi_client::cache::Settings;
 use nagi_client::ring::{Configuration, Server};
 use nagi_client::wire::Dialect;
+use serde::Serialize;
+
+use crate::login::LoginOptions;
 
 /// memcached's longest key, in bytes.
 const KEY_BYTES: usize = 250;
@@ -20,7 +24,7 @@ const PREFIX: &str = "storm:";
 ///
 /// A closed loop: each client sends its next request when the last one is answered, so that a
 /// server that stalls is asked less. nagi bench --rate shows stalls in full.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct StormOptions {
     /// Servers: HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH, separated by commas.
     #[arg(
@@ -30,6 +34,7 @@ pub struct StormOptions {
         default_value = "127.0.0.1",
         value_name = "SERVER,..."
     )]
+    #[serde(serialize_with = "as_texts")]
     pub servers: Vec<Server>,
     /// Records to set and get.
     #[arg(long = "records", short = 'n', default_value_t = 10_000, value_name = "N")]
@@ -63,10 +68,16 @@ pub struct StormOptions {
     pub threads: usize,
     /// What the servers speak: text, meta or binary with memcached, resp with Redis.
     #[arg(long, default_value = "text", value_name = "NAME")]
+    #[serde(serialize_with = "as_debugged")]
     pub protocol: Dialect,
     /// How keys are spread, such as php-ketama; `nagi client --help` lists the names.
     #[arg(long, default_value = "libmemcached", value_name = "LIBRARY")]
+    #[serde(serialize_with = "as_text")]
     pub like: Configuration,
+    /// How to log in.
+    #[command(flatten)]
+    #[serde(skip)]
+    pub login: LoginOptions,
     /// How long a server may take to answer.
     #[arg(long, default_value_t = 10_000, value_name = "MS")]
     pub timeout_ms: u64,
@@ -102,15 +113,24 @@ impl StormOptions {
         Ok(())
     }
 
-    /// The client's settings in the thread of this number.
-    pub(super) fn settings(&self, thread: usize) -> Settings {
-        Settings {
+    /// What the clients of all threads have in common.
+    ///
+    /// # Errors
+    /// The password cannot be read.
+    pub(super) fn settings(&self) -> Result<Settings, String> {
+        let mut settings = Settings {
             dialect: self.protocol,
             timeout: Duration::from_millis(self.timeout_ms),
-            connections: (self.connections - thread).div_ceil(self.threads),
             tcp_nodelay: self.tcp_nodelay,
             ..Settings::default()
-        }
+        };
+        self.login.apply(&mut settings)?;
+        Ok(settings)
+    }
+
+    /// How many connections the thread of this number has to each server.
+    pub(super) fn connections_of(&self, thread: usize) -> usize {
+        (self.connections - thread).div_ceil(self.threads)
     }
 
     /// The key of a record.
@@ -122,6 +142,18 @@ impl StormOptions {
         let width = self.key_bytes - prefix.len();
         format!("{prefix}{record:0width$}")
     }
+}
+
+fn as_text<S: serde::Serializer>(value: &impl fmt::Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+fn as_texts<S: serde::Serializer>(values: &[impl fmt::Display], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(values.iter().map(ToString::to_string))
+}
+
+fn as_debugged<S: serde::Serializer>(value: &Dialect, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&format!("{value:?}").to_lowercase())
 }
 
 /// A size in bytes, with k, m or g for 1024 of the former.
@@ -193,6 +225,6 @@ mod tests {
     #[test]
     fn threads_share_connections() {
         let all = options("-c 5 -t 2");
-        assert_eq!([0, 1].map(|thread| all.settings(thread).connections), [3, 2]);
+        assert_eq!([0, 1].map(|thread| all.connections_of(thread)), [3, 2]);
     }
 }

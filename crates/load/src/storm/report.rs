@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::text::microseconds;
+use super::options::StormOptions;
+use crate::bench::Identity;
+use crate::machine::Machine;
+use crate::text::{microseconds, plain};
 
 /// One size of values, set and got.
 #[derive(Clone, Debug, Serialize)]
@@ -25,10 +28,16 @@ pub struct Report {
     pub threads: usize,
     /// Always "closed loop": a server that stalls is asked less.
     pub loop_kind: &'static str,
-    /// Where the load went.
-    pub servers: Vec<String>,
+    /// Where the load went, and what that says of itself.
+    pub servers: Vec<Identity>,
+    /// Where this was measured.
+    pub machine: Machine,
     /// The version of nagi.
     pub version: &'static str,
+    /// Whether the user has ended the run before its time.
+    pub interrupted: bool,
+    /// Everything that was asked for.
+    pub options: StormOptions,
     /// Storing.
     pub set: Phase,
     /// Reading back.
@@ -80,9 +89,16 @@ impl fmt::Display for Report {
             writeln!(out, "Average Time [{name}]  : {:.5}s", phase.average_seconds)?;
         }
         let Report { key_bytes, value_bytes, connections, threads, .. } = self;
+        if self.interrupted {
+            writeln!(out, "\nInterrupted: these are the figures up to then.")?;
+        }
+        writeln!(out)?;
+        for Identity { address, name, .. } in &self.servers {
+            writeln!(out, "{} ({})", plain(address), plain(name))?;
+        }
         writeln!(
             out,
-            "\nclosed loop, keys of {key_bytes} B, values of {value_bytes} B, {connections} \
+            "closed loop, keys of {key_bytes} B, values of {value_bytes} B, {connections} \
              connection{} to a server, {threads} thread{}",
             if *connections == 1 { "" } else { "s" },
             if *threads == 1 { "" } else { "s" },
@@ -104,7 +120,15 @@ impl fmt::Display for Report {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: StormOptions,
+    }
 
     #[test]
     fn the_report_begins_like_that_of_memstorm() {
@@ -124,7 +148,10 @@ mod tests {
             threads: 1,
             loop_kind: "closed loop",
             servers: Vec::new(),
+            machine: Machine::default(),
             version: "0",
+            interrupted: false,
+            options: Line::try_parse_from(["storm"]).unwrap().options,
             get: set.clone(),
             set,
         };

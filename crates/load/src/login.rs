@@ -1,0 +1,50 @@
+//! How `nagi client` and `nagi storm` log in. A password stands in no argument, which every user of
+//! the machine could read.
+
+use std::path::PathBuf;
+
+use nagi_client::cache::{RespVersion, Settings};
+use nagi_client::wire::{Dialect, Login};
+
+use crate::target;
+
+/// Who the user is.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct LoginOptions {
+    /// File whose first line is the password; with resp the environment's REDISCLI_AUTH is it
+    /// where there is none.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Whose password it is; memcached needs one, in its binary protocol for SASL.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Have Redis answer in RESP3 (HELLO 3).
+    #[arg(long, global = true)]
+    pub resp3: bool,
+}
+
+impl LoginOptions {
+    /// Puts what they say into `settings`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the options contradict each other.
+    pub fn apply(&self, settings: &mut Settings) -> Result<(), String> {
+        let is_resp = settings.dialect == Dialect::Resp;
+        if self.resp3 && !is_resp {
+            return Err("--resp3 needs --protocol resp".to_owned());
+        }
+        settings.resp = if self.resp3 { RespVersion::Three } else { RespVersion::Two };
+        let password = match &self.password_file {
+            None if !is_resp => None,
+            file => target::read_password(file.as_deref())?,
+        };
+        if password.is_none() && self.user.is_some() {
+            return Err("--user needs --password-file".to_owned());
+        }
+        if password.is_some() && self.user.is_none() && !is_resp {
+            return Err("memcached takes a password with a --user only".to_owned());
+        }
+        settings.login = password.map(|password| Login { user: self.user.clone(), password });
+        Ok(())
+    }
+}
