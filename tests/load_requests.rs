@@ -70,7 +70,7 @@ fn keys_of_a_file_are_asked_for_many_at_once() {
 
 #[test]
 fn several_servers_are_a_ring_over_each_protocol() {
-    let servers = [Server::nagi(), Server::nagi()];
+    let servers = [(); 2].map(|()| Server::nagi_with(&["--http-port", "any"]));
     let of = |url: fn(&Server) -> String| servers.each_ref().map(url);
     for urls in [
         of(|server| format!("redis://{}/2", server.resp())),
@@ -100,7 +100,7 @@ fn several_servers_are_a_ring_over_each_protocol() {
 fn passwords_come_from_files_and_show_nowhere() {
     let folder = Folder::new("bench");
     let file = folder.write("password", "s3cret\n").display().to_string();
-    let server = Server::nagi_with(&["--requirepass", "s3cret"]);
+    let server = Server::nagi_with(&["--requirepass", "s3cret", "--http-port", "any"]);
     let (resp, http) = (server.resp(), server.http());
     let page = folder.path().join("a.html").display().to_string();
     for url in [format!("redis://{resp}"), format!("http://{http}")] {

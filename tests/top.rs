@@ -56,8 +56,8 @@ fn workers_phases_hot_keys_and_latencies_are_shown() {
     let text = look(&server.resp().to_string());
     let slow = text.lines().find(|line| line.contains("SET slow")).expect("it is slow");
     assert!(slow.contains("  receive  ") && !slow.contains(" 0.0 ms"), "{slow}");
-    let event = text.lines().find(|line| line.starts_with("  command ")).expect("an event");
-    assert!(event.contains(" ms"), "{event}");
+    let is_event = |line: &str| line.starts_with("  command ") && line.contains(" ms");
+    assert!(text.lines().any(is_event), "{text}");
     let mut command = tool("redis-server");
     command.args(["--enable-debug-command", "local"]);
     let redis = Server::start_redis(command).expect("it starts");

@@ -11,8 +11,8 @@ use nagi_proto::memcached::Parsed;
 use nagi_proto::{Args, Output, resp};
 use nagi_store::{Clock, Counters, Event, Store, StoreOptions};
 use parking_lot::Mutex;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 #[path = "../../store/src/tests/replica.rs"]
 mod replica;

@@ -142,7 +142,11 @@ fn statistics(mut reply: &[u8]) -> Result<Answer, MalformedReply> {
     let mut pairs = Vec::new();
     while let Some((line, rest)) = split_line(reply) {
         reply = rest;
-        let Some(line) = line.strip_prefix(b"STAT ") else { break };
+        let Some(line) = line.strip_prefix(b"STAT ") else {
+            // What is reset and switched by `stats` is answered by a word.
+            let is_end = matches!(line, b"END" | b"RESET" | b"OK");
+            return if is_end { Ok(Answer::Pairs(pairs)) } else { Err(malformed()) };
+        };
         let text = String::from_utf8_lossy(line);
         let (name, value) = text.split_once(' ').unwrap_or((&text, ""));
         pairs.push((name.to_owned(), value.to_owned()));

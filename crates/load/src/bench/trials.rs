@@ -100,18 +100,22 @@ fn trial(
     Measured { report, total, .. }: &Measured,
     options: &BenchOptions,
 ) -> Trial {
-    let send_delay_ns = slo.percentile(&total.delays);
+    let (found_ns, send_delay_ns) =
+        (slo.percentile(&total.latencies), slo.percentile(&total.delays));
+    // What is too slow even without the time for which the load was late is so for certain.
+    let is_load_late = send_delay_ns >= slo.limit_ns() / 2
+        && found_ns.saturating_sub(send_delay_ns) <= slo.limit_ns();
     let failed = report.requests == 0 || (report.errors > 0 && !options.ignore_errors);
     Trial {
         step,
         rate,
         seconds: report.seconds,
         requests: report.requests,
-        percentile_us: slo.percentile(&total.latencies) as f64 / 1e3,
+        percentile_us: found_ns as f64 / 1e3,
         send_delay_us: send_delay_ns as f64 / 1e3,
         errors: report.errors,
         verdict: match slo.holds(&total.latencies) {
-            false if send_delay_ns >= slo.limit_ns() / 2 => Verdict::LoadWasLate,
+            false if is_load_late => Verdict::LoadWasLate,
             false => Verdict::TooSlow,
             true if failed => Verdict::Errors,
             true => Verdict::Holds,

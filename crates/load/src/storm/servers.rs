@@ -43,10 +43,10 @@ type Found = Result<nagi_client::cache::Statistics, Failure>;
 fn identity(address: String, found: Found) -> Result<Identity, String> {
     let pairs = match found {
         Ok((_, pairs)) => pairs,
-        Err(failure) if is_silent(&failure.reason) => Vec::new(),
-        Err(failure @ Failure { reason: Reason::TimedOut | Reason::Protocol(_), .. }) => {
+        Err(failure) if is_foreign(&failure.reason) => {
             return Err(format!("{failure} (does it speak another protocol? see --protocol)"));
         }
+        Err(failure) if is_silent(&failure.reason) => Vec::new(),
         Err(failure) => return Err(failure.to_string()),
     };
     let fields: Fields =
@@ -54,6 +54,16 @@ fn identity(address: String, found: Found) -> Result<Identity, String> {
     let settings: BTreeMap<String, String> =
         fields.clone().into_iter().filter(|(name, _)| SETTINGS.contains(&name.as_str())).collect();
     Ok(Identity { address, name: figures::server_name(&fields), settings })
+}
+
+/// Whether a server speaks something else, as far as this shows: one of RESP refuses what it takes for
+/// a command of its own, with a sign in front that its own clients do not see.
+fn is_foreign(reason: &Reason) -> bool {
+    match reason {
+        Reason::TimedOut | Reason::Protocol(_) => true,
+        Reason::Refused(text) => text.starts_with('-'),
+        _ => false,
+    }
 }
 
 /// Whether a server may still do what is asked of it: a proxy closes the connection at what it does
