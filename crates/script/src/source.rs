@@ -99,8 +99,6 @@ pub struct Source<'a> {
     pub body: &'a [u8],
     /// What the first line says.
     pub flags: ScriptFlags,
-    /// The `name` that it gives.
-    pub name: Option<&'a [u8]>,
 }
 
 impl<'a> Source<'a> {
@@ -110,7 +108,7 @@ impl<'a> Source<'a> {
     /// An engine, option or flag that is not known.
     pub fn parse(text: &'a [u8]) -> Result<Self, SourceError> {
         if !text.starts_with(b"#!") {
-            return Ok(Source { body: text, flags: ScriptFlags::UNDECLARED, name: None });
+            return Ok(Source { body: text, flags: ScriptFlags::UNDECLARED });
         }
         let end = text.iter().position(|byte| *byte == b'\n');
         let end = end.ok_or_else(|| error("Invalid script shebang", b""))?;
@@ -120,15 +118,13 @@ impl<'a> Source<'a> {
         if engine != b"#!lua" {
             return Err(error("Unexpected engine in script shebang: ", engine));
         }
-        let mut source = Source { body, flags: ScriptFlags::empty(), name: None };
+        let mut source = Source { body, flags: ScriptFlags::empty() };
         for word in words {
             if let Some(flags) = word.strip_prefix(b"flags=") {
                 for flag in flags.split(|byte| *byte == b',').filter(|flag| !flag.is_empty()) {
                     source.flags |= ScriptFlags::named(flag)
                         .ok_or_else(|| error("Unexpected flag in script shebang: ", flag))?;
                 }
-            } else if let Some(name) = word.strip_prefix(b"name=") {
-                source.name = Some(name);
             } else {
                 return Err(error("Unknown lua shebang option: ", word));
             }
@@ -162,6 +158,7 @@ mod tests {
         for (text, expected) in [
             ("#!py\n", "Unexpected engine in script shebang: #!py"),
             ("#!lua x=y\n", "Unknown lua shebang option: x=y"),
+            ("#!lua name=foo\n", "Unknown lua shebang option: name=foo"),
             ("#!lua flags=a\n", "Unexpected flag in script shebang: a"),
             ("#!lua", "Invalid script shebang"),
         ] {
