@@ -76,6 +76,7 @@ mod relocation;
 mod robustness;
 mod rows;
 mod script_counts;
+mod script_messages;
 mod scripting;
 mod serialization;
 mod server;

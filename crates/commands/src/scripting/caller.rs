@@ -8,6 +8,7 @@ use crate::runtime::suspension::When;
 use crate::runtime::{dispatch, gate, rights, shown};
 use crate::scripting::run::{Ended, Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
+use crate::state::held_publications;
 use crate::{Error, HookFlags};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Output, Span};
@@ -118,6 +119,11 @@ fn admitted(
     if is_write && run.is_read_only {
         let text = "ERR Write commands are not allowed from read-only scripts.";
         return Err(refused(Error::fixed(text)));
+    }
+    // What it publishes is held back until it ends.
+    let limit = server.config().script_memory_limit.bytes();
+    if is_write && limit > 0 && held_publications::bytes() >= limit {
+        return Err(refused(Error::fixed("ERR not enough memory")));
     }
     if flags.contains(Flags::DENYOOM) && run.lacks_memory && !run.has_written {
         return Err(refused(Error::OUT_OF_MEMORY));

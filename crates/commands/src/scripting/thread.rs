@@ -1,5 +1,6 @@
 //! The loop of the script thread.
 
+use crate::families::pubsub::publication::end_holding;
 use crate::runtime::migration::Migration;
 use crate::runtime::{gate, notification};
 use crate::scripting::caller::Caller;
@@ -9,9 +10,11 @@ use crate::scripting::run::{Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
 use crate::state::client::{Client, ClientInfo, Restrictions};
 use crate::state::frozen_time::FrozenTime;
+use crate::state::held_publications;
 use crate::state::libraries::Policy;
 use crate::state::libraries::{Libraries, Library};
 use crate::state::scripts::{Outcome, Task, TaskKind};
+use crate::state::tracking;
 use crate::{Context, HookFlags, REDIS_VERSION};
 use nagi_persist::payload::{Refusal, restore_libraries};
 use nagi_proto::resp::{Version, Writer};
@@ -38,6 +41,7 @@ pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
         loaded: Loaded::default(),
         overhead: Overhead::default(),
     };
+    tracking::begin_worker(server.process().workers);
     while let Some(task) = server.scripts().next() {
         thread.load_read();
         task.into_iter().for_each(|task| thread.serve(task));
@@ -368,6 +372,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
 
     /// Claims a script's keys, unless it is within a transaction that has done so.
     fn begin(&self, task: &Task, joint: Option<Claim>, keys: Args<'_>, intent: Intent) -> Run {
+        held_publications::begin();
         let store = self.server.store();
         let is_leased = joint.is_some();
         let claim = joint.unwrap_or_else(|| self.claim(keys, intent));
@@ -470,6 +475,9 @@ impl<S: ScriptingServer> ScriptThread<S> {
         } else {
             run.serve(server.store(), server, context, awaited);
         }
+        // While its keys are claimed: who is told reads what it has left, and what others do with
+        // them later is told later.
+        end_holding(server);
         server.scripts().end();
     }
 }

@@ -272,6 +272,8 @@ bitflags::bitflags! {
         const EVICTED = 1 << 13;
         /// It is on its way to another worker.
         const MOVING = 1 << 14;
+        /// It waits for a script, whose messages follow its reply.
+        const RUNS_SCRIPT = 1 << 15;
     }
 }
 

@@ -6,6 +6,7 @@
 //! of workers that have subscribers ([`PubSub`]), so that a latch is held no longer however many
 //! these are.
 
+use crate::state::held_publications::{self, HeldPublication};
 use crate::state::pubsub::{Kind, PubSub};
 use nagi_proto::Chunk;
 use nagi_store::{Event, MissInterest, StoreChange};
@@ -122,7 +123,7 @@ impl EventClasses {
 
 /// An event that has happened and not been published.
 #[derive(Debug)]
-struct QueuedEvent {
+pub(crate) struct QueuedEvent {
     database: usize,
     key: Chunk,
     event: Event,
@@ -181,16 +182,36 @@ impl Notifications {
             let events = key.events.iter().map(move |event| (key, *event));
             events.filter(|(_, event)| classes.contains(EventClasses::of(*event)))
         });
+        let wanted = wanted.map(|(key, event)| QueuedEvent {
+            database: key.database,
+            key: key.key.clone(),
+            event,
+        });
+        if held_publications::is_holding() {
+            return wanted.for_each(|event| self.hold(event));
+        }
         let mut wanted = wanted.peekable();
         if wanted.peek().is_some() {
             let mut queued = self.queued.lock();
-            queued.extend(wanted.map(|(key, event)| QueuedEvent {
-                database: key.database,
-                key: key.key.clone(),
-                event,
-            }));
+            queued.extend(wanted);
             self.is_pending.store(true, Ordering::Release);
         }
+    }
+
+    fn hold(&self, event: QueuedEvent) {
+        let bytes = event.key.len();
+        if let Some(HeldPublication::Event(event)) =
+            held_publications::hold(HeldPublication::Event(event), bytes)
+        {
+            self.queue(event);
+        }
+    }
+
+    /// Queues an event that was held back.
+    pub(crate) fn queue(&self, event: QueuedEvent) {
+        let mut queued = self.queued.lock();
+        queued.push_back(event);
+        self.is_pending.store(true, Ordering::Release);
     }
 
     /// Whether there is something to publish.

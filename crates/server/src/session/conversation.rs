@@ -258,9 +258,11 @@ impl Session {
         }
     }
 
-    /// Whether a reply has begun that is not over: what is sent now would land in it.
+    /// Whether a reply has begun that is not over, in which what is sent now would land, or a
+    /// script runs, whose messages follow its reply.
     pub(crate) fn is_replying(&self) -> bool {
-        self.suspended.as_ref().is_some_and(Suspended::has_replied)
+        let runs_script = || self.client.info.marks().contains(Marks::RUNS_SCRIPT);
+        self.suspended.as_ref().is_some_and(|suspended| suspended.has_replied() || runs_script())
     }
 
     /// Sends messages of other clients behind the reply that has begun.

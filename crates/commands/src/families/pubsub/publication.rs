@@ -3,7 +3,8 @@
 use crate::registry::notes::Channels;
 use crate::runtime::arguments::value;
 use crate::runtime::notification;
-use crate::state::pubsub::{Kind, Published};
+use crate::state::held_publications::{self, HeldPublication};
+use crate::state::pubsub::{Kind, Message, Published};
 use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes, Server};
 use nagi_proto::Args;
 
@@ -18,6 +19,11 @@ const FLAGS: Flags = Flags::PUBSUB
 
 /// Publishes, or waits while workers still have too many unsent messages.
 fn publish_to(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
+    // What is held back takes no room at workers yet.
+    if held_publications::is_holding() {
+        hold(cx, kind);
+        return Ok(());
+    }
     if !cx.server.pubsub().holds_up(&cx.client.waker) {
         publish_now(cx, kind);
         return Ok(());
@@ -39,8 +45,44 @@ fn publish_now(cx: &mut Context<'_>, kind: Kind) {
     wake(cx.server, published);
 }
 
+/// Leaves a script's message for its end, and replies how many are sent it.
+fn hold(cx: &mut Context<'_>, kind: Kind) {
+    let channel = cx.args.at(1);
+    let receivers = cx.server.pubsub().receivers(kind, channel);
+    cx.reply.integer(i64::try_from(receivers).unwrap_or(i64::MAX));
+    if receivers > 0 {
+        let message = Message::from(value(cx.args, 2));
+        let bytes = channel.len() + message.len();
+        let message = HeldPublication::Message(kind, channel.into(), message);
+        if let Some(message) = held_publications::hold(message, bytes) {
+            publish_held(cx.server, message);
+        }
+    }
+}
+
+/// Publishes what this thread has held back, and holds nothing back any more.
+pub(crate) fn end_holding(server: &dyn Server) {
+    let held = held_publications::end();
+    held.into_iter().for_each(|publication| publish_held(server, publication));
+    notification::publish(server);
+}
+
+fn publish_held(server: &dyn Server, publication: HeldPublication) {
+    match publication {
+        HeldPublication::Event(event) => server.hooks().notifications.queue(event),
+        HeldPublication::Message(kind, channel, message) => {
+            // All events before it go first, however many.
+            notification::publish(server);
+            while server.hooks().notifications.is_behind() {
+                notification::publish(server);
+            }
+            wake(server, server.pubsub().publish(kind, &channel, || message));
+        }
+    }
+}
+
 /// Wakes the workers that have messages to send.
-pub(crate) fn wake(server: &dyn Server, published: Published) {
+fn wake(server: &dyn Server, published: Published) {
     published.workers.into_iter().for_each(|worker| server.show_messages(worker));
 }
 

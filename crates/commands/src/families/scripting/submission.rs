@@ -3,7 +3,7 @@
 use crate::runtime::context::Context;
 use crate::runtime::dispatch;
 use crate::state::scripts::{NewTask, Outcome, Pending, TaskKind};
-use crate::{Error, JobProgress};
+use crate::{Error, JobProgress, Marks};
 
 /// Submits a request to the script thread.
 ///
@@ -34,6 +34,7 @@ pub(crate) fn submit(
     let submitted = cx.server.scripts().submit(new, lease);
     cx.client.leased = leased;
     let pending = submitted.map_err(|busy| Error::fixed(busy.text()))?;
+    cx.client.info.mark(Marks::RUNS_SCRIPT, true);
     cx.start(Box::new(move |cx| Ok(finish(cx, row, &pending))))
 }
 
@@ -41,6 +42,7 @@ pub(crate) fn submit(
 /// where a transaction has made it.
 fn finish(cx: &mut Context<'_>, row: usize, pending: &Pending) -> JobProgress {
     let Some(outcome) = pending.take() else { return JobProgress::WOKEN };
+    cx.client.info.mark(Marks::RUNS_SCRIPT, false);
     let Outcome { reply, error, has_failed, joint, written, ran } = outcome;
     cx.tally.key_costs.note_elsewhere(ran);
     cx.client.worked_elsewhere += ran;

@@ -52,10 +52,7 @@ pub(super) struct Publication {
 impl Publication {
     pub(super) fn new(kind: Kind, channel: Name, patterns: Box<[Name]>, message: Message) -> Self {
         let mut charge = Charge::default();
-        charge.set(match &message.0 {
-            Body::Copied(bytes) => bytes.len(),
-            Body::Shared(_, len) => *len,
-        });
+        charge.set(message.len());
         Publication { kind, channel, patterns, message, _charge: charge }
     }
 
@@ -89,6 +86,13 @@ impl Publication {
 }
 
 impl Message {
+    pub(crate) fn len(&self) -> usize {
+        match &self.0 {
+            Body::Copied(bytes) => bytes.len(),
+            Body::Shared(_, len) => *len,
+        }
+    }
+
     fn copied_bytes(&self) -> usize {
         match &self.0 {
             Body::Copied(bytes) => bytes.len(),

@@ -183,6 +183,17 @@ impl PubSub {
         published
     }
 
+    /// How many would be sent a message now.
+    pub(crate) fn receivers(&self, kind: Kind, channel: &[u8]) -> usize {
+        let own = self.subscribers(kind, channel);
+        if kind != Kind::Channel || self.count(Kind::Pattern) == 0 {
+            return own;
+        }
+        let patterns = self.patterns.read();
+        let fitting = patterns.iter().filter(|(pattern, _)| Pattern::new(pattern).matches(channel));
+        own + fitting.map(|(_, counts)| counts.total()).sum::<usize>()
+    }
+
     /// Whether a publisher has to wait, since workers are behind with what was published before; if
     /// so, its waker will be called.
     #[inline]

@@ -1,0 +1,67 @@
+//! What a script publishes: messages, and events of the keys that it changes. For other clients the
+//! script happens at one moment, so all of it is held back until the script ends, in order: a
+//! subscriber that were told before could still read what the script is going to change.
+//!
+//! It is kept by the thread, since the store reports events with latches held.
+
+use crate::state::notifications::QueuedEvent;
+use crate::state::pubsub::{Kind, Message};
+use nagi_store::accounting::Charge;
+use std::cell::RefCell;
+
+/// What something held takes beside its bytes, in bytes, about.
+const OWN_BYTES: usize = 96;
+
+thread_local! {
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// What a thread holds back.
+#[derive(Default)]
+struct Held {
+    publications: Vec<HeldPublication>,
+    bytes: usize,
+    /// For the bytes, which are no data.
+    charge: Charge,
+}
+
+/// Something that is published later.
+pub(crate) enum HeldPublication {
+    Message(Kind, Box<[u8]>, Message),
+    Event(QueuedEvent),
+}
+
+/// Holds back what this thread publishes from now on.
+pub(crate) fn begin() {
+    HELD.with_borrow_mut(|held| {
+        held.get_or_insert_default();
+    });
+}
+
+/// Holds something of about so many bytes back, or returns it if this thread holds nothing back.
+pub(crate) fn hold(publication: HeldPublication, bytes: usize) -> Option<HeldPublication> {
+    HELD.with_borrow_mut(|held| match held {
+        Some(held) => {
+            held.publications.push(publication);
+            held.bytes += bytes + OWN_BYTES;
+            held.charge.set(held.bytes);
+            None
+        }
+        None => Some(publication),
+    })
+}
+
+/// Bytes that this thread holds back.
+pub(crate) fn bytes() -> usize {
+    HELD.with_borrow(|held| held.as_ref().map_or(0, |held| held.bytes))
+}
+
+/// Whether this thread holds back what it publishes.
+pub(crate) fn is_holding() -> bool {
+    HELD.with_borrow(Option::is_some)
+}
+
+/// Takes what was held back, and holds nothing back any more.
+pub(crate) fn end() -> Vec<HeldPublication> {
+    HELD.take().map_or_else(Vec::new, |held| held.publications)
+}

@@ -1,0 +1,120 @@
+//! When others learn of what a script has done: once it is over, and all of it is done.
+
+use harness::{Connection, Server, encode_command};
+
+/// Lua that takes longer than a message on its way.
+const WORK: &str = "for i = 1, 3000000 do end";
+
+fn message(kind: char, words: &[&str]) -> String {
+    let bulk = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
+    format!("{kind}{}\r\n{}", words.len(), words.iter().map(bulk).collect::<String>())
+}
+
+/// A client that does this, and waits for no reply.
+fn start(client: &mut Connection, words: &[&str]) {
+    client.send(encode_command(words));
+}
+
+#[test]
+fn who_is_told_by_a_script_reads_all_that_it_does() {
+    for server in [Server::nagi(), Server::redis()] {
+        let [mut told, mut reader, mut runner] = [(); 3].map(|()| server.connect_resp());
+        runner.check("CONFIG SET notify-keyspace-events E$", "+OK\r\n");
+        let library = format!(
+            "#!lua name=lib\nredis.register_function('f', function() \
+             redis.call('publish', 'c', 'm') {WORK} redis.call('set', 'k', 'new') return 7 end)"
+        );
+        runner.run_words(&["FUNCTION", "LOAD", &library]);
+        told.run("SUBSCRIBE c");
+        told.run("SSUBSCRIBE s");
+        told.run("SUBSCRIBE __keyevent@0__:append");
+        let script = |first: &str| {
+            format!("local n = {first} {WORK} redis.call('set', 'k', 'new') return n")
+        };
+        let published = script("redis.call('publish', 'c', 'm')");
+        let sharded = script("redis.call('spublish', 's', 'm')");
+        let changed = script("redis.call('append', 'other', 'm')");
+        for (words, reply, kind, channel, text) in [
+            (["EVAL", &published, "0"].as_slice(), ":1\r\n", "message", "c", "m"),
+            (&["EVAL", &sharded, "0"], ":1\r\n", "smessage", "s", "m"),
+            (&["EVAL", &changed, "0"], ":1\r\n", "message", "__keyevent@0__:append", "other"),
+            (&["FCALL", "f", "0"], ":7\r\n", "message", "c", "m"),
+        ] {
+            runner.run("DEL other");
+            runner.check("SET k old", "+OK\r\n");
+            start(&mut runner, words);
+            told.expect(message('*', &[kind, channel, text]));
+            reader.check("GET k", "$3\r\nnew\r\n");
+            runner.expect(reply);
+        }
+    }
+}
+
+#[test]
+fn who_tracks_what_a_script_changes_reads_all_that_it_does() {
+    for server in [Server::nagi(), Server::redis()] {
+        let [mut told, mut reader, mut runner] = [(); 3].map(|()| server.connect_resp());
+        told.run("HELLO 3");
+        told.check("CLIENT TRACKING ON", "+OK\r\n");
+        runner.check("MSET k old tracked old", "+OK\r\n");
+        told.check("GET tracked", "$3\r\nold\r\n");
+        let script =
+            format!("redis.call('set', 'tracked', 'new') {WORK} redis.call('set', 'k', 'new')");
+        start(&mut runner, &["EVAL", &script, "0"]);
+        told.expect(">2\r\n$10\r\ninvalidate\r\n*1\r\n$7\r\ntracked\r\n");
+        reader.check("GET k", "$3\r\nnew\r\n");
+        runner.expect("$-1\r\n");
+    }
+}
+
+#[test]
+fn ones_own_messages_follow_the_reply_of_ones_own_script() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.run("HELLO 3");
+        client.run("SUBSCRIBE c");
+        let library = format!(
+            "#!lua name=lib\nredis.register_function('f', function() \
+             redis.call('publish', 'c', 'm') {WORK} return 5 end)"
+        );
+        client.run_words(&["FUNCTION", "LOAD", &library]);
+        let script = format!("redis.call('publish', 'c', 'm') {WORK} return 5");
+        for words in [["EVAL", &script, "0"], ["FCALL", "f", "0"]] {
+            for _ in 0..20 {
+                start(&mut client, &words);
+                client.expect(":5\r\n");
+                client.expect(message('>', &["message", "c", "m"]));
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_and_events_of_a_script_keep_their_order() {
+    for server in [Server::nagi(), Server::redis()] {
+        let [mut told, mut runner] = [(); 2].map(|()| server.connect_resp());
+        runner.check("CONFIG SET notify-keyspace-events E$", "+OK\r\n");
+        told.run("PSUBSCRIBE *");
+        runner.check(
+            "EVAL \"redis.call('publish', 'a', 1) redis.call('set', 'k', 1) \
+             return redis.call('publish', 'b', 2) + redis.call('publish', 'b', 3)\" 0",
+            ":2\r\n",
+        );
+        for (channel, text) in [("a", "1"), ("__keyevent@0__:set", "k"), ("b", "2"), ("b", "3")] {
+            told.expect(message('*', &["pmessage", "*", channel, text]));
+        }
+    }
+}
+
+#[test]
+fn what_a_script_holds_back_is_bounded() {
+    let server = Server::nagi_with(&["--script-memory-limit", "2mb"]);
+    let [mut told, mut runner] = [(); 2].map(|()| server.connect_resp());
+    told.run("SUBSCRIBE c");
+    let script = "local text = string.rep('m', 10000) while true do \
+                  local sent = redis.pcall('publish', 'c', text) \
+                  if sent.err then return redis.status_reply(sent.err) end end";
+    start(&mut runner, &["EVAL", script, "0"]);
+    runner.expect("+ERR not enough memory\r\n");
+    told.expect(message('*', &["message", "c", &"m".repeat(10_000)]));
+}
