@@ -26,6 +26,7 @@ pub(crate) mod rates;
 pub mod saves;
 pub(crate) mod scripts;
 pub(crate) mod slow_log;
+mod sparse;
 pub(crate) mod statistics;
 pub(crate) mod top_keys;
 pub(crate) mod tracking;

@@ -13,10 +13,11 @@
 //! between replies, so that a push never overtakes the reply to a read before it.
 
 use crate::state::client::{ClientInfo, Marks};
+use crate::state::sparse::shrink;
 use crate::state::tracking_options::TrackingOptions;
 use nagi_proto::Output;
 use nagi_proto::resp::{Version, Writer};
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{Charge, room_bytes};
 use nagi_store::{Effect, Event, StoreChange, free_elsewhere};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::cell::Cell;
@@ -210,7 +211,7 @@ impl Tracking {
             return is_known;
         }
         let mut charge = Charge::default();
-        charge.set(key.len() + KEY_BYTES);
+        charge.set(room_bytes::<u8>(key.len()) + KEY_BYTES);
         stripe.insert(key.into(), Readers { clients: vec![client], _charge: charge });
         // Under the lock, so that these are never taken before they are counted.
         let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
@@ -245,7 +246,10 @@ impl Tracking {
     }
 
     fn take(&self, key: &[u8]) -> Vec<u64> {
-        let Some(readers) = self.stripe(key).remove(key) else { return Vec::new() };
+        let mut stripe = self.stripe(key);
+        let Some(readers) = stripe.remove(key) else { return Vec::new() };
+        shrink(&mut stripe);
+        drop(stripe);
         self.keys.fetch_sub(1, Ordering::Relaxed);
         self.items.fetch_sub(readers.clients.len(), Ordering::Relaxed);
         readers.clients

@@ -4,7 +4,8 @@
 //! holds the same key finds out here whether it comes too late. While nothing is watched the store
 //! reports nothing.
 
-use nagi_store::accounting::Charge;
+use crate::state::sparse::shrink;
+use nagi_store::accounting::{Charge, room_bytes};
 use nagi_store::{Effect, Event, Store, StoreChange, free_elsewhere, pace};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Parts of the table, each with a lock of its own.
 const STRIPES: usize = 64;
-/// What a watched key takes beside its bytes, here and with its client, in bytes.
+/// What a watched key takes beside its bytes, which are there twice: here and with its client.
 pub(crate) const KEY_BYTES: usize = 160;
 /// From so many keys on a thread of its own stops watching them.
 const MANY_KEYS: usize = 1000;
@@ -95,6 +96,7 @@ impl WatchedKeys {
         watchers.retain(|watcher| !Arc::ptr_eq(&watcher.client, client));
         if watchers.is_empty() {
             stripe.remove(key);
+            shrink(&mut stripe);
         }
     }
 
@@ -185,7 +187,7 @@ impl Watches {
         if watching.keys.contains_key(&key) {
             return;
         }
-        watching.bytes += key.1.len() + KEY_BYTES;
+        watching.bytes += 2 * room_bytes::<u8>(key.1.len()) + KEY_BYTES;
         watching.charge.set(watching.bytes);
         let client = Arc::clone(&watching.is_changed);
         watching.shared.add(key.clone(), Watcher { client, was_there });
