@@ -317,3 +317,41 @@ fn readers_share_the_memory_of_a_value() {
     // As long as one is left, so is the value.
     await_info(&mut client, "evicted_clients", 3);
 }
+
+/// What counts as data, in bytes.
+fn data_bytes(client: &mut Connection) -> i64 {
+    info(client, "used_memory_dataset")
+}
+
+#[test]
+fn keys_that_were_watched_or_tracked_leave_nothing_that_counts_as_data() {
+    const KEYS: usize = 4000;
+    let server = Server::nagi_with(&["--workers", "1"]);
+    let mut client = server.connect_resp();
+    let mut other = server.connect_resp();
+    other.run("HELLO 3");
+    other.check("CLIENT TRACKING ON NOLOOP", "+OK\r\n");
+    // Commands have statistics once they have been called.
+    for command in ["WATCH a", "GET a", "UNWATCH", "DEL a"] {
+        other.run(command);
+    }
+    let before = data_bytes(&mut client);
+    let name = |key: usize| format!("{key}{}", "k".repeat(1000));
+    for key in 0..KEYS {
+        other.run_words(&["WATCH", &name(key)]);
+        other.run_words(&["GET", &name(key)]);
+    }
+    let during = data_bytes(&mut client) - before;
+    // They are there three times, and all of it is the client's.
+    assert!(during < (KEYS * 400) as i64, "{during} bytes while they are watched");
+    other.check("UNWATCH", "+OK\r\n");
+    for key in 0..KEYS {
+        other.run_words(&["SET", &name(key), "v"]);
+    }
+    client.check("FLUSHALL", "+OK\r\n");
+    let left = || {
+        let left = data_bytes(&mut client) - before;
+        (left < 150_000).then_some(())
+    };
+    until("no table is left", left).expect("what is empty has no room");
+}

@@ -69,22 +69,21 @@ fn who_tracks_what_a_script_changes_reads_all_that_it_does() {
 
 #[test]
 fn ones_own_messages_follow_the_reply_of_ones_own_script() {
-    for server in [Server::nagi(), Server::redis()] {
-        let mut client = server.connect_resp();
-        client.run("HELLO 3");
-        client.run("SUBSCRIBE c");
-        let library = format!(
-            "#!lua name=lib\nredis.register_function('f', function() \
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.run("HELLO 3");
+    client.run("SUBSCRIBE c");
+    let library = format!(
+        "#!lua name=lib\nredis.register_function('f', function() \
              redis.call('publish', 'c', 'm') {WORK} return 5 end)"
-        );
-        client.run_words(&["FUNCTION", "LOAD", &library]);
-        let script = format!("redis.call('publish', 'c', 'm') {WORK} return 5");
-        for words in [["EVAL", &script, "0"], ["FCALL", "f", "0"]] {
-            for _ in 0..20 {
-                start(&mut client, &words);
-                client.expect(":5\r\n");
-                client.expect(message('>', &["message", "c", "m"]));
-            }
+    );
+    client.run_words(&["FUNCTION", "LOAD", &library]);
+    let script = format!("redis.call('publish', 'c', 'm') {WORK} return 5");
+    for words in [["EVAL", &script, "0"], ["FCALL", "f", "0"]] {
+        for _ in 0..20 {
+            start(&mut client, &words);
+            client.expect(":5\r\n");
+            client.expect(message('>', &["message", "c", "m"]));
         }
     }
 }
@@ -113,7 +112,7 @@ fn what_a_script_holds_back_is_bounded() {
     told.run("SUBSCRIBE c");
     let script = "local text = string.rep('m', 10000) while true do \
                   local sent = redis.pcall('publish', 'c', text) \
-                  if sent.err then return redis.status_reply(sent.err) end end";
+                  if type(sent) == 'table' then return redis.status_reply(sent.err) end end";
     start(&mut runner, &["EVAL", script, "0"]);
     runner.expect("+ERR not enough memory\r\n");
     told.expect(message('*', &["message", "c", &"m".repeat(10_000)]));
