@@ -16,7 +16,7 @@ fn start(client: &mut Connection, words: &[&str]) {
 }
 
 #[test]
-fn who_is_told_by_a_script_reads_all_that_it_does() {
+fn subscribers_of_what_a_script_publishes_read_all_that_it_does() {
     for server in [Server::nagi(), Server::redis()] {
         let [mut told, mut reader, mut runner] = [(); 3].map(|()| server.connect_resp());
         runner.check("CONFIG SET notify-keyspace-events E$", "+OK\r\n");
@@ -51,7 +51,7 @@ fn who_is_told_by_a_script_reads_all_that_it_does() {
 }
 
 #[test]
-fn who_tracks_what_a_script_changes_reads_all_that_it_does() {
+fn clients_that_track_what_a_script_changes_read_all_that_it_does() {
     for server in [Server::nagi(), Server::redis()] {
         let [mut told, mut reader, mut runner] = [(); 3].map(|()| server.connect_resp());
         told.run("HELLO 3");

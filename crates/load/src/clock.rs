@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
@@ -15,6 +16,12 @@ pub const SECOND: u64 = 1_000_000_000;
 #[must_use]
 pub fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
+}
+
+/// What a time of the monotonic clock is in seconds since 1970.
+pub(crate) fn unix_seconds(at_ns: u64) -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs_f64() + (at_ns as f64 - now_ns() as f64) / SECOND as f64
 }
 
 /// Nanoseconds of processor time, user and system, that this thread has used.

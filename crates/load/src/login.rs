@@ -8,7 +8,7 @@ use nagi_client::wire::{Dialect, Login};
 
 use crate::target;
 
-/// Who the user is.
+/// The user and its password.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct LoginOptions {
     /// File whose first line is the password; with resp the environment's REDISCLI_AUTH is it

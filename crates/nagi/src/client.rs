@@ -106,8 +106,8 @@ enum Action {
     },
     /// Prints the statistics of every server
     Stats,
-    /// Shows which server has each key, without asking one: under every library's settings, or those
-    /// of --like alone
+    /// Shows which server has each key, without asking one: under every library's settings, or
+    /// those of --like alone
     Ring {
         /// The keys
         keys: Vec<String>,
@@ -156,8 +156,8 @@ fn cache(options: &Options) -> Result<Cache> {
     Ok(Cache::new(ring.ring(options.servers.clone()), settings))
 }
 
-/// Prints a failure; what it is of has failed. Neither a key nor a server's words reach the terminal
-/// as they are: both may hold what moves its cursor.
+/// Prints a failure; what it is of has failed. Neither a key nor a server's words reach the
+/// terminal as they are: both may hold what moves its cursor.
 fn report(key: &str, failure: &Failure) -> bool {
     complain(&plain(&format!("{key}: {failure}")));
     false

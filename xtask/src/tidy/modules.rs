@@ -143,10 +143,11 @@ const COMMANDS: &[Module] = &[
 const PIPE: &[Module] = &[("mutex", &[])];
 
 const HTTP: &[Module] = &[
+    ("bell", &[]),
     ("connections", &[]),
     ("framing", &[]),
     ("shared_stream", &["framing"]),
-    ("site", &[]),
+    ("site", &["bell"]),
     ("write_timeout", &[]),
     ("forwarded", &["site"]),
     ("guard", &["forwarded", "site"]),
@@ -200,13 +201,14 @@ const LOAD: &[Module] = &[
     ("interrupt", &["clock"]),
     ("machine", &[]),
     ("target", &[]),
+    ("login", &["target"]),
     ("wire", &["clock", "interrupt", "target"]),
     ("figures", &["wire"]),
     (
         "bench",
         &["clock", "figures", "interrupt", "machine", "pace", "tally", "target", "text", "wire"],
     ),
-    ("storm", &["clock", "tally", "text"]),
+    ("storm", &["bench", "clock", "figures", "interrupt", "login", "machine", "tally", "text"]),
     ("calm", &["clock", "interrupt", "pace", "tally", "target", "text", "wire"]),
 ];
 

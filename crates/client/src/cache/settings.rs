@@ -18,7 +18,7 @@ pub struct Settings {
     pub dialect: Dialect,
     /// Which version of RESP Redis is asked to answer in.
     pub resp: RespVersion,
-    /// Who the client is, said first on each connection.
+    /// The user and password that are sent first on each connection.
     pub login: Option<Login>,
     /// How long a connection, a send and an answer may take, each.
     pub timeout: Duration,

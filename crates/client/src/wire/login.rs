@@ -1,4 +1,4 @@
-//! Who a client says it is. Passwords are never shown.
+//! The user and password of a client. Passwords are never shown.
 
 use std::fmt;
 

@@ -2,8 +2,10 @@
 
 use crate::runtime::context::{CommandSet, Context, Server};
 use crate::state::client::ClientInfo;
+use crate::state::held_publications::{self, HeldPublication};
 use crate::state::hooks::HookFlags;
 use crate::state::notifications::EventClasses;
+use crate::state::pubsub::Published;
 use nagi_store::Store;
 use std::cell::OnceCell;
 
@@ -75,4 +77,31 @@ pub(crate) fn holds_up<C: CommandSet>(cx: &Context<'_, C>) -> bool {
 pub fn is_behind(server: &dyn Server) -> bool {
     server.hooks().reasons().contains(HookFlags::NOTIFIED)
         && (server.hooks().notifications.is_behind() || server.pubsub().is_full())
+}
+
+/// Publishes what this thread has held back, and holds nothing back any more.
+pub(crate) fn end_holding(server: &dyn Server) {
+    let held = held_publications::end();
+    held.into_iter().for_each(|publication| publish_held(server, publication));
+    publish(server);
+}
+
+/// Publishes something that was held back.
+pub(crate) fn publish_held(server: &dyn Server, publication: HeldPublication) {
+    match publication {
+        HeldPublication::Event(event) => server.hooks().notifications.queue(event),
+        HeldPublication::Message(kind, channel, message) => {
+            // All events before it go first, however many.
+            publish(server);
+            while server.hooks().notifications.is_behind() {
+                publish(server);
+            }
+            wake(server, server.pubsub().publish(kind, &channel, || message));
+        }
+    }
+}
+
+/// Wakes the workers that have messages to send.
+pub(crate) fn wake(server: &dyn Server, published: Published) {
+    published.workers.into_iter().for_each(|worker| server.show_messages(worker));
 }

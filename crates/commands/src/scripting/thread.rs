@@ -1,6 +1,5 @@
 //! The loop of the script thread.
 
-use crate::families::pubsub::publication::end_holding;
 use crate::runtime::migration::Migration;
 use crate::runtime::{gate, notification};
 use crate::scripting::caller::Caller;
@@ -477,7 +476,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         }
         // While its keys are claimed: who is told reads what it has left, and what others do with
         // them later is told later.
-        end_holding(server);
+        notification::end_holding(server);
         server.scripts().end();
     }
 }

@@ -4,8 +4,9 @@
 //!
 //! It is kept by the thread, since the store reports events with latches held.
 
-use crate::state::notifications::QueuedEvent;
 use crate::state::pubsub::{Kind, Message};
+use nagi_proto::Chunk;
+use nagi_store::Event;
 use nagi_store::accounting::Charge;
 use std::cell::RefCell;
 
@@ -14,6 +15,14 @@ const OWN_BYTES: usize = 96;
 
 thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+/// An event that has happened and not been published.
+#[derive(Debug)]
+pub(crate) struct QueuedEvent {
+    pub(super) database: usize,
+    pub(super) key: Chunk,
+    pub(super) event: Event,
 }
 
 /// What a thread holds back.

@@ -6,9 +6,8 @@
 //! of workers that have subscribers ([`PubSub`]), so that a latch is held no longer however many
 //! these are.
 
-use crate::state::held_publications::{self, HeldPublication};
+use crate::state::held_publications::{self, HeldPublication, QueuedEvent};
 use crate::state::pubsub::{Kind, PubSub};
-use nagi_proto::Chunk;
 use nagi_store::{Event, MissInterest, StoreChange};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -119,14 +118,6 @@ impl EventClasses {
             KeyMiss => Self::KEY_MISS,
         }
     }
-}
-
-/// An event that has happened and not been published.
-#[derive(Debug)]
-pub(crate) struct QueuedEvent {
-    database: usize,
-    key: Chunk,
-    event: Event,
 }
 
 /// What is to be published.

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-use super::report::unix_seconds;
+use crate::clock::unix_seconds;
 use crate::tally::Latencies;
 
 /// What the processors divide the longest latency of an interval by: it is told in milliseconds.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
@@ -14,7 +13,7 @@ use super::servers::Identity;
 use super::slo::Objective;
 use super::timeline::{Second, Timeline};
 use super::verified::Verified;
-use crate::clock::{SECOND, now_ns};
+use crate::clock::{SECOND, unix_seconds};
 use crate::machine::Machine;
 use crate::pace::Arrivals;
 use crate::tally::{Errors, Latencies};
@@ -383,12 +382,6 @@ impl Report {
         }
         Ok(())
     }
-}
-
-/// What a time of the monotonic clock is in seconds since 1970.
-pub(crate) fn unix_seconds(at_ns: u64) -> f64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_secs_f64() + (at_ns as f64 - now_ns() as f64) / SECOND as f64
 }
 
 /// What was sent, in a few words.

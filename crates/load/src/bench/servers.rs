@@ -322,7 +322,7 @@ fn collect(json: &serde_json::Value, found: &mut Fields) {
     }
 }
 
-/// Whether a server answers nobody who has not said who it is.
+/// Whether a server answers only clients that have logged in.
 pub(crate) fn is_login_missing(why: &str) -> bool {
     why.starts_with("NOAUTH") || why.contains("401 Unauthorized")
 }

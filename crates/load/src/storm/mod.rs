@@ -38,8 +38,8 @@ const BAR: u64 = 40;
 /// Measures and writes the report.
 ///
 /// # Errors
-/// The options contradict each other, a server cannot be reached or speaks something else, the report cannot be written, or
-/// requests failed; in the last case the report has been written.
+/// The options contradict each other, a server cannot be reached or speaks something else, the
+/// report cannot be written, or requests failed; in the last case the report has been written.
 pub fn run(options: &StormOptions) -> Result<(), String> {
     options.check()?;
     let interrupt = Interrupt::on_signals()?;

@@ -1,5 +1,5 @@
-//! What the servers of a run are, asked in the protocol of the run before its first request, so that
-//! no record is sent to a server that speaks something else.
+//! What the servers of a run are, asked in the protocol of the run before its first request, so
+//! that no record is sent to a server that speaks something else.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,8 +56,8 @@ fn identity(address: String, found: Found) -> Result<Identity, String> {
     Ok(Identity { address, name: figures::server_name(&fields), settings })
 }
 
-/// Whether a server speaks something else, as far as this shows: one of RESP refuses what it takes for
-/// a command of its own, with a sign in front that its own clients do not see.
+/// Whether a server speaks something else, as far as this shows: one of RESP refuses what it takes
+/// for a command of its own, with a sign in front that its own clients do not see.
 fn is_foreign(reason: &Reason) -> bool {
     match reason {
         Reason::TimedOut | Reason::Protocol(_) => true,

@@ -4,8 +4,8 @@ use crate::registry::notes::Channels;
 use crate::runtime::arguments::value;
 use crate::runtime::notification;
 use crate::state::held_publications::{self, HeldPublication};
-use crate::state::pubsub::{Kind, Message, Published};
-use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes, Server};
+use crate::state::pubsub::{Kind, Message};
+use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::Args;
 
 /// The family's rows.
@@ -42,7 +42,7 @@ fn publish_now(cx: &mut Context<'_>, kind: Kind) {
     let args = cx.args;
     let published = cx.server.pubsub().publish(kind, args.at(1), || value(args, 2));
     cx.reply.integer(i64::try_from(published.receivers).unwrap_or(i64::MAX));
-    wake(cx.server, published);
+    notification::wake(cx.server, published);
 }
 
 /// Leaves a script's message for its end, and replies how many are sent it.
@@ -55,35 +55,9 @@ fn hold(cx: &mut Context<'_>, kind: Kind) {
         let bytes = channel.len() + message.len();
         let message = HeldPublication::Message(kind, channel.into(), message);
         if let Some(message) = held_publications::hold(message, bytes) {
-            publish_held(cx.server, message);
+            notification::publish_held(cx.server, message);
         }
     }
-}
-
-/// Publishes what this thread has held back, and holds nothing back any more.
-pub(crate) fn end_holding(server: &dyn Server) {
-    let held = held_publications::end();
-    held.into_iter().for_each(|publication| publish_held(server, publication));
-    notification::publish(server);
-}
-
-fn publish_held(server: &dyn Server, publication: HeldPublication) {
-    match publication {
-        HeldPublication::Event(event) => server.hooks().notifications.queue(event),
-        HeldPublication::Message(kind, channel, message) => {
-            // All events before it go first, however many.
-            notification::publish(server);
-            while server.hooks().notifications.is_behind() {
-                notification::publish(server);
-            }
-            wake(server, server.pubsub().publish(kind, &channel, || message));
-        }
-    }
-}
-
-/// Wakes the workers that have messages to send.
-fn wake(server: &dyn Server, published: Published) {
-    published.workers.into_iter().for_each(|worker| server.show_messages(worker));
 }
 
 fn publish<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
