@@ -15,6 +15,8 @@ use crate::faults::{CONTENDED, Moment};
 
 /// A server's thread that waits for a processor for so much of the time is not busy by itself.
 const CONTENDED_PERCENT: u64 = 15;
+/// And so is one that waits for this much, whatever else was seen.
+const MOSTLY_CONTENDED_PERCENT: u64 = 30;
 
 /// What one run ended with.
 pub(crate) struct Run {
@@ -56,7 +58,9 @@ impl Run {
     /// that is well; nothing where that is not so.
     pub(crate) fn void(&self) -> Option<&'static str> {
         let names = self.names();
-        let is_waiting = self.waited_percent() >= CONTENDED_PERCENT && self.others >= CONTENDED;
+        let waited = self.waited_percent();
+        let is_waiting = waited >= CONTENDED_PERCENT && self.others >= CONTENDED
+            || waited >= MOSTLY_CONTENDED_PERCENT;
         match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["cpu-throttled"] | ["cpu-throttled", "one-thread-busy"] => {
                 Some("a limit throttles this machine")

@@ -84,10 +84,12 @@ fn files_that_are_cut_are_taken_or_refused_as_by_redis() {
     }
 }
 
+/// Redis 7.0.15 crashes at some of them.
 #[test]
-fn files_that_are_damaged_are_taken_or_refused_as_by_redis() {
+fn files_that_are_damaged_are_taken_or_refused_whole() {
     let folder = Folder::new("damaged-users");
-    let mut subjects = Subject::pair(&folder);
+    let [mut nagi, _] = Subject::pair(&folder);
+    let (_, mut before) = nagi.load(USERS.as_bytes());
     let mut random = Random::announced();
     let start = USERS.find('\n').expect("it has lines") + 1;
     // Not 0, at which Redis ends a line.
@@ -98,7 +100,9 @@ fn files_that_are_damaged_are_taken_or_refused_as_by_redis() {
             let at = start + random.below((file.len() - start) as u64) as usize;
             file[at] = odd[random.below(odd.len() as u64) as usize];
         }
-        compare(&mut subjects, &file);
+        let (is_taken, after) = nagi.load(&file);
+        assert!(is_taken || after == before, "{:?}", String::from_utf8_lossy(&file));
+        before = after;
     }
 }
 

@@ -195,6 +195,14 @@ const DIFFERENCES: &[Difference] = &[
         reason: "SYNC is of replication, which is not there",
     },
     Difference {
+        command: "CLIENT KILL",
+        accepts: |words, _, theirs| {
+            let has_age = words.iter().any(|word| word.eq_ignore_ascii_case(b"MAXAGE"));
+            has_age && matches!(theirs, Reply::Error(_))
+        },
+        reason: "MAXAGE is of 7.4",
+    },
+    Difference {
         command: "ACL GETUSER",
         accepts: |_, ours, _| shows(&ours.list()[1].list()[2], "sanitize-payload"),
         reason: "since 7.2 a user's flags have sanitize-payload",
