@@ -118,7 +118,9 @@ impl Tried {
     }
 
     fn load(&mut self, text: &[u8], version: Version) {
-        let Ok(Source { body, name: Some(name), .. }) = Source::parse(text) else { return };
+        let Some(rest) = text.strip_prefix(b"#!lua name=") else { return };
+        let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+        let (name, body) = rest.split_at(end);
         let Some(name) = std::str::from_utf8(name).ok().filter(|it| is_name(it.as_bytes())) else {
             return;
         };
