@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 pub struct Bell(Notify);
 
 impl Bell {
-    /// Has all who wait look again.
+    /// Has everything that waits look again.
     pub fn ring(&self) {
         self.0.notify_waiters();
     }

@@ -220,7 +220,7 @@ impl<S: Socket> Open<S> {
         })
     }
 
-    /// Says who the client is, and which version of the protocol it wants.
+    /// Logs in, and chooses the version of the protocol.
     async fn greet(&mut self, settings: &Settings) -> Result<(), Reason> {
         let is_three = settings.dialect == Dialect::Resp && settings.resp == RespVersion::Three;
         let request = match &settings.login {

@@ -134,7 +134,7 @@ pub enum Request<'a> {
     Flush,
     /// Tells a Redis Cluster's server that the next request is for a slot on its way to it.
     Asking,
-    /// Says who the client is.
+    /// Logs in.
     Login {
         /// Its user and password.
         login: &'a Login,

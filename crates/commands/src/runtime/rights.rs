@@ -103,10 +103,12 @@ pub(crate) fn permission(cx: &Context<'_>) -> Permission {
         bytes.extend_from_slice(word);
     }
     let (bytes, spans) = (bytes.into_boxed_slice(), spans.into_boxed_slice());
+    // Beyond that the spans would be those of other words.
+    let are_spans_right = u32::try_from(bytes.len()).is_ok();
     let commands = cx.server.commands();
     Permission::new(move |users| {
         let args = Args::new(&bytes, &spans);
-        let entry = commands.find(args.at(0));
+        let entry = commands.find(args.at(0)).filter(|_| are_spans_right);
         entry.is_some_and(|entry| {
             users.get(&user).is_some_and(|user| user.denial(entry, args).is_none())
         })

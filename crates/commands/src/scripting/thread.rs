@@ -474,8 +474,8 @@ impl<S: ScriptingServer> ScriptThread<S> {
         } else {
             run.serve(server.store(), server, context, awaited);
         }
-        // While its keys are claimed: who is told reads what it has left, and what others do with
-        // them later is told later.
+        // While its keys are claimed: subscribers that read them find what it has left, and later
+        // changes are published later.
         notification::end_holding(server);
         server.scripts().end();
     }
