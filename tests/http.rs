@@ -397,7 +397,7 @@ fn a_port_that_was_asked_for_must_be_free_and_the_default_need_not_be() {
     let (text, log) = (text.expect("it starts"), String::from_utf8_lossy(&log).into_owned());
     let _ = std::fs::remove_file(&ports);
     assert!(text.contains("resp ") && !text.contains("http 127.0.0.1"), "{text}");
-    assert!(log.contains("there are no pages over HTTP"), "{log}");
+    assert!(log.contains("HTTP is off"), "{log}");
 }
 
 #[test]

@@ -112,13 +112,13 @@ fn a_second_signal_while_it_saves_closes_its_port_and_ends_it() {
         let refused = TcpStream::connect(address).map(drop).map_err(|error| error.kind());
         assert_eq!(refused, Err(ErrorKind::ConnectionRefused));
         let log = server.log();
-        assert!(log.contains("the changes since the last save are lost changes=300"), "{log}");
+        assert!(log.contains("changes since the last save are lost changes=300"), "{log}");
     }
 }
 
 #[test]
 fn a_stop_says_how_many_unsaved_changes_are_lost() {
-    let told = |server: &Server| server.log().contains("the changes since the last save are lost");
+    let told = |server: &Server| server.log().contains("changes since the last save are lost");
     let mut server = Server::nagi_with(&["--save", ""]);
     let mut client = server.connect_resp();
     client.check("MSET one 1 two 2", "+OK\r\n");
@@ -126,7 +126,7 @@ fn a_stop_says_how_many_unsaved_changes_are_lost() {
     server.signal(Signal::TERM);
     assert!(server.wait_for_exit().success());
     let log = server.log();
-    assert!(log.contains("the changes since the last save are lost changes=3"), "{log}");
+    assert!(log.contains("changes since the last save are lost changes=3"), "{log}");
 
     let folder = Folder::new("unsaved-changes");
     let mut server = folder.nagi(&["--save", "3600 1"]);
@@ -147,12 +147,12 @@ fn a_background_save_that_a_stop_cancels_is_reported() {
     client.check("BGSAVE", "+Background saving started\r\n");
     let disk = pipe.open();
     server.signal(Signal::TERM);
-    let stopping = || server.log().contains("stopping; until it has").then_some(());
+    let stopping = || server.log().contains("stopping; a second signal").then_some(());
     until("the stop", stopping).expect("it is told");
     drop(disk);
     assert!(server.wait_for_exit().success(), "{}", server.log());
     let log = server.log();
-    let cancelled = "the save was cancelled: the server stops unsaved_changes=300";
+    let cancelled = "save cancelled: the server is stopping unsaved_changes=300";
     assert!(log.contains(cancelled), "{log}");
 }
 

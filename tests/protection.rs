@@ -105,7 +105,7 @@ fn the_password_is_changed_while_the_server_runs() {
 #[test]
 fn memcached_clients_log_in_by_a_set() {
     let nagi = Server::nagi_with(&["--requirepass", "sesame"]);
-    assert!(nagi.log().contains("memcached clients must log in"), "{}", nagi.log());
+    assert!(nagi.log().contains("memcached clients must also log in"), "{}", nagi.log());
     let users = std::env::temp_dir().join(format!("nagi-users-{}", std::process::id()));
     std::fs::write(&users, "default:sesame\n").expect("writes the users");
     let mut memcached = tool("memcached");
@@ -167,7 +167,7 @@ fn without_a_password_other_machines_are_refused() {
         return;
     };
     let nagi = Server::nagi_with(&["--bind", "0.0.0.0"]);
-    assert!(nagi.log().contains("not connect through loopback are refused"), "{}", nagi.log());
+    assert!(nagi.log().contains("only clients on loopback are served"), "{}", nagi.log());
     let outside = |address: SocketAddr| SocketAddr::new(outer, address.port());
     let inside = |address: SocketAddr| SocketAddr::from(([127, 0, 0, 1], address.port()));
     let resp = outside(nagi.resp());
@@ -215,7 +215,7 @@ fn a_browser_is_not_listened_to_on_any_port() {
             browser.rest();
         }
     }
-    let told = server.log().matches("closed: an HTTP request to the port of the Redis").count();
+    let told = server.log().matches("closed: an HTTP request on the port of the Redis").count();
     assert_eq!(told, 2, "once for each connection: {}", server.log());
     let mut browser = server.connect_memcached();
     browser.send("GET / HTTP/1.1\r\nset key 0 0 5\r\nvalue\r\n");

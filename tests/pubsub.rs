@@ -417,7 +417,7 @@ fn a_slow_subscriber_is_cut_off() {
         assert!(sent < 1000, "it is never cut off");
     }
     assert!(sent > 80, "{sent} messages are less than the limit");
-    assert!(server.log().contains("unread replies pass client-output-buffer-limit"));
+    assert!(server.log().contains("unread replies exceed client-output-buffer-limit"));
     assert_eq!(info(&server, "client_output_buffer_limit_disconnections"), 1);
     drop(slow);
 }

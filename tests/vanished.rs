@@ -66,7 +66,7 @@ fn the_connection_of_a_vanished_peer_is_closed() {
     let gone = || (!names.into_iter().any(listed)).then_some(());
     until("all to be gone", gone).expect("they are lost");
     let log = server.log();
-    assert_eq!(log.matches("closed: the network has lost the peer").count(), 3, "{log}");
+    assert_eq!(log.matches("closed: the connection was lost").count(), 3, "{log}");
     for client in [&mut silent, &mut spoken_to, &mut full] {
         client.kill().and_then(|()| client.wait()).expect("it ends");
     }

@@ -141,7 +141,7 @@ fn errors_name_file_line_and_reason() {
     let file = folder.write("some.conf", "appendonly yes\nreplicaof 10.0.0.1 6379\n");
     let server = start(&["serve", &file, "--ignore-unsupported"]);
     assert_eq!(setting(&mut server.connect_resp(), "appendonly"), "no");
-    assert_eq!(server.log().matches("left out").count(), 2);
+    assert_eq!(server.log().matches("ignored, not supported").count(), 2);
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl Drop for Running {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the thread that serves HTTP has panicked");
+            tracing::error!("the HTTP thread panicked");
         }
     }
 }
@@ -112,7 +112,7 @@ pub fn start(
 fn lower_priority() {
     let niceness = rustix::process::getpriority_process(None).unwrap_or(0);
     if let Err(error) = rustix::process::setpriority_process(None, niceness + NICENESS) {
-        tracing::debug!(%error, "HTTP is served at the usual priority");
+        tracing::debug!(%error, "cannot lower the priority of the HTTP thread");
     }
 }
 
@@ -130,7 +130,7 @@ async fn serve_all(
             Ok(listener) => {
                 spawn_local(accept(listener, Arc::clone(&gateway), Rc::clone(&connections)));
             }
-            Err(error) => tracing::error!(%error, "no HTTP on one of its addresses"),
+            Err(error) => tracing::error!(%error, "cannot serve HTTP on one of the addresses"),
         }
     }
     tokio::select! {

@@ -1,12 +1,12 @@
-//! What is written to standard output and standard error, the start screen above all: where to
-//! connect, what it is set to, how to stop it.
+//! What is written to standard output and standard error, above all the start screen: where to
+//! connect, the main settings, and how to stop the server.
 
 use clap::error::ErrorKind;
 use nagi_server::{Protocol, Running};
 use std::io::{self, IsTerminal, Write as _, stdout};
 
-/// What came of writing to standard output. A reader that has seen enough, as `head` does, is no
-/// fault.
+/// The result of writing to standard output. A reader that closes it early, as `head` does, is no
+/// error.
 pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -22,12 +22,12 @@ pub(crate) fn print(text: &[u8]) -> io::Result<()> {
     unless_unread(stdout().lock().write_all(text).and_then(|()| stdout().flush()))
 }
 
-/// Writes a line to standard error. Where that cannot be written, the exit status has to do.
+/// Writes a line to standard error. If that fails, only the exit status tells.
 pub(crate) fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "nagi: {what}");
 }
 
-/// In one line, why the value of an option is refused; nothing if it is something else that is.
+/// Why the value of an option is refused, in one line; `None` for any other error.
 pub(crate) fn value_refusal(error: &clap::Error) -> Option<String> {
     if !matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) {
         return None;
@@ -39,10 +39,10 @@ pub(crate) fn value_refusal(error: &clap::Error) -> Option<String> {
     Some(nagi_load::text::plain(line.strip_prefix("error: ").unwrap_or(&line)))
 }
 
-/// Shows it, in bold and dim where a terminal can.
+/// Shows the start screen, in bold and dim on a terminal.
 pub(crate) fn show(server: &Running) {
     let styled = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    // A server does not stop because its greeting cannot be written.
+    // A server does not stop because its start screen cannot be written.
     let _ = stdout().write_all(text(server, styled).as_bytes());
 }
 
@@ -67,7 +67,7 @@ fn text(server: &Running, styled: bool) -> String {
         text.push_str(&format!("  {dim}{name:<11}{plain}{value}\n"));
     }
     text.push_str(&format!(
-        "\n  {dim}Ctrl-C stops it; a second one meanwhile ends it at once.{plain}\n\n"
+        "\n  {dim}Ctrl-C stops the server; a second Ctrl-C ends it at once.{plain}\n\n"
     ));
     text
 }
@@ -82,7 +82,7 @@ fn memory(server: &Running) -> String {
     format!("{limit} ({})", policy.name())
 }
 
-/// Where pages about it are served.
+/// The URLs of the pages over HTTP.
 fn http(server: &Running) -> String {
     let urls: Vec<_> = server.http_addresses().iter().map(|it| format!("http://{it}")).collect();
     match urls.join("  ") {
@@ -94,7 +94,7 @@ fn http(server: &Running) -> String {
     }
 }
 
-/// Where a protocol is spoken.
+/// The addresses on which a protocol is served.
 fn addresses(server: &Running, protocol: Protocol) -> String {
     let endpoints = server.endpoints().into_iter().filter(|endpoint| endpoint.protocol == protocol);
     let addresses: Vec<String> = endpoints.map(|endpoint| endpoint.address.to_string()).collect();

@@ -156,7 +156,7 @@ fn show_title(config: &Config) {
     if config.set_proc_title.is_on()
         && let Err(error) = nagi_server::title_area::show(&program)
     {
-        tracing::debug!(%error, "the process keeps its title");
+        tracing::debug!(%error, "cannot change the process title");
     }
 }
 
@@ -177,7 +177,7 @@ fn announce(
     }
     tracing::info!("Ready to accept connections");
     if let Some(Err(error)) = supervisor.map(supervisor::Supervisor::report_ready) {
-        tracing::warn!(%error, "the supervisor cannot be told that the server is ready");
+        tracing::warn!(%error, "cannot notify the supervisor that the server is ready");
     }
     if in_background {
         daemon::report_ready()?;
@@ -238,10 +238,10 @@ fn tell(loaded: &Loaded, flags: &[String]) {
     let settings = loaded.without_effect.iter().copied();
     let all: Vec<&str> = settings.chain(flags.iter().map(String::as_str)).collect();
     if !all.is_empty() {
-        tracing::info!("accepted without effect, see docs/configuration.md: {}", all.join(", "));
+        tracing::info!("accepted without effect (see docs/configuration.md): {}", all.join(", "));
     }
     for option in &loaded.left_out {
-        tracing::warn!("left out: {option}");
+        tracing::warn!("ignored, not supported: {option}");
     }
 }
 

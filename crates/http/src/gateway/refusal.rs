@@ -15,14 +15,14 @@ pub(super) fn refuse(status: u16, line: &str) -> Refused {
 /// The response to a request whose reply cannot be had.
 pub(super) fn failed(failure: &Failure) -> Refused {
     match failure {
-        Failure::TooMany => refuse(429, "there are too many requests that wait for something"),
+        Failure::TooMany => refuse(429, "too many requests are waiting"),
         Failure::Lost(error) => {
-            tracing::debug!(%error, "a request over HTTP has lost its worker");
-            refuse(503, "the request was not answered; it may have been carried out")
+            tracing::debug!(%error, "an HTTP request got no reply from its worker");
+            refuse(503, "the request was not answered; it may have been executed")
         }
         Failure::Full => {
-            tracing::warn!("requests over HTTP hold as much memory as they may");
-            refuse(503, "requests hold too much memory; this one may have been carried out")
+            tracing::warn!("HTTP requests have reached their memory limit");
+            refuse(503, "requests use too much memory; this one may have been executed")
         }
         Failure::Malformed => refuse(500, "the reply cannot be read"),
     }

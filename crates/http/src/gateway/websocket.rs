@@ -111,7 +111,7 @@ async fn run(upgrade: OnUpgrade, mut conversation: Conversation) {
     let io = Metered::new(TokioIo::new(upgraded), &conversation.service.budget);
     let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
     if let Err(failure) = conversation.go_on(&mut socket).await {
-        tracing::debug!(?failure, "a WebSocket ends");
+        tracing::debug!(?failure, "a WebSocket connection failed");
     }
     // A client that is gone needs no goodbye.
     let _ = tokio::time::timeout(STALL, socket.close(None)).await;

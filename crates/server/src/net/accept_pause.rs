@@ -21,7 +21,7 @@ impl Pause {
         self.until = Some(Instant::now() + PAUSE);
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         if LOGGED_AT_S.swap(now_s, Ordering::Relaxed) != now_s {
-            tracing::warn!(%error, "accepting pauses, 100 ms at a time, until there is room");
+            tracing::warn!(%error, "cannot accept connections; trying again every 100 ms");
         }
     }
 

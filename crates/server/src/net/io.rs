@@ -27,7 +27,7 @@ impl Io {
             }),
             _ => Ok(uring::check_kernel().map_or_else(
                 |error| {
-                    tracing::info!(%error, "epoll is used, since io_uring cannot be");
+                    tracing::info!(%error, "io_uring is not available; using epoll");
                     Io::Epoll
                 },
                 |()| Io::Uring,

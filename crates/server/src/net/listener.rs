@@ -173,7 +173,7 @@ impl Listener {
         if matches!(self.endpoint.address, Address::Tcp(_))
             && let Err(error) = set_keepalive(&self.socket, silence)
         {
-            tracing::warn!(%error, "tcp-keepalive stays as it was");
+            tracing::warn!(%error, "cannot change tcp-keepalive");
         }
     }
 

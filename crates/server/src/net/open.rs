@@ -101,7 +101,7 @@ pub(crate) fn change(
                 match listener.reopened(backlog) {
                     Ok(listener) => restored.push(Arc::new(listener)),
                     Err(error) => tracing::error!(
-                        %error, "no longer listening on {}", listener.endpoint().address
+                        %error, "cannot listen again on {}", listener.endpoint().address
                     ),
                 }
             }
@@ -203,7 +203,7 @@ impl Opening<'_> {
                     listeners.push(listener);
                 }
                 Err(error) if optional && is_missing(&error) => {
-                    tracing::debug!(%address, %error, "not listening there");
+                    tracing::debug!(%address, %error, "skipped an optional address");
                 }
                 Err(error) => {
                     let address = format!("{host}:{chosen}");

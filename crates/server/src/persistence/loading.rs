@@ -77,7 +77,7 @@ pub(crate) fn load(shared: &Shared) -> Result<bool, LoadError> {
             Ok(true)
         }
         Err(_) if shared.is_stopping() => {
-            tracing::info!("loading was given up, since the server stops");
+            tracing::info!("loading aborted: the server is stopping");
             Ok(false)
         }
         Err(fault) => Err(LoadError::Fault(path, fault)),
@@ -93,7 +93,7 @@ pub(crate) fn load_again(shared: &Shared, merge: bool) {
         read(shared, file, total, merge).map_err(|fault| fault.to_string())
     });
     if let Err(error) = &outcome {
-        tracing::warn!(error, "{} could not be loaded", path.display());
+        tracing::warn!(error, "cannot load {}", path.display());
     }
     shared.hooks().set(HookFlags::LOADING, false);
     shared.saves().loading.end();
@@ -181,7 +181,7 @@ fn report(show: &Show, is_done: &AtomicBool) {
             keys = stage.keys,
             mb_per_s = (stage.bytes as f64 / stage.took_s / 1e6) as u64,
             seconds_left = stage.left_s(),
-            "loading"
+            "loading the dataset"
         );
     }
 }

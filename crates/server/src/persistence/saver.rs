@@ -181,7 +181,7 @@ fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError>
 }
 
 fn write(shared: &Shared, snapshot: Snapshot<'_>, host: &dyn SaveHost) -> Result<Saved, SaveError> {
-    tracing::info!(cut_us = snapshot.cut_took().as_micros(), "a save has begun");
+    tracing::info!(cut_us = snapshot.cut_took().as_micros(), "save started");
     let config = shared.config();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let pinned = config.pinned_rdb_version().and_then(Version::from_number);
@@ -228,14 +228,14 @@ fn finish(shared: &Shared, outcome: Result<Saved, SaveError>) {
         Err(SaveError::Snapshot(SnapshotError::Cancelled)) => {
             let unsaved_changes = shared.unsaved_changes();
             if shared.is_stopping() {
-                tracing::warn!(unsaved_changes, "the save was cancelled: the server stops");
+                tracing::warn!(unsaved_changes, "save cancelled: the server is stopping");
             } else {
-                tracing::info!(unsaved_changes, "the save was cancelled");
+                tracing::info!(unsaved_changes, "save cancelled");
             }
             Ending::Cancelled
         }
         Err(error) => {
-            tracing::warn!(%error, "the data was not saved");
+            tracing::warn!(%error, "save failed");
             Ending::Failed(error.to_string())
         }
     };

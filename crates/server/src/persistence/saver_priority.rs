@@ -36,7 +36,7 @@ impl SaverPriority {
         let tried = thread::spawn(|| schedule(Policy::Idle).and_then(|()| schedule(Policy::Usual)));
         let niceness = rustix::process::getpriority_process(None).unwrap_or(0);
         if let Err(error) = rustix::process::setpriority_process(None, niceness + RAISED_NICENESS) {
-            tracing::debug!(%error, "the saver stays as urgent as workers are");
+            tracing::debug!(%error, "cannot lower the priority of the saver thread");
         }
         SaverPriority {
             may_raise: matches!(tried.join(), Ok(Ok(()))),

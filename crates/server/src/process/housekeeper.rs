@@ -98,6 +98,6 @@ fn save_if_due(shared: &Shared, now_ms: u64) {
         && words.as_chunks().0.iter().any(is_due)
         && shared.saves().order(Order::BackgroundSave).is_some()
     {
-        tracing::info!(changes, seconds = silent_s, "it is time to save");
+        tracing::info!(changes, seconds = silent_s, "save point reached");
     }
 }

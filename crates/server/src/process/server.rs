@@ -280,7 +280,7 @@ impl Running {
                 thread::sleep(Duration::from_millis(1));
             }
             if thread.join().is_err() {
-                tracing::error!("a thread has panicked");
+                tracing::error!("a thread panicked");
             }
         }
         if shared.hooks.reasons().contains(HookFlags::LOADING) {
@@ -315,7 +315,7 @@ impl Stopper {
             Ok(()) => self.0.stop(),
             Err(error) => tracing::warn!(
                 error,
-                "Error trying to save the DB, can't exit. SHUTDOWN NOSAVE ends it without"
+                "Error trying to save the DB, can't exit. SHUTDOWN NOSAVE exits without saving"
             ),
         }
         saved.is_ok()

@@ -47,7 +47,7 @@ impl StopSignals {
                 if asked.swap(true, Ordering::Relaxed) {
                     end_at_once(&stopper, signal);
                 }
-                tracing::info!("stopping; until it has, a second signal ends the process at once");
+                tracing::info!("stopping; a second signal ends the process at once");
                 let (stop, asked) = (stopper.clone(), Arc::clone(&asked));
                 // This thread goes on waiting for signals.
                 let stop = move || asked.store(stop.save_and_stop(), Ordering::Relaxed);

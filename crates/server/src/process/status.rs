@@ -91,7 +91,8 @@ impl Pages {
             && !config.is_given("http-port")
         {
             tracing::warn!(
-                %address, %error, "there are no pages over HTTP (choose a port with --http-port)"
+                %address, %error,
+                "HTTP is off: its default port is not free (choose one with --http-port)"
             );
             // As a default, so that CONFIG REWRITE does not keep it: it is known and in range.
             let _ = config.set_default("http-port", "0");
@@ -123,7 +124,7 @@ impl Pages {
                     pages.0.push(listener);
                 }
                 Err(error) if is_optional && error.kind() != io::ErrorKind::AddrInUse => {
-                    tracing::debug!(%address, %error, "no HTTP there");
+                    tracing::debug!(%address, %error, "skipped an optional HTTP address");
                 }
                 Err(error) => return Err(StatusError::Open(address, error)),
             }
@@ -269,7 +270,7 @@ impl SampleStore {
             return known;
         }
         let rules = HttpRules::parse(&texts, command_table()).unwrap_or_else(|fault| {
-            tracing::warn!("no command may come over HTTP: {fault}");
+            tracing::warn!("commands over HTTP are refused: {fault}");
             HttpRules::nothing(&texts)
         });
         let rules = Arc::new(rules);

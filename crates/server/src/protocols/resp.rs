@@ -218,7 +218,7 @@ fn run_unresolved(cx: &mut Context<'_>) {
         tracing::warn!(
             client = info.id,
             address = %info.shown_address(),
-            "closed: an HTTP request to the port of the Redis protocol"
+            "closed: an HTTP request on the port of the Redis protocol"
         );
     }
 }

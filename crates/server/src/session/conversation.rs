@@ -362,7 +362,7 @@ impl Session {
                     client = info.id,
                     address = %info.shown_address(),
                     bytes = waiting + queued,
-                    "closed: a request passes client-query-buffer-limit"
+                    "closed: a request exceeds client-query-buffer-limit"
                 );
                 environment.tally.query_limit_disconnections.add(1);
                 return SessionState::Closing;

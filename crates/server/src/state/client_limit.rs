@@ -35,6 +35,6 @@ pub(crate) fn log_closed(client: &ClientInfo) {
         client = client.id,
         address = %client.shown_address(),
         bytes = client.memory_bytes(),
-        "closed: clients take more than maxmemory-clients"
+        "closed: clients use more memory than maxmemory-clients"
     );
 }

@@ -12,7 +12,7 @@ pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, current = limit.current, "the limit of descriptors stays as it is");
+        tracing::warn!(%error, current = limit.current, "cannot raise the descriptor limit");
     }
 }
 
@@ -53,13 +53,13 @@ pub(crate) fn prepare(config: &Config, workers: usize) {
     let (wanted, most) = (config.maxclients.get(), most_clients(config, workers));
     if wanted > most {
         tracing::warn!(
-            "maxclients is {most} and not {wanted}: each takes a descriptor, and the system's \
-             limit leaves no more (ulimit -n)"
+            "maxclients is lowered from {wanted} to {most}: each client takes a file \
+             descriptor, and ulimit -n allows no more"
         );
         config.maxclients.set(most);
     }
     if let Err(error) = make_room(wanted.min(most) + kept_descriptors(config, workers)) {
-        tracing::warn!(%error, "the table of descriptors grows when clients come");
+        tracing::warn!(%error, "accepting may stall while the table of descriptors grows");
     }
 }
 

@@ -144,19 +144,19 @@ impl Shared {
         if admission::is_password_required(&self.config) {
             if endpoints.any(|endpoint| endpoint.protocol == Protocol::Memcached) {
                 tracing::info!(
-                    "memcached clients must log in as well: by a set of any key with the value \
+                    "memcached clients must also log in, by a set of any key with the value \
                      \"default PASSWORD\""
                 );
             }
         } else if endpoints.any(|endpoint| !endpoint.is_local()) {
             match self.config.protected_mode.is_on() {
                 true => tracing::info!(
-                    "clients that do not connect through loopback are refused, since there is no \
-                     password (--requirepass PASSWORD, or --protected-mode no)"
+                    "only clients on loopback are served, since there is no password (set one with \
+                     --requirepass, or use --protected-mode no)"
                 ),
                 false => tracing::warn!(
-                    "there is no password and protected-mode is off: every client that can \
-                     connect can read and change everything"
+                    "no password is set and protected-mode is off: any client that can connect \
+                     can read and change all data"
                 ),
             }
         }
@@ -228,7 +228,7 @@ impl Shared {
             self.config.port.is_on() || !self.config.unixsocket.get().is_empty();
         let is_loading = self.hooks.reasons().contains(HookFlags::LOADING);
         if changes > 0 && has_redis_clients && !is_loading {
-            tracing::warn!(changes, "the changes since the last save are lost");
+            tracing::warn!(changes, "changes since the last save are lost");
         }
     }
 
@@ -409,7 +409,7 @@ impl ScriptingServer for Shared {
     fn report_slow_script(&self, took: Duration) {
         tracing::warn!(
             milliseconds = took.as_millis(),
-            "Slow script detected: SCRIPT KILL ends it as long as it has changed nothing"
+            "Slow script detected; SCRIPT KILL can stop it until it writes"
         );
     }
 }

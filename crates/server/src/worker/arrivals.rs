@@ -36,7 +36,7 @@ impl Sessions {
         let token = match self.adopt(driver, link) {
             Ok(token) => token,
             Err(error) => {
-                tracing::warn!(%error, "a connection cannot be watched");
+                tracing::warn!(%error, "cannot watch a new connection");
                 return self.shared.registry.release(self.worker);
             }
         };
@@ -84,7 +84,7 @@ impl Sessions {
         let token = match self.adopt(driver, link) {
             Ok(token) => token,
             Err(error) => {
-                tracing::warn!(%error, "a connection that moves cannot be watched");
+                tracing::warn!(%error, "cannot watch a connection that moves between workers");
                 return self.forget(session, CloseReason::Error);
             }
         };

@@ -53,7 +53,7 @@ impl Sessions {
                 client = info.id,
                 address = %info.shown_address(),
                 %error,
-                "closed: the network has lost the peer"
+                "closed: the connection was lost"
             );
         }
     }
@@ -161,7 +161,7 @@ impl Sessions {
         {
             tracing::warn!(
                 token.index,
-                "closed: a client that does not read the requests of other clients"
+                "closed: a monitor does not read fast enough"
             );
             self.abort(driver, token);
         }
@@ -237,7 +237,7 @@ impl Sessions {
             client = info.id,
             address = %info.shown_address(),
             bytes = unsent,
-            "closed: unread replies pass client-output-buffer-limit"
+            "closed: unread replies exceed client-output-buffer-limit"
         );
         self.tally.output_limit_disconnections.add(1);
         self.abort(driver, token);
@@ -296,7 +296,7 @@ impl Sessions {
                 tracing::info!(
                     client = info.id,
                     address = %info.shown_address(),
-                    "closed: silent for longer than timeout"
+                    "closed: idle for longer than timeout"
                 );
             }
             self.tally.idle_disconnections.add(1);

@@ -531,7 +531,7 @@ impl Sessions {
         if reminders.contains(Reminders::LISTENERS)
             && let Err(error) = driver.listen_to(&self.shared.listeners.get())
         {
-            tracing::error!(%error, "a worker cannot accept from new listeners");
+            tracing::error!(%error, "a worker cannot watch new listening sockets");
         }
         if reminders.contains(Reminders::KILL) {
             self.close_killed(driver);

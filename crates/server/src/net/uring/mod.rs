@@ -504,7 +504,7 @@ impl<K: KernelShim> Uring<K> {
             Event::NotFound { token } => self.cancel_again(token),
             Event::Woken { more } => {
                 if !more && self.ring.watch(self.waker.as_fd()).is_err() {
-                    tracing::error!("a worker can no longer be woken");
+                    tracing::error!("a worker cannot watch its wake-up descriptor");
                 }
                 sink.woken(self);
             }

@@ -56,7 +56,7 @@ impl Governor {
         };
         match decision {
             Some(Decision::Activate(active)) => {
-                tracing::debug!(active, "other workers are active");
+                tracing::debug!(active, "the set of active workers has changed");
                 shared.registry.activate(active);
                 shared.remind_all(Reminders::ACTIVE);
             }
