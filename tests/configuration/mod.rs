@@ -120,7 +120,7 @@ fn shipped_files_start_nagi_unedited() {
 fn errors_name_file_line_and_reason() {
     let folder = Folder::new("wrong");
     for (line, reason) in [
-        ("maxmemry 5mb", "there is no option maxmemry; did you mean maxmemory?"),
+        ("maxmemry 5mb", "unknown option maxmemry; did you mean maxmemory?"),
         ("maxmemory lots", "argument must be a memory value"),
         ("databases 1 2", "wrong number of arguments"),
         ("bind \"127.0.0.1", "unbalanced quotes"),
@@ -319,7 +319,7 @@ fn names_of_other_servers_bring_their_arguments() {
 
     let refused = nagi(&["memcached", "-S"]).output().expect("starts");
     let error = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && error.contains("name a file of users"), "{error}");
+    assert!(!refused.status.success() && error.contains("needs a file of users"), "{error}");
     for (program, argument, expected) in [
         ("redis-server", "--version", "nagi 0"),
         ("redis-server", "--help", "--maxmemory"),

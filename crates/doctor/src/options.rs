@@ -5,50 +5,50 @@ use std::path::PathBuf;
 
 /// Finds out what is wrong with a cache, and shows the evidence.
 ///
-/// Measures from where it runs, which is best the application's host: round trips, values of
-/// growing size, new connections, the server's own figures and, on the same host, the kernel's.
-/// It reads only, unless --probe-writes is given. Ends with 0 if nothing is wrong, 1 if something
-/// is, and 2 if it could not observe a server.
+/// Run it on the application's host. It measures round trips, values of growing size and new
+/// connections, and reads the server's statistics and, on the server's host, the kernel's. It only
+/// reads, unless --probe-writes is given. The exit status is 0 if nothing is wrong, 1 if something
+/// is, and 2 if a server could not be observed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DoctorOptions {
     /// Servers: HOST[:PORT], redis://[[user]:password@]host[:port], memcached://host[:port] or
     /// unix:PATH.
     #[arg(value_name = "URL", default_value = "redis://127.0.0.1:6379")]
     pub urls: Vec<String>,
-    /// File whose first line is the password of RESP servers whose URL has none; without it the
-    /// environment's REDISCLI_AUTH is.
+    /// File whose first line is the password for RESP URLs without one [default: environment
+    /// variable REDISCLI_AUTH].
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// How long to observe.
     #[arg(long, default_value_t = 20.0, value_name = "S", value_parser = seconds)]
     pub seconds: f64,
-    /// Observe again and again, until Ctrl-C.
+    /// Repeat until Ctrl-C.
     #[arg(long, conflicts_with_all = ["json", "html"])]
     pub watch: bool,
-    /// Send values to memcached as well, under random names of its own that expire in a minute.
+    /// Also store values in memcached, under random names that expire in a minute.
     #[arg(long)]
     pub probe_writes: bool,
     /// Watch the requests of all clients for 200 ms (MONITOR, or memcached's watch).
     #[arg(long)]
     pub sample_commands: bool,
-    /// Compare where two clients' configurations place keys, such as php-ketama and
-    /// libmemcached,hash=md5; each may name servers of its own behind an @, such as
-    /// php@kyoto,tokyo, or means those of the URLs.
+    /// Compare on which servers two client configurations place keys, such as php-ketama and
+    /// libmemcached,hash=md5; each may name its own servers after an @, such as php@kyoto,tokyo
+    /// [default: those of the URLs].
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     pub clients: Option<Vec<ClientConfiguration>>,
-    /// Show keys as they are, instead of what stands for them.
+    /// Show keys in clear instead of hashes.
     #[arg(long)]
     pub show_keys: bool,
-    /// Write everything as JSON to a file, or with - to standard output in place of the text.
+    /// Write all results as JSON to a file; - writes them to standard output instead of text.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write a page, which only you may read.
+    /// Write an HTML page, readable by its owner only.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Show what is looked at, with the thresholds and their reasons, and end.
+    /// List all findings with their thresholds and reasons.
     #[arg(long)]
     pub list: bool,
-    /// No progress on standard error.
+    /// Show no progress on standard error.
     #[arg(long, short)]
     pub quiet: bool,
 }

@@ -11,14 +11,14 @@ use crate::target;
 /// The user and its password.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct LoginOptions {
-    /// File whose first line is the password; with resp the environment's REDISCLI_AUTH is it
-    /// where there is none.
+    /// File whose first line is the password [default with resp: environment variable
+    /// REDISCLI_AUTH].
     #[arg(long, global = true, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Whose password it is; memcached needs one, in its binary protocol for SASL.
+    /// User name; memcached needs one with a password, in its binary protocol for SASL.
     #[arg(long, global = true, value_name = "NAME")]
     pub user: Option<String>,
-    /// Have Redis answer in RESP3 (HELLO 3).
+    /// Use RESP3 (HELLO 3).
     #[arg(long, global = true)]
     pub resp3: bool,
 }

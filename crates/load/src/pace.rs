@@ -14,7 +14,7 @@ pub enum Arrivals {
     /// At even intervals.
     #[default]
     Uniform,
-    /// As a Poisson process: each without regard to the others, as those of many users.
+    /// As a Poisson process: independent of each other, as from many users.
     Poisson,
 }
 

@@ -23,11 +23,10 @@ const COMPARED_KEYS: usize = 100_000;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Gets, sets and deletes keys on one or several servers, and shows which server has a key
+/// Reads and writes keys on one or several servers, and shows which server has a key
 ///
-/// A key goes to the server that the settings of --like name: those of a library, so that what a
-/// program stored is found. The exit status is 0 if every key was found or stored, and otherwise
-/// 1.
+/// --like selects the key distribution of a client library, so that keys are found where that
+/// library stores them. The exit status is 0 if every key was found or stored, otherwise 1.
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Options {
@@ -41,18 +40,18 @@ pub(crate) struct Options {
         value_name = "SERVER,..."
     )]
     servers: Vec<Server>,
-    /// How keys are spread: libmemcached, pylibmc, pylibmc-ketama, php, php-ketama, twemproxy,
-    /// dalli, pymemcache or redis-cluster, the first five also with settings, such as
-    /// libmemcached,hash=md5,ketama [default: libmemcached; with ring: all of them, a row each]
+    /// How keys are distributed: libmemcached, pylibmc, pylibmc-ketama, php, php-ketama, twemproxy,
+    /// dalli, pymemcache or redis-cluster; the first five also take settings, such as
+    /// libmemcached,hash=md5,ketama [default: libmemcached; for ring: all of them, one row each]
     #[arg(long, global = true, value_name = "LIBRARY")]
     like: Option<Like>,
-    /// What the servers speak: text, meta or binary with memcached, resp with Redis
+    /// Protocol: text, meta or binary for memcached, resp for Redis
     #[arg(long, global = true, default_value = "text", value_name = "NAME")]
     protocol: Dialect,
     /// How long a server may take to answer
     #[arg(long, global = true, default_value_t = 1000, value_name = "MS")]
     timeout_ms: u64,
-    /// Let this key decide the server instead of the key itself
+    /// Choose the server by this key instead of the key itself
     #[arg(long, global = true, value_name = "KEY")]
     by_key: Option<String>,
     #[command(flatten)]
@@ -79,7 +78,7 @@ impl FromStr for Like {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Prints the value of a key, or of several, each behind its key
+    /// Prints the values of keys; of several keys, each line begins with the key
     Get {
         /// The keys
         #[arg(required = true)]
@@ -89,12 +88,12 @@ enum Action {
     Set {
         /// The key
         key: String,
-        /// The value; - reads it from the standard input
+        /// The value; - reads it from standard input
         value: String,
         /// Seconds until it expires, or a Unix time; 0 means never
         #[arg(long, default_value_t = 0, value_name = "S")]
         expiry: u32,
-        /// What memcached keeps beside the value
+        /// memcached's client flags
         #[arg(long, default_value_t = 0, value_name = "N")]
         flags: u32,
     },
@@ -106,16 +105,15 @@ enum Action {
     },
     /// Prints the statistics of every server
     Stats,
-    /// Shows which server has each key, without asking one: under every library's settings, or
-    /// those of --like alone
+    /// Shows which server each key belongs to, without connecting: for every library, or for --like
     Ring {
         /// The keys
         keys: Vec<String>,
-        /// Read keys from a file, one a line
+        /// Read keys from a file, one per line
         #[arg(long, value_name = "FILE")]
         keys_from: Option<PathBuf>,
-        /// Show what share of keys two configurations place differently; each may name servers of
-        /// its own behind an @, such as php@kyoto,tokyo
+        /// Show the share of keys that two configurations place differently; each may name its own
+        /// servers after an @, such as php@kyoto,tokyo
         #[arg(long, num_args = 2, value_names = ["A", "B"])]
         compare: Option<Vec<ClientConfiguration>>,
     },

@@ -23,9 +23,9 @@ static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 
 /// An in-memory cache server that speaks Redis' and memcached's protocols.
 ///
-/// Without a command it serves: `nagi`, `nagi redis.conf` and `nagi --port 7000` are short for
-/// `nagi serve ...`. Started under the name redis-server, redis-check-rdb or memcached it takes
-/// that program's arguments.
+/// Without a command it starts the server: `nagi`, `nagi redis.conf` and `nagi --port 7000` are
+/// short for `nagi serve ...`. Run under the name redis-server, redis-check-rdb or memcached, it
+/// takes that program's arguments.
 #[derive(Debug, Parser)]
 #[command(name = "nagi", version, arg_required_else_help = true)]
 #[command(override_usage = "nagi [COMMAND]\n       nagi [FILE] [OPTIONS OF serve]")]
@@ -47,14 +47,14 @@ enum Command {
     RdbStats(rdb::Stats),
     Storm(storm::StormOptions),
     Top(nagi_top::TopOptions),
-    /// Prints a shell's completions, to be read by it
+    /// Prints the completions of a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Prints a manual page in troff, or writes all of them
     Man {
-        /// Of which command; of nagi itself where none is named
+        /// Command to print the page of [default: nagi itself]
         page: Option<String>,
         /// Write all pages to files in this folder, such as nagi-serve.1
         #[arg(long, value_name = "FOLDER", conflicts_with = "page")]
@@ -67,7 +67,7 @@ fn commands() -> clap::Command {
     let serve = serve::command();
     // Its flags are read elsewhere; here it is named for the help.
     let memcached = clap::Command::new("memcached")
-        .about("Serves memcached's clients, with that server's flags: nagi memcached -h");
+        .about("Starts the server with memcached's flags: nagi memcached -h");
     Arguments::command().subcommand(serve.display_order(0)).subcommand(memcached)
 }
 
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     let words: Option<Vec<String>> =
         std::env::args_os().map(|word| word.into_string().ok()).collect();
     let Some(words) = words else {
-        screen::complain("the command line is not text in UTF-8");
+        screen::complain("the command line is not valid UTF-8");
         return ExitCode::FAILURE;
     };
     run(&words).unwrap_or_else(|error| {
@@ -169,7 +169,7 @@ fn manual(name: Option<&str>) -> Result<String, Box<dyn std::error::Error>> {
     let command = match name {
         None => &all,
         Some(name) => {
-            find(&all, name).ok_or_else(|| format!("there is no command called {name}"))?
+            find(&all, name).ok_or_else(|| format!("unknown command {name}"))?
         }
     };
     let mut text = Vec::new();

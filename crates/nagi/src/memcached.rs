@@ -55,56 +55,57 @@ const fn flag(
 #[rustfmt::skip]
 static FLAGS: &[Flag] = &[
     flag('p', "port", Some("num"), Setting("memcached-port", same), "TCP port to listen on"),
-    flag('U', "udp-port", Some("num"), Special(udp), "UDP port: only 0, off, is there"),
+    flag('U', "udp-port", Some("num"), Special(udp), "UDP port; only 0 (off) is supported"),
     flag('s', "unix-socket", Some("file"), Special(unix_socket),
         "path of a socket to listen on instead of ports"),
     flag('a', "unix-mask", Some("mask"), Setting("unixsocketperm", same),
         "permissions of that socket, in octal"),
     flag('A', "enable-shutdown", None, Settings(&[("memcached-shutdown", "yes")]),
-        "let clients stop the server by shutdown"),
+        "let clients stop the server with shutdown"),
     flag('l', "listen", Some("addr"), Special(listen),
-        "addresses to listen on, for clients of any machine; without it, all of them, for \
-         clients of this machine"),
-    flag('d', "daemon", None, Settings(&[("daemonize", "yes")]), "serve in the background"),
+        "addresses to listen on; without it all, but only clients on this machine are served"),
+    flag('d', "daemon", None, Settings(&[("daemonize", "yes")]), "run in the background"),
     flag('r', "enable-coredumps", None, Nothing, "no effect: see ulimit -c"),
-    flag('u', "user", Some("user"), Special(user), "whom to serve as, if it is started by root"),
+    flag('u', "user", Some("user"), Special(user), "user to run as when started as root"),
     flag('m', "memory-limit", Some("num"), Special(memory), "memory for data, in megabytes"),
     flag('M', "disable-evictions", None, Settings(&[("maxmemory-policy", "noeviction")]),
-        "an error when memory is full, instead of eviction"),
+        "return an error when memory is full instead of evicting"),
     flag('c', "conn-limit", Some("num"), Setting("maxclients", same), "most connections"),
-    flag('k', "lock-memory", None, Refused("memory is not locked"), "not there"),
-    flag('v', "verbose", None, Special(verbose), "log more; up to three of them"),
+    flag('k', "lock-memory", None, Refused("memory cannot be locked"), "not supported"),
+    flag('v', "verbose", None, Special(verbose), "log more (-vv, -vvv)"),
     flag('h', "help", None, Special(help), "this text"),
     flag('i', "license", None, Special(help), "this text"),
     flag('V', "version", None, Special(version), "the version"),
-    flag('P', "pidfile", Some("file"), Setting("pidfile", same), "file for the process number"),
-    flag('f', "slab-growth-factor", Some("num"), Nothing, "no effect: sizes are as they are"),
-    flag('n', "slab-min-size", Some("bytes"), Nothing, "no effect: sizes are as they are"),
+    flag('P', "pidfile", Some("file"), Setting("pidfile", same), "file for the process ID"),
+    flag('f', "slab-growth-factor", Some("num"), Nothing, "no effect: size classes are fixed"),
+    flag('n', "slab-min-size", Some("bytes"), Nothing, "no effect: size classes are fixed"),
     flag('L', "enable-largepages", None, Nothing, "no effect"),
-    flag('D', "prefix-delimiter", Some("char"), Nothing, "no effect: nothing is counted by prefix"),
+    flag('D', "prefix-delimiter", Some("char"), Nothing,
+        "no effect: there are no statistics by prefix"),
     flag('t', "threads", Some("num"), Special(threads), "threads (default: one per core)"),
-    flag('R', "max-reqs-per-event", Some("num"), Nothing, "no effect: turns have their own bounds"),
+    flag('R', "max-reqs-per-event", Some("num"), Nothing,
+        "no effect: the requests per turn are fixed"),
     flag('C', "disable-cas", None, Settings(&[("memcached-cas", "no")]),
-        "give no version numbers, which cas could ask for"),
+        "disable version numbers for cas"),
     flag('b', "listen-backlog", Some("num"), Setting("tcp-backlog", same),
-        "connections that may wait to be accepted"),
-    flag('B', "protocol", Some("name"), Special(protocol), "ascii, binary or auto, the default"),
+        "most connections waiting to be accepted"),
+    flag('B', "protocol", Some("name"), Special(protocol), "ascii, binary or auto (default)"),
     flag('I', "max-item-size", Some("num"), Special(item_size),
         "longest value, such as 512k or 2m; at most half of -m"),
     flag('S', "enable-sasl", None, Special(sasl),
-        "have clients log in as users of the file that MEMCACHED_SASL_PWDB or -Y names"),
+        "require logins, by the file of users in MEMCACHED_SASL_PWDB or -Y"),
     flag('F', "disable-flush-all", None, Settings(&[("memcached-flush-all", "no")]),
         "refuse flush_all"),
-    flag('X', "disable-dumping", None, Refused("dumping is there for everybody"), "not there"),
-    flag('W', "disable-watch", None, Refused("watch cannot be disabled"), "not there"),
+    flag('X', "disable-dumping", None, Refused("dumping cannot be disabled"), "not supported"),
+    flag('W', "disable-watch", None, Refused("watch cannot be disabled"), "not supported"),
     flag('Y', "auth-file", Some("file"), Setting("memcached-auth-file", same),
-        "have clients log in as users of this file, a line name:password for each"),
+        "require logins, by this file with one name:password per line"),
     flag('e', "memory-file", Some("file"), Special(memory_file),
-        "save what is there to this file at the end, and begin with it"),
+        "load this file at the start and save the data to it at the end"),
     flag('Z', "enable-ssl", None, Refused("there is no TLS: connections are not encrypted"),
-        "not there"),
+        "not supported"),
     flag('o', "extended", Some("list"), Special(extended),
-        "options between commas: idle_timeout=SECONDS; those that tune have no effect"),
+        "comma-separated options: idle_timeout=SECONDS; tuning options have no effect"),
     flag('N', "napi-ids", Some("num"), Nothing, "no effect"),
 ];
 
@@ -200,12 +201,11 @@ pub(crate) fn parse(words: &[String]) -> Result<Flags, String> {
                 flags.take(row, value)?;
             }
         } else {
-            return Err(format!("{word} is no flag of memcached"));
+            return Err(format!("{word} is not a flag of memcached"));
         }
     }
     if flags.sasl && !flags.arguments.options.iter().any(|it| it.name == "memcached-auth-file") {
-        return Err("-S: it would let everybody in: name a file of users by -Y or \
-                    MEMCACHED_SASL_PWDB"
+        return Err("-S needs a file of users: name one with -Y or MEMCACHED_SASL_PWDB"
             .to_owned());
     }
     flags.check_item_bytes()?;
@@ -251,7 +251,7 @@ impl Flags {
         // No memory is no limit.
         match self.item_bytes {
             Some(item) if bytes > 0 && item > bytes / 2 => {
-                Err("-I: an item may take half of the memory (-m) at most".to_owned())
+                Err("-I: an item may take at most half of the memory (-m)".to_owned())
             }
             _ => Ok(()),
         }
@@ -269,7 +269,7 @@ fn same(value: &str) -> String {
 }
 
 fn memory(flags: &mut Flags, megabytes: &str) -> Result<(), String> {
-    flags.megabytes = Some(megabytes.parse().map_err(|_| "it is no number of megabytes")?);
+    flags.megabytes = Some(megabytes.parse().map_err(|_| "not a number of megabytes")?);
     flags.set(&format!("-m {megabytes}"), "maxmemory", &format!("{megabytes}mb"));
     Ok(())
 }
@@ -282,12 +282,12 @@ fn item_size(flags: &mut Flags, value: &str) -> Result<(), String> {
         "k" | "K" => 1 << 10,
         "m" | "M" => 1 << 20,
         "g" | "G" => 1 << 30,
-        _ => return Err("the units are k, m and g".to_owned()),
+        _ => return Err("the unit must be k, m or g".to_owned()),
     };
-    let number: u64 = digits.parse().map_err(|_| "it is no number of bytes")?;
+    let number: u64 = digits.parse().map_err(|_| "not a number of bytes")?;
     let bytes = number.saturating_mul(unit_bytes);
     if !(1024..=1 << 30).contains(&bytes) {
-        return Err("an item may have between 1k and 1g".to_owned());
+        return Err("must be between 1k and 1g".to_owned());
     }
     flags.item_bytes = Some(bytes);
     flags.set(&format!("-I {value}"), "memcached-item-limit", &bytes.to_string());
@@ -296,7 +296,7 @@ fn item_size(flags: &mut Flags, value: &str) -> Result<(), String> {
 
 fn threads(flags: &mut Flags, count: &str) -> Result<(), String> {
     if count == "0" {
-        return Err("there must be one at least".to_owned());
+        return Err("must be at least 1".to_owned());
     }
     flags.set(&format!("-t {count}"), "workers", count);
     Ok(())
@@ -308,7 +308,7 @@ fn memory_file(flags: &mut Flags, path: &str) -> Result<(), String> {
     const POINTS: &str = "31536000 1";
     let path = std::path::absolute(path).map_err(|error| error.to_string())?;
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err("it is no file".to_owned());
+        return Err("not a file name".to_owned());
     };
     let spelled = format!("-e {}", path.display());
     flags.set(&spelled, "dir", &folder.to_string_lossy());
@@ -318,7 +318,7 @@ fn memory_file(flags: &mut Flags, path: &str) -> Result<(), String> {
 }
 
 fn udp(_: &mut Flags, port: &str) -> Result<(), String> {
-    if port == "0" { Ok(()) } else { Err("there is no UDP".to_owned()) }
+    if port == "0" { Ok(()) } else { Err("UDP is not supported".to_owned()) }
 }
 
 /// The file of users is read as that of `-Y`.
@@ -343,7 +343,7 @@ fn unix_socket(flags: &mut Flags, path: &str) -> Result<(), String> {
 fn listen(flags: &mut Flags, addresses: &str) -> Result<(), String> {
     for address in addresses.split(',') {
         if address.contains('[') && !address.starts_with('[') {
-            return Err("listeners are not told apart by protocol or tag".to_owned());
+            return Err("protocols and tags of listeners are not supported".to_owned());
         }
         let bare = address.trim_start_matches('[');
         let (host, port) = match bare.split_once(']') {
@@ -395,7 +395,7 @@ fn version(flags: &mut Flags, _: &str) -> Result<(), String> {
 
 fn protocol(flags: &mut Flags, name: &str) -> Result<(), String> {
     if !["ascii", "binary", "auto"].contains(&name) {
-        return Err("it is none of ascii, binary and auto".to_owned());
+        return Err("must be ascii, binary or auto".to_owned());
     }
     flags.set(&format!("-B {name}"), "memcached-protocol", name);
     Ok(())
@@ -409,11 +409,11 @@ fn extended(flags: &mut Flags, list: &str) -> Result<(), String> {
         } else if TUNING.contains(&name) {
             flags.without_effect.push(format!("-o {name}"));
         } else if ["ext_", "ssl_", "proxy_"].iter().any(|prefix| name.starts_with(prefix)) {
-            return Err(format!("{name}: there is no external storage, no TLS and no proxy"));
+            return Err(format!("{name}: external storage, TLS and proxying are not supported"));
         } else {
             let meant = nearest(name, TUNING.into_iter().chain(["idle_timeout"]));
             let hint = meant.map(|it| format!("; did you mean {it}?")).unwrap_or_default();
-            return Err(format!("there is no option {name}{hint}"));
+            return Err(format!("unknown option {name}{hint}"));
         }
     }
     Ok(())
@@ -510,14 +510,14 @@ mod tests {
             ("-Z", "-Z (--enable-ssl): there is no TLS: connections are not encrypted"),
             ("-B none", "-B none: it is none of ascii, binary and auto"),
             ("-t 0", "-t 0: there must be one at least"),
-            ("-I 33m", "-I: an item may take half of the memory (-m) at most"),
-            ("-I 2m -m 3", "-I: an item may take half of the memory (-m) at most"),
+            ("-I 33m", "-I: an item may take at most half of the memory (-m)"),
+            ("-I 2m -m 3", "-I: an item may take at most half of the memory (-m)"),
             ("-I 1023", "-I 1023: an item may have between 1k and 1g"),
             ("-I 2g -m 9999", "-I 2g: an item may have between 1k and 1g"),
             ("-I 2x", "-I 2x: the units are k, m and g"),
             ("-m x", "-m x: it is no number of megabytes"),
             ("-o ext_path=/x", "-o ext_path=/x: ext_path: there is no external storage"),
-            ("-o idle_timeut=1", "-o idle_timeut=1: there is no option idle_timeut; did you mean"),
+            ("-o idle_timeut=1", "-o idle_timeut=1: unknown option idle_timeut; did you mean"),
             ("-p", "-p (--port) needs a value"),
             ("-q", "memcached has no flag -q"),
             ("--prot 1", "memcached has no flag --prot; did you mean --port?"),

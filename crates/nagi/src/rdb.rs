@@ -9,35 +9,34 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Checks that a file in RDB's format can be read to its end
+/// Checks that an RDB file can be read to its end
 ///
-/// Prints what is in it, and the place of what is wrong. The exit status is 0 if nothing is. Files
-/// of Redis up to 8.0 and of Valkey up to 9.1 are known, with values of every type.
+/// Prints what the file contains, and the byte offset of an error. The exit status is 0 if there is
+/// none. Files of Redis up to 8.0 and of Valkey up to 9.1 are supported, with values of every type.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     /// The file
     file: PathBuf,
 }
 
-/// Shows what is in a file in RDB's format, and what takes the most room
+/// Shows what an RDB file contains, and what takes the most space
 ///
-/// By type, database, expiry and the beginning of the keys, and the biggest keys. Bytes are those
-/// of keys and of their elements before they are compressed; what a server adds to them in memory
-/// is its own.
+/// Sums by type, database, expiry and key prefix, and the biggest keys. Sizes are the bytes of keys
+/// and elements before compression, without a server's overhead in memory.
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
     /// The file
     file: PathBuf,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// How many of the biggest keys and prefixes to show
     #[arg(long, default_value_t = 20, value_name = "N")]
     top: usize,
-    /// What ends a part of a key
+    /// Character that ends a part of a key
     #[arg(long, default_value_t = ':', value_name = "CHARACTER", value_parser = separator)]
     separator: char,
-    /// How many parts make a prefix
+    /// Number of parts in a prefix
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = depth)]
     depth: usize,
 }
@@ -57,12 +56,12 @@ fn separator(text: &str) -> Result<char, String> {
     let mut letters = text.chars();
     match (letters.next(), letters.next()) {
         (Some(letter), None) if letter.is_ascii() => Ok(letter),
-        _ => Err("it is to be one character of ASCII".to_owned()),
+        _ => Err("must be one ASCII character".to_owned()),
     }
 }
 
 fn depth(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|depth| *depth > 0).ok_or("it is to be 1 or more".to_owned())
+    text.parse().ok().filter(|depth| *depth > 0).ok_or("must be 1 or more".to_owned())
 }
 
 /// Checks a file; whether it is whole becomes the exit status.

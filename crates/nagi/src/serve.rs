@@ -41,24 +41,23 @@ pub(crate) fn command() -> Command {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
     Command::new("serve")
-        .about("Serves until it is told to stop; this is also what nagi does without a command")
+        .about("Starts the server; nagi without a command does the same")
         .after_help(
-            "Options of Redis that have no effect here are accepted as well; \
-             docs/configuration.md lists them.",
+            "Redis options without effect are accepted too; docs/configuration.md lists them.",
         )
         .arg(
             Arg::new("file")
                 .value_name("FILE")
-                .help("A redis.conf to read first; - for the standard input"),
+                .help("A redis.conf to read first; - for standard input"),
         )
         .args(settings().filter(|it| it.has_effect()).map(option))
         .arg(
             Arg::new("ports-file")
                 .long("ports-file")
                 .value_name("PATH")
-                .help("File to write once all is ready, a line for each address"),
+                .help("File to write the addresses to, one per line, once the server is ready"),
         )
-        .arg(flag("ignore-unsupported", "Leaves out options that promise what is not there"))
+        .arg(flag("ignore-unsupported", "Ignore unsupported options, such as appendonly yes"))
 }
 
 /// The words that an option takes, where they are few.

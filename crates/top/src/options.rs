@@ -4,25 +4,25 @@ use std::path::PathBuf;
 
 /// Shows what a server does, once a second: requests, memory, commands, clients, slow requests.
 ///
-/// For nagi, Redis and Valkey as far as INFO, CLIENT LIST, SLOWLOG and LATENCY tell, and for
-/// memcached as far as its stats do. Where there is no terminal it prints one view and ends.
+/// The data come from INFO, CLIENT LIST, SLOWLOG and LATENCY of nagi, Redis and Valkey, or from
+/// memcached's stats. Without a terminal it prints one view and exits.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TopOptions {
     /// The server: HOST[:PORT], redis://[[user]:password@]host[:port], memcached://host[:port] or
     /// unix:PATH.
     #[arg(value_name = "URL", default_value = "redis://127.0.0.1:6379")]
     pub url: String,
-    /// File whose first line is the password, if the URL has none; without it the environment's
-    /// REDISCLI_AUTH is.
+    /// File whose first line is the password, if the URL has none [default: environment variable
+    /// REDISCLI_AUTH].
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Seconds between two samples.
     #[arg(long, short, default_value_t = 1.0, value_name = "S", value_parser = seconds)]
     pub interval: f64,
-    /// What clients are sorted by.
+    /// Column that clients are sorted by.
     #[arg(long, short, value_enum, default_value_t = Sort::Requests)]
     pub sort: Sort,
-    /// Print one view and end.
+    /// Print one view and exit.
     #[arg(long)]
     pub once: bool,
 }
@@ -35,7 +35,7 @@ pub enum Sort {
     Requests,
     /// Bytes a second, both ways.
     Bytes,
-    /// Memory that they take.
+    /// Memory.
     Memory,
     /// Seconds since they last sent something.
     Idle,

@@ -10,7 +10,7 @@ pub(super) const LARGE_REPLY_MAX_LEN: Setting = Setting {
     default: "128",
     changeable: true,
     place: Place::Number(|values| &values.commandlog_large_reply_max_len),
-    summary: "How many requests the log of large replies holds",
+    summary: "Most entries in the log of large replies",
 };
 
 pub(super) const LARGE_REQUEST_MAX_LEN: Setting = Setting {
@@ -20,7 +20,7 @@ pub(super) const LARGE_REQUEST_MAX_LEN: Setting = Setting {
     default: "128",
     changeable: true,
     place: Place::Number(|values| &values.commandlog_large_request_max_len),
-    summary: "How many requests the log of large requests holds",
+    summary: "Most entries in the log of large requests",
 };
 
 pub(super) const REPLY_LARGER_THAN: Setting = Setting {
@@ -30,7 +30,7 @@ pub(super) const REPLY_LARGER_THAN: Setting = Setting {
     default: "1048576",
     changeable: true,
     place: Place::Number(|values| &values.commandlog_reply_larger_than),
-    summary: "Bytes of a reply that bring its request into a log; -1 for none",
+    summary: "Reply bytes above which a request is logged as a large reply; -1 for never",
 };
 
 pub(super) const REQUEST_LARGER_THAN: Setting = Setting {
@@ -40,7 +40,7 @@ pub(super) const REQUEST_LARGER_THAN: Setting = Setting {
     default: "1048576",
     changeable: true,
     place: Place::Number(|values| &values.commandlog_request_larger_than),
-    summary: "Bytes of a request that bring it into a log; -1 for none",
+    summary: "Request bytes above which a request is logged as large; -1 for never",
 };
 
 pub(super) const SLOWLOG_LOG_SLOWER_THAN: Setting = Setting {
@@ -50,7 +50,7 @@ pub(super) const SLOWLOG_LOG_SLOWER_THAN: Setting = Setting {
     default: "10000",
     changeable: true,
     place: Place::Number(|values| &values.slowlog_log_slower_than_us),
-    summary: "Microseconds of execution that bring a request into the slow log; -1 for none",
+    summary: "Microseconds of execution above which a request enters the slow log; -1 for never",
 };
 
 pub(super) const SLOWLOG_MAX_LEN: Setting = Setting {
@@ -60,7 +60,7 @@ pub(super) const SLOWLOG_MAX_LEN: Setting = Setting {
     default: "128",
     changeable: true,
     place: Place::Number(|values| &values.slowlog_max_len),
-    summary: "How many requests the slow log holds",
+    summary: "Most entries in the slow log",
 };
 
 pub(super) const SLOWLOG_TOTAL_SLOWER_THAN: Setting = Setting {
@@ -70,6 +70,6 @@ pub(super) const SLOWLOG_TOTAL_SLOWER_THAN: Setting = Setting {
     default: "1000000",
     changeable: true,
     place: Place::Number(|values| &values.slowlog_total_slower_than_us),
-    summary: "Microseconds from a request's first byte to its reply's last one from which on it is \
-              in the slow log; -1 for never",
+    summary: "Microseconds from the first byte of a request to the last byte of its reply above \
+              which it enters the slow log; -1 for never",
 };

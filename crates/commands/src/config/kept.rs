@@ -19,20 +19,20 @@ const SET: bool = true;
 /// What it may not.
 const FIXED: bool = false;
 
-const NO_AOF: &str = "There is no append-only file: what is written is gone when nagi stops";
+const NO_AOF: &str = "There is no append-only file: changes since the last save are lost";
 const NO_CLUSTER: &str = "There is no cluster mode";
-const ALWAYS_CHECKED: &str = "Payloads and files are always checked, and their versions too";
-const ALWAYS_SYNCED: &str = "Files are synchronised with the disk as they grow";
-const BY_SAVE: &str = "A signal saves if there are points in save, as Redis does by default";
-const NO_COMPRESSION: &str = "Lists are kept as they are";
+const ALWAYS_CHECKED: &str = "Payloads and files are always verified";
+const ALWAYS_SYNCED: &str = "Files are always synced as they are written";
+const BY_SAVE: &str = "A signal saves if there are save points, as by Redis' default";
+const NO_COMPRESSION: &str = "Lists are not compressed";
 const NO_LOCALES: &str = "SORT compares bytes";
 const NO_MODULES: &str = "There are no modules";
 const NO_RENAMING: &str =
     "Commands keep their names: any client that may connect may send all of them";
 const NO_REPLICATION: &str = "There is no replication";
-const NO_TLS: &str = "There is no TLS: connections are not encrypted";
-const NOT_READ: &str = "Nothing here uses it";
-const OTHERWISE: &str = "What it adjusts works otherwise here";
+const NO_TLS: &str = "There is no TLS";
+const NOT_READ: &str = "nagi does not use it";
+const OTHERWISE: &str = "It tunes a mechanism that nagi does not have";
 
 /// The values of `syslog-facility`.
 static FACILITIES: [&str; 9] =
@@ -147,20 +147,20 @@ pub(super) static ROWS: &[Setting] = &[
     unused("ignore-warnings", &[], Text, "", SET, OTHERWISE),
     unused("import-mode", &[], Switch, "no", SET, NO_REPLICATION),
     unused("io-threads", &[], Integer(1..=256), "1", FIXED,
-        "Workers serve connections here: see workers"),
+        "Connections are served by workers"),
     unused("io-threads-do-reads", &[], Switch, "no", FIXED,
-        "Workers serve connections here: see workers"),
+        "Connections are served by workers"),
     unused("jemalloc-bg-thread", &[], Switch, "yes", SET, OTHERWISE),
     unused("lazyfree-lazy-eviction", &[], Switch, "no", SET,
-        "What is large is always freed in the background"),
+        "Large values are always freed in the background"),
     unused("lazyfree-lazy-expire", &[], Switch, "no", SET,
-        "What is large is always freed in the background"),
+        "Large values are always freed in the background"),
     unused("lazyfree-lazy-server-del", &[], Switch, "no", SET,
-        "What is large is always freed in the background"),
+        "Large values are always freed in the background"),
     unused("lazyfree-lazy-user-del", &[], Switch, "no", SET,
-        "What is large is always freed in the background"),
+        "Large values are always freed in the background"),
     unused("lazyfree-lazy-user-flush", &[], Switch, "no", SET,
-        "What is large is always freed in the background"),
+        "Large values are always freed in the background"),
     unused("list-compress-depth", &[], Integer(0..=INT), "0", SET, NO_COMPRESSION),
     directive("loadmodule", NO_MODULES),
     unused("locale-collate", &[], Checked(checks::locale), "", SET, NO_LOCALES),
@@ -190,7 +190,7 @@ pub(super) static ROWS: &[Setting] = &[
     unused("rdb-version-check", &[], Choice(&["strict", "relaxed"]), "strict", SET, ALWAYS_CHECKED),
     unused("rdma-bind", &[], Words, "", SET, NOT_READ),
     unused("rdma-completion-vector", &[], Integer(-1..=1024), "-1", SET, NOT_READ),
-    refused("rdma-port", &[], Port, "0", FIXED, &[], "RDMA is not there"),
+    refused("rdma-port", &[], Port, "0", FIXED, &[], "There is no RDMA"),
     unused("rdma-rx-size", &[], Memory(65536..=16_777_216), "1mb", SET, NOT_READ),
     directive("rename-command", NO_RENAMING),
     unused("repl-backlog-size", &[], Memory(1..=i64::MAX as u64), "1mb", SET, NO_REPLICATION),

@@ -88,8 +88,8 @@ fn unknown(directive: &Directive) -> String {
         Source::Line { .. } => "",
     };
     match nearest(name, settings().flat_map(Setting::names).chain(["include"])) {
-        Some(meant) => format!("there is no option {name}; did you mean {dashes}{meant}?"),
-        None => format!("there is no option {name}"),
+        Some(meant) => format!("unknown option {name}; did you mean {dashes}{meant}?"),
+        None => format!("unknown option {name}"),
     }
 }
 
@@ -139,8 +139,8 @@ mod tests {
     #[test]
     fn errors_name_the_place_of_the_option() {
         for (line, reason) in [
-            ("prot 1", "there is no option prot; did you mean port?"),
-            ("nothing-like-it 1", "there is no option nothing-like-it"),
+            ("prot 1", "unknown option prot; did you mean port?"),
+            ("nothing-like-it 1", "unknown option nothing-like-it"),
             ("port", "wrong number of arguments"),
             ("port 1 2", "wrong number of arguments"),
             ("shutdown-on-sigint", "argument(s) must be one of the following: default,"),

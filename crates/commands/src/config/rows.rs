@@ -18,7 +18,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "resetchannels",
         changeable: true,
         place: Place::Number(|values| &values.acl_pubsub_default),
-        summary: "Whether users that are new may use no channels or all",
+        summary: "Whether new users may use all channels or none",
     },
     Setting {
         name: "aclfile",
@@ -27,7 +27,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: false,
         place: Place::Text(|values| &values.aclfile),
-        summary: "File of users, read at the start and by ACL LOAD, and written by ACL SAVE",
+        summary: "File of users, read at the start and by ACL LOAD, written by ACL SAVE",
     },
     Setting {
         name: "acllog-max-len",
@@ -36,7 +36,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "128",
         changeable: true,
         place: Place::Number(|values| &values.acllog_max_len),
-        summary: "How many refusals ACL LOG remembers",
+        summary: "Most entries in ACL LOG",
     },
     Setting {
         name: "adaptive-workers",
@@ -45,7 +45,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "yes",
         changeable: true,
         place: Place::Number(|values| &values.adaptive_workers),
-        summary: "Whether fewer workers serve while they wait for processors that clients use",
+        summary: "Whether workers retire while clients on this machine need their processors",
     },
     Setting {
         name: "bind",
@@ -54,7 +54,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "127.0.0.1 -::1",
         changeable: true,
         place: Place::Text(|values| &values.bind),
-        summary: "Addresses to listen on; one that is missing is no error if a - stands before it",
+        summary: "Addresses to listen on; a leading - makes an address optional",
     },
     scripts::BUSY_REPLY,
     scripts::BUSY_REPLY_THRESHOLD,
@@ -65,8 +65,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
         changeable: true,
         place: Place::Text(|values| &values.client_output_buffer_limit),
-        summary: "Bytes of replies that a client may leave unread before it is closed: at most; \
-                  and for so many seconds on end; there is no replication",
+        summary: "Unread reply bytes at which a client is closed, for each class: hard limit, \
+                  soft limit, and seconds above the soft limit; there is no replication",
     },
     Setting {
         name: "client-query-buffer-limit",
@@ -75,7 +75,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "1gb",
         changeable: true,
         place: Place::Number(|values| &values.client_query_buffer_limit),
-        summary: "Most bytes of a request that may wait for the rest of it",
+        summary: "Most bytes of an incomplete request",
     },
     command_log::LARGE_REPLY_MAX_LEN,
     command_log::LARGE_REQUEST_MAX_LEN,
@@ -88,7 +88,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: false,
         place: Place::Number(|values| &values.daemonize),
-        summary: "Leaves the terminal and serves in the background, once it listens",
+        summary: "Whether to run in the background, detached from the terminal",
     },
     Setting {
         name: "databases",
@@ -97,7 +97,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "16",
         changeable: false,
         place: Place::Number(|values| &values.databases),
-        summary: "How many databases SELECT can choose from",
+        summary: "Number of databases that SELECT can choose from",
     },
     Setting {
         name: "dbfilename",
@@ -106,8 +106,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "dump.rdb",
         changeable: true,
         place: Place::Text(|values| &values.dbfilename),
-        summary: "File in dir that the data is saved to, and loaded from at the start; none if \
-                  it is empty",
+        summary: "Dump file in dir, loaded at the start and written by saves; empty for none",
     },
     Setting {
         name: "dir",
@@ -116,7 +115,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: ".",
         changeable: false,
         place: Place::Text(|values| &values.dir),
-        summary: "Folder that the server works in, from which relative paths start",
+        summary: "Working directory; relative paths start here",
     },
     Setting {
         name: "enable-debug-command",
@@ -125,7 +124,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: false,
         place: Place::Number(|values| &values.enable_debug_command),
-        summary: "Which clients may use DEBUG: none, all, or those of this machine",
+        summary: "Which clients may use DEBUG: none, all, or those on this machine",
     },
     Setting {
         name: "enable-module-command",
@@ -134,8 +133,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: false,
         place: Place::Number(|values| &values.enable_module_command),
-        summary: "Which clients may use MODULE, which has nothing to load: as with \
-                  enable-debug-command",
+        summary: "Which clients may use MODULE (there are no modules): none, all, or those on \
+                  this machine",
     },
     Setting {
         name: "enable-protected-configs",
@@ -144,8 +143,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: false,
         place: Place::Number(|values| &values.enable_protected_configs),
-        summary: "Which clients may change settings that say where files are written, in the \
-                  same way",
+        summary: "Which clients may change settings that name files: none, all, or those on this \
+                  machine",
     },
     Setting {
         name: "hash-max-listpack-entries",
@@ -154,7 +153,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "512",
         changeable: true,
         place: Place::Number(|values| &values.hash_max_listpack_entries),
-        summary: "Most fields of a hash of which OBJECT ENCODING says listpack",
+        summary: "Most fields of a hash whose OBJECT ENCODING is listpack",
     },
     Setting {
         name: "hash-max-listpack-value",
@@ -163,7 +162,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "64",
         changeable: true,
         place: Place::Number(|values| &values.hash_max_listpack_value),
-        summary: "Longest field name or value of a hash of which OBJECT ENCODING says listpack",
+        summary: "Longest field or value of a hash whose OBJECT ENCODING is listpack",
     },
     Setting {
         name: "hll-sparse-max-bytes",
@@ -172,7 +171,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "3000",
         changeable: true,
         place: Place::Number(|values| &values.hll_sparse_max_bytes),
-        summary: "Length beyond which a HyperLogLog is kept densely",
+        summary: "Bytes above which a HyperLogLog becomes dense",
     },
     Setting {
         name: "http-active-types",
@@ -181,7 +180,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: true,
         place: Place::Number(|values| &values.http_active_types),
-        summary: "Whether values may be given as media types that browsers run, such as HTML",
+        summary: "Whether values may be served as types that browsers execute, such as HTML",
     },
     Setting {
         name: "http-bind",
@@ -190,8 +189,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "127.0.0.1 -::1",
         changeable: false,
         place: Place::Text(|values| &values.http_bind),
-        summary: "Addresses on which to serve pages over HTTP; those outside the loopback \
-                  need a requirepass",
+        summary: "Addresses to serve HTTP on; any but loopback needs requirepass",
     },
     Setting {
         name: "http-cache-control",
@@ -200,7 +198,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no-store",
         changeable: true,
         place: Place::Text(|values| &values.http_cache_control),
-        summary: "The Cache-Control header of what GET reads over HTTP",
+        summary: "Cache-Control header of responses to GET",
     },
     Setting {
         name: "http-commands",
@@ -209,7 +207,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "+@all -@admin",
         changeable: true,
         place: Place::Text(|values| &values.http_commands),
-        summary: "Which commands may come over HTTP, as rules of access control lists",
+        summary: "Which commands are allowed over HTTP, as ACL rules",
     },
     Setting {
         name: "http-gateway",
@@ -218,7 +216,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "yes",
         changeable: true,
         place: Place::Number(|values| &values.http_gateway),
-        summary: "Whether commands may come over HTTP, beside pages",
+        summary: "Whether commands are served over HTTP besides pages",
     },
     Setting {
         name: "http-hosts",
@@ -227,8 +225,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: true,
         place: Place::Text(|values| &values.http_hosts),
-        summary: "Names by which browsers may call the server over HTTP, beside localhost and its \
-                  addresses",
+        summary: "Host names accepted over HTTP besides localhost and the server's addresses",
     },
     Setting {
         name: "http-jsonp",
@@ -237,7 +234,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: true,
         place: Place::Number(|values| &values.http_jsonp),
-        summary: "Whether replies over HTTP may be calls of functions (jsonp, callback)",
+        summary: "Whether replies over HTTP may be JSONP (jsonp, callback)",
     },
     Setting {
         name: "http-networks",
@@ -246,8 +243,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: true,
         place: Place::Text(|values| &values.http_networks),
-        summary: "Which commands may come over HTTP from networks: each behind it has rules that \
-                  apply to it in addition, as in 10.0.0.0/8 -@write; the last one counts",
+        summary: "More rules for commands over HTTP, by client network: each network is followed \
+                  by its rules, such as 10.0.0.0/8 -@write; the last network that matches counts",
     },
     Setting {
         name: "http-origins",
@@ -256,7 +253,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: true,
         place: Place::Text(|values| &values.http_origins),
-        summary: "Sites whose pages may send commands over HTTP, as in https://shop.example; * for all",
+        summary: "Sites whose pages may send commands over HTTP, such as https://shop.example; * \
+                  for all",
     },
     Setting {
         name: "http-port",
@@ -265,8 +263,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "7379",
         changeable: false,
         place: Place::Number(|values| &values.http_port),
-        summary: "Port for metrics and health over HTTP; 0 for none, any for one that the kernel \
-                  chooses; one that is taken stops the start if it was asked for",
+        summary: "Port for HTTP: pages, metrics, health, commands; 0 for none, any for a free \
+                  one. If a given port is in use the server does not start",
     },
     Setting {
         name: "http-trusted-proxies",
@@ -275,8 +273,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: true,
         place: Place::Text(|values| &values.http_trusted_proxies),
-        summary: "Addresses or networks (10.0.0.0/8) of proxies that are believed where requests \
-                  over HTTP come from (Forwarded, X-Forwarded-For)",
+        summary: "Proxies, as addresses or networks (10.0.0.0/8), whose Forwarded and \
+                  X-Forwarded-For headers are trusted",
     },
     Setting {
         name: "http-writes-by-get",
@@ -285,7 +283,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: true,
         place: Place::Number(|values| &values.http_writes_by_get),
-        summary: "Whether GET over HTTP may change something, as with webdis",
+        summary: "Whether GET over HTTP may change data, as with webdis",
     },
     Setting {
         name: "io",
@@ -294,7 +292,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "auto",
         changeable: false,
         place: Place::Number(|values| &values.io),
-        summary: "How to wait for sockets; auto takes io_uring where it works, and epoll elsewhere",
+        summary: "How to wait for sockets; auto uses io_uring where it works, epoll elsewhere",
     },
     Setting {
         name: "latency-monitor-threshold",
@@ -303,7 +301,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: true,
         place: Place::Number(|values| &values.latency_monitor_threshold_ms),
-        summary: "Milliseconds from which on LATENCY notes what took long; 0 for never",
+        summary: "Milliseconds above which LATENCY records an event; 0 for never",
     },
     Setting {
         name: "latency-tracking",
@@ -312,7 +310,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "yes",
         changeable: true,
         place: Place::Number(|values| &values.latency_tracking),
-        summary: "Whether INFO and LATENCY HISTOGRAM are to know how long commands take",
+        summary: "Whether INFO and LATENCY HISTOGRAM record how long commands take",
     },
     Setting {
         name: "latency-tracking-info-percentiles",
@@ -321,7 +319,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "50 99 99.9",
         changeable: true,
         place: Place::Text(|values| &values.latency_tracking_info_percentiles),
-        summary: "The percentiles of INFO latencystats",
+        summary: "Percentiles in INFO latencystats",
     },
     Setting {
         name: "lfu-decay-time",
@@ -330,7 +328,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "1",
         changeable: true,
         place: Place::Number(|values| &values.lfu_decay_time),
-        summary: "Minutes without use after which a key counts as used once less, 0 for never",
+        summary: "Minutes without use after which a key's counter is lowered by one; 0 for never",
     },
     Setting {
         name: "lfu-log-factor",
@@ -339,7 +337,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "10",
         changeable: true,
         place: Place::Number(|values| &values.lfu_log_factor),
-        summary: "How many more uses it takes to be counted once more, for each time counted",
+        summary: "Logarithmic factor of a key's counter: with a larger one it grows more slowly",
     },
     Setting {
         name: "list-max-listpack-size",
@@ -348,7 +346,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "-2",
         changeable: true,
         place: Place::Number(|values| &values.list_max_listpack_size),
-        summary: "Most elements of a list that is a listpack; -1 to -5 stand for 4 to 64 KB",
+        summary: "Most elements of a list that is one listpack; -1 to -5 mean 4 to 64 KB",
     },
     Setting {
         name: "logfile",
@@ -357,7 +355,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: false,
         place: Place::Text(|values| &values.logfile),
-        summary: "File that the log is appended to; none for the standard error stream",
+        summary: "File to append the log to; empty for standard error",
     },
     Setting {
         name: "loglevel",
@@ -366,7 +364,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "notice",
         changeable: true,
         place: Place::Number(|values| &values.loglevel),
-        summary: "How much is logged",
+        summary: "Lowest level that is logged",
     },
     Setting {
         name: "maxclients",
@@ -375,7 +373,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "10000",
         changeable: true,
         place: Place::Number(|values| &values.maxclients),
-        summary: "Most connections at a time; 8 more from this machine may administrate only",
+        summary: "Most connections; 8 more from this machine may only administrate",
     },
     Setting {
         name: "maxmemory",
@@ -384,10 +382,9 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: true,
         place: Place::Number(|values| &values.maxmemory),
-        summary: "Most memory for data (used_memory_dataset of INFO), 0 for no limit; unless it is \
-                  given, three quarters of the container's limit where there is one. What the \
-                  server takes without data and clients' buffers, which maxmemory-clients limits, \
-                  come on top",
+        summary: "Most memory for data (used_memory_dataset in INFO), 0 for no limit. Default in \
+                  a container with a memory limit: three quarters of it. Overhead and clients' \
+                  buffers (maxmemory-clients) come on top",
     },
     Setting {
         name: "maxmemory-clients",
@@ -396,8 +393,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: true,
         place: Place::Number(|values| &values.maxmemory_clients),
-        summary: "Most memory for clients' requests and replies, or percent of maxmemory such as \
-                  5%; those with the most are closed first; 0 for no limit",
+        summary: "Most memory for clients' requests and replies, or a percentage of maxmemory \
+                  such as 5%; the largest clients are closed first; 0 for no limit",
     },
     Setting {
         name: "maxmemory-policy",
@@ -406,7 +403,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "noeviction",
         changeable: true,
         place: Place::Number(|values| &values.maxmemory_policy),
-        summary: "Which keys go when maxmemory is reached",
+        summary: "Which keys are evicted when maxmemory is reached",
     },
     Setting {
         name: "memcached-auth-file",
@@ -415,8 +412,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: false,
         place: Place::Text(|values| &values.memcached_auth_file),
-        summary: "File of the users that may use memcached's protocols: a line for each, \
-                  name:password",
+        summary: "File of users for the memcached protocols, one name:password per line",
     },
     Setting {
         name: "memcached-bind",
@@ -425,8 +421,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: true,
         place: Place::Text(|values| &values.memcached_bind),
-        summary: "Addresses for memcached clients, each with its own port if one stands behind a \
-                  colon; those of bind if there are none",
+        summary: "Addresses for memcached clients, each with an optional :port; if none, those of \
+                  bind",
     },
     Setting {
         name: "memcached-cas",
@@ -435,7 +431,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "yes",
         changeable: false,
         place: Place::Number(|values| &values.memcached_cas),
-        summary: "Whether memcached's values have version numbers, for cas",
+        summary: "Whether values get version numbers for cas",
     },
     Setting {
         name: "memcached-flush-all",
@@ -462,7 +458,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "11211",
         changeable: true,
         place: Place::Number(|values| &values.memcached_port),
-        summary: "Port for memcached clients; 0 for none, any for one that the kernel chooses",
+        summary: "Port for memcached clients; 0 for none, any for a free one",
     },
     Setting {
         name: "memcached-protocol",
@@ -471,7 +467,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "auto",
         changeable: false,
         place: Place::Number(|values| &values.memcached_protocol),
-        summary: "Which of memcached's protocols is spoken; with auto a client's first byte tells",
+        summary: "Which memcached protocol is served; auto decides by a client's first byte",
     },
     Setting {
         name: "memcached-shutdown",
@@ -489,7 +485,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: false,
         place: Place::Text(|values| &values.memcached_unixsocket),
-        summary: "Paths of sockets on which to serve memcached clients as well",
+        summary: "Paths of Unix sockets for memcached clients",
     },
     Setting {
         name: "notify-keyspace-events",
@@ -498,10 +494,10 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: true,
         place: Place::Number(|values| &values.notify_keyspace_events),
-        summary: "Which events of keys are published: K on __keyspace@N__ channels, E on \
-                  __keyevent@N__ channels; of commands on any type (g), strings ($), lists (l), \
-                  sets (s), hashes (h), sorted sets (z), streams (t); expired (x), evicted (e) \
-                  and new (n) keys, and lookups that miss (m); A is all but n and m",
+        summary: "Which keyspace events are published: K on __keyspace@N__ channels, E on \
+                  __keyevent@N__ channels; generic commands (g), strings ($), lists (l), sets \
+                  (s), hashes (h), sorted sets (z), streams (t), expired (x), evicted (e), new \
+                  (n), key misses (m); A is all but n and m",
     },
     Setting {
         name: "pidfile",
@@ -510,7 +506,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: false,
         place: Place::Text(|values| &values.pidfile),
-        summary: "File that holds the process number while the server runs",
+        summary: "File for the process ID while the server runs",
     },
     Setting {
         name: "port",
@@ -519,7 +515,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "6379",
         changeable: true,
         place: Place::Number(|values| &values.port),
-        summary: "Port for Redis clients; 0 for none, any for one that the kernel chooses",
+        summary: "Port for Redis clients; 0 for none, any for a free one",
     },
     Setting {
         name: "proc-title-template",
@@ -529,7 +525,7 @@ pub(super) static ROWS: &[Setting] = &[
                   {server-mode}",
         changeable: true,
         place: Place::Text(|values| &values.proc_title_template),
-        summary: "What ps shows, by variables in braces: those of Redis, and state, rate, requests \
+        summary: "Process title in ps; variables in braces are Redis' and state, rate, requests \
                   and connections",
     },
     Setting {
@@ -539,7 +535,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "yes",
         changeable: true,
         place: Place::Number(|values| &values.protected_mode),
-        summary: "Whether clients of other machines are refused while there is no requirepass",
+        summary: "Whether only clients on loopback are served while there is no requirepass",
     },
     Setting {
         name: "proto-max-bulk-len",
@@ -557,8 +553,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "lowest",
         changeable: true,
         place: Place::Number(|values| &values.rdb_version),
-        summary: "Version of the files that are saved, 80 being Valkey's; lowest takes the lowest \
-                  of Redis' that holds the data",
+        summary: "RDB version of saved files; 80 is Valkey's; lowest is the lowest Redis version \
+                  that can hold the data",
     },
     Setting {
         name: "rdbchecksum",
@@ -567,7 +563,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "yes",
         changeable: false,
         place: Place::Number(|values| &values.rdbchecksum),
-        summary: "Ends files with a checksum, and compares it when they are loaded",
+        summary: "Whether files get a checksum, which loading verifies",
     },
     Setting {
         name: "rdbcompression",
@@ -576,7 +572,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "yes",
         changeable: true,
         place: Place::Number(|values| &values.rdbcompression),
-        summary: "Compresses strings of more than 20 bytes when they are saved",
+        summary: "Whether strings of more than 20 bytes are compressed in files",
     },
     Setting {
         name: "requirepass",
@@ -585,7 +581,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: true,
         place: Place::Text(|values| &values.requirepass),
-        summary: "Password that clients have to give before anything else; none if it is empty",
+        summary: "Password of the default user; empty for none",
     },
     Setting {
         name: "save",
@@ -594,8 +590,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: true,
         place: Place::Text(|values| &values.save),
-        summary: "Saves the data after so many seconds if there were at least so many changes, for \
-                  each such pair; and at the end, if there is a pair",
+        summary: "Save points: pairs of seconds and changes. The data is saved after so many \
+                  seconds with at least so many changes, and when the server stops",
     },
     Setting {
         name: "save-cpu-limit",
@@ -604,9 +600,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "20",
         changeable: true,
         place: Place::Number(|values| &values.save_cpu_limit),
-        summary: "Percent of each worker's time, and of the saver's, that a save in the \
-                  background may take, until half of snapshot-preimage-limit is in use; 100 for \
-                  no limit",
+        summary: "Most percent of each worker's and the saver's time for a background save, until \
+                  half of snapshot-preimage-limit is in use; 100 for no limit",
     },
     scripts::SCRIPT_MEMORY_LIMIT,
     Setting {
@@ -616,7 +611,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "512",
         changeable: true,
         place: Place::Number(|values| &values.set_max_intset_entries),
-        summary: "Most members of a set of integers of which OBJECT ENCODING says intset",
+        summary: "Most members of a set whose OBJECT ENCODING is intset",
     },
     Setting {
         name: "set-max-listpack-entries",
@@ -625,7 +620,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "128",
         changeable: true,
         place: Place::Number(|values| &values.set_max_listpack_entries),
-        summary: "Most members of a set of which OBJECT ENCODING says listpack",
+        summary: "Most members of a set whose OBJECT ENCODING is listpack",
     },
     Setting {
         name: "set-max-listpack-value",
@@ -634,7 +629,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "64",
         changeable: true,
         place: Place::Number(|values| &values.set_max_listpack_value),
-        summary: "Longest member of a set of which OBJECT ENCODING says listpack",
+        summary: "Longest member of a set whose OBJECT ENCODING is listpack",
     },
     Setting {
         name: "set-proc-title",
@@ -643,7 +638,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "yes",
         changeable: false,
         place: Place::Number(|values| &values.set_proc_title),
-        summary: "Whether ps shows a title, and top what each worker does",
+        summary: "Whether ps shows a process title, and top what each worker does",
     },
     command_log::SLOWLOG_LOG_SLOWER_THAN,
     command_log::SLOWLOG_MAX_LEN,
@@ -655,9 +650,9 @@ pub(super) static ROWS: &[Setting] = &[
         default: "10%",
         changeable: true,
         place: Place::Number(|values| &values.snapshot_preimage_limit),
-        summary: "Memory that a save may take for keys that change before it has come to them; \
-                  writers are delayed from three quarters of it on. A share is one of the memory \
-                  in use, and 64mb at least",
+        summary: "Most memory for copies of keys that change during a save, in bytes or percent \
+                  of the memory in use (64mb at least); above three quarters of it writes are \
+                  delayed",
     },
     Setting {
         name: "stop-writes-on-bgsave-error",
@@ -666,8 +661,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "yes",
         changeable: true,
         place: Place::Number(|values| &values.stop_writes_on_bgsave_error),
-        summary: "Refuses to write when the last save in the background has failed, if there are \
-                  points in save",
+        summary: "Whether writes are refused after a failed background save, if there are save \
+                  points",
     },
     Setting {
         name: "stream-node-max-bytes",
@@ -676,7 +671,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "4kb",
         changeable: true,
         place: Place::Number(|values| &values.stream_node_max_bytes),
-        summary: "Bytes from which on a node of a stream takes no more entries; 0 for 64 KB",
+        summary: "Most bytes of a stream node; 0 for 64 KB",
     },
     Setting {
         name: "stream-node-max-entries",
@@ -685,7 +680,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "100",
         changeable: true,
         place: Place::Number(|values| &values.stream_node_max_entries),
-        summary: "Entries from which on a node of a stream takes no more; 0 for any number",
+        summary: "Most entries of a stream node; 0 for no limit",
     },
     Setting {
         name: "supervised",
@@ -694,7 +689,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: false,
         place: Place::Number(|values| &values.supervised),
-        summary: "The supervisor to notify that the server is ready",
+        summary: "Supervisor to notify when the server is ready",
     },
     Setting {
         name: "tcp-backlog",
@@ -703,9 +698,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "4096",
         changeable: false,
         place: Place::Number(|values| &values.tcp_backlog),
-        summary: "How many connections may wait to be accepted, \
-                  if net.core.somaxconn lets as many; \
-                  clients beyond that try again after a second",
+        summary: "Most connections waiting to be accepted, within net.core.somaxconn; further \
+                  clients retry after a second",
     },
     Setting {
         name: "tcp-keepalive",
@@ -714,9 +708,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "300",
         changeable: true,
         place: Place::Number(|values| &values.tcp_keepalive_s),
-        summary: "Seconds of silence after which the kernel probes a connection; \
-                  it is closed after twice as many without an answer \
-                  to that or to what is sent; 0 for never",
+        summary: "Seconds of silence after which the kernel probes a connection; it is closed \
+                  after twice as many without an answer; 0 for never",
     },
     Setting {
         name: "timeout",
@@ -725,7 +718,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: true,
         place: Place::Number(|values| &values.timeout_s),
-        summary: "Seconds of silence after which a connection is closed; 0 for never",
+        summary: "Seconds after which an idle connection is closed; 0 for never",
     },
     Setting {
         name: "tracking-table-max-keys",
@@ -734,7 +727,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "1000000",
         changeable: true,
         place: Place::Number(|values| &values.tracking_table_max_keys),
-        summary: "Most keys that are remembered for clients that track them; 0 for no limit",
+        summary: "Most keys remembered for client-side caching; 0 for no limit",
     },
     Setting {
         name: "unixsocket",
@@ -743,7 +736,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: false,
         place: Place::Text(|values| &values.unixsocket),
-        summary: "Paths of sockets on which to serve Redis clients as well",
+        summary: "Paths of Unix sockets for Redis clients",
     },
     Setting {
         name: "unixsocketperm",
@@ -752,7 +745,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: false,
         place: Place::Number(|values| &values.unixsocketperm),
-        summary: "Permissions of the sockets that are paths, in octal; 0 leaves them to the umask",
+        summary: "Permissions of Unix sockets, in octal; 0 leaves them to the umask",
     },
     Setting {
         name: "user",
@@ -761,7 +754,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "",
         changeable: false,
         place: Place::User,
-        summary: "A user and its rules, as in ACL SETUSER; may be given again for other users",
+        summary: "A user and its rules, as in ACL SETUSER; repeat it for more users",
     },
     Setting {
         name: "workers",
@@ -770,7 +763,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: false,
         place: Place::Number(|values| &values.workers),
-        summary: "How many threads serve connections; 0 for one per core",
+        summary: "Number of threads that serve connections; 0 for one per core",
     },
     Setting {
         name: "zset-max-listpack-entries",
@@ -779,7 +772,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "128",
         changeable: true,
         place: Place::Number(|values| &values.zset_max_listpack_entries),
-        summary: "Most members of a sorted set of which OBJECT ENCODING says listpack",
+        summary: "Most members of a sorted set whose OBJECT ENCODING is listpack",
     },
     Setting {
         name: "zset-max-listpack-value",
@@ -788,6 +781,6 @@ pub(super) static ROWS: &[Setting] = &[
         default: "64",
         changeable: true,
         place: Place::Number(|values| &values.zset_max_listpack_value),
-        summary: "Longest member of a sorted set of which OBJECT ENCODING says listpack",
+        summary: "Longest member of a sorted set whose OBJECT ENCODING is listpack",
     },
 ];

@@ -20,7 +20,7 @@ pub(super) const BUSY_REPLY_THRESHOLD: Setting = Setting {
     default: "5000",
     changeable: true,
     place: Place::Number(|values| &values.busy_reply_threshold_ms),
-    summary: "Milliseconds from which on a script is slow, and can be ended; 0 for never",
+    summary: "Milliseconds after which a script counts as slow and can be killed; 0 for never",
 };
 
 pub(super) const SCRIPT_MEMORY_LIMIT: Setting = Setting {
@@ -30,5 +30,5 @@ pub(super) const SCRIPT_MEMORY_LIMIT: Setting = Setting {
     default: "256mb",
     changeable: true,
     place: Place::Number(|values| &values.script_memory_limit),
-    summary: "The most memory that scripts may take in Lua; 0 for no limit",
+    summary: "Most memory for scripts in Lua; 0 for no limit",
 };

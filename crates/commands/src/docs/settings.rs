@@ -1,44 +1,43 @@
-//! `docs/configuration.md`, made from the rows so that it says what there is.
+//! `docs/configuration.md`, generated from the rows so that it is never out of date.
 
 use crate::config::{Kind, Place, Setting, settings};
 use crate::docs::{check_page, code};
 use std::fmt::Write as _;
 
-/// What stands above the tables.
+/// The text above the tables.
 const INTRODUCTION: &str = "\
 # Configuration
 
-Made from the rows in `crates/commands/src/config`; `cargo test -p nagi-commands` fails while this
-page differs from them and says how to make it anew.
+Generated from the rows in `crates/commands/src/config`; `cargo test -p nagi-commands` fails while
+this page differs from them, and says how to regenerate it.
 
     nagi serve [FILE] [--OPTION VALUE ...] ...
 
-`FILE` is a `redis.conf`; `-` reads one from the standard input. `serve` may be left out. Options of
-the command line hold over those of the file, wherever they stand, and what is given later holds
-over what was given before. An option's value is the words behind it as far as the next `--`:
-`--bind 127.0.0.1 -::1 --port 7000`.
+`FILE` is a `redis.conf`; `-` reads one from standard input. `serve` may be omitted. Options on the
+command line override those in the file, and later ones override earlier ones. The values of an
+option extend to the next `--`: `--bind 127.0.0.1 -::1 --port 7000`.
 
-A file has an option and its values on each line. `#` at a line's beginning makes it a comment.
-Words are quoted as in Redis: `\"...\"` with `\\n`, `\\r`, `\\t`, `\\\"` and `\\xHH`, or `'...'`.
-`include PATH` reads another file in its place; the path may hold `*`, `?` and `[...]`. Numbers of
-bytes take a unit: `k` is 1000 and `kb` 1024, likewise `m`, `mb`, `g` and `gb`.
+A file has one option with its values per line. Lines that begin with `#` are comments. Words are
+quoted as in Redis: `\"...\"` with `\\n`, `\\r`, `\\t`, `\\\"` and `\\xHH`, or `'...'`.
+`include PATH` is replaced by the contents of another file; the path may contain `*`, `?` and
+`[...]`. Sizes take a unit: `k` is 1000 and `kb` 1024, likewise `m`, `mb`, `g` and `gb`.
 
-An unknown option stops the start, with its file and line and the name that was probably meant.
-CONFIG GET and CONFIG SET know the same names. CONFIG REWRITE writes what was changed into the
-file and keeps its comments, its order and whatever it does not know.
+With an unknown option the server does not start: the error names file, line and the closest known
+name. CONFIG GET and CONFIG SET use the same names. CONFIG REWRITE writes changed settings into the
+file and keeps its comments, its order and lines that it does not know.
 
-Redis finds its own options here. Those that change nothing are accepted, kept for CONFIG GET and
-named once in the log. Those that promise something that is not there stop the start, unless
-`--ignore-unsupported` is given: then they are left out, and the log says so.
+All options of Redis are known. Those without effect are accepted, kept for CONFIG GET and listed
+once in the log. With those that ask for a missing feature the server does not start, unless
+`--ignore-unsupported` is given: then they are ignored, with a line in the log.
 ";
 
-/// What stands below the options.
+/// The text below the table of options.
 const RESERVED_CONNECTIONS: &str = "
-When there are `maxclients` connections, 8 more may come from this machine. They may run what Redis
-flags `admin` or `no_auth`, and what it flags neither `fast` nor `readonly` nor `write`: ACL, AUTH,
-BGSAVE, CLIENT, COMMAND, CONFIG, DEBUG, HELLO, INFO, LATENCY, MEMORY STATS, MONITOR, QUIT, RESET,
-SAVE, SHUTDOWN, SLOWLOG and the like. Anything else, PING and SELECT too, answers `-ERR max number
-of clients reached` and closes the connection.
+Beyond `maxclients`, 8 more connections from this machine are accepted. They may run commands that
+Redis flags `admin` or `no_auth`, and those that it flags neither `fast`, `readonly` nor `write`:
+ACL, AUTH, BGSAVE, CLIENT, COMMAND, CONFIG, DEBUG, HELLO, INFO, LATENCY, MEMORY STATS, MONITOR,
+QUIT, RESET, SAVE, SHUTDOWN, SLOWLOG and the like. Any other command, including PING and SELECT, is
+answered with `-ERR max number of clients reached`, and the connection is closed.
 ";
 
 /// The whole page.
@@ -51,7 +50,8 @@ fn markdown() -> String {
     }
     page.push_str(RESERVED_CONNECTIONS);
     page.push_str(
-        "\n## Options that stop the start\n\nA value other than the default does.\n\n\
+        "\n## Unsupported options\n\nWith a value other than the default the server does not \
+         start.\n\n\
          | option | values | default | CONFIG SET | why |\n|---|---|---|---|---|\n",
     );
     let stops = |it: &&Setting| matches!(it.place, Place::Refused(_) | Place::Directive);
@@ -80,7 +80,7 @@ fn row(page: &mut String, setting: &Setting) {
     );
 }
 
-/// What values there are, in a few words.
+/// The values that a setting takes, in a few words.
 fn values(kind: &Kind) -> String {
     match kind {
         Kind::Integer(range) if *range.end() >= i64::from(i32::MAX) => {

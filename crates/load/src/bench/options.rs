@@ -20,30 +20,30 @@ use crate::target;
 
 /// Measures a Redis or memcached server under load.
 ///
-/// By default each connection sends its next requests once the last ones are answered (a closed
-/// loop), so a server that stalls is asked less and its stall shows in few requests only. With
-/// --rate requests are due at fixed times and timed from then on, sent or not, so that a stall
-/// shows in every request that it held up.
+/// By default each connection sends its next requests when the previous ones are answered (a closed
+/// loop), so a server that stalls receives fewer requests and the stall shows in only a few of
+/// them. With --rate requests are due at fixed times and are timed from then on, sent or not, so
+/// that a stall shows in every request that it delayed.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct BenchOptions {
-    /// Something else than measuring.
+    /// Work on saved results instead of measuring.
     #[command(subcommand)]
     #[serde(skip)]
     pub beside: Option<Beside>,
     /// Servers: HOST[:PORT], redis://[[user]:password@]host[:port][/database],
     /// memcached://host[:port], http://[user:password@]host[:port] (nagi's gateway) or unix:PATH.
-    /// Several of one kind make a ring: each connection is then one to every server.
+    /// Several of one kind form a ring: each connection is then one to every server.
     #[arg(value_name = "URL", conflicts_with_all = ["host", "port", "unix"])]
     #[serde(serialize_with = "masked")]
     pub urls: Vec<String>,
-    /// How a ring spreads keys, such as php-ketama; `nagi client --help` lists the names. With
-    /// redis-cluster one server is enough: it is asked for the others and their slots.
+    /// How keys are distributed over a ring, such as php-ketama; `nagi client --help` lists the
+    /// names. With redis-cluster one server is enough: the others and their slots are read from it.
     #[arg(long, default_value = "libmemcached", value_name = "LIBRARY")]
     #[serde(serialize_with = "as_text")]
     pub like: Configuration,
-    /// File whose first line is the password of servers whose URL has none; without it the
-    /// environment's REDISCLI_AUTH is.
+    /// File whose first line is the password for URLs without one [default: environment variable
+    /// REDISCLI_AUTH].
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Host name or address of the server.
@@ -55,14 +55,14 @@ pub struct BenchOptions {
     /// Unix socket of the server, instead of a host and port.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["host", "port"])]
     pub unix: Option<PathBuf>,
-    /// What the server speaks; a URL says so itself, but for unix:.
+    /// Protocol of the server; only for --host, --unix and unix: URLs.
     #[arg(long, value_enum, default_value_t)]
     pub protocol: Protocol,
 
     /// Connections, over all threads.
     #[arg(long, short, default_value_t = 50, value_name = "N", value_parser = positive::<u32>)]
     pub connections: u32,
-    /// Threads that drive them.
+    /// Threads that send the requests.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = positive::<u32>)]
     pub threads: u32,
     /// Requests in flight on each connection.
@@ -72,29 +72,30 @@ pub struct BenchOptions {
     /// falls evenly while measuring; without it, as many as the server answers (a closed loop).
     #[arg(long, value_name = "N")]
     pub rate: Option<Rate>,
-    /// When the requests of an open loop are due: at even intervals, or as those of many users.
+    /// When the requests of an open loop are due: at even intervals, or at random as from many
+    /// users.
     #[arg(long, value_enum, default_value_t)]
     pub arrivals: Arrivals,
     /// Find the highest rate at which a percentile stays below a limit, such as p99.9<2ms or
-    /// max<50ms, by trials of --seconds each; with --rate, say whether it does at that rate. The
-    /// exit status is 3 if it does not.
+    /// max<50ms, by trials of --seconds each; with --rate, check that rate only. The exit status is
+    /// 3 if the limit is not kept.
     #[arg(long, value_name = "PERCENTILE<TIME")]
     pub slo: Option<Slo>,
-    /// What the search for --slo has to find at least, or the exit status is 3; it begins there
-    /// and goes no lower.
+    /// Lowest rate for --slo: the search begins there and goes no lower, and the exit status is 3
+    /// if even this rate fails.
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "slo",
         conflicts_with = "rate")]
     pub slo_at_least: Option<f64>,
-    /// Close and reopen a connection after so many requests; their time holds that of connecting.
+    /// Reopen a connection after so many requests; the time to connect is part of their latency.
     #[arg(long, value_name = "N", value_parser = positive::<u64>)]
     pub reconnect_every: Option<u64>,
 
-    /// Measure once for each of the values of an option and put the results in one table:
+    /// Measure once for each value of an option and show the results in one table:
     /// rate=1000,2000,4000, or values of connections, pipeline, threads or value-bytes.
     #[arg(long, value_name = "OPTION=VALUE,...", conflicts_with_all = ["hdr_log", "percentiles"])]
     pub sweep: Option<Sweep>,
 
-    /// Requests to measure [default: as many as fit into the time].
+    /// Requests to measure [default: as many as fit into --seconds].
     #[arg(long, short = 'n', value_name = "N", value_parser = positive::<u64>)]
     pub requests: Option<u64>,
     /// Time to measure for [default: 10, without --requests].
@@ -103,52 +104,51 @@ pub struct BenchOptions {
     /// Time to run before measuring.
     #[arg(long, default_value_t = 0.0, value_name = "S", value_parser = seconds)]
     pub warmup_seconds: f64,
-    /// Have the server save (BGSAVE) so long after measuring has begun, and tell apart what was
-    /// before, during and after; without --seconds and --requests the run ends as long after it.
+    /// Start a BGSAVE so long after measuring has begun, and report the time before, during and
+    /// after it separately; without --seconds and --requests the run ends as long after the save.
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub bgsave_after_seconds: Option<f64>,
-    /// How long to wait for outstanding replies at the end, or for any reply with --requests.
+    /// How long to wait for outstanding replies at the end, or with --requests for any reply.
     #[arg(long, default_value_t = 10.0, value_name = "S", value_parser = seconds)]
     pub reply_timeout_seconds: f64,
 
-    /// Reads to writes.
+    /// Ratio of reads to writes.
     #[arg(long, default_value = "1:1", value_name = "GET:SET")]
     pub ratio: Ratio,
-    /// Keys that a read asks for at once: MGET, or get with several keys.
+    /// Keys per read: MGET, or get with several keys.
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub multi_get: u64,
-    /// Send this instead of reads and writes: words with {key}, {value}, {value:SIZES} or
-    /// {number:A-B} in them, and before them perhaps a weight, such as
-    /// '3:HSET h:{key} f {value:100}'.
-    /// May be given several times.
+    /// Send this command instead of reads and writes, with {key}, {value}, {value:SIZES} and
+    /// {number:A-B} replaced and an optional weight, such as '3:HSET h:{key} f {value:100}'. May be
+    /// given several times.
     #[arg(long, value_name = "[WEIGHT:]COMMAND", conflicts_with_all = ["ratio", "multi_get"])]
     #[serde(serialize_with = "as_texts")]
     pub command: Vec<Command>,
-    /// Send the requests of a trace, CSV in the form of Twitter's cache traces, one after the
-    /// other and again from the start; without --requests and --seconds once.
+    /// Replay a trace, CSV in the format of Twitter's cache traces, and repeat it as needed;
+    /// without --requests and --seconds it is replayed once.
     #[arg(long, value_name = "FILE",
         conflicts_with_all = ["command", "ratio", "multi_get", "fill", "keys", "key_file",
             "key_distribution", "ttl", "value_bytes"])]
     pub trace: Option<PathBuf>,
-    /// Have each value carry a hash of its key, the number of its writing and a checksum, and
-    /// count damaged values, those of other keys, those that had been overwritten and answers of
-    /// the wrong kind; any of them fails the run. Nothing else may write the keys meanwhile.
+    /// Store a hash of the key, a version and a checksum in each value, and check every reply:
+    /// damaged values, values of other keys, stale values and replies of the wrong type fail the
+    /// run. Nothing else may write the keys meanwhile.
     #[arg(long, conflicts_with_all = ["multi_get", "command"])]
     pub verify: bool,
-    /// How long an overwritten value may still be found, as replicas have it.
+    /// How long an overwritten value may still be read, as from replicas.
     #[arg(long, default_value_t = 0, value_name = "MS", requires = "verify",
         value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub verify_stale_ms: u64,
-    /// Keys that requests ask for.
+    /// Number of keys.
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = positive::<u64>)]
     pub keys: u64,
-    /// How requests spread over the keys: uniform, zipf:EXPONENT, hot:SHARE:REQUESTS (such
+    /// Distribution of requests over the keys: uniform, zipf:EXPONENT, hot:SHARE:REQUESTS (such
     /// as hot:0.1:0.9) or sequential.
     #[arg(long, default_value = "uniform", value_name = "NAME")]
     #[serde(serialize_with = "as_text")]
     pub key_distribution: Distribution,
-    /// Names of keys, one a line, instead of numbered ones.
+    /// File of keys, one per line, instead of numbered keys.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "key_bytes"])]
     pub key_file: Option<PathBuf>,
     /// Length of a key.
@@ -159,36 +159,36 @@ pub struct BenchOptions {
     #[arg(long, short = 'd', default_value = "32", value_name = "SIZES")]
     #[serde(serialize_with = "as_text")]
     pub value_bytes: Sizes,
-    /// Time to live of what is written, or a range such as 60-600.
+    /// Time to live of written values, or a range such as 60-600.
     #[arg(long, value_name = "S")]
     #[serde(serialize_with = "as_optional_text")]
     pub ttl: Option<Ttl>,
-    /// Write every key once before anything else.
+    /// Write every key once before measuring.
     #[arg(long)]
     pub fill: bool,
-    /// Seed of everything random [default: drawn, and reported].
+    /// Random seed [default: random, and reported].
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// Write the report as JSON to a file, or with - to standard output in place of the text.
+    /// Write the report as JSON to a file; - writes it to standard output instead of text.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the report as a page with plots, which needs no network and no script.
+    /// Write the report as a self-contained HTML page with plots.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Write the latencies of each second as a log of HdrHistogram (V2), in nanoseconds.
+    /// Write the latencies of each second as an HdrHistogram log (V2), in nanoseconds.
     #[arg(long, value_name = "FILE")]
     pub hdr_log: Option<PathBuf>,
-    /// Write the percentile distribution in milliseconds, as HdrHistogram's plotter reads it.
+    /// Write the percentile distribution in milliseconds, for HdrHistogram's plotter.
     #[arg(long, value_name = "FILE")]
     pub percentiles: Option<PathBuf>,
-    /// Report each second on standard error even if that is no terminal.
+    /// Report each second on standard error even if it is not a terminal.
     #[arg(long)]
     pub timeline: bool,
-    /// Nothing on standard error but failures, and no text where --json names a file.
+    /// Print only failures on standard error, and no report if --json names a file.
     #[arg(long, short, conflicts_with = "timeline")]
     pub quiet: bool,
-    /// Succeed in spite of errors, which are reported all the same.
+    /// Exit with status 0 in spite of errors; they are still reported.
     #[arg(long)]
     pub ignore_errors: bool,
 }

@@ -11,7 +11,7 @@ pub enum Protocol {
     Resp,
     /// memcached's classic text protocol.
     Memcached,
-    /// HTTP, as nagi's gateway takes it.
+    /// HTTP, for nagi's gateway.
     Http,
 }
 

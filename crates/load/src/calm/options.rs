@@ -8,31 +8,31 @@ use crate::target;
 
 /// Measures the latency of servers while they are disturbed.
 ///
-/// Small requests at even intervals are timed while, one after another, something else happens:
-/// saves, huge values, flushes, storms of connections and more. The figures are shown beside those
-/// of a quiet phase. A server that holds data, replicates, is part of a cluster or is not on this
-/// machine's loopback is refused unless --i-may-destroy-data is given.
+/// Small requests at even intervals are timed during one disturbance after another: saves, huge
+/// values, flushes, storms of connections and more. The latencies are shown beside those of a quiet
+/// phase. A server that holds data, replicates, is part of a cluster or is not on loopback is
+/// refused unless --i-may-destroy-data is given.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CalmOptions {
     /// Servers: HOST[:PORT], redis://[[user]:password@]host[:port], memcached://host[:port] or
     /// unix:PATH.
     #[arg(required_unless_present = "list", value_name = "URL")]
     pub urls: Vec<String>,
-    /// File whose first line is the password of RESP servers whose URL has none; without it the
-    /// environment's REDISCLI_AUTH is.
+    /// File whose first line is the password for RESP URLs without one [default: environment
+    /// variable REDISCLI_AUTH].
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// All data of these servers may go, their settings may change for a while, their dumps may
-    /// be overwritten and their clients be locked out.
+    /// Allow the loss of all data on these servers, temporary changes of their settings,
+    /// overwritten dump files and locked-out clients.
     #[arg(long)]
     pub i_may_destroy_data: bool,
-    /// Only these disturbances, separated by commas; --list shows their names.
+    /// Run only these disturbances, separated by commas; --list shows their names.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = name)]
     pub only: Vec<String>,
-    /// Everything smaller and shorter, to see that it works.
+    /// Run with smaller sizes and shorter steps, to see that it works.
     #[arg(long)]
     pub quick: bool,
-    /// Show the disturbances with the memory that each needs, and end.
+    /// List the disturbances and the memory that each needs.
     #[arg(long)]
     pub list: bool,
 
@@ -43,24 +43,24 @@ pub struct CalmOptions {
     #[arg(long, default_value_t = 8, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub connections: u32,
-    /// How often the quiet phase or a disturbance is measured at most, if it was void.
+    /// Most attempts to measure the quiet phase or a disturbance if the result is void.
     #[arg(long, default_value_t = 3, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=100))]
     pub attempts: u32,
-    /// Time of the quiet phase [default: 60, or 3 with --quick].
+    /// Length of the quiet phase [default: 60, or 3 with --quick].
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub quiet_seconds: Option<f64>,
-    /// Time of each disturbance at least [default: 5, or 1 with --quick].
+    /// Shortest length of a disturbance [default: 5, or 1 with --quick].
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub step_seconds: Option<f64>,
 
-    /// Write everything as JSON to a file, or with - to standard output in place of the table.
+    /// Write all results as JSON to a file; - writes them to standard output instead of the table.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write a page that compares the servers.
+    /// Write an HTML page that compares the servers.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// No progress on standard error.
+    /// Show no progress on standard error.
     #[arg(long, short)]
     pub quiet: bool,
 }

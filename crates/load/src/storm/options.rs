@@ -20,10 +20,10 @@ const VALUE_BYTES: usize = 512 << 20;
 /// What keys begin with where there is room.
 const PREFIX: &str = "storm:";
 
-/// Sets every record and gets it back, as memstorm does, over one or several servers.
+/// Sets every record and gets it back, as memstorm does, on one or several servers.
 ///
-/// A closed loop: each client sends its next request when the last one is answered, so that a
-/// server that stalls is asked less. nagi bench --rate shows stalls in full.
+/// A closed loop: each client sends its next request when the previous one is answered, so a server
+/// that stalls receives fewer requests. nagi bench --rate shows stalls in full.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct StormOptions {
     /// Servers: HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH, separated by commas.
@@ -53,11 +53,10 @@ pub struct StormOptions {
         value_parser = size
     )]
     pub value_bytes: Vec<usize>,
-    /// Send requests without waiting for the answers to those before, up to 100 at once on a
-    /// connection.
+    /// Send requests without waiting for earlier answers, up to 100 in flight on a connection.
     #[arg(long = "non-blocking", short = 'b')]
     pub non_blocking: bool,
-    /// Send requests at once instead of waiting for a full packet.
+    /// Set TCP_NODELAY: send requests at once instead of waiting for a full packet.
     #[arg(long)]
     pub tcp_nodelay: bool,
     /// Connections to each server, over all threads.
@@ -66,11 +65,11 @@ pub struct StormOptions {
     /// Threads that share the records and the connections.
     #[arg(long, short, default_value_t = 1, value_name = "N")]
     pub threads: usize,
-    /// What the servers speak: text, meta or binary with memcached, resp with Redis.
+    /// Protocol: text, meta or binary for memcached, resp for Redis.
     #[arg(long, default_value = "text", value_name = "NAME")]
     #[serde(serialize_with = "as_debugged")]
     pub protocol: Dialect,
-    /// How keys are spread, such as php-ketama; `nagi client --help` lists the names.
+    /// How keys are distributed, such as php-ketama; `nagi client --help` lists the names.
     #[arg(long, default_value = "libmemcached", value_name = "LIBRARY")]
     #[serde(serialize_with = "as_text")]
     pub like: Configuration,
@@ -81,7 +80,7 @@ pub struct StormOptions {
     /// How long a server may take to answer.
     #[arg(long, default_value_t = 10_000, value_name = "MS")]
     pub timeout_ms: u64,
-    /// Write everything as JSON to this file; - writes it to the standard output instead of text.
+    /// Write the report as JSON to a file; - writes it to standard output instead of text.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Show no progress.

@@ -12,9 +12,9 @@ use std::io::Read;
 pub struct Grouping {
     /// How many of the biggest keys, and of the prefixes, are kept.
     pub top: usize,
-    /// What ends a part of a key.
+    /// Character that ends a part of a key.
     pub separator: u8,
-    /// How many parts make a prefix.
+    /// Number of parts in a prefix.
     pub depth: usize,
     /// The time that decides what has expired, in milliseconds since 1970.
     pub now_ms: u64,
