@@ -125,7 +125,7 @@ fn no_server_is_blamed_for_a_stop_of_the_tool() {
     calm.signal(Signal::CONT);
     let row = calm.row();
     assert_eq!(row["status"], "void", "{row}");
-    assert!(row["reason"].as_str().expect("text").contains("stood still"), "{row}");
+    assert!(row["reason"].as_str().expect("text").contains("stalled"), "{row}");
     assert!(number(&row, "max_us") < 350_000.0, "{row}");
     assert!(number(&row, "stopped_percent") > 10.0, "{row}");
 }
@@ -230,7 +230,7 @@ fn wrong_urls_and_passwords_end_with_one_line() {
         (format!("redis://{closed}"), "cannot connect to"),
         ("redis://no-such-host.invalid:1".to_owned(), "cannot connect to"),
         ("127.0.0.1:6379/3".to_owned(), "not a URL"),
-        ("http://127.0.0.1".to_owned(), "none of redis"),
+        ("http://127.0.0.1".to_owned(), "must be redis"),
         ("redis://127.0.0.1:99999".to_owned(), "no port"),
         ("unix:/no/such/socket".to_owned(), "cannot connect to"),
         (format!("redis://127.0.0.1:{port}"), "NOAUTH"),

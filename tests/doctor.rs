@@ -246,10 +246,10 @@ fn hang_up(answer: &'static [u8], reads: bool) -> SocketAddr {
 #[test]
 fn what_hangs_up_is_not_a_full_server() {
     for (at, told) in [
-        (hang_up(b"", false), "without an answer: is it another protocol's port"),
-        (hang_up(b"", true), "without an answer: is it another protocol's port"),
-        (hang_up(b"$99999999999\r\n", true), "without an answer: is it another protocol's port"),
-        (hang_up(b"\x15\x03\x01\x00\x02\x02\x46", true), "without an answer: is it another"),
+        (hang_up(b"", false), "without an answer: is the port for another protocol"),
+        (hang_up(b"", true), "without an answer: is the port for another protocol"),
+        (hang_up(b"$99999999999\r\n", true), "without an answer: is the port for another protocol"),
+        (hang_up(b"\x15\x03\x01\x00\x02\x02\x46", true), "without an answer: is the port"),
         (hang_up(b"HTTP/1.1 400 Bad Request\r\n\r\n", true), "not RESP: HTTP/1.1 400"),
     ] {
         for scheme in ["redis", "memcached"] {
@@ -296,7 +296,7 @@ fn a_file_that_cannot_be_written_loses_no_report() {
         let run = doctor(&["--seconds", "1", option, "/dev/full", &resp(&redis)]);
         assert_eq!(run.status, Some(2), "{} {}", run.printed, run.said);
         assert!(run.said.contains("/dev/full: No space left"), "{}", run.said);
-        assert!(run.printed.contains("looked at for"), "{}", run.printed);
+        assert!(run.printed.contains("observed for"), "{}", run.printed);
     }
 }
 
@@ -310,11 +310,11 @@ fn a_finding_counts_more_than_a_server_that_cannot_be_reached() {
     let run = doctor(&["--seconds", "1", &unreachable, &resp(&watched)]);
     assert_eq!(run.status, Some(1), "{} {}", run.printed, run.said);
     assert!(run.printed.contains("MONITOR has been left running"), "{}", run.printed);
-    let told = format!("{unreachable}: could not be looked at");
+    let told = format!("{unreachable}: could not be observed");
     assert!(run.printed.contains(&told), "{}", run.printed);
     let run = doctor(&["--seconds", "1", &resp(&redis), &unreachable]);
     assert_eq!(run.status, Some(2), "{} {}", run.printed, run.said);
-    assert!(run.printed.contains("looked at for"), "{}", run.printed);
+    assert!(run.printed.contains("observed for"), "{}", run.printed);
     assert_eq!(run.said.lines().count(), 1, "{}", run.said);
 }
 
@@ -344,8 +344,8 @@ fn an_interrupted_run_tells_what_is_known() {
     interrupt(&doctor);
     let run: Run = doctor.wait_with_output().expect("it ends").into();
     assert_ne!(run.status, Some(2), "{} {}", run.printed, run.said);
-    assert!(run.printed.contains(", looked at for"), "{}", run.printed);
-    assert!(run.printed.contains("Looked at and found well"), "{}", run.printed);
+    assert!(run.printed.contains(", observed for"), "{}", run.printed);
+    assert!(run.printed.contains("Checked, nothing wrong"), "{}", run.printed);
 }
 
 #[test]
@@ -357,11 +357,11 @@ fn a_watch_goes_on_when_a_server_goes_away() {
         let mut lines = lines.by_ref().map(|line| line.expect("text"));
         lines.find(|line| line.contains(text)).unwrap_or_else(|| panic!("ended without {text}"))
     };
-    next("looked at for");
+    next("observed for");
     next(" as before: ");
     redis.signal(Signal::KILL);
     redis.wait_for_exit();
-    next("could not be looked at");
+    next("could not be observed");
     next(" as before: ");
     interrupt(&doctor);
     // What it prints until it ends must have somewhere to go.
@@ -378,14 +378,14 @@ fn a_password_comes_from_a_file_or_the_environment() {
     let file = folder.write("password", "very-secret\nanother line\n");
     let by_file = ["--seconds", "1", &url, "--password-file", file.to_str().expect("text")];
     let run = doctor(&by_file);
-    assert!(run.status != Some(2) && run.printed.contains(", looked at for"), "{}", run.said);
+    assert!(run.status != Some(2) && run.printed.contains(", observed for"), "{}", run.said);
     let by_environment = |password: &str| -> Run {
         let mut command = Command::new(nagi_binary());
         command.args(["doctor", "--seconds", "1", &url]).env("REDISCLI_AUTH", password);
         command.output().expect("nagi runs").into()
     };
     let run = by_environment("very-secret");
-    assert!(run.status != Some(2) && run.printed.contains(", looked at for"), "{}", run.said);
+    assert!(run.status != Some(2) && run.printed.contains(", observed for"), "{}", run.said);
     let run = by_environment("wrong-secret");
     assert!(run.status == Some(2) && run.said.contains("WRONGPASS"), "{}", run.said);
     folder.write("password", "\n");

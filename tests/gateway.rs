@@ -148,8 +148,8 @@ fn paths_are_commands_as_with_webdis() {
         ("/GET/x", 200, r#"{"GET":null}"#),
         ("/7/GET/x", 200, r#"{"GET":"y"}"#),
         ("/99/GET/x", 400, "ERR DB index is out of range\n"),
-        ("/NOPE/x", 404, "there is no such command\n"),
-        ("/GET/%zz", 400, "a percent sign is followed by something else than two hex digits\n"),
+        ("/NOPE/x", 404, "unknown command\n"),
+        ("/GET/%zz", 400, "a percent sign must be followed by two hex digits\n"),
         ("/", 400, "the path names no command: /COMMAND/argument/...\n"),
     ] {
         assert_eq!(client.get(target), answer(status, body), "{target}");
@@ -234,8 +234,8 @@ fn lists_are_commands_as_with_upstash() {
             r#"[["SET","n",3],["NOSUCH"],["CONFIG","GET","port"],["GET","n"],["SUBSCRIBE","c"]]"#,
             200,
             "[{\"result\":\"OK\"},{\"error\":\"ERR unknown command\"},\
-             {\"error\":\"NOPERM the command may not come over HTTP\"},{\"result\":\"3\"},\
-             {\"error\":\"NOPERM the command may not come over HTTP\"}]",
+             {\"error\":\"NOPERM command not allowed over HTTP\"},{\"result\":\"3\"},\
+             {\"error\":\"NOPERM command not allowed over HTTP\"}]",
         ),
         ("/pipeline", r#"[["NOSUCH"]]"#, 200, r#"[{"error":"ERR unknown command"}]"#),
         ("/multi-exec", r#"[["SET","n",9],["NOSUCH"]]"#, 400, r#"{"error":"ERR unknown command"}"#),
@@ -251,7 +251,7 @@ fn lists_are_commands_as_with_upstash() {
         assert!(status == 400 && text.starts_with("{\"error\":\"ERR failed to parse"), "{text}");
     }
     for token in ["_token=x", "x=y&%5ftoken=x"] {
-        assert_eq!(client.get(&format!("/GET/a?{token}")).0, 400, "addresses end up in logs");
+        assert_eq!(client.get(&format!("/GET/a?{token}")).0, 400, "URLs end up in logs");
     }
     assert_eq!(client.post("/", r#"["SELECT","1"]"#).0, 403);
 }
@@ -434,11 +434,11 @@ fn errors_in_place_of_events_are_those_of_upstash() {
     let mut redis = server.connect_resp();
     let mut client = Client::of(&server);
     let wrong_count = "ERR wrong number of arguments for 'subscribe' command";
-    let refused = "NOPERM the command may not come over HTTP";
+    let refused = "NOPERM command not allowed over HTTP";
     for (target, status, error) in [
         ("/subscribe", 400, wrong_count),
         ("/monitor", 403, refused),
-        ("/subscribe/%", 400, "a percent sign is followed by something else than two hex digits"),
+        ("/subscribe/%", 400, "a percent sign must be followed by two hex digits"),
     ] {
         let response = client.ask("POST", target, EVENTS, b"[]");
         let told = format!("{{\"error\":\"{error}\"}}");
@@ -528,9 +528,9 @@ fn commands_come_over_web_sockets() {
     socket.check(r#"["SET","a","b"]"#, r#"{"SET":[true,"OK"]}"#);
     socket.check(r#"["GET","a"]"#, r#"{"GET":"b"}"#);
     socket.check(r#"["nosuch"]"#, r#"{"nosuch":[false,"ERR unknown command"]}"#);
-    let refused = r#"{"SELECT":[false,"NOPERM the command may not come over HTTP"]}"#;
+    let refused = r#"{"SELECT":[false,"NOPERM command not allowed over HTTP"]}"#;
     socket.check(r#"["SELECT","1"]"#, refused);
-    socket.check("x", r#"{"":[false,"ERR the message is no command"]}"#);
+    socket.check("x", r#"{"":[false,"ERR the message is not a command"]}"#);
     for number in 0..100 {
         socket.send(&format!(r#"["INCRBY","n","{number}"]"#));
     }

@@ -227,12 +227,12 @@ fn networks_have_rules_of_their_own() {
     let mut redis = server.connect_resp();
     assert_eq!(client.post("/SET/a/b", "").0, 200);
     assert_eq!(client.post("/DEL/a", "").0, 403);
-    let refused = r#"{"error":"NOPERM the command may not come over HTTP"}"#;
+    let refused = r#"{"error":"NOPERM command not allowed over HTTP"}"#;
     let (status, text) = client.post("/pipeline", r#"[["SET","a","c"],["DEL","a"]]"#);
     assert_eq!((status, &*text), (200, &*format!(r#"[{{"result":"OK"}},{refused}]"#)));
     assert_eq!(client.post("/multi-exec", r#"[["SET","a","d"],["DEL","a"]]"#).0, 403);
     socket
-        .check(r#"["DEL","a"]"#, r#"{"DEL":[false,"NOPERM the command may not come over HTTP"]}"#);
+        .check(r#"["DEL","a"]"#, r#"{"DEL":[false,"NOPERM command not allowed over HTTP"]}"#);
     redis.check("GET a", "$1\r\nc\r\n");
     // The client is where a trusted proxy says.
     redis.check("CONFIG SET http-trusted-proxies 127.0.0.1 requirepass x", "+OK\r\n");

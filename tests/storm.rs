@@ -245,7 +245,7 @@ fn storm_ends_with_one_line_where_it_cannot_go_on() {
         ("storm -s no-such-host.invalid".to_owned(), "cannot connect"),
         (format!("storm -s {address} -k 0"), "do not fit"),
         (format!("storm -s {address} -n 0"), "above 0"),
-        (format!("storm -s {} -n 5", redis.resp()), "not an answer"),
+        (format!("storm -s {} -n 5", redis.resp()), "invalid answer"),
         (format!("storm -s {address} -n 3 -l 2m"), "too large"),
         (format!("storm -s {address} -n 3 --json /dev/full"), "No space left"),
         (format!("client -s 127.0.0.1:{} get a", closed_port()), "cannot connect"),

@@ -132,7 +132,7 @@ fn observe_all(
         joined.collect::<Result<_, _>>()
     });
     progress.stop();
-    observations.map_err(|_| "a thread of the doctor's own broke".to_owned())
+    observations.map_err(|_| "a thread of nagi doctor failed".to_owned())
 }
 
 fn evaluate(

@@ -210,8 +210,8 @@ impl Querier<'_> {
         let is_silent = now_ns() - start_ns >= ANSWER_TIMEOUT_NS;
         if refusal_of(&why) == Some(Failure::Closed) {
             return Err(format!(
-                "{why} without an answer: is it another protocol's port, such as that of TLS, or a \
-                 proxy with no server behind it?"
+                "{why} without an answer: is the port for another protocol, such as TLS, or for a \
+                 proxy without a server?"
             ));
         }
         if !is_turned_away(&why) && !is_silent {

@@ -24,9 +24,9 @@ pub struct Finding {
 /// The result of one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evaluation {
-    /// Looked at and found well.
+    /// Checked, nothing wrong.
     Healthy,
-    /// Not enough to say, and what would be needed.
+    /// Not enough evidence, and what is needed.
     Unknown(String),
     /// Worth knowing, but no fault.
     Notice(Evidence),

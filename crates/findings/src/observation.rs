@@ -18,7 +18,7 @@ pub struct Observation {
     pub host: Host,
     /// Where two configurations of clients place keys, if that was asked for.
     pub placement: Option<Placement>,
-    /// One line for each thing that could not be looked at.
+    /// One line for each thing that could not be observed.
     pub unseen: Vec<String>,
 }
 

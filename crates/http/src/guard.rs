@@ -49,12 +49,12 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
     if is_page {
         check_page(request)?;
     }
-    let host = only(headers, HOST).ok_or(refusal(400, "there has to be one Host header"))?;
+    let host = only(headers, HOST).ok_or(refusal(400, "exactly one Host header is required"))?;
     if request.uri.authority().is_some() {
-        return Err(refusal(400, "this is no proxy"));
+        return Err(refusal(400, "this server is not a proxy"));
     }
     if !is_own_name(host, &site.hosts()) {
-        return Err(refusal(403, "the server does not go by this name (see http-hosts)"));
+        return Err(refusal(403, "unknown host name (see http-hosts)"));
     }
     let origins = if is_page { "".into() } else { site.gateway().origins };
     if !is_permitted_origin(headers, host, &origins) {
@@ -68,7 +68,7 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
     }
     let user = identify(site, headers, [peer, address])?;
     match is_page && !site.may_observe(&user) {
-        true => Err(refusal(403, "this user may not see pages")),
+        true => Err(refusal(403, "this user may not read pages")),
         false => Ok(Caller { user, address }),
     }
 }
@@ -77,15 +77,15 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
 fn check_page(request: &Parts) -> Result<(), Refusal> {
     let headers = &request.headers;
     if request.method != Method::GET && request.method != Method::HEAD {
-        return Err(refusal(405, "only GET and HEAD are answered"));
+        return Err(refusal(405, "only GET and HEAD are allowed"));
     }
     if headers.contains_key(TRANSFER_ENCODING)
         || headers.get_all(CONTENT_LENGTH).iter().any(|length| length != "0")
     {
-        return Err(refusal(413, "no request here has a body"));
+        return Err(refusal(413, "requests for pages must not have a body"));
     }
     if request.uri.path_and_query().is_some_and(|target| target.as_str().len() > LONGEST_TARGET) {
-        return Err(refusal(414, "the address is too long"));
+        return Err(refusal(414, "the URL is too long"));
     }
     Ok(())
 }
@@ -103,11 +103,11 @@ fn identify(
     if is_forwarded(headers) && !site.is_trusted_proxy(peer.ip()) {
         // Behind a proxy every client has a loopback address.
         let reason =
-            "without a password nothing is answered through a proxy (see http-trusted-proxies)";
+            "without a password, requests through a proxy are refused (see http-trusted-proxies)";
         return Err(refusal(403, reason));
     }
     if ![peer, client].iter().all(|it| it.ip().to_canonical().is_loopback()) {
-        return Err(refusal(403, "without a password only this machine may ask"));
+        return Err(refusal(403, "without a password, only clients on this machine are served"));
     }
     if headers.contains_key(AUTHORIZATION) { login() } else { Ok(Vec::new()) }
 }

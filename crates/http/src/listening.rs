@@ -238,7 +238,7 @@ async fn serve(
         return response::page(answer.unwrap_or_else(|| Answer::line(404, "no such page")));
     }
     if answering.is_beyond_commands() {
-        return response::line(429, "there are too many requests under way");
+        return response::line(429, "too many requests are in progress");
     }
     gateway.serve(Request::from_parts(parts, body), caller).await
 }

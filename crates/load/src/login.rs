@@ -42,7 +42,7 @@ impl LoginOptions {
             return Err("--user needs --password-file".to_owned());
         }
         if password.is_some() && self.user.is_none() && !is_resp {
-            return Err("memcached takes a password with a --user only".to_owned());
+            return Err("memcached needs a --user with the password".to_owned());
         }
         settings.login = password.map(|password| Login { user: self.user.clone(), password });
         Ok(())

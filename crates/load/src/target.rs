@@ -93,8 +93,8 @@ impl Site {
             "redis" | "valkey" | "nagi" => (Scheme::Redis, 6379),
             "memcached" => (Scheme::Memcached, 11211),
             "http" => (Scheme::Http, 7379),
-            "rediss" | "https" => return Err(wrong("TLS is not spoken")),
-            _ => return Err(wrong("the scheme is none of redis, memcached, http and unix")),
+            "rediss" | "https" => return Err(wrong("TLS is not supported")),
+            _ => return Err(wrong("the scheme must be redis, memcached, http or unix")),
         };
         let (login, place) = match rest.rsplit_once('@') {
             Some((login, place)) => (Some(login), place),
@@ -106,7 +106,7 @@ impl Site {
         }
         let database = match path {
             "" => 0,
-            _ => path.parse().map_err(|_| wrong("what follows the port is no database"))?,
+            _ => path.parse().map_err(|_| wrong("what follows the port is not a database number"))?,
         };
         let (host, port) = host_and_port(place, usual_port).map_err(|why| wrong(&why))?;
         let address = Address::tcp(host, port).map_err(|error| error.to_string())?;
@@ -149,7 +149,7 @@ impl Target {
             Scheme::Redis | Scheme::Unix => Protocol::Resp,
             Scheme::Memcached => Protocol::Memcached,
             Scheme::Http => {
-                return Err(format!("{name}: the scheme is none of redis, memcached and unix"));
+                return Err(format!("{name}: the scheme must be redis, memcached or unix"));
             }
         };
         if database != 0 {
@@ -290,7 +290,7 @@ fn host_and_port(place: &str, usual: u16) -> Result<(&str, u16), String> {
             .parse()
             .ok()
             .filter(|port| *port != 0)
-            .ok_or_else(|| format!("{text} is no port: 1 to 65535 are"))?,
+            .ok_or_else(|| format!("{text} is not a port (1 to 65535)"))?,
     };
     Ok((host, port))
 }

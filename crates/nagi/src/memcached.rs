@@ -102,7 +102,7 @@ static FLAGS: &[Flag] = &[
         "require logins, by this file with one name:password per line"),
     flag('e', "memory-file", Some("file"), Special(memory_file),
         "load this file at the start and save the data to it at the end"),
-    flag('Z', "enable-ssl", None, Refused("there is no TLS: connections are not encrypted"),
+    flag('Z', "enable-ssl", None, Refused("TLS is not supported"),
         "not supported"),
     flag('o', "extended", Some("list"), Special(extended),
         "comma-separated options: idle_timeout=SECONDS; tuning options have no effect"),
@@ -503,25 +503,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_with_a_reason() {
+    fn unsupported_flags_are_refused_with_a_reason() {
         for (line, reason) in [
-            ("-U 11211", "-U 11211: there is no UDP"),
-            ("-S", "-S: it would let everybody in: name a file of users"),
-            ("-Z", "-Z (--enable-ssl): there is no TLS: connections are not encrypted"),
-            ("-B none", "-B none: it is none of ascii, binary and auto"),
-            ("-t 0", "-t 0: there must be one at least"),
+            ("-U 11211", "-U 11211: UDP is not supported"),
+            ("-S", "-S needs a file of users"),
+            ("-Z", "-Z (--enable-ssl): TLS is not supported"),
+            ("-B none", "-B none: must be ascii, binary or auto"),
+            ("-t 0", "-t 0: must be at least 1"),
             ("-I 33m", "-I: an item may take at most half of the memory (-m)"),
             ("-I 2m -m 3", "-I: an item may take at most half of the memory (-m)"),
-            ("-I 1023", "-I 1023: an item may have between 1k and 1g"),
-            ("-I 2g -m 9999", "-I 2g: an item may have between 1k and 1g"),
-            ("-I 2x", "-I 2x: the units are k, m and g"),
-            ("-m x", "-m x: it is no number of megabytes"),
-            ("-o ext_path=/x", "-o ext_path=/x: ext_path: there is no external storage"),
+            ("-I 1023", "-I 1023: must be between 1k and 1g"),
+            ("-I 2g -m 9999", "-I 2g: must be between 1k and 1g"),
+            ("-I 2x", "-I 2x: the unit must be k, m or g"),
+            ("-m x", "-m x: not a number of megabytes"),
+            ("-o ext_path=/x", "-o ext_path=/x: ext_path: external storage, TLS and proxying"),
             ("-o idle_timeut=1", "-o idle_timeut=1: unknown option idle_timeut; did you mean"),
             ("-p", "-p (--port) needs a value"),
             ("-q", "memcached has no flag -q"),
             ("--prot 1", "memcached has no flag --prot; did you mean --port?"),
-            ("x", "x is no flag of memcached"),
+            ("x", "x is not a flag of memcached"),
         ] {
             let error = settings(line).unwrap_err();
             assert!(error.starts_with(reason), "{line}: {error}");
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn options_without_an_effect_do_not_stop_the_start() {
+    fn options_without_effect_are_accepted() {
         for option in TUNING {
             assert_eq!(settings(&format!("-o {option}=1,{option}")), Ok(Vec::new()), "{option}");
         }

@@ -7,7 +7,7 @@ use std::fmt;
 /// ```
 /// use nagi_client::cache::{Failure, Reason};
 /// let failure = Failure { server: "kyoto:11211".into(), reason: Reason::Dead };
-/// assert_eq!(failure.to_string(), "kyoto:11211: not asked, as it did not answer just now");
+/// assert_eq!(failure.to_string(), "kyoto:11211: not asked: it did not answer a moment ago");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -73,11 +73,11 @@ impl fmt::Display for Reason {
         match self {
             Reason::Request(text) | Reason::Refused(text) => out.write_str(text),
             Reason::Connect(text) => write!(out, "cannot connect: {text}"),
-            Reason::Dead => out.write_str("not asked, as it did not answer just now"),
+            Reason::Dead => out.write_str("not asked: it did not answer a moment ago"),
             Reason::TimedOut => out.write_str("no answer in time"),
             Reason::Broken(text) => write!(out, "the connection broke: {text}"),
-            Reason::Unknown(text) => write!(out, "unknown whether it was done: {text}"),
-            Reason::Protocol(text) => write!(out, "not an answer: {text}"),
+            Reason::Unknown(text) => write!(out, "unknown whether it was executed: {text}"),
+            Reason::Protocol(text) => write!(out, "invalid answer: {text}"),
             Reason::TooLong { limit_bytes } => {
                 write!(out, "the answer is longer than {limit_bytes} bytes, the limit")
             }

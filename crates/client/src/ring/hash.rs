@@ -125,7 +125,7 @@ impl FromStr for Hash {
         let found = Hash::ALL.into_iter().find(|hash| hash.name() == name);
         found.ok_or_else(|| {
             let names = Hash::ALL.map(Hash::name).join(", ");
-            format!("no hash is called {name}; there are {names}")
+            format!("unknown hash {name}; known are {names}")
         })
     }
 }

@@ -54,12 +54,13 @@ impl FromStr for Distribution {
                 return Err("random puts a key elsewhere each time, so no get finds it".to_owned());
             }
             "virtual_bucket" => {
-                let reason = "virtual_bucket takes its map from a Couchbase server of old";
+                let reason = "virtual_bucket needs a Couchbase server's map, which is not \
+                              supported";
                 return Err(reason.to_owned());
             }
             _ => {
                 return Err(format!(
-                    "no distribution is called {name}; there are modula, consistent, weighted, \
+                    "unknown distribution {name}; known are modula, consistent, weighted, \
                      ketama_spy"
                 ));
             }

@@ -98,7 +98,7 @@ impl FromStr for Library {
         let found = Library::ALL.into_iter().find(|library| library.name() == name);
         found.ok_or_else(|| {
             let names = Library::ALL.map(Library::name).join(", ");
-            format!("no library is called {name}; there are {names}")
+            format!("unknown library {name}; known are {names}")
         })
     }
 }
@@ -225,7 +225,7 @@ fn call(setting: &str) -> Result<Call, String> {
         ("hash_with_prefix", "") => Behavior::HashWithPrefixKey(true),
         _ => {
             return Err(format!(
-                "{setting} is no setting; there are hash=, distribution=, prefix=, servers, \
+                "unknown setting {setting}; known are hash=, distribution=, prefix=, servers, \
                  ketama, weighted, sort_hosts, hash_with_prefix"
             ));
         }

@@ -25,7 +25,7 @@ impl Request<'_> {
         self.check(dialect)?;
         match self {
             Request::Asking | Request::Hello { .. } if dialect != Dialect::Resp => {
-                return Err("memcached has neither clusters nor versions of RESP".to_owned());
+                return Err("clusters and RESP versions need Redis' protocol".to_owned());
             }
             Request::Login { login } => match dialect {
                 Dialect::Text | Dialect::Meta => login.named(&[' ', '\r', '\n']).map(drop)?,
@@ -37,12 +37,12 @@ impl Request<'_> {
         if let Request::Quietly { writes } = self
             && !writes.iter().all(Request::can_be_quiet)
         {
-            return Err("only values that are stored or removed can be so quietly".to_owned());
+            return Err("only writes and removals can be quiet".to_owned());
         }
         if let Request::Stats { section } = self
             && !section.bytes().all(|byte| byte.is_ascii_graphic())
         {
-            return Err(format!("no statistics are called {section:?}"));
+            return Err(format!("unknown statistics {section:?}"));
         }
         match dialect {
             Dialect::Text => text::encode(self, out),

@@ -29,9 +29,9 @@ impl fmt::Debug for Login {
 impl Login {
     /// The user, whom memcached cannot do without; `forbidden` stands in neither of the two.
     pub(super) fn named(&self, forbidden: &[char]) -> Result<&str, String> {
-        let user = self.user.as_deref().ok_or("memcached has no user without a name")?;
+        let user = self.user.as_deref().ok_or("memcached needs a user name")?;
         match user.contains(forbidden) || self.password.contains(forbidden) {
-            true => Err("the user or the password has a character that memcached cannot take")?,
+            true => Err("the user name or password has a character that memcached refuses")?,
             false => Ok(user),
         }
     }

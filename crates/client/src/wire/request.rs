@@ -34,7 +34,7 @@ impl std::str::FromStr for Dialect {
             "resp" => Dialect::Resp,
             _ => {
                 return Err(format!(
-                    "no protocol is called {name}; there are text, meta, binary, resp"
+                    "unknown protocol {name}; known are text, meta, binary, resp"
                 ));
             }
         })

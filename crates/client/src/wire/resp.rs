@@ -25,7 +25,7 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Str
             encode_command(&[&[&b"GETEX"[..], key], expiry].concat(), out);
         }
         Request::Store { flags, .. } if *flags != 0 => {
-            return Err("Redis keeps no flags beside values".to_owned());
+            return Err("Redis stores no flags with values".to_owned());
         }
         Request::Store { mode, key, value, expiry, .. } => {
             let condition: &[&[u8]] = match mode {
@@ -37,7 +37,7 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Str
                     return Ok(());
                 }
                 Mode::Prepend => return Err("Redis has no command that prepends".to_owned()),
-                Mode::Cas(_) => return Err("Redis has no unique numbers of values".to_owned()),
+                Mode::Cas(_) => return Err("Redis has no version numbers of values".to_owned()),
             };
             let seconds = expiry.to_string();
             let expires: &[&[u8]] = match expiry {

@@ -51,7 +51,7 @@ impl Running {
     /// One of them panicked.
     pub(crate) fn stop(self) -> Result<Probes, String> {
         self.end.set();
-        let broken = |_| "a probe of the doctor's own broke".to_owned();
+        let broken = |_| "a probe of nagi doctor failed".to_owned();
         let pings = self.pings.join().map_err(broken)?;
         let connects = self.connects.join().map_err(broken)?;
         let own_delays = self.clock.join().map_err(broken)?;

@@ -46,7 +46,7 @@ impl Sampling {
     /// The thread panicked.
     pub(crate) fn stop(self) -> Result<Host, String> {
         self.end.set();
-        self.thread.join().map_err(|_| "a probe of the doctor's own broke".to_owned())
+        self.thread.join().map_err(|_| "a probe of nagi doctor failed".to_owned())
     }
 }
 

@@ -55,13 +55,13 @@ impl Report {
         if reasons.is_empty() { Ok(false) } else { Err(reasons.join("; ")) }
     }
 
-    /// What was found, by name, and what could not be looked at.
+    /// What was found, by name, and what could not be observed.
     pub(crate) fn names(&self) -> String {
         let names = self.servers.iter().flat_map(|server| match &server.examined {
             Ok((_, diagnosis)) => {
                 diagnosis.found.iter().map(|it| it.finding.name.to_owned()).collect::<Vec<_>>()
             }
-            Err(_) => vec![format!("{} could not be looked at", server.url)],
+            Err(_) => vec![format!("{} could not be observed", server.url)],
         });
         let names: Vec<String> = names.collect();
         if names.is_empty() { "nothing is wrong".to_owned() } else { names.join(", ") }

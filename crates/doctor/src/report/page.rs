@@ -38,7 +38,7 @@ fn of_server(out: &mut String, server: &ServerReport) {
     let (observation, diagnosis) = match &server.examined {
         Ok(examined) => examined,
         Err(why) => {
-            let text = format!("{}: could not be looked at: {why}", server.url);
+            let text = format!("{}: could not be observed: {why}", server.url);
             *out += &format!("<p class=\"wrong\">{}</p>\n", escaped(&text));
             return;
         }
@@ -46,7 +46,7 @@ fn of_server(out: &mut String, server: &ServerReport) {
     *out += &format!("<p>{}</p>\n", escaped(&heading(&server.url, observation)));
     let (class, verdict) = match diagnosis.found.first() {
         Some(first) => ("wrong", &*first.evidence.verdict),
-        None => ("well", "Nothing is wrong, as far as can be seen from here."),
+        None => ("well", "Nothing wrong was found from here."),
     };
     *out += &format!("<p class=\"verdict {class}\">{}</p>\n", escaped(verdict));
     for diagnosed in &diagnosis.found {
@@ -57,17 +57,17 @@ fn of_server(out: &mut String, server: &ServerReport) {
         list(out, diagnosis.noticed.iter().map(|it| &*it.evidence.verdict));
     }
     if !diagnosis.healthy.is_empty() {
-        *out += "<h2>Looked at and found well</h2>\n";
+        *out += "<h2>Checked, nothing wrong</h2>\n";
         let healthy: Vec<&str> = diagnosis.healthy.iter().map(|finding| finding.name).collect();
         *out += &format!("<p>{}</p>\n", escaped(&healthy.join(", ")));
     }
     if !diagnosis.unknown.is_empty() {
-        *out += "<h2>Not enough to say, and what would be needed</h2>\n";
+        *out += "<h2>Not enough evidence, and what is needed</h2>\n";
         let rows = diagnosis.unknown.iter().map(|(finding, needed)| (finding.name, &**needed));
         table(out, rows);
     }
     if !observation.unseen.is_empty() {
-        *out += "<h2>What could not be seen</h2>\n";
+        *out += "<h2>What could not be checked</h2>\n";
         list(out, observation.unseen.iter().map(String::as_str));
     }
 }

@@ -29,7 +29,7 @@ fn of_server(server: &ServerReport) -> String {
     let (observation, diagnosis) = match &server.examined {
         Ok(examined) => examined,
         Err(why) => {
-            wrap(&mut out, "", &format!("{}: could not be looked at: {why}", server.url));
+            wrap(&mut out, "", &format!("{}: could not be observed: {why}", server.url));
             return out + "\n";
         }
     };
@@ -39,19 +39,19 @@ fn of_server(server: &ServerReport) -> String {
     section(&mut out, "Worth knowing", &diagnosis.noticed);
     let healthy: Vec<&str> = diagnosis.healthy.iter().map(|finding| finding.name).collect();
     if !healthy.is_empty() {
-        out += "Looked at and found well\n";
+        out += "Checked, nothing wrong\n";
         wrap(&mut out, "  ", &healthy.join(", "));
         out.push('\n');
     }
     if !diagnosis.unknown.is_empty() {
-        out += "Not enough to say, and what would be needed\n";
+        out += "Not enough evidence, and what is needed\n";
         for (finding, needed) in &diagnosis.unknown {
             wrap(&mut out, &format!("  {:<26}", finding.name), needed);
         }
         out.push('\n');
     }
     if !observation.unseen.is_empty() {
-        out += "What could not be seen\n";
+        out += "What could not be checked\n";
         for line in &observation.unseen {
             wrap(&mut out, "  - ", line);
         }
@@ -64,20 +64,20 @@ fn of_server(server: &ServerReport) -> String {
 pub(super) fn heading(url: &str, observation: &Observation) -> String {
     let place = match (observation.host.has_server, &observation.host.process) {
         (true, Some(process)) => format!("on its own host, process {}", process.id),
-        (true, None) => "on its own host, whose table of processes does not show it".to_owned(),
-        (false, _) => "from another host: tables of sockets are this host's, and the server's \
-                       process cannot be seen"
+        (true, None) => "on its own host, but its process is not visible".to_owned(),
+        (false, _) => "from another host: socket tables are this host's, and the server's process \
+                       is not visible"
             .to_owned(),
     };
     format!(
-        "{url}: {}, looked at for {:.0} s {place}.",
+        "{url}: {}, observed for {:.0} s {place}.",
         observation.server.name, observation.seconds
     )
 }
 
 fn verdict(out: &mut String, diagnosis: &Diagnosis) {
     let Some(first) = diagnosis.found.first() else {
-        *out += "Nothing is wrong, as far as can be seen from here.\n\n";
+        *out += "Nothing wrong was found from here.\n\n";
         return;
     };
     wrap(out, "", &first.evidence.verdict);
@@ -177,10 +177,10 @@ mod tests {
             ("redis://b".to_owned(), Err("refused".to_owned())),
         ]);
         let text = report.to_string();
-        assert!(text.contains("Nothing is wrong, as far as can be seen from here."), "{text}");
-        assert!(text.contains("Not enough to say"), "{text}");
-        assert!(text.contains("redis://b: could not be looked at: refused"), "{text}");
+        assert!(text.contains("Nothing wrong was found from here."), "{text}");
+        assert!(text.contains("Not enough evidence"), "{text}");
+        assert!(text.contains("redis://b: could not be observed: refused"), "{text}");
         assert!(report.has_findings().is_err());
-        assert_eq!(report.names(), "redis://b could not be looked at");
+        assert_eq!(report.names(), "redis://b could not be observed");
     }
 }

@@ -74,7 +74,7 @@ async fn send_with_body(
     settings: &GatewaySettings,
 ) -> Result<(), Refused> {
     let Some(len) = body.size_hint().exact() else {
-        return Err(refuse(411, "the length of the body has to be said"));
+        return Err(refuse(411, "the request needs a Content-Length"));
     };
     if len > settings.longest_argument as u64 {
         return Err(refuse(413, "the body is longer than proto-max-bulk-len"));
@@ -86,10 +86,10 @@ async fn send_with_body(
     let mut left = len;
     while left > 0 {
         let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await;
-        let frame = frame.map_err(|_| refuse(408, "the body does not arrive"))?;
+        let frame = frame.map_err(|_| refuse(408, "the body did not arrive in time"))?;
         let data = frame.and_then(Result::ok).and_then(|frame| frame.into_data().ok());
         // The connection is closed, and the worker has half a request, which it forgets.
-        let data = data.ok_or_else(|| refuse(400, "the body is broken"))?;
+        let data = data.ok_or_else(|| refuse(400, "the body cannot be read"))?;
         left = left.saturating_sub(data.len() as u64);
         connection.send_bytes(&data).await.map_err(|it| failed(&it))?;
     }

@@ -117,11 +117,11 @@ impl Gateway {
         if encodings.next().is_some_and(|it| !it.as_bytes().eq_ignore_ascii_case(b"chunked"))
             || encodings.next().is_some()
         {
-            return Err(refuse(501, "bodies may be chunked, and encoded in no other way"));
+            return Err(refuse(501, "the only supported transfer encoding is chunked"));
         }
         let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
         if request::has_token(query) {
-            let reason = "a token belongs into the Authorization header: addresses end up in logs";
+            let reason = "send the token in the Authorization header: URLs end up in logs";
             return Err(refuse(400, reason));
         }
         if event_request::are_wanted(method, &parts.headers)
@@ -232,20 +232,20 @@ fn with_last_word(mut path: PathCommand, body: Bytes) -> PathCommand {
 fn refuse_body(body: &Incoming) -> Result<(), Refused> {
     match body.is_end_stream() {
         true => Ok(()),
-        false => Err(refuse(400, "a GET has no body here: use POST or PUT")),
+        false => Err(refuse(400, "GET must not have a body: use POST or PUT")),
     }
 }
 
 /// Refuses forms of replies that the settings do not permit.
 fn check_options(options: &Options, settings: &GatewaySettings) -> Result<(), Refused> {
     if options.callback.is_some() && !settings.jsonp {
-        return Err(refuse(403, "calls of functions are off (see http-jsonp)"));
+        return Err(refuse(403, "JSONP is off (see http-jsonp)"));
     }
     let is_checked = !settings.active_types && options.kind != Kind::Json;
     if is_checked
         && format::is_active(options.media_type.as_deref().unwrap_or(options.kind.media_type()))
     {
-        let reason = "values are not given as what browsers run (see http-active-types)";
+        let reason = "types that browsers execute are off (see http-active-types)";
         return Err(refuse(403, reason));
     }
     Ok(())
@@ -267,7 +267,7 @@ async fn read_whole(
     let mut whole = Vec::new();
     loop {
         let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await;
-        match frame.map_err(|_| refuse(408, "the body does not arrive"))? {
+        match frame.map_err(|_| refuse(408, "the body did not arrive in time"))? {
             None => return Ok(reservation.attach(whole)),
             Some(Ok(frame)) => {
                 let data = frame.into_data().unwrap_or_default();
@@ -277,17 +277,17 @@ async fn read_whole(
             Some(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
                 return Err(too_long());
             }
-            Some(Err(_)) => return Err(refuse(400, "the body is broken")),
+            Some(Err(_)) => return Err(refuse(400, "the body cannot be read")),
         }
     }
 }
 
 fn too_long() -> Refused {
-    refuse(413, "the body is too long: values of any length come behind a path, with their length")
+    refuse(413, "the body is too long: send long values by PUT /COMMAND/... with a Content-Length")
 }
 
 fn not_allowed() -> Refused {
-    let mut response = response::line(405, "only GET, HEAD, POST, PUT and OPTIONS are answered");
+    let mut response = response::line(405, "only GET, HEAD, POST, PUT and OPTIONS are allowed");
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
     Box::new(response)
 }

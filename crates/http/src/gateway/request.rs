@@ -43,8 +43,8 @@ impl BadPath {
     pub(super) fn reason(self) -> &'static str {
         match self {
             BadPath::Empty => "the path names no command: /COMMAND/argument/...",
-            BadPath::Percent => "a percent sign is followed by something else than two hex digits",
-            BadPath::MediaType => "type is to be a media type, as in text/plain",
+            BadPath::Percent => "a percent sign must be followed by two hex digits",
+            BadPath::MediaType => "type must be a media type such as text/plain",
             BadPath::Name => "filename, jsonp and callback may have letters, digits and ._- only",
         }
     }

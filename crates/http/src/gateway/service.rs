@@ -48,17 +48,17 @@ impl Service {
     ) -> Result<Rule, Refused> {
         let rule = self.site.rule(words, caller.address.ip());
         match rule {
-            Rule::Unknown => Err(refuse(404, "there is no such command")),
+            Rule::Unknown => Err(refuse(404, "unknown command")),
             Rule::Refused(reason) => Err(refuse(403, reason)),
             Rule::Write if !may_write => {
-                let reason = "what changes something comes by POST or PUT (or http-writes-by-get)";
+                let reason = "commands that change data need POST or PUT (see http-writes-by-get)";
                 let mut response = response::line(405, reason);
                 let allowed = HeaderValue::from_static("POST, PUT");
                 response.headers_mut().insert(header::ALLOW, allowed);
                 Err(Box::new(response))
             }
             Rule::Stream if !may_stream => {
-                Err(refuse(403, "messages come on a request of their own"))
+                Err(refuse(403, "SUBSCRIBE and MONITOR need requests of their own"))
             }
             rule => Ok(rule),
         }

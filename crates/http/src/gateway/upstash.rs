@@ -142,7 +142,7 @@ pub(super) fn as_error(refused: &Refused) -> Refused {
 fn error_of(status: StatusCode) -> &'static [u8] {
     match status.as_u16() {
         404 => b"ERR unknown command",
-        403 => b"NOPERM the command may not come over HTTP",
+        403 => b"NOPERM command not allowed over HTTP",
         _ => b"ERR the command is refused",
     }
 }
@@ -171,12 +171,12 @@ pub(super) fn commands(many: Many, body: &[u8]) -> Result<Vec<Vec<Bytes>>, Refus
     let lists = match (many, body) {
         (Many::One, one) => vec![one],
         (_, Value::Array(lists)) => lists,
-        _ => return Err(fault("there is to be a list of commands")),
+        _ => return Err(fault("expected a list of commands")),
     };
     let commands: Option<Vec<_>> = lists.into_iter().map(words_of).collect();
     commands
         .filter(|commands| !commands.is_empty())
-        .ok_or_else(|| fault("a command is a list of its name and its arguments"))
+        .ok_or_else(|| fault("a command must be a list of its name and arguments"))
 }
 
 /// What a text in JSON takes at most about when it has been parsed, in bytes: its text, and for

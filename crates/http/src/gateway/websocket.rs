@@ -208,13 +208,13 @@ impl Conversation {
             }
         };
         let Some(words) = words else {
-            return Ok(Some(self.fault(b"", "ERR the message is no command")));
+            return Ok(Some(self.fault(b"", "ERR the message is not a command")));
         };
         let name = words.first().cloned().unwrap_or_default();
         if let Err(refused) = self.service.check(&self.caller, &words, true, true) {
             let reason = match refused.status().as_u16() {
                 404 => "ERR unknown command",
-                _ => "NOPERM the command may not come over HTTP",
+                _ => "NOPERM command not allowed over HTTP",
             };
             return Ok(Some(self.fault(&name, reason)));
         }

@@ -200,7 +200,7 @@ fn read(path: &Path) -> Result<Saved, String> {
     let text =
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     serde_json::from_str(&text)
-        .map_err(|error| format!("{}: no result of nagi bench --json: {error}", path.display()))
+        .map_err(|error| format!("{}: not a result of nagi bench --json: {error}", path.display()))
 }
 
 fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {
@@ -214,7 +214,7 @@ fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {
     for (place, run) in all.iter().enumerate() {
         if all.iter().skip(place + 1).any(|other| run.is_same_as(other)) {
             return Err(format!(
-                "a run is there twice, the one of {} with the seed {}",
+                "the same run is given twice: the one of {} with the seed {}",
                 plain(&run.address),
                 run.seed
             ));
@@ -252,8 +252,8 @@ fn wrong_order(before: &[Saved], after: &[Saved]) -> Option<String> {
     };
     let Some((mut all, others)) = of("before", before).zip(of("after", after)) else {
         return Some(
-            "The files do not say when the runs began: whether the two sides took turns \
-                     is not known."
+            "The files do not say when the runs began, so it is unknown whether the two sides took \
+             turns."
                 .to_owned(),
         );
     };
@@ -268,7 +268,7 @@ fn wrong_order(before: &[Saved], after: &[Saved]) -> Option<String> {
     }
     let rows: Vec<String> = rows.iter().map(|(side, length)| format!("{length} {side}")).collect();
     Some(format!(
-        "The runs did not take turns: {}. What drifted meanwhile counts as a change.",
+        "The runs did not take turns: {}. A drift in between counts as a change.",
         rows.join(", ")
     ))
 }
@@ -506,6 +506,6 @@ mod tests {
         assert_eq!(saved.loop_kind, "open");
         assert_eq!(saved.started_unix_seconds, Some(1_000_000_000.5));
         let error = read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")));
-        assert!(error.unwrap_err().contains("no result of nagi bench"));
+        assert!(error.unwrap_err().contains("not a result of nagi bench"));
     }
 }

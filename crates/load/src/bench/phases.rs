@@ -66,7 +66,7 @@ pub(crate) fn measure(
         timeline.give_up(give_up);
     }
     if options.rate.is_none() {
-        timeline.print_line("  closed loop: a connection sends when its last replies are in");
+        timeline.print_line("  closed loop: a connection sends when its last replies have arrived");
     }
     timeline.begin(Phase::Measure, plan.measure_ns, plan.end_ns);
     let save = carry_out_during_save(setup, &plan, &mut workers, &mut timeline)?;

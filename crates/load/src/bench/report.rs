@@ -204,26 +204,24 @@ impl Report {
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.interrupted {
-            notes.push("Interrupted: these are the figures up to then.".to_owned());
+            notes.push("Interrupted: these are the figures so far.".to_owned());
         }
         if self.client_busy > 0.95 && self.rate.is_none() {
             notes.push(
-                "The client's threads had no time to spare: the latencies hold time spent in the \
-                 client. More --threads show more of the server."
+                "The client's threads were busy all the time: the latencies include time spent in \
+                 the client. Use more --threads."
                     .to_owned(),
             );
         }
         if let Some(late) = self.late_percentiles() {
             notes.push(format!(
-                "The load itself was late: half or more of {late} is its own, and says nothing \
-                 of the server. Less --rate, more --threads or a machine with less to do show \
-                 more of it."
+                "The load generator was late: half or more of {late} is its own delay, not the \
+                 server's. Use a lower --rate, more --threads or a less busy machine."
             ));
         }
         if self.misses > 0 && !self.options.fill && self.options.trace.is_none() {
             notes.push(
-                "Reads that found nothing may have asked for keys that were never written: --fill \
-                 writes every key first."
+                "Misses may be keys that were never written: --fill writes every key first."
                     .to_owned(),
             );
         }

@@ -33,7 +33,7 @@ const LONGEST_PAUSE_NS: u64 = SECOND / 2;
 const LOST_TRIES: usize = 64;
 
 /// The error of a request that was due while there was no connection to send it on.
-const NOT_SENT: &str = "not sent: its connection is lost";
+const NOT_SENT: &str = "not sent: its connection was lost";
 
 /// What a phase of a run asks for.
 #[derive(Clone, Debug)]

@@ -77,7 +77,7 @@ pub(crate) fn servers(options: &BenchOptions) -> Result<(Vec<Server>, Protocol),
         };
         if let Some(other) = servers.first().filter(|other| other.protocol != protocol) {
             return Err(format!(
-                "{} and {} do not speak the same: no ring has both",
+                "{} and {} speak different protocols and cannot form a ring",
                 other.site.name, site.name
             ));
         }
@@ -229,7 +229,7 @@ impl Server {
             let spoken = self.protocol.name();
             let hint = match is_login_missing(&why) {
                 true => "--password-file or REDISCLI_AUTH has the password".to_owned(),
-                false => format!("is it {spoken} that is spoken there?"),
+                false => format!("does the server speak {spoken}?"),
             };
             format!("{}: {why} ({hint})", self.site.name)
         })?;

@@ -53,7 +53,7 @@ pub(crate) fn resolve(mut options: BenchOptions) -> Result<BenchOptions, Error> 
     }
     let is_ramp = options.rate.is_some_and(|rate| !rate.is_even());
     if is_ramp && (options.requests.is_some() || options.warmup_seconds > 0.0) {
-        let why = "a rate that changes lasts for --seconds: leave --requests and warming up out";
+        let why = "a changing --rate needs --seconds, without --requests or --warmup-seconds";
         return Err(Error::Options(why.to_owned()));
     }
     if options.requests.is_none() && (options.bgsave_after_seconds.is_none() || is_ramp) {
@@ -173,8 +173,8 @@ fn check(
     let in_flight = requests.saturating_mul(largest_value(options, trace) as u64);
     if in_flight > IN_FLIGHT_BYTES {
         return Err(format!(
-            "{} connections with {} values of up to {} bytes in flight hold {} GB: fewer of \
-             either are needed",
+            "{} connections with {} values of up to {} bytes in flight need {} GB: lower one of \
+             them",
             options.connections,
             options.pipeline,
             largest_value(options, trace),

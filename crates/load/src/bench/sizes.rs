@@ -95,9 +95,9 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     };
     let number: Option<usize> = digits.parse().ok();
     let number = number.and_then(|number| number.checked_mul(1 << shift));
-    let number = number.ok_or_else(|| format!("{text} is no size such as 100, 4k or 1m"))?;
+    let number = number.ok_or_else(|| format!("{text} is not a size such as 100, 4k or 1m"))?;
     if number > LONGEST_BYTES {
-        return Err(format!("{text}: a value has 512m at most"));
+        return Err(format!("{text}: a value may have at most 512m"));
     }
     Ok(number)
 }
@@ -135,7 +135,7 @@ impl FromStr for Sizes {
 
 fn weighted(part: &str) -> Result<(usize, u32), String> {
     let (size, weight) = part.split_once(':').unwrap_or((part, "1"));
-    let weight = weight.parse().map_err(|_| format!("{part}: {weight} is no weight"))?;
+    let weight = weight.parse().map_err(|_| format!("{part}: {weight} is not a weight"))?;
     Ok((bytes(size)?, weight))
 }
 

@@ -187,7 +187,7 @@ impl fmt::Display for Objective {
         match (self.rate, self.at_least, self.trials.as_slice()) {
             (Some(rate), Some(least), _) if rate < least => write!(
                 out,
-                "{slo} holds up to {}/s only, and {}/s were asked for",
+                "{slo} holds only up to {}/s, below the requested {}/s",
                 grouped(rate as u64),
                 grouped(least as u64)
             ),
@@ -217,11 +217,11 @@ impl fmt::Display for Objective {
                 match lowest.is_finite() {
                     true => write!(
                         out,
-                        "{slo} was confirmed at no rate; the lowest tried was {}/s{}",
+                        "{slo} was not confirmed at any rate; the lowest tried was {}/s{}",
                         grouped(lowest as u64),
                         if self.is_judged() { "" } else { ", and the load itself was late" }
                     ),
-                    false => write!(out, "{slo} was not tried to the end"),
+                    false => write!(out, "the search for {slo} was interrupted"),
                 }
             }
         }

@@ -72,7 +72,7 @@ impl Trace {
             return Err(format!("{} fields, and a row has 7", fields.len()));
         };
         let number = |name: &str, text: &str| -> Result<u32, String> {
-            text.parse().map_err(|_| format!("{text:?} is no {name}"))
+            text.parse().map_err(|_| format!("{text:?} is not a {name}"))
         };
         let key_bytes = number("length of a key", key_bytes)? as usize;
         let value_bytes = number("length of a value", value_bytes)?;
@@ -147,7 +147,7 @@ fn operation_of(name: &str) -> Result<Operation, String> {
         "delete" => Operation::Delete,
         "incr" => Operation::Incr,
         "decr" => Operation::Decr,
-        _ => return Err(format!("{name:?} is no operation")),
+        _ => return Err(format!("{name:?} is not an operation")),
     })
 }
 

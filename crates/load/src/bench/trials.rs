@@ -46,8 +46,8 @@ pub(crate) fn measured(options: &BenchOptions, interrupt: &Interrupt) -> Result<
 /// The options contradict each other, or the server cannot be reached.
 fn search(slo: Slo, options: &BenchOptions, interrupt: &Interrupt) -> Result<Measured, Error> {
     if options.requests.is_some() || options.bgsave_after_seconds.is_some() {
-        let why = "a search for --slo measures for --seconds, without a save: leave --requests \
-                   and --bgsave-after-seconds out, or give the --rate";
+        let why = "a search for --slo excludes --requests and --bgsave-after-seconds; give a \
+                   --rate to check that rate only";
         return Err(Error::Options(why.to_owned()));
     }
     let seconds = options.seconds.unwrap_or(DEFAULT_SECONDS);

@@ -103,7 +103,7 @@ fn refuse_danger(server: &Server) -> Result<(), String> {
     }
     let reasons: Vec<&str> = dangers.iter().map(|danger| danger.0.as_str()).collect();
     Err(format!(
-        "{} {}: give --i-may-destroy-data if all of its data may go",
+        "{} {}: give --i-may-destroy-data if its data may be lost",
         server.target.name,
         reasons.join(", ")
     ))
@@ -189,7 +189,7 @@ impl Run<'_> {
     fn is_repeated(&self, figures: &Figures, attempt: u32) -> bool {
         let is_repeated = figures.is_void() && attempt < self.options.attempts;
         if is_repeated {
-            self.print_progress("  void: the machine or this tool stood still; once more");
+            self.print_progress("  void: the machine or this tool stalled; measuring again");
         }
         is_repeated
     }

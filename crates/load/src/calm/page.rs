@@ -46,8 +46,8 @@ pub(crate) fn render(report: &Report) -> String {
         table(results, &mut out);
     }
     out += "<p>Ratios are to the quiet phase. Idle: the slowest answer of an idle server at the \
-            same time. Lost: no answer within 10 s. Void: the machine or the tool stood still for \
-            more than 1 % of the time.</p>\n</body></html>\n";
+            same time. Lost: no answer within 10 s. Void: the machine or the tool stalled for more \
+            than 1 % of the time.</p>\n</body></html>\n";
     out
 }
 

@@ -123,7 +123,7 @@ impl Figures {
     /// Why they say nothing of the server.
     fn void_reason(&self) -> String {
         format!(
-            "the machine or this tool stood still for {:.1} % of the time",
+            "the machine or this tool stalled for {:.1} % of the time",
             self.stopped_percent
         )
     }

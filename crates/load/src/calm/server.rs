@@ -184,7 +184,7 @@ impl Server {
         }
         let refused = |what: String| {
             Err(format!(
-                "{} {what}: give --i-may-destroy-data if all of its data may go",
+                "{} {what}: give --i-may-destroy-data if its data may be lost",
                 self.target.name
             ))
         };
@@ -228,7 +228,8 @@ impl Server {
             return Ok(());
         }
         let foreign = |what: &str| {
-            format!("{} holds {what}, which is not ours: nothing is removed", self.target.name)
+            format!("{} holds {what}, which not from this tool: nothing is \
+                     removed", self.target.name)
         };
         let keyspace = self.info(wire, "keyspace")?;
         for (database, text) in keyspace.iter().filter(|(database, _)| *database != "db0") {

@@ -72,7 +72,7 @@ impl<'a> Settings<'a> {
         while let Some((name, value)) = self.before.pop() {
             if let Err(why) = self.restore_one(&name, &value) {
                 failures.push(format!(
-                    "{}: {name} could not be put back to \"{value}\": {why}",
+                    "{}: {name} could not be restored to \"{value}\": {why}",
                     self.server.target.name
                 ));
             }

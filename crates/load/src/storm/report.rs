@@ -90,7 +90,7 @@ impl fmt::Display for Report {
         }
         let Report { key_bytes, value_bytes, connections, threads, .. } = self;
         if self.interrupted {
-            writeln!(out, "\nInterrupted: these are the figures up to then.")?;
+            writeln!(out, "\nInterrupted: these are the figures so far.")?;
         }
         writeln!(out)?;
         for Identity { address, name, .. } in &self.servers {

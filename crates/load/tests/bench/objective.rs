@@ -79,7 +79,7 @@ fn a_search_that_finds_too_little_is_told_so() {
     // No request takes less than two milliseconds.
     let error = bench::run(&options(slow_server(), arguments)).unwrap_err();
     assert_eq!(error.exit_status(), 3, "{error}");
-    assert!(error.to_string().contains("was confirmed at no rate"), "{error}");
+    assert!(error.to_string().contains("was not confirmed at any rate"), "{error}");
 }
 
 #[test]

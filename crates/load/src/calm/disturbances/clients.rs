@@ -78,7 +78,7 @@ fn most_clients(server: &Server) -> Result<Option<u64>, String> {
 fn can_connect(server: &Server, connections: u64) -> Result<(), String> {
     let own = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     if own.maximum.is_some_and(|most| most < connections + SPARE) {
-        return Err(format!("this process may open {} files only", own.maximum.unwrap_or(0)));
+        return Err(format!("this process may open only {} files", own.maximum.unwrap_or(0)));
     }
     let most = most_clients(server)?;
     match (server.target.protocol, most) {
