@@ -81,7 +81,7 @@ fn what_is_not_as_with_webdis_is_in_the_table() {
     let (_webdis, theirs) = webdis(&folder, redis.resp());
     let server = Server::nagi_with(&["--http-port", "any", "--http-jsonp", "yes"]);
     let page = std::fs::read_to_string(root().join("docs/http.md")).expect("the page");
-    let (_, table) = page.split_once("## Not as with webdis").expect("the list");
+    let (_, table) = page.split_once("## Differences from webdis").expect("the table");
     let rows = table.lines().skip_while(|line| !line.starts_with("| `"));
     let mut count = 0;
     for row in rows.take_while(|line| line.starts_with('|')) {
