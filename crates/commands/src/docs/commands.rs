@@ -1,4 +1,4 @@
-//! `docs/commands.md`, made from the rows so that it says what there is.
+//! `docs/commands.md`, generated from the rows so that it is never out of date.
 
 use crate::docs::{check_page, row};
 use crate::memcached::VERBS;
@@ -9,12 +9,12 @@ use std::fmt::Write as _;
 fn markdown() -> String {
     let mut page = format!(
         "# Commands\n\n\
-         Made from the rows in `crates/commands`; `cargo test -p nagi-commands` fails while this \
-         page differs from them and says how to make it anew.\n\n\
+         Generated from the rows in `crates/commands`; `cargo test -p nagi-commands` fails while \
+         this page differs from them, and says how to regenerate it.\n\n\
          ## Redis\n\n\
          Replies and errors are those of Redis {REDIS_VERSION}, in RESP2 and RESP3. Any other \
-         command answers `unknown command`. Where the second column says `nagi`, Redis has no such \
-         command.\n"
+         command is answered with `unknown command`. `nagi` in the second column marks commands \
+         that Redis does not have.\n"
     );
     for &group in Group::ALL {
         let _ = write!(page, "\n### {}\n\n| command | since | |\n|---|---|---|\n", group.title());

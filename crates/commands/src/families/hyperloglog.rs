@@ -41,7 +41,7 @@ pub(crate) static PFADD: Command = Command {
     group: Group::HyperLogLog,
     since: "2.8.9",
     notes: Notes::of("O(1) for each element"),
-    summary: "Adds elements to a sketch, and returns whether its estimate may have changed",
+    summary: "Adds elements to a HyperLogLog, and returns whether its estimate may have changed",
     subcommands: &[],
     run: pfadd,
 };
@@ -147,7 +147,7 @@ pub(crate) static PFCOUNT: Command = Command {
     group: Group::HyperLogLog,
     since: "2.8.9",
     notes: Notes::of("O(1) for one key that has not changed; O(N) for N keys"),
-    summary: "Returns the estimate of how many different elements sketches have together",
+    summary: "Returns the estimated number of distinct elements in HyperLogLogs",
     subcommands: &[],
     run: pfcount,
 };
@@ -262,7 +262,7 @@ pub(crate) static PFMERGE: Command = Command {
     group: Group::HyperLogLog,
     since: "2.8.9",
     notes: Notes::of("O(N), N being the keys"),
-    summary: "Merges sketches with one that is created if it does not exist",
+    summary: "Merges HyperLogLogs into one, created if it does not exist",
     subcommands: &[],
     run: pfmerge,
 };
@@ -314,7 +314,7 @@ pub(crate) static PFDEBUG: Command = Command {
     group: Group::HyperLogLog,
     since: "2.8.9",
     notes: Notes::of("O(1)").internal(),
-    summary: "Shows the inside of a sketch, or makes it a dense one",
+    summary: "Shows the internals of a HyperLogLog, or makes it dense",
     subcommands: &[],
     run: pfdebug,
 };
@@ -361,7 +361,7 @@ pub(crate) static PFSELFTEST: Command = Command {
     group: Group::HyperLogLog,
     since: "2.8.9",
     notes: Notes::of("O(1)").internal(),
-    summary: "Checks estimates against numbers that are known",
+    summary: "Checks estimates against known numbers",
     subcommands: &[],
     run: pfselftest,
 };

@@ -115,7 +115,7 @@ pub(crate) static QUIT: Command = Command {
     group: Group::Connection,
     since: "1.0.0",
     notes: Notes::of("O(1)").replaced("7.2.0", "closing the connection"),
-    summary: "Closes the connection once everything before has been answered",
+    summary: "Closes the connection after earlier requests are answered",
     subcommands: &[],
     run: quit,
 };
@@ -147,7 +147,7 @@ pub(crate) static RESET: Command = Command {
     group: Group::Connection,
     since: "6.2.0",
     notes: Notes::of("O(1)"),
-    summary: "Brings the connection back to the state of a new one",
+    summary: "Resets the connection to the state of a new one",
     subcommands: &[],
     run: reset,
 };

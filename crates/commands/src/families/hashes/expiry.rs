@@ -195,7 +195,7 @@ pub(crate) static HEXPIRE: Command = Command {
     group: Group::Hash,
     since: "7.4.0",
     notes: Notes::of("O(N), N being the fields"),
-    summary: "Lets fields of a hash expire after a number of seconds",
+    summary: "Sets the expiry of fields of a hash, in seconds from now",
     subcommands: &[],
     run: hexpire,
 };
@@ -214,7 +214,7 @@ pub(crate) static HPEXPIRE: Command = Command {
     group: Group::Hash,
     since: "7.4.0",
     notes: Notes::of("O(N), N being the fields"),
-    summary: "Lets fields of a hash expire after a number of milliseconds",
+    summary: "Sets the expiry of fields of a hash, in milliseconds from now",
     subcommands: &[],
     run: hpexpire,
 };
@@ -233,7 +233,7 @@ pub(crate) static HEXPIREAT: Command = Command {
     group: Group::Hash,
     since: "7.4.0",
     notes: Notes::of("O(N), N being the fields"),
-    summary: "Lets fields of a hash expire at a moment, in seconds since 1970",
+    summary: "Sets the expiry of fields of a hash, as a Unix time in seconds",
     subcommands: &[],
     run: hexpireat,
 };
@@ -252,7 +252,7 @@ pub(crate) static HPEXPIREAT: Command = Command {
     group: Group::Hash,
     since: "7.4.0",
     notes: Notes::of("O(N), N being the fields"),
-    summary: "Lets fields of a hash expire at a moment, in milliseconds since 1970",
+    summary: "Sets the expiry of fields of a hash, as a Unix time in milliseconds",
     subcommands: &[],
     run: hpexpireat,
 };
@@ -296,7 +296,7 @@ pub(crate) static HTTL: Command = Command {
     group: Group::Hash,
     since: "7.4.0",
     notes: Notes::of("O(N), N being the fields").tips(&["nondeterministic_output"]),
-    summary: "Returns how many seconds fields of a hash have left",
+    summary: "Returns the seconds until fields of a hash expire",
     subcommands: &[],
     run: httl,
 };
@@ -315,7 +315,7 @@ pub(crate) static HPTTL: Command = Command {
     group: Group::Hash,
     since: "7.4.0",
     notes: Notes::of("O(N), N being the fields").tips(&["nondeterministic_output"]),
-    summary: "Returns how many milliseconds fields of a hash have left",
+    summary: "Returns the milliseconds until fields of a hash expire",
     subcommands: &[],
     run: hpttl,
 };
@@ -334,7 +334,7 @@ pub(crate) static HEXPIRETIME: Command = Command {
     group: Group::Hash,
     since: "7.4.0",
     notes: Notes::of("O(N), N being the fields"),
-    summary: "Returns when fields of a hash expire, in seconds since 1970",
+    summary: "Returns when fields of a hash expire, as a Unix time in seconds",
     subcommands: &[],
     run: hexpiretime,
 };
@@ -353,7 +353,7 @@ pub(crate) static HPEXPIRETIME: Command = Command {
     group: Group::Hash,
     since: "7.4.0",
     notes: Notes::of("O(N), N being the fields"),
-    summary: "Returns when fields of a hash expire, in milliseconds since 1970",
+    summary: "Returns when fields of a hash expire, as a Unix time in milliseconds",
     subcommands: &[],
     run: hpexpiretime,
 };

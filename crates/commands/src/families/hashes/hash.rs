@@ -405,7 +405,7 @@ pub(crate) static HINCRBY: Command = Command {
     group: Group::Hash,
     since: "2.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Adds an amount to the integer in a field, which counts from 0 if it is not there",
+    summary: "Increments the integer in a field by an amount, from 0 if it does not exist",
     subcommands: &[],
     run: hincrby,
 };
@@ -437,7 +437,7 @@ pub(crate) static HINCRBYFLOAT: Command = Command {
     group: Group::Hash,
     since: "2.6.0",
     notes: Notes::of("O(1)"),
-    summary: "Adds an amount to the number with decimals in a field",
+    summary: "Increments the floating-point number in a field by an amount",
     subcommands: &[],
     run: hincrbyfloat,
 };

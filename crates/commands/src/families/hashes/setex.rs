@@ -132,7 +132,7 @@ pub(crate) static HSETEX: Command = Command {
     group: Group::Hash,
     since: "8.0.0",
     notes: Notes::of("O(N), N being the fields"),
-    summary: "Sets fields of a hash and when they expire, if they are there or not",
+    summary: "Sets fields of a hash and their expiry, optionally if they exist or not",
     subcommands: &[],
     run: hsetex,
 };

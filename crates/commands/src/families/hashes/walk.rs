@@ -272,7 +272,7 @@ pub(crate) static HRANDFIELD: Command = Command {
     group: Group::Hash,
     since: "6.2.0",
     notes: Notes::of("O(N), N being the fields returned").tips(&["nondeterministic_output"]),
-    summary: "Returns fields of a hash that are drawn at random",
+    summary: "Returns random fields of a hash",
     subcommands: &[],
     run: hrandfield,
 };

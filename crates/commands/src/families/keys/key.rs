@@ -108,7 +108,7 @@ pub(crate) static EXISTS: Command = Command {
     notes: Notes::of("O(N), N being the keys")
         .history(&[("3.0.3", "Several keys")])
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"]),
-    summary: "Returns how many of the keys exist, one that is named twice counting twice",
+    summary: "Returns how many of the keys exist; repeated keys count repeatedly",
     subcommands: &[],
     run: exists,
 };
@@ -148,7 +148,7 @@ pub(crate) static EXPIRE: Command = Command {
     group: Group::Generic,
     since: "1.0.0",
     notes: Notes::of("O(1)").history(&[("7.0.0", "NX, XX, GT and LT")]),
-    summary: "Lets a key expire after a number of seconds",
+    summary: "Sets the expiry of a key, in seconds from now",
     subcommands: &[],
     run: expire,
 };
@@ -167,7 +167,7 @@ pub(crate) static PEXPIRE: Command = Command {
     group: Group::Generic,
     since: "2.6.0",
     notes: Notes::of("O(1)").history(&[("7.0.0", "NX, XX, GT and LT")]),
-    summary: "Lets a key expire after a number of milliseconds",
+    summary: "Sets the expiry of a key, in milliseconds from now",
     subcommands: &[],
     run: pexpire,
 };
@@ -186,7 +186,7 @@ pub(crate) static EXPIREAT: Command = Command {
     group: Group::Generic,
     since: "1.2.0",
     notes: Notes::of("O(1)").history(&[("7.0.0", "NX, XX, GT and LT")]),
-    summary: "Lets a key expire at a time given in seconds since 1970",
+    summary: "Sets the expiry of a key, as a Unix time in seconds",
     subcommands: &[],
     run: expireat,
 };
@@ -205,7 +205,7 @@ pub(crate) static PEXPIREAT: Command = Command {
     group: Group::Generic,
     since: "2.6.0",
     notes: Notes::of("O(1)").history(&[("7.0.0", "NX, XX, GT and LT")]),
-    summary: "Lets a key expire at a time given in milliseconds since 1970",
+    summary: "Sets the expiry of a key, as a Unix time in milliseconds",
     subcommands: &[],
     run: pexpireat,
 };
@@ -326,7 +326,7 @@ pub(crate) static EXPIRETIME: Command = Command {
     group: Group::Generic,
     since: "7.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Returns when a key expires, in seconds since 1970, or as TTL does -1 or -2",
+    summary: "Returns when a key expires, as a Unix time in seconds; -1 or -2 as TTL does",
     subcommands: &[],
     run: expiretime,
 };
@@ -345,7 +345,7 @@ pub(crate) static PEXPIRETIME: Command = Command {
     group: Group::Generic,
     since: "7.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Returns when a key expires, in milliseconds since 1970, or as TTL does -1 or -2",
+    summary: "Returns when a key expires, as a Unix time in milliseconds; -1 or -2 as TTL does",
     subcommands: &[],
     run: pexpiretime,
 };

@@ -90,7 +90,7 @@ pub(crate) static KEYS: Command = Command {
     since: "1.0.0",
     notes: Notes::of("O(N), N being the keys of the database")
         .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
-    summary: "Returns all keys that match a pattern; only its own caller waits for it",
+    summary: "Returns all keys that match a pattern; other clients do not wait for it",
     subcommands: &[],
     run: keys,
 };
@@ -305,7 +305,7 @@ pub(crate) static FLUSHDB: Command = Command {
     notes: Notes::of("O(1); freeing goes on in the background")
         .history(&[("4.0.0", "ASYNC"), ("6.2.0", "SYNC")])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
-    summary: "Empties the database at once; its memory is freed elsewhere, whatever the option",
+    summary: "Empties the database at once; memory is always freed in the background",
     subcommands: &[],
     run: flushdb,
 };
@@ -344,8 +344,8 @@ pub(crate) static FLUSHALL: Command = Command {
     notes: Notes::of("O(1); freeing goes on in the background")
         .history(&[("4.0.0", "ASYNC"), ("6.2.0", "SYNC")])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
-    summary: "Empties all databases at once, and saves that where save has points; their memory is \
-              freed elsewhere, whatever the option",
+    summary: "Empties all databases at once, and saves if there are save points; memory is always \
+              freed in the background",
     subcommands: &[],
     run: flushall,
 };

@@ -93,7 +93,7 @@ static FREQ: Command = Command {
     group: Group::Generic,
     since: "4.0.0",
     notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
-    summary: "Returns the logarithmic counter of a key's uses, which LFU policies keep",
+    summary: "Returns the logarithmic access counter of a key, which LFU policies keep",
     subcommands: &[],
     run: freq,
 };

@@ -185,7 +185,7 @@ pub(crate) static RANDOMKEY: Command = Command {
         "response_policy:special",
         "nondeterministic_output",
     ]),
-    summary: "Returns a key of the database, all being equally likely",
+    summary: "Returns a random key of the database",
     subcommands: &[],
     run: randomkey,
 };
@@ -207,7 +207,7 @@ pub(crate) static TOUCH: Command = Command {
     since: "3.2.1",
     notes: Notes::of("O(N), N being the keys")
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"]),
-    summary: "Counts a use of keys for eviction, and returns how many of them exist",
+    summary: "Marks keys as used, for eviction, and returns how many of them exist",
     subcommands: &[],
     run: touch,
 };

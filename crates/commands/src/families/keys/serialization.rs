@@ -47,7 +47,7 @@ pub(crate) static DUMP: Command = Command {
     group: Group::Generic,
     since: "2.6.0",
     notes: Notes::of("O(N), N being the length of the value").tips(&["nondeterministic_output"]),
-    summary: "Returns a value in the form that RESTORE takes, with a version and a checksum",
+    summary: "Returns a value serialized for RESTORE, with a version and a checksum",
     subcommands: &[],
     run: dump,
 };

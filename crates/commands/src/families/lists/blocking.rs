@@ -186,8 +186,8 @@ pub(crate) static BLPOP: Command = Command {
     group: Group::List,
     since: "2.0.0",
     notes: Notes::of("O(N), N being the keys").history(&[("6.0.0", "timeout with decimals")]),
-    summary: "Removes the first element of the first list that there is, and returns it; waits for \
-              one if there is none",
+    summary: "Removes the first element of the first list that exists, and returns it; blocks if \
+              there is none",
     subcommands: &[],
     run: blpop,
 };
@@ -213,8 +213,8 @@ pub(crate) static BRPOP: Command = Command {
     group: Group::List,
     since: "2.0.0",
     notes: Notes::of("O(N), N being the keys").history(&[("6.0.0", "timeout with decimals")]),
-    summary: "Removes the last element of the first list that there is, and returns it; waits for \
-              one if there is none",
+    summary: "Removes the last element of the first list that exists, and returns it; blocks if \
+              there is none",
     subcommands: &[],
     run: brpop,
 };
@@ -235,8 +235,8 @@ pub(crate) static BLMPOP: Command = Command {
     group: Group::List,
     since: "7.0.0",
     notes: Notes::of("O(N + M), N being the keys and M the elements returned"),
-    summary: "Removes elements at a side of the first list that there is, and returns them; waits \
-              for one if there is none",
+    summary: "Removes elements at a side of the first list that exists, and returns them; blocks \
+              if there is none",
     subcommands: &[],
     run: blmpop,
 };
@@ -257,8 +257,8 @@ pub(crate) static BLMOVE: Command = Command {
     group: Group::List,
     since: "6.2.0",
     notes: Notes::of("O(1)"),
-    summary: "Moves an element from a side of one list to a side of another, and returns it; waits \
-              for one if there is none",
+    summary: "Moves an element from a side of one list to a side of another, and returns it; \
+              blocks if there is none",
     subcommands: &[],
     run: blmove,
 };
@@ -280,8 +280,8 @@ pub(crate) static BRPOPLPUSH: Command = Command {
     notes: Notes::of("O(1)")
         .history(&[("6.0.0", "timeout with decimals")])
         .replaced("6.2.0", "BLMOVE with RIGHT and LEFT"),
-    summary: "Moves the last element of a list before those of another, and returns it; waits for \
-              one if there is none",
+    summary: "Moves the last element of a list before those of another, and returns it; blocks if \
+              there is none",
     subcommands: &[],
     run: brpoplpush,
 };

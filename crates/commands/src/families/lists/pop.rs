@@ -190,7 +190,7 @@ pub(crate) static LMPOP: Command = Command {
     group: Group::List,
     since: "7.0.0",
     notes: Notes::of("O(N + M), N being the keys and M the elements returned"),
-    summary: "Removes elements at a side of the first list that there is, and returns them",
+    summary: "Removes elements at a side of the first list that exists, and returns them",
     subcommands: &[],
     run: lmpop,
 };

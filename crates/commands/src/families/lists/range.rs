@@ -57,7 +57,7 @@ pub(crate) static LINDEX: Command = Command {
     group: Group::List,
     since: "1.0.0",
     notes: Notes::of("O(log N), N being the elements of the list"),
-    summary: "Returns the element of an index, which counts from the end if it is negative",
+    summary: "Returns the element at an index; negative indexes count from the end",
     subcommands: &[],
     run: lindex,
 };
@@ -129,7 +129,7 @@ pub(crate) static LTRIM: Command = Command {
     group: Group::List,
     since: "1.0.0",
     notes: Notes::of("O(log N), N being the elements of the list"),
-    summary: "Removes all elements of a list but those from one index to another",
+    summary: "Removes all elements of a list outside a range of indexes",
     subcommands: &[],
     run: ltrim,
 };

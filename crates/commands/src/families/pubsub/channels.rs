@@ -138,7 +138,7 @@ static SHARDCHANNELS: Command = Command {
     group: Group::PubSub,
     since: "7.0.0",
     notes: Notes::of("O(N), N being the channels"),
-    summary: "Returns the channels of shards that have subscribers and match the pattern",
+    summary: "Returns the sharded channels that have subscribers and match the pattern",
     subcommands: &[],
     run: shardchannels,
 };
@@ -158,7 +158,7 @@ static SHARDNUMSUB: Command = Command {
     group: Group::PubSub,
     since: "7.0.0",
     notes: Notes::of("O(N), N being the channels of the request"),
-    summary: "Returns channels of shards with the number of their subscribers",
+    summary: "Returns sharded channels with the number of their subscribers",
     subcommands: &[],
     run: shardnumsub,
 };

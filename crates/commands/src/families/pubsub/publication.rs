@@ -95,7 +95,7 @@ static SPUBLISH: Command = Command {
     since: "7.0.0",
     notes: Notes::of("O(N), N being the workers with subscribers of the channel")
         .channels(Channels::First),
-    summary: "Publishes a message to a channel of a shard, and returns how many clients receive it",
+    summary: "Publishes a message to a sharded channel, and returns how many clients receive it",
     subcommands: &[],
     run: spublish,
 };

@@ -191,7 +191,7 @@ static SSUBSCRIBE: Command = Command {
     group: Group::PubSub,
     since: "7.0.0",
     notes: Notes::of("O(N), N being the channels").channels(Channels::All),
-    summary: "Subscribes to channels of a shard",
+    summary: "Subscribes to sharded channels",
     subcommands: &[],
     run: ssubscribe,
 };
@@ -210,7 +210,7 @@ static SUNSUBSCRIBE: Command = Command {
     group: Group::PubSub,
     since: "7.0.0",
     notes: Notes::of("O(N), N being the channels"),
-    summary: "Unsubscribes from channels of a shard, by default from all",
+    summary: "Unsubscribes from sharded channels, by default from all",
     subcommands: &[],
     run: sunsubscribe,
 };

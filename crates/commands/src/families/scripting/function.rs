@@ -122,7 +122,7 @@ static KILL: Command = Command {
     group: Group::Scripting,
     since: "7.0.0",
     notes: Notes::of("O(1)").tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
-    summary: "Ends the function that runs, if it is slow and has changed nothing",
+    summary: "Kills the running function, if it is slow and has not written",
     subcommands: &[],
     run: kill,
 };

@@ -119,7 +119,7 @@ static KILL: Command = Command {
     group: Group::Scripting,
     since: "2.6.0",
     notes: Notes::of("O(1)").tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
-    summary: "Ends the script that runs, if it is slow and has changed nothing",
+    summary: "Kills the running script, if it is slow and has not written",
     subcommands: &[],
     run: kill,
 };

@@ -66,7 +66,7 @@ pub(crate) static COMMANDLOG: Command = Command {
     group: Group::Server,
     since: "8.1.0",
     notes: Notes::of("Depends on the subcommand"),
-    summary: "Commands about requests that took long, or were large",
+    summary: "Commands about slow and large requests",
     subcommands: SUBCOMMANDS,
     run: commandlog,
 };

@@ -74,7 +74,7 @@ pub(crate) static DEBUG: Command = Command {
     group: Group::Server,
     since: "1.0.0",
     notes: Notes::of("Depends on the subcommand").internal(),
-    summary: "Does what tests of Redis ask for, if enable-debug-command allows it",
+    summary: "Runs functions for tests, if enable-debug-command allows it",
     subcommands: &[],
     run: debug,
 };

@@ -39,7 +39,7 @@ pub(crate) static HOTKEYS: Command = Command {
     group: Group::Server,
     since: "8.6.0",
     notes: Notes::of("Depends on the subcommand"),
-    summary: "Commands about the keys that cost most",
+    summary: "Commands about the most expensive keys",
     subcommands: SUBCOMMANDS,
     run: hotkeys,
 };
@@ -157,7 +157,7 @@ static STOP: Command = Command {
     group: Group::Server,
     since: "8.6.0",
     notes: Notes::of("O(1)"),
-    summary: "Ends that, and keeps what was counted",
+    summary: "Stops counting, and keeps the counts",
     subcommands: &[],
     run: stop,
 };
@@ -231,7 +231,7 @@ static GET: Command = Command {
     group: Group::Server,
     since: "8.6.0",
     notes: Notes::of("O(N), N being the keys counted"),
-    summary: "Returns what was counted, and the keys that cost most",
+    summary: "Returns the counts, and the most expensive keys",
     subcommands: &[],
     run: get,
 };
@@ -256,7 +256,7 @@ static RESET: Command = Command {
     group: Group::Server,
     since: "8.6.0",
     notes: Notes::of("O(N), N being the keys counted"),
-    summary: "Forgets what was counted, and gives its memory back",
+    summary: "Discards the counts and frees their memory",
     subcommands: &[],
     run: reset,
 };

@@ -29,7 +29,7 @@ pub(crate) static LATENCY: Command = Command {
     group: Group::Server,
     since: "2.8.13",
     notes: Notes::of("Depends on the subcommand"),
-    summary: "Commands about what took long",
+    summary: "Commands about latency spikes",
     subcommands: SUBCOMMANDS,
     run: latency,
 };
@@ -262,7 +262,7 @@ static DOCTOR: Command = Command {
         "request_policy:all_nodes",
         "response_policy:special",
     ]),
-    summary: "Describes in words what took long",
+    summary: "Describes latency spikes in words",
     subcommands: &[],
     run: doctor,
 };

@@ -49,7 +49,7 @@ static BGSAVE: Command = Command {
     group: Group::Server,
     since: "1.0.0",
     notes: Notes::of("O(1)").history(&[("3.2.2", "SCHEDULE")]),
-    summary: "Saves the data of this moment to disk in the background",
+    summary: "Saves a snapshot of the data to disk in the background",
     subcommands: &[],
     run: bgsave,
 };
@@ -99,7 +99,7 @@ static LASTSAVE: Command = Command {
     group: Group::Server,
     since: "1.0.0",
     notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
-    summary: "Returns when the data was last saved, in seconds since 1970",
+    summary: "Returns when the data was last saved, as a Unix time in seconds",
     subcommands: &[],
     run: lastsave,
 };

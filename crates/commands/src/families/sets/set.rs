@@ -132,7 +132,7 @@ pub(crate) static SMOVE: Command = Command {
     group: Group::Set,
     since: "1.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Moves a member from one set to another, at one moment",
+    summary: "Moves a member from one set to another, atomically",
     subcommands: &[],
     run: smove,
 };

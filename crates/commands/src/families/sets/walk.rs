@@ -180,7 +180,7 @@ pub(crate) static SRANDMEMBER: Command = Command {
     notes: Notes::of("O(N), N being the members returned")
         .history(&[("2.6.0", "the count")])
         .tips(&["nondeterministic_output"]),
-    summary: "Returns members of a set that are drawn at random",
+    summary: "Returns random members of a set",
     subcommands: &[],
     run: srandmember,
 };
@@ -320,7 +320,7 @@ pub(crate) static SPOP: Command = Command {
     notes: Notes::of("O(N), N being the members returned")
         .history(&[("3.2.0", "the count")])
         .tips(&["nondeterministic_output"]),
-    summary: "Removes members of a set that are drawn at random, and returns them",
+    summary: "Removes and returns random members of a set",
     subcommands: &[],
     run: spop,
 };

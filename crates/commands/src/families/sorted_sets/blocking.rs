@@ -183,8 +183,8 @@ pub(crate) static BZPOPMIN: Command = Command {
     since: "5.0.0",
     notes: Notes::of("O(log(N)), N being the members of the sorted set")
         .history(&[("6.0.0", "timeout with decimals")]),
-    summary: "Removes the member with the lowest score of the first sorted set that there is, and \
-              returns it; waits for one if there is none",
+    summary: "Removes the member with the lowest score of the first sorted set that exists, and \
+              returns it; blocks if there is none",
     subcommands: &[],
     run: bzpopmin,
 };
@@ -209,8 +209,8 @@ pub(crate) static BZPOPMAX: Command = Command {
     since: "5.0.0",
     notes: Notes::of("O(log(N)), N being the members of the sorted set")
         .history(&[("6.0.0", "timeout with decimals")]),
-    summary: "Removes the member with the highest score of the first sorted set that there is, \
-              and returns it; waits for one if there is none",
+    summary: "Removes the member with the highest score of the first sorted set that exists, and \
+              returns it; blocks if there is none",
     subcommands: &[],
     run: bzpopmax,
 };
@@ -233,8 +233,8 @@ pub(crate) static BZMPOP: Command = Command {
     notes: Notes::of(
         "O(K) + O(M log(N)), K being the keys, M the members popped, N those of the sorted set",
     ),
-    summary: "Removes and returns members from an end of the first of several sorted sets; waits \
-              for one if there is none",
+    summary: "Removes and returns members from an end of the first of several sorted sets; blocks \
+              if there is none",
     subcommands: &[],
     run: bzmpop,
 };

@@ -67,7 +67,7 @@ pub(crate) static ZRANDMEMBER: Command = Command {
     since: "6.2.0",
     notes: Notes::of("O(N log(M)), N being the members returned, M those of the sorted set")
         .tips(&["nondeterministic_output"]),
-    summary: "Returns members of a sorted set that are drawn at random",
+    summary: "Returns random members of a sorted set",
     subcommands: &[],
     run: zrandmember,
 };

@@ -81,7 +81,7 @@ pub(crate) static INCRBYFLOAT: Command = Command {
     group: Group::String,
     since: "2.6.0",
     notes: Notes::of("O(1)"),
-    summary: "Adds an amount to a number with decimals, which counts from 0 if it is not there",
+    summary: "Increments a floating-point number by an amount, from 0 if it does not exist",
     subcommands: &[],
     run: incrbyfloat,
 };

@@ -160,7 +160,7 @@ pub(crate) static MGET: Command = Command {
     group: Group::String,
     since: "1.0.0",
     notes: Notes::of("O(N), N being the keys").tips(&["request_policy:multi_shard"]),
-    summary: "Returns the strings stored under several keys, all as of one moment",
+    summary: "Returns the strings stored under several keys, atomically",
     subcommands: &[],
     run: mget,
 };
@@ -383,7 +383,7 @@ pub(crate) static MSET: Command = Command {
     since: "1.0.1",
     notes: Notes::of("O(N), N being the keys")
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
-    summary: "Stores several strings, all at one moment",
+    summary: "Stores several strings atomically",
     subcommands: &[],
     run: mset,
 };
@@ -411,7 +411,7 @@ pub(crate) static MSETNX: Command = Command {
     since: "1.0.1",
     notes: Notes::of("O(N), N being the keys")
         .tips(&["request_policy:multi_shard", "response_policy:agg_min"]),
-    summary: "Stores several strings, all at one moment, if none of the keys exists",
+    summary: "Stores several strings atomically if none of the keys exists",
     subcommands: &[],
     run: msetnx,
 };
@@ -476,7 +476,7 @@ pub(crate) static APPEND: Command = Command {
     group: Group::String,
     since: "2.0.0",
     notes: Notes::of("O(1), amortised, where the appended string is short"),
-    summary: "Adds bytes to the end of a string, made if it is not there; returns its length",
+    summary: "Appends to a string, created if it does not exist, and returns its length",
     subcommands: &[],
     run: append,
 };
@@ -495,7 +495,7 @@ pub(crate) static INCR: Command = Command {
     group: Group::String,
     since: "1.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Adds one to a number, which counts from 0 if it is not there",
+    summary: "Increments a number by one, from 0 if it does not exist",
     subcommands: &[],
     run: incr,
 };
@@ -514,7 +514,7 @@ pub(crate) static DECR: Command = Command {
     group: Group::String,
     since: "1.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Takes one from a number, which counts from 0 if it is not there",
+    summary: "Decrements a number by one, from 0 if it does not exist",
     subcommands: &[],
     run: decr,
 };
@@ -533,7 +533,7 @@ pub(crate) static INCRBY: Command = Command {
     group: Group::String,
     since: "1.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Adds an amount to a number, which counts from 0 if it is not there",
+    summary: "Increments a number by an amount, from 0 if it does not exist",
     subcommands: &[],
     run: incrby,
 };
@@ -553,7 +553,7 @@ pub(crate) static DECRBY: Command = Command {
     group: Group::String,
     since: "1.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Takes an amount from a number, which counts from 0 if it is not there",
+    summary: "Decrements a number by an amount, from 0 if it does not exist",
     subcommands: &[],
     run: decrby,
 };

@@ -62,7 +62,7 @@ pub(crate) static DISCARD: Command = Command {
     group: Group::Transactions,
     since: "2.0.0",
     notes: Notes::of("O(N), N being the requests queued"),
-    summary: "Discards a transaction, and watches no key any more",
+    summary: "Discards a transaction and its watched keys",
     subcommands: &[],
     run: discard,
 };
@@ -95,7 +95,7 @@ pub(crate) static EXEC: Command = Command {
     group: Group::Transactions,
     since: "1.2.0",
     notes: Notes::of("Depends on the requests queued"),
-    summary: "Executes the requests of a transaction as one, unless a watched key was changed",
+    summary: "Executes a transaction atomically, unless a watched key was changed",
     subcommands: &[],
     run: exec,
 };
@@ -146,7 +146,7 @@ pub(crate) static WATCH: Command = Command {
     group: Group::Transactions,
     since: "2.2.0",
     notes: Notes::of("O(1) for each key"),
-    summary: "Makes the next EXEC do nothing if one of these keys is changed before",
+    summary: "Watches keys: the next EXEC does nothing if one of them was changed",
     subcommands: &[],
     run: watch,
 };
@@ -173,7 +173,7 @@ pub(crate) static UNWATCH: Command = Command {
     group: Group::Transactions,
     since: "2.2.0",
     notes: Notes::of("O(1)"),
-    summary: "Watches no key any more",
+    summary: "Stops watching keys",
     subcommands: &[],
     run: unwatch,
 };

@@ -120,7 +120,7 @@ pub(super) static KILL: Command = Command {
         ("6.2.0", "LADDR"),
         ("7.4.0", "MAXAGE"),
     ]),
-    summary: "Closes the connections that all filters accept, and returns how many they were",
+    summary: "Closes the connections that match all filters, and returns their number",
     subcommands: &[],
     run: kill,
 };
@@ -149,7 +149,7 @@ pub(super) static UNBLOCK: Command = Command {
     group: Group::Connection,
     since: "5.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Unblocks a client, as if its timeout were over or with an error",
+    summary: "Unblocks a client, as after its timeout or with an error",
     subcommands: &[],
     run: unblock,
 };

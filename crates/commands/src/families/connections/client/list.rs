@@ -105,7 +105,7 @@ pub(super) static LIST: Command = Command {
             ("8.2.0", "The fields tot-net-in, tot-net-out and tot-cmds"),
         ])
         .tips(&["nondeterministic_output"]),
-    summary: "Returns a line about each connection, memcached's included",
+    summary: "Returns one line per connection, including memcached's",
     subcommands: &[],
     run: list,
 };

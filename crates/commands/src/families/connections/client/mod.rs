@@ -70,7 +70,7 @@ static ID: Command = Command {
     group: Group::Connection,
     since: "5.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Returns the connection's number, which no other ever has",
+    summary: "Returns the connection's unique ID",
     subcommands: &[],
     run: id,
 };
@@ -115,7 +115,7 @@ static SETNAME: Command = Command {
     group: Group::Connection,
     since: "2.6.9",
     notes: Notes::of("O(1)").tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
-    summary: "Gives the connection a name, or takes it away if it is empty",
+    summary: "Sets the connection's name; an empty one removes it",
     subcommands: &[],
     run: setname,
 };
@@ -192,7 +192,7 @@ static REPLY: Command = Command {
     group: Group::Connection,
     since: "3.2.0",
     notes: Notes::of("O(1)"),
-    summary: "Turns replies on or off, or leaves out the next one",
+    summary: "Turns replies on or off, or skips the next one",
     subcommands: &[],
     run: reply,
 };
@@ -211,7 +211,7 @@ static NO_EVICT: Command = Command {
     group: Group::Connection,
     since: "7.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Spares the connection when connections are closed to save memory, or does not",
+    summary: "Exempts the connection from being closed to save memory, or does not",
     subcommands: &[],
     run: no_evict,
 };
@@ -230,7 +230,7 @@ static NO_TOUCH: Command = Command {
     group: Group::Connection,
     since: "7.2.0",
     notes: Notes::of("O(1)"),
-    summary: "Chooses whether what the connection reads counts as used, for eviction",
+    summary: "Sets whether the connection's reads count as accesses, for eviction",
     subcommands: &[],
     run: no_touch,
 };

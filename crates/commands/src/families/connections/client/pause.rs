@@ -59,7 +59,7 @@ pub(super) static UNPAUSE: Command = Command {
     group: Group::Connection,
     since: "6.2.0",
     notes: Notes::of("O(N), N being the clients held up"),
-    summary: "Lets commands pass again that CLIENT PAUSE holds up",
+    summary: "Resumes commands that CLIENT PAUSE has paused",
     subcommands: &[],
     run: unpause,
 };

@@ -226,7 +226,7 @@ pub(super) static GETREDIR: Command = Command {
     group: Group::Connection,
     since: "6.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Returns the connection that is notified of changes in place of this one",
+    summary: "Returns the connection to which invalidations are redirected",
     subcommands: &[],
     run: getredir,
 };

@@ -29,7 +29,7 @@ pub(super) static LOAD: Command = Command {
     group: Group::Server,
     since: "6.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Reloads the file of users; if anything in it is wrong, nothing changes",
+    summary: "Reloads the file of users; after an error nothing is changed",
     subcommands: &[],
     run: load,
 };

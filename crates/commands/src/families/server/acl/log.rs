@@ -66,7 +66,7 @@ pub(super) static LOG: Command = Command {
     since: "6.0.0",
     notes: Notes::of("O(N), N being the failures returned")
         .history(&[("7.2.0", "The fields entry-id and timestamp-created and -last-updated")]),
-    summary: "Returns the latest refusals of logins and of requests, or removes them",
+    summary: "Returns or removes the latest failed logins and refused requests",
     subcommands: &[],
     run: log,
 };

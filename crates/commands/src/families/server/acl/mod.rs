@@ -32,7 +32,7 @@ pub(crate) static ACL: Command = Command {
     group: Group::Server,
     since: "6.0.0",
     notes: Notes::of("Depends on the subcommand"),
-    summary: "Commands about users and their rights",
+    summary: "Commands about users and their permissions",
     subcommands: SUBCOMMANDS,
     run: |_, _| Err(Error::wrong_arity("acl")),
 };

@@ -69,7 +69,7 @@ pub(super) static LIST: Command = Command {
     group: Group::Server,
     since: "6.0.0",
     notes: Notes::of("O(1)"),
-    summary: "Returns the rules of all users, a line each",
+    summary: "Returns the rules of all users, one line each",
     subcommands: &[],
     run: list,
 };
@@ -200,7 +200,7 @@ pub(super) static SETUSER: Command = Command {
         .history(&[("6.2.0", "Channels"), ("7.0.0", "Selectors, and rules about keys")])
         .tips(TIPS)
         .secrets(users_and_rules),
-    summary: "Makes a user, or changes its rules",
+    summary: "Creates a user, or changes its rules",
     subcommands: &[],
     run: setuser,
 };
