@@ -377,7 +377,7 @@ fn a_wait_that_ends_with_an_error_has_failed() {
     assert!(blpop.ends_with(",rejected_calls=0,failed_calls=1"), "{blpop}");
 }
 
-/// Whether it has sent more behind its request or not, and whether it ends one direction or both.
+/// Whether it has sent more after its request or not, and whether it ends one direction or both.
 #[test]
 fn a_client_that_leaves_while_it_waits_is_given_nothing() {
     let server = Server::nagi();
@@ -407,7 +407,7 @@ fn a_client_that_leaves_while_it_waits_is_given_nothing() {
     client.check("EXISTS key", ":0\r\n");
 }
 
-/// What a client has sent behind a request that waits is executed afterwards, however much it is.
+/// What a client has sent after a request that waits is executed afterwards, however much it is.
 #[test]
 fn what_is_sent_behind_a_wait_comes_after_it() {
     let server = Server::nagi();

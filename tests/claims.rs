@@ -12,7 +12,7 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("key:{index}")).collect()
 }
 
-/// `command` with every key, and `value` behind each if there is one.
+/// `command` with every key, and `value` after each if there is one.
 fn with_keys(command: &str, keys: &[String], value: Option<&str>) -> Vec<String> {
     let mut words = vec![command.to_owned()];
     for key in keys {

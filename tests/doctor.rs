@@ -477,7 +477,7 @@ fn a_server_that_goes_away_is_reported() {
     let mut redis = Server::redis();
     let url = resp(&redis);
     std::thread::scope(|scope| {
-        // Once: there is nothing to be seen behind that.
+        // Once: there is nothing to be seen after that.
         let run = scope.spawn(|| doctor(&["--seconds", "3", "--json", "-", &url]));
         let mut client = redis.connect_resp();
         until("the probes", || {

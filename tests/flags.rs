@@ -263,7 +263,7 @@ fn keys_are_dumped_as_by_memcached() {
         let mut items = listed(client, &format!("stats cachedump {class} 0"));
         items.sort();
         items.dedup();
-        // memcached leaves out what was stored or used of late.
+        // memcached leaves out recently stored or used items.
         assert!(items.len() == 500 || !is_complete, "{}", items.len());
         let is_whole = |line: &String| {
             line.starts_with("ITEM key:") && line.contains(" [3 b; ") && line.ends_with(" s]")

@@ -552,7 +552,7 @@ fn commands_come_over_web_sockets() {
     assert_eq!(Client::of(&server).ask("GET", "/.json", foreign, b"").status, 403);
 }
 
-/// Bytes behind a request whose response goes on are not read, and so neither is the end.
+/// Bytes after a request whose response goes on are not read, and so neither is the end.
 #[test]
 fn a_blocked_request_holds_up_itself_alone() {
     let server = nagi(&[]);

@@ -144,7 +144,7 @@ fn a_closed_loop_hides_a_stall_and_says_that_it_is_one() {
 }
 
 /// A generator that stands still is late with every request that is due meanwhile, also with those
-/// that wait for their connection behind another, and says so instead of blaming the server.
+/// that wait for their connection after another, and says so instead of blaming the server.
 #[test]
 fn a_load_that_stands_still_itself_blames_no_server() {
     let server = Server::nagi();

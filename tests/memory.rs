@@ -66,7 +66,7 @@ fn large_values_into_many_small_ones_do_not_outrun_the_evictor() {
         client.send(encode_command(&["SET", &format!("large:{round}"), &block]));
         client.expect("+OK\r\n");
         memcached.check_raw(format!("set m:{round} 0 0 1000000\r\n{block}\r\n"), "STORED\r\n");
-        // What is asked behind it waits until there is room again.
+        // What is asked after it waits until there is room again.
         let used = info(&mut client, "used_memory");
         assert!(used < LIMIT * 115 / 100, "{used} in round {round}");
     }

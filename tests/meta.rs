@@ -19,7 +19,7 @@ fn as_newest_memcached(conversation: &[(&str, &str)]) {
     }
 }
 
-/// The number behind the letter `c` in the next line.
+/// The number after the letter `c` in the next line.
 fn version_in_line(client: &mut Connection) -> u64 {
     let line = client.line();
     let number = line.split(' ').find_map(|word| word.strip_prefix('c')?.parse().ok());

@@ -71,7 +71,7 @@ fn options_do_what_redis_does() {
         replies.push(told(&client.run(&format!("{at} key 3 1000 REPLACE"))));
         replies.push(told(&client.run("EXISTS key")));
         replies.push(told(&there.run("GET key")));
-        // Of several keys, those that arrive go, and the first error is told.
+        // Of several keys, those that arrive are removed, and the first error is returned.
         for key in ["a", "b", "c"] {
             client.run(&format!("SET {key} here"));
         }

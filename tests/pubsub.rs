@@ -180,7 +180,7 @@ fn ones_own_messages_follow_ones_own_reply() {
     }
 }
 
-/// The replies of a transaction are those of its requests, and messages come behind them.
+/// The replies of a transaction are those of its requests, and messages come after them.
 #[test]
 fn messages_follow_the_replies_of_a_transaction() {
     let server = Server::nagi_with(&["--workers", "2"]);

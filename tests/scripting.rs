@@ -353,7 +353,7 @@ pub(crate) fn error(reply: &Reply) -> String {
     }
 }
 
-/// Waits until a slow script is told of.
+/// Waits until a slow script is reported.
 pub(crate) fn until_busy(client: &mut Connection) {
     let is_so = || error(&client.run("EVAL \"return 1\" 0")).starts_with("BUSY").then_some(());
     until("a script to be slow", is_so).unwrap();
@@ -525,7 +525,7 @@ fn lua_that_takes_too_much_memory_is_ended() {
     assert!(client.run("INFO memory").text().contains("number_of_cached_scripts:5\r\n"));
 }
 
-/// Each element once took a place on a stack of Lua's that has an end, behind which the process
+/// Each element once took a place on a stack of Lua's that has an end, after which the process
 /// ended as well.
 #[test]
 fn tables_of_any_size_are_returned_encoded_and_packed() {

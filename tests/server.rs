@@ -1,4 +1,4 @@
-//! COMMAND, CONFIG, INFO, SHUTDOWN: what a server says of itself, and how it is told to stop.
+//! COMMAND, CONFIG, INFO, SHUTDOWN: what a server reports about itself, and how it is stopped.
 
 use harness::{Reply, Server, as_redis};
 

@@ -201,7 +201,7 @@ fn statistics_tell_how_long_commands_take() {
     }
 }
 
-/// What stands behind `name` in a section of INFO.
+/// What stands after `name` in a section of INFO.
 fn line_of<'t>(text: &'t str, name: &str) -> &'t str {
     text.lines()
         .find_map(|line| line.strip_prefix(name))

@@ -2,7 +2,7 @@
 
 use harness::{Random, Reply, Server, as_redis, encode_command};
 
-/// Requests whose replies are compared, behind those that fill the keys.
+/// Requests whose replies are compared, after those that fill the keys.
 const REQUESTS: &[&str] = &[
     "RPUSH numbers 3 10 -1 2.5 1e2 0 inf -0 7 10",
     "RPUSH words banana Apple cherry \"\" apple b B 10 9",

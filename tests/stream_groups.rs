@@ -1,4 +1,4 @@
-//! Groups of consumers that read streams, and reading behind ids.
+//! Groups of consumers that read streams, and reading after ids.
 
 use harness::{Server, as_redis};
 

@@ -1,4 +1,5 @@
-//! Client-side caching: clients that keep copies are told when these are old, as by redis-server.
+//! Client-side caching: clients that keep copies are notified when these are stale, as by
+//! redis-server.
 
 use harness::{Connection, Random, Reply, Server, as_redis, until};
 
@@ -40,7 +41,7 @@ fn keys_that_a_client_has_read_are_invalidated() {
         tracker.expect(invalidated("b"));
         tracker.check("SET b 2", "+OK\r\n");
         tracker.check("PING", "+PONG\r\n");
-        // Its own changes are told behind their replies.
+        // Its own changes are sent after their replies.
         tracker.check("GET b", "$1\r\n2\r\n");
         tracker.check("SET b 3", "+OK\r\n");
         tracker.expect(invalidated("b"));
@@ -344,7 +345,7 @@ fn no_copy_is_old_in_the_end() {
         }
     }
     writers.into_iter().for_each(|writer| writer.join().expect("it writes"));
-    // Behind this, all that there was to tell has been told.
+    // After this, all that there was to tell has been told.
     other.check("SET mark 1", "+OK\r\n");
     tracker.send(harness::encode_command(&["GET", "mark"]));
     other.run("SET mark 2");

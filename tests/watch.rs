@@ -273,7 +273,7 @@ fn a_watcher_that_does_not_read_misses_lines_and_delays_no_client() {
     }
     let (mut shown, mut skipped, mut asked) = (0, 0, batches * batch);
     while shown + skipped < asked {
-        // What was left out is told of in front of the next line that is not.
+        // The number of skipped lines comes before the next line that is not.
         client.check_raw("get another\r\n", "END\r\n");
         asked += 1;
         while shown + skipped < asked && reader.read_line(&mut line).is_ok() {

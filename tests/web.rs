@@ -49,7 +49,7 @@ impl Drop for WebServer {
     }
 }
 
-/// The first indented block behind a line that begins so in a page of docs/.
+/// The first indented block after a line that begins so in a page of docs/.
 pub(crate) fn documented(page: &str, heading: &str) -> String {
     let text = fs::read_to_string(root().join("docs").join(page)).expect("the page");
     let lines = text.lines().skip_while(|line| !line.starts_with(heading));

@@ -265,7 +265,7 @@ fn finish(mut restore: Restore<Lists>) -> Option<Value> {
     }
 }
 
-/// The one value of a file that ends behind it, as the reader and the loader have it.
+/// The one value of a file that ends after it, as the reader and the loader have it.
 fn load_one(file: &[u8]) -> Option<Value> {
     let mut reader = Reader::new(file, true).ok()?;
     let Item::Key(record) = reader.next_item().ok()? else { return None };

@@ -10,7 +10,7 @@ const COMMANDS_A_HISTORY: u64 = 500;
 const KEYS: [&str; 4] = ["a", "b", "key:1", "key:2"];
 
 /// No number in another form than the one that counting gives it: its length would show padding.
-/// Nothing empty, either: counting it, memcached reads what happens to lie behind the value.
+/// Nothing empty, either: counting it, memcached reads what happens to lie after the value.
 const VALUES: [&str; 7] = [
     "0",
     "1",

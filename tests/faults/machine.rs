@@ -24,7 +24,7 @@ impl Moment {
         let line = table.lines().next().expect("a line of all processors");
         let ticks: Vec<u64> =
             line.split_whitespace().skip(1).map_while(|it| it.parse().ok()).collect();
-        // Behind these eight come guests, which are among the first two.
+        // After these eight come guests, which are among the first two.
         let all = ticks.iter().take(8).sum();
         let idle: u64 = ticks.iter().skip(3).take(2).sum();
         Moment { all, busy: all - idle, own: own_ticks(std::process::id()) }
@@ -45,7 +45,7 @@ fn own_ticks(process: u32) -> u64 {
     let processes = folders.filter_map(|folder| {
         let id: u32 = folder.file_name().to_str()?.parse().ok()?;
         let text = fs::read_to_string(folder.path().join("stat")).ok()?;
-        // The name in brackets may have anything in it. Behind it: state, parent, …
+        // The name in brackets may have anything in it. After it: state, parent, …
         let fields = text.rsplit_once(')')?.1.split_whitespace().skip(1);
         let fields: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
         let times = fields.get(10..14)?.iter().sum();

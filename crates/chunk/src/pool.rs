@@ -1,8 +1,8 @@
 //! Memory for full chunks, straight from the kernel: a general allocator keeps what
 //! one thread frees for another, and a large value is freed by the reclaimer.
 //!
-//! What was freed of late is kept for the next requests, and returned to the kernel if there
-//! was none in a while.
+//! Freed memory is kept for the next requests, and returned to the kernel if there are none for a
+//! while.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::mem::MaybeUninit;
@@ -38,7 +38,7 @@ struct Pool {
 struct Address(NonNull<[MaybeUninit<u8>; BLOCK_BYTES]>);
 
 impl Address {
-    /// Whether another one lies right behind it.
+    /// Whether another one lies right after it.
     fn is_before(&self, other: &Address) -> bool {
         self.0.addr().get() + BLOCK_BYTES == other.0.addr().get()
     }
@@ -97,7 +97,7 @@ pub fn used_bytes() -> usize {
     USED_BLOCKS.0.load(Ordering::Relaxed) * BLOCK_BYTES
 }
 
-/// About how many full chunks can be had that need no memory from the kernel.
+/// About how many full chunks are available without memory from the kernel.
 /// The first write to any other takes many times as long.
 #[must_use]
 pub fn warm() -> usize {

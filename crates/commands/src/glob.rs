@@ -9,7 +9,7 @@
 pub(crate) struct Place {
     pattern: usize,
     text: usize,
-    /// The same if this try fails: behind the last star, with one byte more given to it.
+    /// The same if this try fails: after the last star, with one byte more given to it.
     retry: Option<(usize, usize)>,
 }
 

@@ -349,8 +349,8 @@ impl Bench {
 }
 
 /// Checks a conversation: a line holds a request, `=>` and the reply, in which `|` stands for a
-/// line break and that may go on behind `...` on the next line. `@ms` moves the clock; a request
-/// behind `M:` is memcached's.
+/// line break and that may go on after `...` on the next line. `@ms` moves the clock; a request
+/// after `M:` is memcached's.
 pub(crate) fn converse(script: &str) {
     let mut bench = Bench::new();
     let lines: Vec<_> = script.lines().map(str::trim).collect();

@@ -68,7 +68,7 @@ fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     if options.watch {
         return watch(examine, &interrupt, options.seconds);
     }
-    // A file that cannot be written is told of now, not after a run whose result would be lost.
+    // A file that cannot be written is reported now, not after a run whose result would be lost.
     let is_printed = options.json.as_deref() == Some(Path::new("-"));
     let json = options.json.as_deref().filter(|_| !is_printed);
     let json = json.map(PrivateFile::open).transpose()?;

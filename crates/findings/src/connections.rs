@@ -21,7 +21,7 @@ const HIREDIS: &str = "hiredis: keep the redisContext of redisConnect() for the 
 pub(crate) static PORTS_USED_UP: Finding = Finding {
     name: "ports-used-up",
     looks_at: "local ports of this host towards the server, by state, beside ip_local_port_range",
-    threshold: "a connection fails for want of a port, or 80 % of them are in use: at the rate \
+    threshold: "a connection fails for lack of a port, or 80 % of them are in use: at the rate \
                 that fills 80 % within TIME_WAIT's 60 seconds, the rest lasts 15 seconds",
     remedies: &[
         "Keep connections, one a thread or worker: nothing else removes the cause. The calls of \

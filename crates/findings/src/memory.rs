@@ -7,7 +7,7 @@ use crate::observation::Observation;
 
 pub(crate) static AT_ITS_LIMIT: Finding = Finding {
     name: "memory-at-its-limit",
-    looks_at: "memory beside its limit, evictions, and writes refused for want of it",
+    looks_at: "memory in use and its limit, evictions, and writes refused for lack of memory",
     threshold: "one eviction a second or one refused write within the run; 95 % in use is a notice",
     remedies: &[
         "Give it more memory (maxmemory, memcached: -m), or spread the keys over more servers.",

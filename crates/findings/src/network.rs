@@ -150,7 +150,7 @@ fn lossy_link(observation: &Observation) -> Evaluation {
     );
     let evidence = with_network(Evidence::new(verdict), observation);
     match share {
-        // A host that stands still sends again what was not lost.
+        // A stalled host retransmits what was not lost.
         _ if is_late(observation) => Evaluation::Unknown("a host with time to measure".to_owned()),
         LOSSY.. if tcp.retransmitted >= FEWEST_LOST => Evaluation::Found(evidence),
         NOTEWORTHY.. if tcp.retransmitted >= FEWEST_NOTEWORTHY => Evaluation::Notice(evidence),

@@ -54,7 +54,7 @@ fn frozen(observation: &Observation) -> Evaluation {
     match stopped {
         Some(share) if share > 0.0 && longest >= 200_000 => Evaluation::Found(evidence),
         Some(_) => Evaluation::Healthy,
-        // The doctor's own values fill a narrow link, and all else waits behind them; what is lost
+        // The doctor's own values fill a narrow link, and all else waits after them; what is lost
         // several times waits for more than a second.
         None if is_narrow(observation) || is_lossy(observation) => Evaluation::Healthy,
         None if longest >= 1_000_000 && takes_connections => {
@@ -72,7 +72,7 @@ pub(crate) static CPU_THROTTLED: Finding = Finding {
     name: "cpu-throttled",
     looks_at: "cpu.stat of the process' control group: periods, and those at whose end it had \
                to wait",
-    threshold: "5 % of the periods: in each the process stands still for up to 100 ms, whatever \
+    threshold: "5 % of the periods: in each the process is stopped for up to 100 ms, whatever \
                 the average says",
     remedies: &[
         "Raise or drop the limit (docker --cpus, resources.limits.cpu in Kubernetes): requests \

@@ -1,8 +1,8 @@
 //! The connections that are served, and one look a second at all of them: which are too slow, and
 //! which have ended. Timers of each would cost as much as a short request.
 //!
-//! Where there are as many as there may be, a further one takes the place of one that is idle:
-//! pages about the server are to be had in any case.
+//! At the limit, a new connection replaces an idle one, so that pages about the server are always
+//! available.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use socket2::SockRef;
@@ -34,7 +34,7 @@ const IDLE: u32 = 90;
 /// In how many looks in a row a connection has ended: what is being sent to a peer that sends
 /// nothing more has time until then.
 const ENDED_LOOKS: u32 = 2;
-/// Connections beyond all others that are told so at a time, and for how long one may take to hear
+/// Rejected connections that get the error at a time, and for how long one may take to read
 /// it.
 const MOST_TOLD: usize = 64;
 const TELLING: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ pub(crate) struct Connections {
     watched: Cell<usize>,
     begun: Notify,
     counts: Rc<Counts>,
-    /// How many are told that there is no place for them.
+    /// How many connections are being rejected.
     told: Rc<Cell<usize>>,
 }
 
@@ -248,7 +248,7 @@ impl Connections {
     }
 
     /// Ends the connections that are too slow, and those whose peers have closed them. hyper
-    /// notices the latter where it reads; it does not while bytes are left behind a request whose
+    /// notices the latter where it reads; it does not while bytes are left after a request whose
     /// response has not ended.
     fn look(&self) {
         self.counts.looks.set(self.counts.looks.get().wrapping_add(1));

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     /// What an inspector admits of bytes that come in pieces of this length, as requests without
-    /// bodies; a mark stands behind each head, and another one where it is wrong.
+    /// bodies; a mark stands after each head, and another one where it is wrong.
     fn admitted(bytes: &[u8], step: usize) -> String {
         let expected = Expected::default();
         let (mut inspector, mut out) = (Inspector::new(expected.clone()), Vec::new());

@@ -101,7 +101,7 @@ fn identify(
         return login();
     }
     if is_forwarded(headers) && !site.is_trusted_proxy(peer.ip()) {
-        // Behind a proxy every client has a loopback address.
+        // After a proxy every client has a loopback address.
         let reason =
             "without a password, requests through a proxy are refused (see http-trusted-proxies)";
         return Err(refusal(403, reason));

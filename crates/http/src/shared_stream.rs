@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 pub(crate) struct SharedStream {
     stream: Arc<TcpStream>,
     inspector: Inspector,
-    /// What has arrived behind what was handed over, and how much of it has been since.
+    /// What has arrived after what was handed over, and how much of it has been since.
     ahead: Vec<u8>,
     taken: usize,
 }
@@ -50,7 +50,7 @@ impl SharedStream {
         Ok(true)
     }
 
-    /// Keeps what has arrived, behind what `buffer` had `before`, that is not to be handed over
+    /// Keeps what has arrived, after what `buffer` had `before`, that is not to be handed over
     /// yet.
     fn keep_back(&mut self, buffer: &mut ReadBuf<'_>, before: usize) -> io::Result<()> {
         let arrived = buffer.filled().get(before..).unwrap_or_default();
@@ -68,7 +68,7 @@ impl SharedStream {
         Ok(())
     }
 
-    /// Has the parser refuse the head that ends there, and forgets what is behind it.
+    /// Has the parser refuse the head that ends there, and forgets what is after it.
     fn refuse(&mut self, buffer: &mut ReadBuf<'_>, end: usize) {
         if let Some(last) = buffer.filled_mut().get_mut(..end).and_then(<[u8]>::last_mut) {
             *last = REFUSED;

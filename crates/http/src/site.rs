@@ -16,7 +16,7 @@ pub type HttpClient = Arc<Mutex<SocketAddr>>;
 pub struct Ask<'a> {
     /// The path, undecoded, with its leading slash.
     pub path: &'a str,
-    /// What stands behind the question mark, undecoded; nothing if there is none.
+    /// What stands after the question mark, undecoded; nothing if there is none.
     pub query: &'a str,
     /// The Accept header; nothing if there is none.
     pub accept: &'a str,

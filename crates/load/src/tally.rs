@@ -10,7 +10,7 @@ use crate::clock::SECOND;
 /// Longest latency told apart, in nanoseconds: an hour.
 pub(crate) const LONGEST_NS: u64 = 3_600 * SECOND;
 
-/// Error texts that are told apart; what comes after them shares one entry.
+/// Distinct error texts that are kept; further ones share one entry.
 const ERROR_TEXTS: usize = 50;
 
 /// Bytes of an error's text that are kept.

@@ -46,7 +46,7 @@ pub struct Site {
     pub address: Address,
     /// The kind of URL.
     pub scheme: Scheme,
-    /// The number behind the port; 0 if there is none.
+    /// The number after the port; 0 if there is none.
     pub database: u32,
     /// How to log in, where the URL says so.
     pub password: Option<Password>,

@@ -240,7 +240,7 @@ impl Wire {
         })
     }
 
-    /// A string of `len` bytes and the line break behind it; nothing if it is too long to keep.
+    /// A string of `len` bytes and the line break after it; nothing if it is too long to keep.
     ///
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.

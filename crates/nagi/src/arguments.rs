@@ -28,7 +28,7 @@ pub(crate) enum Print {
     Version,
 }
 
-/// Reads the words behind the program's name and `serve`. Behind an option's name the next word is
+/// Reads the words after the program's name and `serve`. After an option's name the next word is
 /// its value even if it begins with `--`, as with redis-server; further ones go on to the next
 /// option. An option and its values may also be one word: `"--port 7000"`.
 pub(crate) fn parse(words: &[String]) -> Result<Arguments, String> {
@@ -61,7 +61,7 @@ fn is_option(word: &str) -> bool {
     word.starts_with("--") || matches!(word, "-h" | "-v" | "-V")
 }
 
-/// Whether an option is complete without a word behind it.
+/// Whether an option is complete without a word after it.
 fn takes_nothing(name: &str) -> bool {
     matches!(name, "help" | "version" | "ignore-unsupported")
 }

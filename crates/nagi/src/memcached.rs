@@ -171,7 +171,7 @@ pub(crate) struct Flags {
     megabytes: Option<u64>,
 }
 
-/// Reads the words behind the program's name.
+/// Reads the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<Flags, String> {
     let mut flags = Flags::default();
     for (name, value) in DEFAULTS {

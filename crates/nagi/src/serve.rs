@@ -254,7 +254,7 @@ fn write_process_number(path: &Path) {
     }
 }
 
-/// Removes what tells of a process that runs.
+/// Removes the files that exist only while the process runs.
 fn remove_files<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) {
     for path in paths {
         // It may have been cleared away with its folder, or was not asked for.

@@ -1,4 +1,4 @@
-//! The checksum behind every RDB file and payload: CRC-64 with Jones' polynomial, as Redis has it.
+//! The checksum after every RDB file and payload: CRC-64 with Jones' polynomial, as Redis has it.
 
 use crc::{CRC_64_REDIS, Crc, Table};
 use crc_fast::{CrcAlgorithm, Digest};

@@ -7,7 +7,7 @@
 //! 111ooooo llllllll oooooooo     l + 9 bytes from o + 1 bytes back
 //! ```
 //!
-//! Pieces that were compressed one by one make a whole when they are put behind each other, which
+//! Pieces that were compressed one by one make a whole when they are concatenated, which
 //! is how a long string is compressed in steps. The format is that of Marc Lehmann's liblzf.
 
 /// A reference to what is not there.
@@ -114,7 +114,7 @@ impl Compressor {
     }
 }
 
-/// How many bytes are the same from `before` and from `at` on, which is behind it.
+/// How many bytes are the same from `before` and from `at` on, which is after it.
 fn common(input: &[u8], before: usize, at: usize) -> usize {
     let first = input.get(before..).unwrap_or_default();
     let second = input.get(at..).unwrap_or_default();

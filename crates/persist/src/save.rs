@@ -162,7 +162,7 @@ fn save_in<F: Files>(
     let saved =
         saved.and_then(|saved| put_in_place(files, &temporary, target.path).map(|()| saved));
     if saved.is_err() && has_begun {
-        // What went wrong is told already; that a part of a file stays is not worse.
+        // The error is reported already; a partial file that stays does no more harm.
         let _ = files.remove(&temporary);
     }
     saved

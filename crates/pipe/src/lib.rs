@@ -88,7 +88,7 @@ pub struct Wakes {
     notifier: Option<Arc<Notifier>>,
 }
 
-/// Workers and tasks that are to be told of what has been left in pipes.
+/// Workers and tasks to notify of data in pipes.
 #[derive(Debug, Default)]
 pub struct Notifier {
     /// Of workers.
@@ -337,7 +337,7 @@ impl Notifier {
         }
     }
 
-    /// Tells all that are to be told, again and again. The task of this goes behind those that are
+    /// Tells all that are to be told, again and again. The task of this goes after those that are
     /// to go on already, so that workers are told of all that these leave.
     pub async fn notify_all(&self) {
         let mut told = Vec::with_capacity(MOST_WAKERS);
@@ -446,7 +446,7 @@ mod tests {
         assert_eq!(it.read(), Poll::Ready(Some(b"+OK".to_vec())));
         assert!(it.client.is_quiet());
         assert_eq!(it.write(b"y"), Poll::Ready(Some(1)));
-        assert_eq!(it.told(), (1, 0), "it is told again of what came after it has looked");
+        assert_eq!(it.told(), (1, 0), "it is notified again of what came after it has looked");
     }
 
     #[test]

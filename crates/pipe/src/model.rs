@@ -60,7 +60,7 @@ impl Wake for Task {
     }
 }
 
-/// Polls a task and the notifier behind it, as the runtime does, until the task is done.
+/// Polls a task and the notifier after it, as the runtime does, until the task is done.
 fn run<T>(notifier: &Notifier, mut task: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     let bell = Bell::new();
     let tasks = [Task::new(&bell), Task::new(&bell)];

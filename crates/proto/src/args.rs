@@ -42,7 +42,7 @@ pub struct Awaited {
 }
 
 impl Awaited {
-    /// Offset of the byte behind the line break that follows it.
+    /// Offset of the byte after the line break that follows it.
     pub(crate) fn end(self) -> usize {
         self.at as usize + self.len as usize + 2
     }

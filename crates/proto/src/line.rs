@@ -29,7 +29,7 @@ pub(crate) fn position(wanted: u8, bytes: &[u8]) -> Option<usize> {
     let (chunks, tail) = bytes.as_chunks();
     for (index, chunk) in chunks.iter().enumerate() {
         // A byte that is wanted becomes zero, and the subtraction borrows into its top bit. The
-        // borrow may go on into the byte behind it, but only the first is looked for.
+        // borrow may go on into the byte after it, but only the first is looked for.
         let differing = u64::from_le_bytes(*chunk) ^ (ONES * u64::from(wanted));
         let found = differing.wrapping_sub(ONES) & !differing & (ONES * 0x80);
         if found != 0 {

@@ -2,7 +2,7 @@
 
 use crate::source::ScriptFlags;
 
-/// A function, as clients are told of it.
+/// A function, as FUNCTION LIST shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionDescription {
     /// Its name.

@@ -3,7 +3,7 @@
 use nagi_proto::resp::Version;
 use nagi_proto::{Args, Span};
 
-/// A command that a script calls: its words, one behind the other.
+/// A command that a script calls: its words, one after the other.
 #[derive(Debug, Default)]
 pub struct Words {
     bytes: Vec<u8>,

@@ -36,7 +36,7 @@ impl SipHash13 {
     }
 }
 
-/// The bytes behind the last whole word, as a number.
+/// The bytes after the last whole word, as a number.
 #[inline]
 fn tail(bytes: &[u8]) -> u64 {
     let len = bytes.len() % 8;

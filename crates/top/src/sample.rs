@@ -167,7 +167,7 @@ fn slow_requests(wire: &mut Wire, is_nagi: bool) -> Result<Vec<Slow>, String> {
     Ok(slow(&ask(b"GET")?))
 }
 
-/// An entry of nagi's SLOWLOG PHASES: names and values, one behind the other.
+/// An entry of nagi's SLOWLOG PHASES: names and values, one after the other.
 fn slow_with_phases(entry: &Answer) -> Option<Slow> {
     const PHASES: [(&str, &str); 4] = [
         ("receive-usec", "receive"),

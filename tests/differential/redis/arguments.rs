@@ -37,7 +37,7 @@ const VALUES: [&[u8]; 30] = [
     b"99999999999999999999",
     b"exactly forty-four bytes, the last embstr one",
     b"a value that is longer than what is stored in place of a pointer by anyone",
-    // The beginning of a sketch, with too little behind it.
+    // The beginning of a sketch, with too little after it.
     b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0, and zeros are missing behind it",
 ];
 
@@ -357,7 +357,7 @@ fn decimal(random: &mut Random) -> String {
     }
 }
 
-/// A place in a string: mostly near its beginning, sometimes in a chunk behind the first, rarely
+/// A place in a string: mostly near its beginning, sometimes in a chunk after the first, rarely
 /// beyond every limit. Nothing between, for which Redis would take much memory: see
 /// [`super::giant`].
 fn position(random: &mut Random) -> String {

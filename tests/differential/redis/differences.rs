@@ -562,7 +562,7 @@ fn is_own_step(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     are_steps && (!begins || goes_on(ours) || goes_on(theirs))
 }
 
-/// Whether the words behind the command's have a number that is no integer, as 1.5, or one behind a
+/// Whether the words after the command's have a number that is no integer, as 1.5, or one after a
 /// blank.
 fn has_odd_count(words: &Words) -> bool {
     let is_odd = |word: &Vec<u8>| {
@@ -667,7 +667,7 @@ fn names_no_text(ours: &Reply, theirs: &Reply) -> bool {
     ours.contains('\u{fffd}') && before(ours) == before(theirs)
 }
 
-/// Whether the words behind COMMAND GETKEYS are those of a script.
+/// Whether the words after COMMAND GETKEYS are those of a script.
 fn is_script(words: &Words) -> bool {
     let name = words.get(2).map(|name| name.to_ascii_uppercase());
     name.is_some_and(|name| name.starts_with(b"EVAL") || name.starts_with(b"FCALL"))

@@ -17,7 +17,7 @@ enum Node {
     Word(String),
     /// Stands for an argument of this kind.
     Argument(String),
-    /// One behind the other.
+    /// One after the other.
     Sequence(Vec<Node>),
     /// One of several.
     Choice(Vec<Node>),
@@ -90,7 +90,7 @@ impl Rule {
         Self { name, since: since.to_owned(), arguments: sequence(&mut words, false) }
     }
 
-    /// Sentences of the grammar, behind the name: with and without each option, with each choice,
+    /// Sentences of the grammar, after the name: with and without each option, with each choice,
     /// with what can be repeated not at all, once and twice; of all that, so many as are enough.
     pub(super) fn sentences(&self) -> Vec<Vec<Part>> {
         self.arguments.sentences()
@@ -202,7 +202,7 @@ impl Node {
     }
 }
 
-/// Each of the first with each of the second behind it.
+/// Each of the first with each of the second after it.
 fn joined(first: &[Vec<Part>], second: &[Vec<Part>]) -> Vec<Vec<Part>> {
     let with = |before: &Vec<Part>, behind: &Vec<Part>| [&before[..], behind].concat();
     first.iter().flat_map(|it| second.iter().map(move |behind| with(it, behind))).collect()

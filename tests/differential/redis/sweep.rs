@@ -145,7 +145,7 @@ fn wrong_numbers_of_words_are_refused_as_by_redis() {
             for filler in ["1", "HELP", ""] {
                 let mut request = words(&name);
                 request.resize(count, filler.as_bytes().to_vec());
-                // A word behind the name of a container is a subcommand, which would be run.
+                // A word after the name of a container is a subcommand, which would be run.
                 if name.len() == 1 && count > 1 && filler == "HELP" {
                     continue;
                 }

@@ -1,5 +1,5 @@
 //! A headless Chromium, spoken to through a pipe in its DevTools protocol: JSON with a zero byte
-//! behind each message (<https://chromedevtools.github.io/devtools-protocol/>).
+//! after each message (<https://chromedevtools.github.io/devtools-protocol/>).
 
 use std::collections::VecDeque;
 use std::fs::{self, File};

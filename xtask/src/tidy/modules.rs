@@ -11,7 +11,7 @@ type Module = (&'static str, &'static [&'static str]);
 
 /// What each module of each crate may use; a module that is not here may not exist.
 ///
-/// A new module gets a row, behind those that it uses; `cargo xtask imports CRATE` prints which do.
+/// A new module gets a row, after those that it uses; `cargo xtask imports CRATE` prints which do.
 const MODULES: &[(&str, &[Module])] = &[
     ("chunk", CHUNK),
     ("proto", PROTO),

@@ -71,7 +71,7 @@ fn functions(item: &str) -> Option<Vec<Named<'_>>> {
     Some(named).filter(|named| !named.is_empty())
 }
 
-/// The text of all functions of a name, from behind their names to the brace that closes each,
+/// The text of all functions of a name, from after their names to the brace that closes each,
 /// which stands as far to the right as its first line.
 fn bodies_of(text: &str, function: &str) -> String {
     let begins = [format!("fn {function}("), format!("fn {function}<")];

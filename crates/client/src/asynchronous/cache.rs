@@ -326,7 +326,7 @@ impl Cache {
         self.engine.store(master, key, Mode::Replace, item).await
     }
 
-    /// Adds behind the value; flags and expiry stay.
+    /// Appends to the value; flags and expiry stay.
     ///
     /// # Errors
     /// There is no answer, or the server refuses.
@@ -369,7 +369,7 @@ impl Cache {
         self.engine.store(master, key, Mode::Append, item).await
     }
 
-    /// Adds before the value; flags and expiry stay. Redis has no such command.
+    /// Prepends to the value; flags and expiry stay. Redis has no such command.
     ///
     /// # Errors
     /// There is no answer, or the server refuses.

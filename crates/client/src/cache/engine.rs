@@ -290,7 +290,7 @@ fn set(
     }
 }
 
-/// What the failure of a request means for those behind it on its connection.
+/// What the failure of a request means for those after it on its connection.
 fn behind(reason: &Reason) -> Reason {
     match reason {
         Reason::TooLong { .. } => Reason::Broken(reason.cause()),

@@ -283,7 +283,7 @@ impl Cache {
         ready(self.engine.store(master, key, Mode::Replace, item))
     }
 
-    /// Adds behind the value; flags and expiry stay.
+    /// Appends to the value; flags and expiry stay.
     ///
     /// # Errors
     /// There is no answer, or the server refuses.
@@ -322,7 +322,7 @@ impl Cache {
         ready(self.engine.store(master, key, Mode::Append, item))
     }
 
-    /// Adds before the value; flags and expiry stay. Redis has no such command.
+    /// Prepends to the value; flags and expiry stay. Redis has no such command.
     ///
     /// # Errors
     /// There is no answer, or the server refuses.

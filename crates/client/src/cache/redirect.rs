@@ -7,7 +7,7 @@ use crate::ring::Server;
 pub(super) enum Redirect {
     /// The slot is there from now on.
     Moved { slot: u16, server: Server },
-    /// This request goes there, behind `ASKING`; the slot is on its way.
+    /// This request goes there, after `ASKING`; the slot is on its way.
     Ask { server: Server },
 }
 

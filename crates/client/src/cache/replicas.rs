@@ -211,7 +211,7 @@ fn on_copies<'k>(
     (1..=copies).map(move |copy| (home.saturating_add(copy) % servers, request.clone()))
 }
 
-/// What copies are told together with the first.
+/// The request that copies receive together with the first server.
 fn copy_at_once<'k>(request: &Request<'k>) -> Option<Request<'k>> {
     match request {
         Request::Store { mode: Mode::Set, .. } | Request::Delete { .. } | Request::Touch { .. } => {
@@ -222,8 +222,8 @@ fn copy_at_once<'k>(request: &Request<'k>) -> Option<Request<'k>> {
     }
 }
 
-/// What copies are told when the first has answered a request with a condition, or one whose result
-/// they cannot know: they forget what may be old.
+/// The request that copies receive once the first server has answered a conditional request, or one
+/// whose result only it knows: copies delete what may be stale.
 fn copy_later<'k>(request: &Request<'k>, result: &Result<Answer, Failure>) -> Option<Request<'k>> {
     let is_done = matches!(result, Ok(Answer::Done | Answer::Number(_)));
     let is_unknown = matches!(result, Err(Failure { reason: Reason::Unknown(_), .. }));

@@ -117,7 +117,7 @@ pub struct Libmemcached {
     hashes_prefix: bool,
     prefix: Vec<u8>,
     points: Vec<Point>,
-    /// Whether each server is left out of the points; those behind the end are not.
+    /// Whether each server is left out of the points; those after the end are not.
     out: Vec<bool>,
 }
 

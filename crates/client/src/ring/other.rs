@@ -9,7 +9,7 @@ use super::server::Server;
 const POINTS: u64 = 160;
 
 /// dalli's ring: points by SHA-1, keys by CRC-32, and the point before the key instead of the one
-/// behind it.
+/// after it.
 ///
 /// ```
 /// use nagi_client::ring::{Dalli, Server};

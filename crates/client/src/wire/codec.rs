@@ -116,7 +116,7 @@ impl Decoder {
     }
 
     /// The answer to `request` at the start of `input` with its length in bytes, or `None` until
-    /// all of it is there; the caller then comes again with the same bytes and more behind them.
+    /// all of it is there; the caller then comes again with the same bytes and more after them.
     ///
     /// # Errors
     /// What the server sends answers no such request.

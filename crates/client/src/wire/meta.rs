@@ -114,7 +114,7 @@ pub(super) fn step(
         _ => text::refusal(line).ok_or_else(malformed)?,
     };
     let is_last = line.starts_with(b"MN") || line == NOT_LOGGED_IN;
-    // The end of several is the answer to `mn`, even behind an error.
+    // The end of several is the answer to `mn`, even after an error.
     if matches!(request, Request::Quietly { .. }) && !is_last {
         // What was to be removed and is not there is as good as removed.
         if answer != Answer::Missing {

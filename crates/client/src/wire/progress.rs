@@ -12,7 +12,7 @@ pub(super) enum Step {
         /// Fewer bytes are not worth looking at.
         need_bytes: usize,
     },
-    /// It has been noted, and the answer goes on behind it.
+    /// It has been noted, and the answer goes on after it.
     More {
         /// Its length.
         bytes: usize,
@@ -37,7 +37,7 @@ pub(super) struct Progress {
     scanned: usize,
     pub(super) found: Found,
     pub(super) pairs: Vec<(String, String)>,
-    /// What the server refused, behind which the rest of the answer still comes.
+    /// What the server refused, after which the rest of the answer still comes.
     pub(super) refused: Option<Answer>,
     /// How many writes among several were refused.
     pub(super) refusals: usize,

@@ -19,7 +19,7 @@ pub enum Dialect {
     Meta,
     /// memcached's binary protocol.
     Binary,
-    /// Redis' RESP2, and RESP3 behind a [`Request::Hello`].
+    /// Redis' RESP2, and RESP3 after a [`Request::Hello`].
     Resp,
 }
 
@@ -54,7 +54,7 @@ pub enum Mode {
     Add,
     /// Only where something is.
     Replace,
-    /// Behind what is there.
+    /// After what is there.
     Append,
     /// Before what is there.
     Prepend,
@@ -238,17 +238,17 @@ pub(super) fn quiet_answer(count: usize, refused: usize, first: Option<Answer>) 
     }
 }
 
-/// The line at the start of `input` without its end, and what is behind it.
+/// The line at the start of `input` without its end, and what is after it.
 pub(super) fn split_line(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = input.iter().position(|&byte| byte == b'\n')?;
     let line = input.get(..end)?;
     Some((line.strip_suffix(b"\r").unwrap_or(line), input.get(end + 1..)?))
 }
 
-/// A value and what is behind it, once both are there.
+/// A value and what is after it, once both are there.
 type Split<'a> = Option<(&'a [u8], &'a [u8])>;
 
-/// The first `len` bytes of `input` and what is behind the line end after them; `None` until all
+/// The first `len` bytes of `input` and what is after the line end after them; `None` until all
 /// of it is there.
 pub(super) fn split_value(input: &[u8], len: usize) -> Result<Split<'_>, MalformedReply> {
     let Some((value, rest)) = input.split_at_checked(len) else { return Ok(None) };

@@ -131,7 +131,7 @@ impl Config {
     /// Sets a setting by name.
     ///
     /// # Errors
-    /// What is wrong with it, in the words that CONFIG SET puts behind the setting's name.
+    /// What is wrong with it, in the words that CONFIG SET puts after the setting's name.
     pub fn set(&self, name: &str, value: &str, origin: Origin) -> Result<(), Cow<'static, str>> {
         let setting = find(name).ok_or("unknown setting")?;
         let value = setting.check(self, value, origin)?;

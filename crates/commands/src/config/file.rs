@@ -167,7 +167,7 @@ fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
 
 /// Splits a line into words. Within double quotes a backslash begins an escape of C or `\xHH`,
 /// within single quotes it makes a single quote literal; a word ends where its quote does. `None`
-/// if a quote does not end, or if a word goes on behind it.
+/// if a quote does not end, or if a word goes on after it.
 #[must_use]
 pub fn split(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();

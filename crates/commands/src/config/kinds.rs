@@ -59,7 +59,7 @@ pub enum Origin {
     Runtime,
 }
 
-/// What is wrong with a value, in the words that CONFIG SET puts behind the setting's name.
+/// What is wrong with a value, in the words that CONFIG SET puts after the setting's name.
 pub(crate) type Fault = Cow<'static, str>;
 
 /// What values a setting takes.

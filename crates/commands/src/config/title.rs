@@ -29,7 +29,7 @@ pub enum TitleVariable {
     Connections,
 }
 
-/// The names of all variables; those behind `config-file` Redis lacks.
+/// The names of all variables; those after `config-file` Redis lacks.
 const VARIABLES: [(&str, TitleVariable); 11] = [
     ("title", TitleVariable::Title),
     ("listen-addr", TitleVariable::ListenAddress),

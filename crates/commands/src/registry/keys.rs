@@ -45,13 +45,13 @@ pub(crate) enum KeyFinder {
     Range { first: u8, last: i8, step: u8 },
     /// The argument at this position says how many there are; they follow it.
     Counted { at: u8 },
-    /// Behind the first argument from a position on that is this word, in any case.
+    /// After the first argument from a position on that is this word, in any case.
     AfterWord { word: &'static str, from: u8, extent: Extent },
     /// Where the command's own grammar says; COMMAND INFO does not tell.
     Grammar(fn(Args<'_>) -> Range<usize>),
 }
 
-/// How many of the arguments behind a word are keys.
+/// How many of the arguments after a word are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// The next one.
@@ -94,13 +94,13 @@ impl KeyGroup {
         KeyGroup::new(KeyFinder::Counted { at }, access)
     }
 
-    /// The argument behind a word, which is looked for from `from` on: GEORADIUS' STORE.
+    /// The argument after a word, which is looked for from `from` on: GEORADIUS' STORE.
     #[must_use]
     pub const fn after_word(word: &'static str, from: u8, access: Access) -> Self {
         KeyGroup::new(KeyFinder::AfterWord { word, from, extent: Extent::One }, access)
     }
 
-    /// The first half of the arguments behind a word: XREAD's STREAMS.
+    /// The first half of the arguments after a word: XREAD's STREAMS.
     #[must_use]
     pub const fn half_after_word(word: &'static str, from: u8, access: Access) -> Self {
         KeyGroup::new(KeyFinder::AfterWord { word, from, extent: Extent::FirstHalf }, access)
@@ -407,7 +407,7 @@ mod tests {
         Keys::groups(&[KeyGroup::at(1, READ), KeyGroup::after_word("STORE", 6, WRITE)]);
     const SORT: Keys = Keys::groups(&[KeyGroup::at(1, READ), KeyGroup::by_grammar(store, WRITE)]);
 
-    /// The argument behind the last STORE that is an option.
+    /// The argument after the last STORE that is an option.
     fn store(args: Args<'_>) -> Range<usize> {
         let (mut at, mut found) = (2, 0..0);
         while let Some(word) = args.get(at) {

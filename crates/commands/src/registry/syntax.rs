@@ -213,11 +213,11 @@ impl Reader<'_> {
         sequence.push(Argument { optional: true, multiple, ..group });
     }
 
-    /// A token with what belongs to it: the names behind it, or alternatives.
+    /// A token with what belongs to it: the names after it, or alternatives.
     fn behind(&mut self, token: &'static str) -> Argument {
         let mut parts = Vec::new();
         if token == "STREAMS" {
-            // All that follows: keys, and behind them as many ids.
+            // All that follows: keys, and after them as many ids.
             parts.extend(self.alternatives().0.into_iter().flatten());
         } else if self.rest.last() == Some(&"<") {
             self.rest.pop();

@@ -58,7 +58,7 @@ pub(crate) fn describe(
     );
 }
 
-/// The connection that is told of changes of keys in the place of this one.
+/// The connection that receives this one's invalidations.
 fn redirect(client: &ClientInfo) -> i64 {
     match client.marks().contains(Marks::TRACKING) {
         true => i64::try_from(client.redirect.load(Relaxed)).unwrap_or(i64::MAX),

@@ -34,7 +34,7 @@ const NOT_FROM_THERE: &str =
 pub struct HttpRuleTexts {
     /// `http-commands`: what may come from anywhere.
     pub commands: Arc<str>,
-    /// `http-networks`: networks, and behind them rules that apply to them in addition.
+    /// `http-networks`: networks, and after them rules that apply to them in addition.
     pub networks: Arc<str>,
 }
 

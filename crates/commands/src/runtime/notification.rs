@@ -30,7 +30,7 @@ pub fn stop_tracking(server: &dyn Server, store: &Store, info: &ClientInfo) {
     }
 }
 
-/// Publishes what has happened to keys, so that later subscriptions and messages come behind it.
+/// Publishes what has happened to keys, so that later subscriptions and messages come after it.
 /// No latch may be held.
 #[inline]
 pub fn publish(server: &dyn Server) {

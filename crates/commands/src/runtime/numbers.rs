@@ -24,7 +24,7 @@ pub(crate) fn bound(argument: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse().ok().filter(|it: &f64| !it.is_nan())
 }
 
-/// A number with `0x` in front, and its exponent of two behind a `p` if it has one.
+/// A number with `0x` in front, and its exponent of two after a `p` if it has one.
 fn hexadecimal(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let digits = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X"))?;

@@ -115,7 +115,7 @@ pub(crate) fn permission(cx: &Context<'_>) -> Permission {
     })
 }
 
-/// What a client is told whose user has lost the right to what it waited for.
+/// The error for a client whose user has lost the permission for what it waited for.
 pub(crate) fn refusal(cx: &mut Context<'_>) -> Error {
     const NO_KEY: Error = Error::fixed("NOPERM No permissions to access a key");
     let (commands, args) = (cx.server.commands(), cx.args);
@@ -182,7 +182,7 @@ fn note<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8], user:
     cx.hooks.access_log.add(refused, line.trim_end().to_owned(), now_ms, most);
 }
 
-/// What an administrator is told of what a user lacks.
+/// The error for an administrator that names the permission that a user lacks.
 pub(crate) fn explain(denial: &Denial, user: &[u8], entry: &Entry, args: Args<'_>) -> Vec<u8> {
     let user = String::from_utf8_lossy(user);
     let text = |at: usize| String::from_utf8_lossy(args.at(at)).into_owned();
@@ -200,7 +200,7 @@ pub(crate) fn explain(denial: &Denial, user: &[u8], entry: &Entry, args: Args<'_
     text.into_bytes()
 }
 
-/// What a client is told of what its user lacks.
+/// The error for a client that names the permission that its user lacks.
 fn error(denial: &Denial, user: &[u8], entry: &Entry) -> Error {
     match denial {
         Denial::Command => Error::new(format!(

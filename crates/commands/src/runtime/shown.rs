@@ -78,7 +78,7 @@ fn line(client: &Client, words: &str) -> String {
     line
 }
 
-/// The words of a request that is about to run, each behind a space.
+/// The words of a request that is about to run, each after a space.
 pub(crate) fn words(command: &Command, args: Args<'_>) -> String {
     let secrets = command.notes.secrets.map_or_else(Vec::new, |secrets| secrets(args));
     let mut line = String::new();
@@ -93,7 +93,7 @@ pub(crate) fn words(command: &Command, args: Args<'_>) -> String {
     line
 }
 
-/// The words of a request of memcached's, each behind a space.
+/// The words of a request of memcached's, each after a space.
 pub(crate) fn plain_words(args: Args<'_>) -> String {
     let mut line = String::new();
     for index in 0..args.len() {

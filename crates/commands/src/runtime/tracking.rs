@@ -57,7 +57,7 @@ fn is_remembered(entry: &Entry, cx: &Context<'_>) -> bool {
         && (!options.opts_out || tracking.caching != Some(false))
 }
 
-/// What CLIENT CACHING has said is over with the request behind it, or with its transaction.
+/// What CLIENT CACHING has said is over with the request after it, or with its transaction.
 fn forget_caching(entry: &Entry, cx: &mut Context<'_>) {
     let is_about_clients = entry.full_name.starts_with("client|");
     if let Some(tracking) = cx.client.tracking.as_mut().filter(|_| !is_about_clients)

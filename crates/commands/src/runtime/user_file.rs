@@ -45,7 +45,7 @@ pub fn load_at_start(config: &Config, table: &'static CommandTable) -> Result<()
 /// Reads the file of users.
 ///
 /// # Errors
-/// There is none, it cannot be read, or lines of it are wrong: all of them are told.
+/// There is none, it cannot be read, or lines are wrong: all of them are listed.
 pub(crate) fn read(config: &Config, table: &'static CommandTable) -> Result<UsersByName, Error> {
     let path = config.aclfile.get();
     if path.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn read(config: &Config, table: &'static CommandTable) -> Result<User
 /// Reads the text of a file of users, which is at this path.
 ///
 /// # Errors
-/// Lines of it are wrong: all of them are told.
+/// Lines are wrong: all of them are listed.
 pub(crate) fn parse<H>(text: &[u8], path: &str, acl: &Acl<'_, H>) -> Result<UsersByName, Error> {
     let lines = (1..).zip(text.split(|byte| *byte == b'\n'));
     // There are no comments: ACL SAVE would lose them.

@@ -19,7 +19,7 @@ fn parse(code: &[u8]) -> Result<(String, &[u8]), String> {
     let end = line.iter().position(|byte| *byte == b'\n').ok_or("Invalid library metadata")?;
     let (line, body) = line.split_at(end);
     let line = String::from_utf8_lossy(line);
-    // What stands right behind `#!`, which may be nothing.
+    // What stands right after `#!`, which may be nothing.
     let (engine, rest) = line.split_once([' ', '\t']).unwrap_or((&line, ""));
     let words = split(rest).ok_or("Invalid library metadata")?;
     let engine = engine.trim_ascii_end();
@@ -43,7 +43,7 @@ fn parse(code: &[u8]) -> Result<(String, &[u8]), String> {
 }
 
 impl Loaded {
-    /// Loads a library, which clients are not told of yet.
+    /// Loads a library, which is not visible to clients yet.
     pub(super) fn load(&mut self, engine: &mut Engine, code: &[u8]) -> Result<Library, String> {
         let (name, body) = parse(code)?;
         // What the engine has under the name is used by no library until it is asked for again.

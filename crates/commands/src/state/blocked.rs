@@ -359,7 +359,7 @@ impl BlockedClients {
         table.queues.get(name).map_or_else(Vec::new, |queues| queues.keys().copied().collect())
     }
 
-    /// The first client in a queue behind the one of a number that waits for a value of this type,
+    /// The first client in a queue after the one of a number that waits for a value of this type,
     /// or looks at whatever there is.
     pub(crate) fn next(
         &self,

@@ -33,7 +33,7 @@ bitflags::bitflags! {
         const IN_TRANSACTION = 1 << 3;
         /// It subscribes to something. In RESP2 it may do little else.
         const SUBSCRIBES = 1 << 4;
-        /// It is told of changes of keys that it has read.
+        /// It receives invalidations of keys that it has read.
         const TRACKS = 1 << 5;
         /// A script makes its requests.
         const IN_SCRIPT = 1 << 6;
@@ -212,9 +212,9 @@ pub enum ReplyMode {
     All,
     /// None until it says otherwise.
     Nothing,
-    /// Those behind the next request's.
+    /// Those after the next request's.
     AllButNext,
-    /// Those behind the reply to the request that is being executed.
+    /// Those after the reply to the request that is being executed.
     AllButThis,
 }
 
@@ -264,7 +264,7 @@ bitflags::bitflags! {
         const TRACKING = 1 << 9;
         /// It tracks keys by their prefixes.
         const BROADCAST_TRACKING = 1 << 10;
-        /// The client that was to be told of changes in its place has gone.
+        /// The client that received its invalidations has disconnected.
         const BROKEN_REDIRECT = 1 << 11;
         /// Its request has been executed in part.
         const EXECUTING = 1 << 12;
@@ -346,7 +346,7 @@ pub struct ClientInfo {
     pub queued_bytes: AtomicUsize,
     /// Keys that it watches.
     pub watched_keys: AtomicUsize,
-    /// Prefixes of keys of whose changes it is told.
+    /// Prefixes of keys whose invalidations it receives.
     pub tracked_prefixes: AtomicUsize,
     /// Memory that unsent replies take, in bytes, as of a tenth of a second ago; of a large value
     /// that other clients hold as well, a share.
@@ -363,7 +363,7 @@ pub struct ClientInfo {
     pub last_command: AtomicU32,
     /// The key of the request that runs or was the last, for pages, while they are looked at.
     pub shown_key: ShownKey,
-    /// The client that is told of changes of keys in its place; 0 for none.
+    /// The client that receives its invalidations; 0 for none.
     pub redirect: AtomicU64,
     /// To how many names it subscribes.
     pub subscriptions: ByKind<AtomicUsize>,

@@ -1,5 +1,5 @@
-//! A time that stands still: what a transaction or a script does happens at one time, however long
-//! it takes.
+//! Frozen time: all commands of a transaction or a script see the same time, however long they
+//! take.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -7,12 +7,12 @@ use std::sync::OnceLock;
 
 /// Buckets of a doubling, as a power of two.
 const STEPS: u32 = 5;
-/// The longest time that is told apart: 18 minutes.
+/// The longest time that is distinguished: 18 minutes.
 const LONGEST_NS: u64 = (1 << 40) - 1;
 const BUCKETS: usize = place_of(LONGEST_NS) + 1;
 
 /// The bucket of a time. The first 32 are a nanosecond wide each, as are those of the doubling
-/// behind them.
+/// after them.
 #[inline]
 const fn place_of(ns: u64) -> usize {
     let shift = 63 - STEPS - (ns | 1 << STEPS).leading_zeros();
@@ -133,7 +133,7 @@ impl Distribution {
     pub fn sum_ns(&self) -> u64 {
         let buckets = self.buckets.iter().enumerate();
         buckets.fold(0, |sum, (place, count)| {
-            // Many buckets are empty, and behind the last one a time is no longer known.
+            // Many buckets are empty, and after the last one a time is no longer known.
             if *count == 0 {
                 sum
             } else {

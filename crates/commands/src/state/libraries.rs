@@ -1,4 +1,4 @@
-//! Libraries of functions, as clients are told of them.
+//! Libraries of functions, as FUNCTION LIST shows them.
 
 use nagi_script::{FunctionDescription, ScriptFlags};
 use std::collections::BTreeMap;

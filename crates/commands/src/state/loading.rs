@@ -21,7 +21,7 @@ struct Began {
     at_s: u64,
 }
 
-/// What there is to tell of a file that is being loaded.
+/// The progress of a file that is being loaded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stage {
     /// When it began, in seconds since 1970.

@@ -93,7 +93,7 @@ struct Running {
     started: Instant,
 }
 
-/// A function that runs, as clients are told of it.
+/// The running function, as FUNCTION STATS shows it.
 pub(crate) struct RunningFunction {
     pub(crate) name: String,
     pub(crate) command: Vec<Vec<u8>>,
@@ -186,7 +186,7 @@ pub(crate) struct NewTask<'a> {
 }
 
 impl Scripts {
-    /// Leaves a request for the thread: behind all other requests, or, with a lease, for that.
+    /// Leaves a request for the thread: after all other requests, or, with a lease, for that.
     ///
     /// # Errors
     /// The script that runs has been slow for so long that none is to wait for it.
@@ -461,7 +461,7 @@ impl Scripts {
     }
 }
 
-/// What a request is told that a slow script keeps from running.
+/// The error for a request that a slow script blocks.
 pub(crate) const BUSY: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 const BUSY_FUNCTION: &str =
@@ -472,7 +472,7 @@ const BUSY_FUNCTION: &str =
 pub(crate) struct IsBusy(bool);
 
 impl IsBusy {
-    /// What a client is told that wants to run another.
+    /// The error for a client that wants to run another script.
     pub(crate) fn text(self) -> &'static str {
         if self.0 { BUSY_FUNCTION } else { BUSY }
     }

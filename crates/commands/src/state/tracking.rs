@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! read:   remember -> read -> still remembered? -> reply
-//!                              no: remember, and have the copy dropped behind the reply
+//!                              no: remember, and have the copy dropped after the reply
 //! change: (latch held) forget, queue -> (none held) outbox of a worker -> push
 //! ```
 //!
 //! A key is remembered before it is read, so that no change after the read is missed. A change
 //! between the two has it forgotten: then the copy may be old, or there may be no note of it any
-//! more, and the client is told once more, behind the reply. Workers send what is in their outbox
+//! more, and the client is told once more, after the reply. Workers send what is in their outbox
 //! between replies, so that a push never overtakes the reply to a read before it.
 
 use crate::state::client::{ClientInfo, Marks};
@@ -38,7 +38,7 @@ thread_local! {
     /// The client whose request this thread executes, if it tracks keys; 0 otherwise.
     static EXECUTING: Cell<u64> = const { Cell::new(0) };
     /// The number of this thread among those that hand over what they have queued themselves, so
-    /// that what one request changes is told at once; 0 for other threads.
+    /// that the changes of one request are sent together; 0 for other threads.
     static THREAD: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -70,7 +70,7 @@ enum Invalidation {
 }
 
 impl Invalidation {
-    /// Whether a client is told of a key by it.
+    /// Whether a client receives invalidations of a key by it.
     fn tells(&self, key: &[u8], client: u64) -> bool {
         matches!(self, Invalidation::Key(changed, clients, _)
             if **changed == *key && clients.contains(&client))
@@ -89,9 +89,9 @@ pub struct Tracking {
     keys: AtomicUsize,
     /// Keys, each as often as clients have read it.
     items: AtomicUsize,
-    /// The number of the stripe in which a key is forgotten next for want of room.
+    /// The number of the stripe in which a key is evicted next when the table is full.
     next_eviction: AtomicUsize,
-    /// How many clients are told by prefixes.
+    /// How many clients receive invalidations by prefixes.
     broadcasts: AtomicUsize,
     /// By the threads that have changed something. Locked under latches, and then only to add to
     /// it.
@@ -333,7 +333,7 @@ impl Tracking {
         for (place, invalidation) in queued.iter().enumerate() {
             match invalidation {
                 Invalidation::All => trackers.keys().for_each(|id| push(*id, None)),
-                // What is handed over together is told behind the same reply: once is enough.
+                // What is handed over together is told after the same reply: once is enough.
                 Invalidation::Again(key, id)
                     if queued.iter().take(place).any(|before| before.tells(key, *id)) => {}
                 Invalidation::Again(key, id) => push(*id, Some(&[key])),
@@ -378,7 +378,7 @@ impl Tracking {
 }
 
 impl Tracker {
-    /// The prefix of a key that it is told of; no two of a client's are those of one key.
+    /// The prefix of a key whose invalidations it receives; a client's prefixes do not overlap.
     fn prefix_of(&self, key: &[u8]) -> Option<&[u8]> {
         self.options.prefixes.iter().map(|it| &**it).find(|it| key.starts_with(it))
     }

@@ -27,7 +27,7 @@ impl Usage {
 
     fn parse(stat: &str) -> Option<Usage> {
         // The second field is a file's name in parentheses, which may hold anything; the fields
-        // behind it are counted from the third on.
+        // after it are counted from the third on.
         let (_, rest) = stat.rsplit_once(") ")?;
         let field = |number: usize| rest.split(' ').nth(number - 3)?.parse::<u64>().ok();
         let ticks = rustix::param::clock_ticks_per_second();

@@ -126,7 +126,7 @@ impl Watchers {
         all
     }
 
-    /// Writes a line for all that watch `stream`, behind the time and its number.
+    /// Writes a line for all that watch `stream`, after the time and its number.
     #[cold]
     /// Returns the workers that are to send lines, since there were none for theirs before.
     pub(crate) fn push(&self, stream: Streams, event: fmt::Arguments<'_>) -> Vec<usize> {

@@ -144,7 +144,7 @@ impl Exposition {
         self.sample(name, "_info", labels, 1);
     }
 
-    /// One line: a name with what is behind it, labels, and a value.
+    /// One line: a name with what is after it, labels, and a value.
     pub(super) fn sample(
         &mut self,
         name: &str,

@@ -44,7 +44,7 @@ impl Series {
 }
 
 impl History {
-    /// The same and a point behind it: what was counted between two samples.
+    /// The same and a point after it: what was counted between two samples.
     pub(super) fn with(
         &self,
         requests_per_second: u64,

@@ -1,6 +1,5 @@
-//! What pages and scrapes tell of the server: a sample of all figures, taken once a second by a
-//! thread of its own, from which every page is made. However many requests there are, workers
-//! notice none of them.
+//! What pages and scrapes show: a sample of all statistics, taken once a second by a thread of its
+//! own, from which every page is made. However many requests there are, workers are not involved.
 
 mod client_groups;
 mod clients;

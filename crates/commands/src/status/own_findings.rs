@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Samples that are compared: a first one, and one a second behind it.
+/// Samples that are compared: a first one, and one a second after it.
 const MOST_MOMENTS: usize = 21;
 /// In how many of the latest samples a client has to be behind.
 const LISTS: usize = 3;

@@ -139,7 +139,7 @@ fn workers(html: &mut String, sample: &Sample) {
     table(html, "workers", caption, &columns, rows);
 }
 
-/// What a worker executes in slices, of the clients that are listed, or, behind all workers, the
+/// What a worker executes in slices, of the clients that are listed, or, after all workers, the
 /// script thread.
 fn executed_by(sample: &Sample, worker: usize) -> String {
     let mut clients = sample.clients.iter().flatten();

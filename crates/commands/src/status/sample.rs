@@ -193,7 +193,7 @@ impl WorkerSample {
 
 impl Sample {
     /// The workers' letters, `S` for each while the data is loaded, and that of the script thread
-    /// behind them.
+    /// after them.
     #[must_use]
     pub fn scoreboard(&self) -> String {
         let letter = |it: &WorkerSample| if self.is_loading { 'S' } else { it.letter() };
@@ -421,7 +421,7 @@ fn workers(
         WorkerSample { connections: *count, ..worker }
     });
     let workers = workers.collect();
-    // The script thread counts behind all workers.
+    // The script thread counts after all workers.
     let requests = calls.get(process.workers).copied().unwrap_or(0);
     let scripts = sample(Some(&process.script_thread), previous.map(|it| &it.scripts), requests);
     (workers, scripts)

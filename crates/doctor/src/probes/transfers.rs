@@ -10,7 +10,7 @@ const SMALLEST: usize = 1 << 10;
 const LARGEST: usize = 1 << 20;
 /// memcached's largest item is 1 MB with its key.
 const LARGEST_ITEM: usize = 1 << 19;
-/// No larger value is sent behind one that took this long.
+/// No larger value is sent after one that took this long.
 const LONG_US: u64 = 100_000;
 /// The shortest of so many times counts: what delays some of them is not the link.
 const TRIES: usize = 5;

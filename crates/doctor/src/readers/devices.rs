@@ -4,7 +4,7 @@
 use nagi_findings::observation::DeviceLosses;
 use std::path::Path;
 
-/// Where errors and drops are behind a device's name: of what was received, and of what was sent.
+/// Where errors and drops are after a device's name: of what was received, and of what was sent.
 const ERRORS: [usize; 2] = [2, 10];
 const DROPS: [usize; 2] = [3, 11];
 

@@ -21,7 +21,7 @@ pub(crate) fn latest_events(wire: &mut Wire) -> Result<Latest, String> {
     }
 }
 
-/// The events behind these.
+/// The events after these.
 ///
 /// # Errors
 /// The server cannot be asked, or refuses; one line.

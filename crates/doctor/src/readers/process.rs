@@ -154,7 +154,7 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    /// The fields behind the name, which may have blanks and brackets in it.
+    /// The fields after the name, which may have blanks and brackets in it.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let number = |place: usize| fields.get(place)?.parse::<u64>().ok();

@@ -28,7 +28,7 @@ pub(crate) fn slow_log_newest(wire: &mut Wire) -> Result<i64, String> {
     Ok(entries_of(&entries).next().map_or(-1, |(number, _)| number))
 }
 
-/// Entries of the log of slow requests behind this one.
+/// Entries of the log of slow requests after this one.
 ///
 /// # Errors
 /// The server cannot be asked, or refuses; one line.
@@ -61,7 +61,7 @@ pub(crate) fn large_log_newest(wire: &mut Wire) -> Result<LargeLogs, String> {
     Ok(Some(newest))
 }
 
-/// Entries of both behind these, but for those of the doctor's own values.
+/// Entries of both after these, but for those of the doctor's own values.
 ///
 /// # Errors
 /// The server cannot be asked, or refuses; one line.

@@ -132,7 +132,7 @@ pub(crate) fn list() -> String {
     out
 }
 
-/// Breaks text into lines, the first behind `lead` and the rest below its end.
+/// Breaks text into lines, the first after `lead` and the rest below its end.
 pub(super) fn wrap(out: &mut String, lead: &str, text: &str) {
     let indent = lead.chars().count();
     *out += lead;

@@ -67,7 +67,7 @@ impl Event {
                     self.line = if byte == b'\r' { Line::BehindReturn } else { Line::Begun };
                 }
                 byte => {
-                    // One space behind the colon belongs to it.
+                    // One space after the colon belongs to it.
                     if line != Line::Within && byte == b' ' {
                         out.push(b' ');
                     }

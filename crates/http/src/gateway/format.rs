@@ -119,7 +119,7 @@ impl Formatter {
         }
     }
 
-    /// Appends what stands behind the reply.
+    /// Appends what stands after the reply.
     pub(super) fn end(&mut self, out: &mut Vec<u8>) {
         match self {
             Formatter::Event(_) => Event::end(out),

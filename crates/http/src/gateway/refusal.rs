@@ -12,7 +12,7 @@ pub(super) fn refuse(status: u16, line: &str) -> Refused {
     Box::new(response::line(status, line))
 }
 
-/// The response to a request whose reply cannot be had.
+/// The response to a request that gets no reply.
 pub(super) fn failed(failure: &Failure) -> Refused {
     match failure {
         Failure::TooMany => refuse(429, "too many requests are waiting"),

@@ -80,7 +80,7 @@ pub(super) fn parse(path: &str, query: &str) -> Result<PathCommand, BadPath> {
     Ok(PathCommand { database, words, options })
 }
 
-/// Reads a path as Upstash's REST interface has it: no form of the reply behind a dot, and plus
+/// Reads a path as Upstash's REST interface has it: no form of the reply after a dot, and plus
 /// signs stand for themselves.
 ///
 /// # Errors

@@ -31,7 +31,7 @@ pub(crate) struct Mix {
     pub(crate) ttl: Option<Ttl>,
     /// Which server has a key, if there are several.
     pub(crate) ring: Option<Ring>,
-    /// What stands behind a path over HTTP, by server.
+    /// What stands after a path over HTTP, by server.
     pub(crate) http_tails: Vec<String>,
     /// What stands before a command over HTTP, by server: a database.
     pub(crate) http_heads: Vec<String>,

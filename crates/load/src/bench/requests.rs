@@ -22,7 +22,7 @@ pub(crate) struct Shape<'a> {
     pub(crate) value_bytes: usize,
     pub(crate) ttl_seconds: Option<u64>,
     pub(crate) seed: u64,
-    /// Over HTTP, what stands before the command and behind the path.
+    /// Over HTTP, what stands before the command and after the path.
     pub(crate) http: (&'a str, &'a str),
 }
 
@@ -138,7 +138,7 @@ impl Requests {
 }
 
 /// The head of a request for a value, which has no body. `head` and `tail` are the server's: a
-/// database before the path, fields behind it.
+/// database before the path, fields after it.
 pub(crate) fn http_get(head: &str, key: &[u8], tail: &str) -> String {
     format!("GET {head}/GET/{}.bin HTTP/1.1\r\n{tail}\r\n", in_path(key))
 }

@@ -527,7 +527,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             // Also where its connection is busy: a server that is asked late by a second has
-            // that second's requests to answer one behind the other, and is not to blame for it.
+            // that second's requests to answer one after the other, and is not to blame for it.
             if due_ns >= self.plan.measure_ns {
                 self.tally.delays.saturating_record(now - due_ns);
             }

@@ -302,7 +302,7 @@ fn ask_http(wire: &mut Wire, head: &str, fields: &str) -> Result<Told, String> {
     let Some(length) = length.and_then(|length| length.trim().parse().ok()) else {
         return Ok(Told::default());
     };
-    // No line break stands behind a body.
+    // No line break stands after a body.
     let body = wire.body(length).map_err(|why| without_name(&why))?;
     let json: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut found = Fields::new();

@@ -6,7 +6,7 @@ use super::ledger::Ticket;
 use super::values::Reading;
 use crate::text::plain;
 
-/// Findings that are told one by one.
+/// Wrong replies that are listed one by one.
 const EXAMPLES: usize = 5;
 
 /// What a reply was, compared with what it had to be.

@@ -99,7 +99,7 @@ pub(crate) struct Session {
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     pub(crate) connection: Option<Connection>,
-    /// Whether the event loop is told of writability.
+    /// Whether the event loop watches for writability.
     pub(crate) awaits_room: bool,
     /// Answers that are owed to the greeting.
     pub(crate) greetings: usize,

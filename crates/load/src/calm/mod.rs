@@ -36,7 +36,7 @@ use server::Server;
 /// Requests per second of the idle server's probe.
 const IDLE_RATE: f64 = 1000.0;
 
-/// Time for a server to settle once a step is prepared, and that is still measured behind it.
+/// Time for a server to settle once a step is prepared, and that is still measured after it.
 const MARGIN_NS: u64 = SECOND / 2;
 
 /// Memory that is to be left free.

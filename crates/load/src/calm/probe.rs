@@ -111,7 +111,7 @@ impl ProbeResult {
         all
     }
 
-    /// When requests of an idle server took so long that the machine must have stood still.
+    /// When requests to an idle server took so long that the machine must have stalled.
     pub(crate) fn as_stops(&self) -> Stops {
         let mut stops = self.own_stops.clone();
         self.slow.iter().for_each(|&(due_ns, answered_ns)| stops.add(due_ns, answered_ns));

@@ -52,7 +52,7 @@ pub(crate) struct Row {
 pub(crate) enum Outcome {
     /// The figures, beside those of the quiet phase.
     Measured { figures: Figures, ratios: Ratios },
-    /// The machine stood still for too much of the time to say anything of the server.
+    /// The machine stalled for too much of the time to judge the server.
     Void { figures: Figures, reason: String },
     /// This server cannot do it, or must not.
     NotApplicable { reason: String },
@@ -71,10 +71,10 @@ pub(crate) struct Figures {
     pub(crate) max_us: f64,
     /// Unanswered for ten seconds; counted as so long in the figures above.
     pub(crate) lost: u64,
-    /// Refusals, such as for want of memory.
+    /// Refusals, such as for lack of memory.
     pub(crate) errors: u64,
     pub(crate) first_error: Option<String>,
-    /// Share of the time that the machine, or this process, stood still.
+    /// Share of the time for which the machine, or this process, stalled.
     pub(crate) stopped_percent: f64,
     /// What the probe of an idle server measured at the same time, stops included.
     pub(crate) idle_p99_9_us: f64,

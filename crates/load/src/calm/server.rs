@@ -272,7 +272,7 @@ impl Server {
         let words: Vec<&[u8]> = probe.split(' ').map(str::as_bytes).collect();
         match self.connect()?.command(&words)? {
             Answer::Error(text) if UNKNOWN.iter().any(|it| text.starts_with(it)) => {
-                // The request is repeated behind a comma.
+                // The request is repeated after a comma.
                 Err(text.split(',').next().unwrap_or_default().to_owned())
             }
             _ => Ok(()),

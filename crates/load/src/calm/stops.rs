@@ -1,4 +1,4 @@
-//! Times at which this process or the whole machine stood still, so that they do not count as
+//! Times at which this process or the whole machine stalled, so that they do not count as
 //! latency of a server.
 //!
 //! The tool's own threads see a stop when they wake long after the time that they asked for, and

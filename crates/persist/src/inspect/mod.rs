@@ -21,7 +21,7 @@ fn escaped<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error
     serializer.collect_str(&bytes.escape_ascii())
 }
 
-/// A name that is told as a part of something else.
+/// A name that is reported as a part of something else.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct Field {
     /// `redis-ver` and others.

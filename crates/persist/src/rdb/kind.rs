@@ -34,7 +34,7 @@ pub enum ValueType {
     HashExpiringOfValkey,
 }
 
-/// What stands behind a key of this type.
+/// What stands after a key of this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     Text,
@@ -60,7 +60,7 @@ pub(super) enum Layout {
     ExpiringListpack {
         first: bool,
     },
-    /// The same with each time behind its field.
+    /// The same with each time after its field.
     FieldsThenExpiry,
 }
 
@@ -158,7 +158,7 @@ impl ValueType {
         }
     }
 
-    /// The byte that tells of it.
+    /// The byte that identifies it.
     #[must_use]
     pub fn number(self) -> u8 {
         self.row().0

@@ -29,7 +29,7 @@ pub struct Memcached {
     pub flags: u32,
     /// The unique number of this version, if a client has asked for one.
     pub cas: Option<u64>,
-    /// What clients have been told of this version.
+    /// What clients have learned about this version.
     pub marks: Marks,
 }
 

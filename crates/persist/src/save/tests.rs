@@ -354,7 +354,7 @@ fn a_file_says_how_large_databases_were_at_the_cut() {
     assert_eq!((numbers, sizes), (vec![0, 3], vec![(3, 2), (500, 0)]), "once for each database");
 }
 
-/// A disk that takes nothing until it is told to.
+/// A disk that accepts nothing until it is released.
 struct Gate<'a>(&'a Barrier);
 
 struct Gated<'a>(&'a Barrier, Vec<u8>);

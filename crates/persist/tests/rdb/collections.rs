@@ -115,7 +115,7 @@ fn value(version: u16, value_type: u8, value: &[u8]) -> Result<Vec<String>, Faul
             let expected = (!elements.is_empty()).then_some(elements);
             assert_eq!(loaded.get("k"), expected, "an empty one is left out");
         }
-        // The thread that reads may come upon something behind it before.
+        // The thread that reads may come upon something after it before.
         Err(_) => assert!(matches!(loaded, Err(Fault::Damaged { .. }))),
     }
     direct
@@ -287,7 +287,7 @@ fn fields_that_expire_are_read_from_valkeys_files() {
 
 #[test]
 fn old_packed_forms_are_read() {
-    // An unused byte behind the first value, and an empty value; lengths of five bytes.
+    // An unused byte after the first value, and an empty value; lengths of five bytes.
     let zipmap = b"\x02\x01a\x02\x01bc.\x01d\x00\x00\xff";
     assert_eq!(value(2, 9, &text(zipmap)).unwrap(), ["a=bc", "d="]);
     let a = "a".repeat(254);
@@ -495,7 +495,7 @@ fn long_collections_and_long_elements_are_handed_over_in_pieces() {
         body.extend_from_slice(&u32::try_from(member.len()).unwrap().to_be_bytes());
         body.extend_from_slice(&member);
     }
-    // Something short behind it.
+    // Something short after it.
     body.extend_from_slice(b"\x01\x01l\x01\x01a");
     let file = file(10, &body);
     for threads in [0, 2] {

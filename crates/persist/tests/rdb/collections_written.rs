@@ -236,7 +236,7 @@ fn payloads_are_those_that_every_version_reads() {
 #[test]
 fn what_is_no_collection_is_not_restored() {
     for body in [
-        // Empty, with something behind it, cut, with a member twice.
+        // Empty, with something after it, cut, with a member twice.
         &b"\x02\x00"[..],
         b"\x02\x01\x01a\x01",
         b"\x02\x02\x01a",

@@ -1,4 +1,4 @@
-//! Versions whose servers are not to be had, built by hand from the format's history.
+//! Versions whose servers are not available, built by hand from the format's history.
 
 use nagi_persist::rdb::{Item, Reader, Record};
 use nagi_store::types::restore::Usage;

@@ -132,7 +132,7 @@ impl Parser {
     }
 }
 
-/// The head of a reply: everything but the bytes behind it.
+/// The head of a reply: everything but the bytes after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     /// The request's.

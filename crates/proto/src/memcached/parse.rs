@@ -1,5 +1,5 @@
 //! Bytes to requests of the classic text protocol and of the meta commands: one line each, with a
-//! data block behind those that store.
+//! data block after those that store.
 
 use crate::{Awaited, LONG_BYTES, Span};
 
@@ -80,7 +80,7 @@ struct Partial {
 struct Cursor {
     /// Offset of the first byte that has not been looked at.
     at: usize,
-    /// Offset behind the last blank, where the next word starts or has started.
+    /// Offset after the last blank, where the next word starts or has started.
     word: usize,
 }
 
@@ -100,9 +100,9 @@ struct Header {
 enum Verb {
     /// How many words it cannot do without, itself included.
     Classic(usize),
-    /// The same, of a verb behind which a data block follows whose length is the fifth word.
+    /// The same, of a verb after which a data block follows whose length is the fifth word.
     Storage(usize),
-    /// A meta command behind whose first words only flags may stand; they say by themselves
+    /// A meta command after whose first words only flags may stand; they say by themselves
     /// whether an answer is wanted.
     Meta(usize),
     /// It answers whatever its last word is.
@@ -128,7 +128,7 @@ impl Verb {
     }
 }
 
-/// Whether a word behind a meta command's key is read as a flag; another makes the line a bad one.
+/// Whether a word after a meta command's key is read as a flag; another makes the line a bad one.
 fn begins_flag(first: u8) -> bool {
     first.is_ascii_digit() || (b'A'..b'{').contains(&first)
 }
@@ -138,7 +138,7 @@ impl Parser {
     ///
     /// Lines end in `\n` or `\r\n`, data blocks in `\r\n`. All that is known here of verbs is which
     /// take a data block, and which answer in spite of `noreply`; an unknown verb is a request like
-    /// any other. Words behind the last that a storage verb takes are dropped.
+    /// any other. Words after the last that a storage verb takes are dropped.
     ///
     /// `noreply` counts as the last word of any other verb. Where the verb cannot do without that
     /// word (`delete noreply`), it is the argument as well, as in memcached.
@@ -280,7 +280,7 @@ impl Parser {
         self.awaited.filter(|awaited| self.need_bytes == awaited.end())
     }
 
-    /// Goes on behind the awaited block, which was taken out of the input.
+    /// Goes on after the awaited block, which was taken out of the input.
     pub fn skip_large(&mut self) {
         if let Some(awaited) = self.awaited.take() {
             self.need_bytes = awaited.at as usize + 2;

@@ -19,10 +19,10 @@ pub struct ReplyParser {
 
 impl ReplyParser {
     /// The length of the reply at the start of `input`, or `None` until all of it has arrived;
-    /// the caller then calls again with the same bytes and more behind them.
+    /// the caller then calls again with the same bytes and more after them.
     ///
     /// # Errors
-    /// A value without its length or the line break behind it.
+    /// A value without its length or the line break after it.
     pub fn next(&mut self, input: &[u8]) -> Result<Option<usize>, MalformedReply> {
         if input.len() < self.need_bytes {
             return Ok(None);
@@ -55,7 +55,7 @@ impl ReplyParser {
     }
 }
 
-/// The length that a `VALUE` line announces behind the key and the flags.
+/// The length that a `VALUE` line announces after the key and the flags.
 fn value_bytes(line: &[u8]) -> Option<usize> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let flags = behind_blank(line.get(b"VALUE ".len()..)?)?;

@@ -53,7 +53,7 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Unescapes the word at `start`; returns its length and the offset behind its source.
+/// Unescapes the word at `start`; returns its length and the offset after its source.
 fn word(line: &mut [u8], start: usize) -> Option<(usize, usize)> {
     let mut read = start;
     let mut write = start;

@@ -88,12 +88,12 @@ impl Parser {
     /// Looks for one request at the start of `input` and appends its arguments to `spans`.
     ///
     /// Returns how many bytes it took, or `None` until more arrive; the caller then calls again
-    /// with the same bytes and more behind them. An empty request (a bare line break, a multibulk
+    /// with the same bytes and more after them. An empty request (a bare line break, a multibulk
     /// of no arguments) takes bytes and appends no span. `input` is written to: the escapes of an
     /// inline command are resolved in place, so what was parsed once must not be parsed again.
     ///
-    /// As in Redis, the two bytes behind an argument are skipped without a look at them, and so is
-    /// the byte behind a header's carriage return.
+    /// As in Redis, the two bytes after an argument are skipped without a look at them, and so is
+    /// the byte after a header's carriage return.
     ///
     /// # Errors
     /// Input that no later byte can mend; its connection is to be closed after the reply. The
@@ -130,13 +130,13 @@ impl Parser {
 
     /// The long argument that the request at the start of the input waits for, if it waits for
     /// one. Its bytes may be taken out of the input as far as they have arrived; once all have,
-    /// [`Parser::skip_large`] is called, and then [`Parser::parse`] with what stands behind them.
+    /// [`Parser::skip_large`] is called, and then [`Parser::parse`] with what stands after them.
     #[must_use]
     pub fn awaited(&self) -> Option<Awaited> {
         self.awaited.filter(|awaited| self.need_bytes == awaited.end())
     }
 
-    /// Goes on behind the awaited argument, which was taken out of the input.
+    /// Goes on after the awaited argument, which was taken out of the input.
     pub fn skip_large(&mut self) {
         if let Some(awaited) = self.awaited.take() {
             self.need_bytes = awaited.at as usize + 2;
@@ -357,7 +357,7 @@ impl Parser {
         Ok(Some(len + 1))
     }
 
-    /// How far behind `at` the first `end` lies.
+    /// How far after `at` the first `end` lies.
     fn find(
         &mut self,
         end: u8,

@@ -39,7 +39,7 @@ struct Element<'a> {
 
 impl ReplyParser {
     /// The length of the reply at the start of `input`, or `None` until all of it has arrived;
-    /// the caller then calls again with the same bytes and more behind them.
+    /// the caller then calls again with the same bytes and more after them.
     ///
     /// # Errors
     /// Bytes that no server sends.

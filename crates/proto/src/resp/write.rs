@@ -192,7 +192,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Opens `pairs` keys and values about the reply behind them; only RESP3 has such.
+    /// Opens `pairs` keys and values about the reply after them; only RESP3 has such.
     pub fn attributes(&mut self, pairs: usize) {
         self.header(b'|', pairs);
     }

@@ -294,7 +294,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A key, and what stands behind it.
+    /// A key, and what stands after it.
     fn key(&mut self, key: &Value) -> Result<(), String> {
         match key {
             Value::String(text) => self.string(&text.as_bytes())?,

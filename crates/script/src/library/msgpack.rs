@@ -173,7 +173,7 @@ impl From<mlua::Error> for Fault {
     }
 }
 
-/// Reads all values, or with a limit or an offset so many from there on, behind the offset of the
+/// Reads all values, or with a limit or an offset so many from there on, after the offset of the
 /// next one.
 fn unpack(lua: &Lua, arguments: &MultiValue, name: &str, limit: i64, offset: i64) -> Answers {
     let Some(data) = arguments.front().and_then(as_text) else {

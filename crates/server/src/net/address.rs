@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 pub(crate) enum Peer {
     /// At an address of a network.
     Network(SocketAddr),
-    /// Behind a socket in the file system; or gone already.
+    /// After a socket in the file system; or gone already.
     FileSystem,
 }
 
@@ -41,7 +41,7 @@ impl Peer {
 }
 
 /// What is shown of a connection that requests over HTTP take turns on: it has no address, and is
-/// not taken for a local client, as the clients behind it need not be local.
+/// not taken for a local client, as the clients after it need not be local.
 pub(crate) const GATEWAY: &str = "0.0.0.0:0";
 
 /// Where a client has connected to.

@@ -1,4 +1,4 @@
-//! What a worker asks of the kernel, so that epoll and io_uring can stand behind one trait.
+//! What a worker asks of the kernel, so that epoll and io_uring can stand after one trait.
 //!
 //! The shape is that of completions, since readiness can play that part and not the other way
 //! round: a driver receives into memory of its own and hands the bytes to a [`Sink`], for the

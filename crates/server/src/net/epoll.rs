@@ -64,7 +64,7 @@ struct Connection {
     unsent: Outgoing,
     /// Whether there may be bytes, or their end, in the kernel.
     readable: bool,
-    /// Whether the end is behind the bytes that are in the kernel.
+    /// Whether the end is after the bytes that are in the kernel.
     ending: bool,
     wanted: Wanted,
     /// A buffer for a large argument, lent and not used yet.
@@ -181,7 +181,7 @@ impl<S: Sockets> Epoll<S> {
     /// Receives once, if bytes are wanted and there may be any.
     #[inline]
     fn receive_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        // The sink is told why a connection is broken, which only the failed send reported.
+        // The sink gets the error, which only the failed send reported.
         let is_due =
             |connection: &&mut Connection| connection.readable && connection.broken.is_none();
         let Some(connection) = self.connections.get_mut(token).filter(is_due) else { return };

@@ -224,7 +224,7 @@ impl Opening<'_> {
     }
 }
 
-/// Takes apart a host and the port of its own, which may be behind a colon; an IPv6 address that
+/// Takes apart a host and the port of its own, which may be after a colon; an IPv6 address that
 /// has one stands in brackets.
 fn split_port(word: &str) -> (&str, Option<u16>) {
     let (host, port) = match word.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

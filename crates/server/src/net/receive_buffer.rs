@@ -31,7 +31,7 @@ impl ReceiveBuffer {
         self.chunks.len()
     }
 
-    /// Adds a chunk, behind at most [`BUFFER_CHUNKS`] - 1 other ones.
+    /// Adds a chunk, after at most [`BUFFER_CHUNKS`] - 1 other ones.
     pub(crate) fn push(&mut self, chunk: UninitChunk) {
         self.chunks.push(chunk);
     }

@@ -117,7 +117,7 @@ impl Faults {
 }
 
 /// What the epoll driver finds in the kernel's place. Like the kernel, it reports by an event when
-/// there is more behind a short transfer.
+/// there is more after a short transfer.
 struct Shim {
     faults: Faults,
     events: Vec<epoll::Event>,

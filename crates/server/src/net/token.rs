@@ -53,6 +53,6 @@ pub(crate) enum Wanted {
     Nothing,
     /// Whatever comes, into the driver's own memory.
     Bytes,
-    /// What fits into the buffer of a sink, which lends it, and nothing behind it.
+    /// What fits into the buffer of a sink, which lends it, and nothing after it.
     IntoBuffer,
 }

@@ -129,7 +129,7 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
             report_eviction(&*shared, evicted, shared.store.now_ms());
         }
     }));
-    // Where there is nothing to load, no client is to be told of loading.
+    // Without a file to load, no client may get the error LOADING.
     let has_file = dump_file::path(&shared).is_some_and(|path| path.symlink_metadata().is_ok());
     shared.hooks.set(HookFlags::LOADING, has_file);
     if has_file {

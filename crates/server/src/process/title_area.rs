@@ -1,7 +1,7 @@
 //! The memory that the kernel shows as the command line of the process.
 //!
 //! The words that a process was started with lie on its stack, with no room for a longer title,
-//! and the environment behind them, which other code reads. So the kernel is told to show a static
+//! and the environment after them, which other code reads. So the kernel is told to show a static
 //! area instead: prctl(2), PR_SET_MM_MAP, which takes no privilege. The area's bytes are atomic,
 //! since the kernel reads them at any time.
 
@@ -9,7 +9,7 @@ use rustix::process::{PrctlMmMap, configure_virtual_memory_map};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-/// The longest title, and the NUL behind it.
+/// The longest title, and the NUL after it.
 const AREA_BYTES: usize = 256;
 
 static AREA: [AtomicU8; AREA_BYTES] = [const { AtomicU8::new(0) }; AREA_BYTES];
@@ -53,7 +53,7 @@ fn write(title: &str) {
 
 /// The addresses of the process, by proc(5), `/proc/pid/stat`, with the area as its command line.
 fn map(stat: &str) -> Option<PrctlMmMap> {
-    // The fields behind the name, which may hold anything, are counted from the third on.
+    // The fields after the name, which may hold anything, are counted from the third on.
     let (_, rest) = stat.trim_end().rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split(' ').collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();

@@ -3,7 +3,7 @@
 //! A session executes what it has received in batches ([`crate::session::batch`]), in passes of
 //! their own: read the requests and ask for the memory of their keys, then execute them in order.
 //! So a batch's memory is asked for before its first request waits for any. What differs between
-//! protocols is behind [`RequestProtocol`].
+//! protocols is after [`RequestProtocol`].
 
 pub(crate) mod binary;
 pub(crate) mod environment;
@@ -81,7 +81,7 @@ pub(crate) struct LargeParts {
 /// A request on its way to its handler.
 pub(crate) struct Request<'a, W> {
     pub(crate) args: Args<'a>,
-    /// The offsets of its first byte and behind its last one.
+    /// The offsets of its first byte and after its last one.
     pub(crate) start: usize,
     pub(crate) end: usize,
     /// Its first key, and what is known of the memory that the key will need.
@@ -137,7 +137,7 @@ pub(crate) trait RequestProtocol {
 
     /// Reads requests from the start of the input until `requests` is full or one is incomplete,
     /// finds their rows, hashes their keys and asks the processor for the memory of these. Returns
-    /// how many bytes they take, and what the session waits for behind them; nothing if there may
+    /// how many bytes they take, and what the session waits for after them; nothing if there may
     /// be more.
     fn read<'a>(
         &mut self,
@@ -186,6 +186,6 @@ pub(crate) trait RequestProtocol {
         0
     }
 
-    /// Goes on behind that argument, all of which has arrived.
+    /// Goes on after that argument, all of which has arrived.
     fn skip_awaited(&mut self) {}
 }

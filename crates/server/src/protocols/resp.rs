@@ -21,7 +21,7 @@ pub(crate) struct Resp {
     parser: Parser,
 }
 
-/// Where a request lies: the offsets of its first byte and behind its last one, and where its
+/// Where a request lies: the offsets of its first byte and after its last one, and where its
 /// arguments stop in the batch's spans.
 #[derive(Clone, Copy)]
 struct Extent {
@@ -144,7 +144,7 @@ fn parse(
         let spans_before = spans.len();
         let rest = input.get_mut(at..).unwrap_or_default();
         // Escapes of an inline command are resolved where they stand, so it cannot be parsed again
-        // behind a job: it starts a batch of its own.
+        // after a job: it starts a batch of its own.
         // So does what follows a request that may be a login.
         let is_inline = rest.first().is_some_and(|&kind| kind != b'*');
         if at > 0 && (!limits.authenticated || is_inline) {

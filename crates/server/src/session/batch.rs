@@ -18,7 +18,7 @@ pub(crate) struct SliceContext<'w> {
     pub(crate) timing: &'w Timing,
     /// Room for the arguments of a batch, which is empty.
     pub(crate) spans: &'w mut SpanRoom,
-    /// For the memory of the output that replies are written to. It is measured behind each
+    /// For the memory of the output that replies are written to. It is measured after each
     /// request, since the next one may look for room below `maxmemory`.
     pub(crate) output_overhead: &'w mut Overhead,
 }
@@ -94,7 +94,7 @@ pub(super) fn execute<P: RequestProtocol>(
             note_values::<P>(request, bytes, remainder.as_ref(), client, environment);
         }
         if let Some(remainder) = remainder.filter(|_| !client.closing) {
-            // What was read behind this request is read again when its turn comes.
+            // What was read after this request is read again when its turn comes.
             protocol.restart();
             let underway =
                 executed.and_then(|it| stopwatch.suspend(place, it, client, environment));

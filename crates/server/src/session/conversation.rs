@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// What one connection gets of one tick: it stops behind the batch that passes one of these.
+/// What one connection gets of one tick: it stops after the batch that passes one of these.
 const SLICE_REQUESTS: usize = 1024;
 pub(crate) const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_REPLY_BYTES: usize = 256 * 1024;
@@ -117,7 +117,7 @@ impl Session {
         self.input.push(received.get(taken..).unwrap_or_default());
     }
 
-    /// Lends a buffer for what comes next of a large argument, and for nothing behind it.
+    /// Lends a buffer for what comes next of a large argument, and for nothing after it.
     pub(crate) fn lend_buffer(&mut self) -> Option<ReceiveBuffer> {
         self.large.lend()
     }
@@ -265,7 +265,7 @@ impl Session {
         self.suspended.as_ref().is_some_and(|suspended| suspended.has_replied() || runs_script())
     }
 
-    /// Sends messages of other clients behind the reply that has begun.
+    /// Sends messages of other clients after the reply that has begun.
     pub(crate) fn hold(&mut self, output: &Output) {
         self.held.push(output);
     }

@@ -89,7 +89,7 @@ impl Dialect {
         }
     }
 
-    /// Goes on behind that argument, all of which has arrived.
+    /// Goes on after that argument, all of which has arrived.
     pub(super) fn skip_awaited(&mut self) {
         match self {
             Dialect::Resp(resp) => resp.skip_awaited(),

@@ -7,7 +7,7 @@
 use nagi_proto::Output;
 use nagi_store::accounting::Charge;
 
-/// What is sent behind the reply. Few connections ever have some.
+/// What is sent after the reply. Few connections ever have some.
 #[derive(Debug, Default)]
 pub(super) struct Held(Option<Box<Charged>>);
 

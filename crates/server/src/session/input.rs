@@ -3,7 +3,7 @@
 
 use nagi_store::accounting::{self, Charge};
 
-/// A buffer that is filled behind and emptied in front, each byte being moved at most twice.
+/// A buffer that is filled at its end and emptied at its front; each byte is moved at most twice.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     bytes: Vec<u8>,

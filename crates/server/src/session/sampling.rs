@@ -13,7 +13,7 @@ const SAMPLES: i64 = 100;
 pub(crate) struct Sampler {
     /// How many calls there are to be before it; none or less if it is due.
     left: Cell<i64>,
-    /// What that was behind the last one.
+    /// What that was after the last one.
     interval: Cell<i64>,
     /// What that is on average.
     average: Cell<i64>,

@@ -1,8 +1,8 @@
 //! Where the time of requests goes.
 //!
-//! A worker reads the clock when a wait is over, when it turns to a connection, behind each batch,
-//! and behind each send; within a batch also where one command follows another, and behind those
-//! that are not known to be fast. What it reads behind one batch is in front of the next, so that
+//! A worker reads the clock when a wait is over, when it turns to a connection, after each batch,
+//! and after each send; within a batch also where one command follows another, and after those
+//! that are not known to be fast. What it reads after one batch is in front of the next, so that
 //! parsing is a part of *execute*. All that a wait has announced was there when it ended, so that
 //! its end is the time at which bytes count as arrived: what a connection then waits for other
 //! connections is queue.
@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A reply from which on its sending may take long.
 const LARGE_REPLY_BYTES: usize = 64 * 1024;
-/// Thresholds of the slow log below this, in microseconds, are worth a look at the clock behind
+/// Thresholds of the slow log below this, in microseconds, are worth a look at the clock after
 /// each command.
 const EXACT_BELOW_US: i64 = 1000;
 /// How late the time of day may be, in microseconds, that requests are given.
@@ -46,11 +46,11 @@ pub(crate) struct Arrivals {
 pub(crate) struct Timing {
     /// When the present turn began, in ticks.
     turn: Cell<u64>,
-    /// The latest reading behind something that held the worker, in ticks.
+    /// The latest reading after something that held the worker, in ticks.
     latest: Cell<u64>,
     /// From where the worker's processor time is taken.
     mark: Cell<Mark>,
-    /// The latest reading in front of requests or behind them, in ticks; 0 if none is taken.
+    /// The latest reading in front of requests or after them, in ticks; 0 if none is taken.
     since: Cell<u64>,
     /// The length of a tick in 2^-32 nanoseconds.
     tick: Cell<u64>,
@@ -115,7 +115,7 @@ impl Settings {
 struct Bounds {
     /// Whether the time is taken at all.
     on: Cell<bool>,
-    /// Whether the clock is read behind each command.
+    /// Whether the clock is read after each command.
     exact: Cell<bool>,
     /// From which time on a request may be slow, in ticks since its first byte.
     least: Cell<u64>,
@@ -316,7 +316,7 @@ impl Timing {
         ((u128::from(ticks) * u128::from(self.tick.get())) >> 32) as u64
     }
 
-    /// Notes that bytes have arrived, behind input that has not been executed or not.
+    /// Notes that bytes have arrived, after input that has not been executed or not.
     #[inline]
     pub(crate) fn arrive(&self, arrivals: &mut Arrivals, follows_input: bool) {
         arrivals.last = self.turn.get();
@@ -342,7 +342,7 @@ impl Timing {
         if self.bounds.on.get() { ticks::now() } else { 0 }
     }
 
-    /// The latest reading behind something that held the worker, in ticks.
+    /// The latest reading after something that held the worker, in ticks.
     #[inline]
     pub(crate) fn latest(&self) -> u64 {
         self.latest.get()
@@ -432,7 +432,7 @@ pub(crate) struct Stopwatch<'t> {
 }
 
 impl Stopwatch<'_> {
-    /// The request at `place` of the batch has been executed; `next` is what the one behind it is
+    /// The request at `place` of the batch has been executed; `next` is what the one after it is
     /// for.
     #[inline]
     pub(crate) fn ran(
@@ -469,7 +469,7 @@ impl Stopwatch<'_> {
             return None;
         }
         if place > self.counted {
-            // Those like it before it, behind which the clock was not read.
+            // Those like it before it, after which the clock was not read.
             self.read(place, executed, client, environment);
             self.arrivals.first = self.arrivals.last;
         }

@@ -59,7 +59,7 @@ impl Mailbox {
         self.remind(Reminders::PIPES);
     }
 
-    /// Swaps those that it has been told of since this was called last for an empty list.
+    /// Swaps the notifications since the last call for an empty list.
     pub(crate) fn collect_notified(&self, notified: &mut Vec<Token>) {
         std::mem::swap(&mut *self.notified.lock(), notified);
     }

@@ -186,7 +186,7 @@ impl Shared {
         }
     }
 
-    /// Takes the pipes that a worker has been told of, for an empty list.
+    /// Takes the pipes that a worker was notified of, for an empty list.
     pub(crate) fn collect_notified(&self, worker: usize, notified: &mut Vec<Token>) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             mailbox.collect_notified(notified);
@@ -268,7 +268,7 @@ impl Shared {
         client.mark(mark, true);
         self.hooks.abandon_wait(client.id);
         self.registry.remove(client.id);
-        // A worker that takes the connection over later looks at the mark behind such a fence too:
+        // A worker that takes the connection over later looks at the mark after such a fence too:
         // either it sees the mark, or its number is seen here.
         fence(Ordering::SeqCst);
         self.remind(client.worker(), Reminders::KILL);

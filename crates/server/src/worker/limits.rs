@@ -136,7 +136,7 @@ impl Sessions {
         is_moving
     }
 
-    /// Sends a client messages of other clients; behind the reply that is being written, if one is.
+    /// Sends a client messages of other clients; after the reply that is being written, if one is.
     /// A client that leaves too much of this unread is closed.
     pub(super) fn send_unsolicited(
         &mut self,

@@ -134,7 +134,7 @@ struct Sessions {
     leaving: Vec<Leaving>,
     /// What connections had been asked when another worker was last to relieve this one.
     asked_before: AskedBefore,
-    /// Room for pipes that the worker has been told of.
+    /// Room for pipes that the worker was notified of.
     notified: Vec<Token>,
 }
 
@@ -145,7 +145,7 @@ struct SlowReader {
     over_soft_limit_since_ms: Option<u64>,
 }
 
-/// From so many bytes on that have arrived behind a request that waits for other clients, nothing
+/// From so many bytes on that have arrived after a request that waits for other clients, nothing
 /// more is received.
 const MOST_BYTES_BEHIND: usize = 64 * 1024;
 

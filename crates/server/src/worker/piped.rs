@@ -8,7 +8,7 @@ use crate::net::pipes::Happening;
 const MOST_HAPPENINGS: usize = 2;
 
 impl Sessions {
-    /// Looks at the pipes that the worker has been told of.
+    /// Looks at the pipes that the worker was notified of.
     pub(super) fn run_rung_pipes<D: Driver>(&mut self, driver: &mut D) {
         let mut notified = std::mem::take(&mut self.notified);
         self.shared.collect_notified(self.worker, &mut notified);
@@ -41,7 +41,7 @@ impl Sessions {
                 Some(Happening::Lost(error)) => return self.lost(driver, token, error),
             }
         }
-        // More may have arrived behind what was sent.
+        // More may have arrived after what was sent.
         driver.pipes_mut().queue_turn(token);
     }
 }

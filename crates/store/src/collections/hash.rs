@@ -104,7 +104,7 @@ impl<'a> HashRef<'a> {
         self.earliest_ms().is_some_and(|at_ms| at_ms <= now_ms)
     }
 
-    /// When [`Hash::sweep`] finds something, in milliseconds since 1970: up to a second behind the
+    /// When [`Hash::sweep`] finds something, in milliseconds since 1970: up to a second after the
     /// time of the field that expires first. `None` if none does at all.
     pub(crate) fn sweep_at_ms(self) -> Option<u64> {
         let earliest_ms = self.earliest_ms()?;

@@ -22,14 +22,14 @@ pub struct ScoreBound {
 pub enum MemberBound<'a> {
     /// Before all.
     Least,
-    /// Behind all.
+    /// After all.
     Greatest,
     /// At this member, which lies outside if the second says so.
     At(&'a Text<'a>, bool),
 }
 
 impl MemberBound<'_> {
-    /// Whether a member lies behind it, as the beginning of a range.
+    /// Whether a member lies after it, as the beginning of a range.
     fn is_begun(self, member: Item<'_>) -> bool {
         match self {
             MemberBound::Least => true,
@@ -109,7 +109,7 @@ fn item_of<'a>(at: &At<'a>) -> Item<'a> {
     Item::inline(scored::member(at.element))
 }
 
-/// The range that a walk finds, given of each element whether it lies behind the beginning, and
+/// The range that a walk finds, given of each element whether it lies after the beginning, and
 /// whether before the end.
 fn walked(elements: &[(bool, bool)], from_end: bool) -> Range<u64> {
     let is_within = |at: &usize| elements.get(*at).is_some_and(|it| it.0 && it.1);

@@ -57,7 +57,7 @@ impl Record {
         });
         let is_modified = changes > 0;
         if self.is_new.unwrap_or(!self.was_there && now.is_some()) {
-            // Behind the miss of a command that looks first.
+            // After the miss of a command that looks first.
             let place = self.events.iter().take_while(|event| **event == Event::KeyMiss).count();
             self.events.insert(place, Event::New);
         }

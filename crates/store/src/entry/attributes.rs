@@ -9,11 +9,11 @@ pub struct Attributes {
     pub flags: u32,
     /// memcached's unique number of this version; absent until a `gets` asks for it.
     pub cas: Option<u64>,
-    /// What memcached's clients have been told of this version.
+    /// What memcached's clients have learned about this version.
     pub marks: Marks,
 }
 
-/// What memcached's clients have been told of a version of an entry. A value that is stored
+/// What memcached's clients have learned about a version of an entry. A value that is stored
 /// begins without marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {

@@ -462,7 +462,7 @@ impl Entry {
         if header & LONG == 0 {
             return (header >> KEY_LEN_SHIFT & 0xff) as usize;
         }
-        // SAFETY: a long entry keeps its lengths behind the header.
+        // SAFETY: a long entry keeps its lengths after the header.
         unsafe { self.peek::<u32>(HEADER_BYTES) as usize }
     }
 
@@ -478,7 +478,7 @@ impl Entry {
 
     /// The hash of the key, where it is kept since the key is long.
     pub(crate) fn kept_hash(self) -> Option<u64> {
-        // SAFETY: a long entry keeps the hash behind its lengths.
+        // SAFETY: a long entry keeps the hash after its lengths.
         (self.header() & LONG != 0).then(|| unsafe { self.peek::<u64>(HEADER_BYTES + 8) })
     }
 
@@ -487,7 +487,7 @@ impl Entry {
         if header & LONG == 0 {
             return (header >> VALUE_LEN_SHIFT) as usize;
         }
-        // SAFETY: a long entry keeps its lengths behind the header.
+        // SAFETY: a long entry keeps its lengths after the header.
         unsafe { self.peek::<u32>(HEADER_BYTES + 4) as usize }
     }
 

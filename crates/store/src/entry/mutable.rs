@@ -88,7 +88,7 @@ impl Mutable {
     /// It is one.
     pub(crate) unsafe fn replace_int(&mut self, value: i64) {
         debug_assert!(self.entry.encoding() == Encoding::Int, "the entry is an integer");
-        // SAFETY: an integer's value takes a word behind the key; the caller's promise.
+        // SAFETY: an integer's value takes a word after the key; the caller's promise.
         unsafe { self.entry.put::<i64>(self.entry.value_offset(), value) };
     }
 

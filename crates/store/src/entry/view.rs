@@ -53,7 +53,7 @@ impl<'a> EntryView<'a> {
     pub fn string(&self) -> Result<StringValue<'a>, WrongType> {
         let entry = self.entry;
         let at = entry.value_offset();
-        // SAFETY: the encoding says what lies behind the key; the borrow was promised when the
+        // SAFETY: the encoding says what lies after the key; the borrow was promised when the
         // view was made.
         unsafe {
             match entry.encoding_number() {
@@ -121,11 +121,11 @@ impl<'a> EntryView<'a> {
         self.entry.encoding().kind()
     }
 
-    /// What stands behind the key, as bytes.
+    /// What stands after the key, as bytes.
     #[inline]
     pub(super) fn piece(&self) -> &'a [u8] {
         let entry = self.entry;
-        // SAFETY: an entry's value is so many bytes behind its key; the borrow was promised when
+        // SAFETY: an entry's value is so many bytes after its key; the borrow was promised when
         // the view was made.
         unsafe {
             let start = entry.0.add(entry.value_offset()).as_ptr();
@@ -220,7 +220,7 @@ impl<'a> EntryView<'a> {
         self.entry.cas()
     }
 
-    /// What memcached's clients have been told of this version.
+    /// What memcached's clients have learned about this version.
     #[must_use]
     pub fn marks(&self) -> Marks {
         self.entry.marks()

@@ -51,7 +51,7 @@ impl Overflow {
         index_of((run, at))
     }
 
-    /// Removes the word at an index. Those behind it have another index afterwards.
+    /// Removes the word at an index. Those after it have another index afterwards.
     pub(crate) fn remove(&mut self, index: usize) {
         let (run, at) = place_of(index);
         let Some(words) = self.runs.get_mut(run).filter(|words| at < words.len()) else { return };
@@ -86,7 +86,7 @@ impl Overflow {
         runs.flat_map(|(run, words)| (0..words.len()).map(move |at| index_of((run, at))))
     }
 
-    /// The words behind a name, in the order of names; all without one.
+    /// The words after a name, in the order of names; all without one.
     pub(crate) fn behind(&self, name: Option<Name<'_>>) -> impl Iterator<Item = Word> + '_ {
         let after = |(run, at)| (run, at + 1);
         let (run, at) = name.map_or((0, 0), |name| self.search(name).map_or_else(|at| at, after));

@@ -189,7 +189,7 @@ impl Segment {
         (position >> (POSITION_BITS - self.depth() - 1) & 1) as usize
     }
 
-    /// The first position, counted from the segment's own first, that falls behind bucket `home`.
+    /// The first position, counted from the segment's own first, that falls after bucket `home`.
     pub(crate) fn end_of(self, home: usize) -> u64 {
         let homes = self.geometry().homes as u64;
         let end = ((home as u64 + 1) << POSITION_BITS).div_ceil(homes);
@@ -359,7 +359,7 @@ impl Segment {
         self.header().overflow.as_ref().map_or(0, |list| list.len())
     }
 
-    /// Behind the highest index, some below which are of no place.
+    /// After the highest index, some below which are of no place.
     pub(crate) fn end(&self) -> Index {
         let overflow = self.header().overflow.as_ref();
         self.geometry().lines * LANES + overflow.map_or(0, |list| list.end())
@@ -536,7 +536,7 @@ impl Segment {
         }
     }
 
-    /// Entries of the overflow list behind a name, in the order of names, some of which may be
+    /// Entries of the overflow list after a name, in the order of names, some of which may be
     /// homed at `home`.
     pub(crate) fn overflowed<'a>(
         &'a self,

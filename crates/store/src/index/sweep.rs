@@ -8,7 +8,7 @@ use crate::entry::key::OwnedName;
 pub(crate) struct BucketCursor {
     /// What was visited last; the order is that of names.
     pub(crate) after: OwnedName,
-    /// The first position behind what is visited in this order.
+    /// The first position after what is visited in this order.
     pub(crate) next: u64,
 }
 

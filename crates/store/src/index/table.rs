@@ -309,7 +309,7 @@ impl Table {
     }
 
     /// Visits the entries of the bucket in which `position` falls, and returns the first position
-    /// behind it, or `None` at the table's end. If they are too many for one hold, `within` says
+    /// after it, or `None` at the table's end. If they are too many for one hold, `within` says
     /// afterwards how far it came, and the same position is where to go on: what stands throughout
     /// is visited whatever happens between the holds.
     pub(crate) fn visit_bucket(

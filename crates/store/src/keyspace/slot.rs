@@ -569,7 +569,7 @@ impl<'a> Slot<'a> {
         self.occupant().into_iter().for_each(|(_, entry)| entry.mark_fetched());
     }
 
-    /// Changes what clients have been told of the entry; value and version stay.
+    /// Changes what clients have learned about the entry; value and version stay.
     pub(crate) fn set_marks(&mut self, marks: Marks) {
         let Some((_, entry)) = self.occupant() else { return };
         self.record.iter_mut().for_each(|record| record.is_reshaped = true);

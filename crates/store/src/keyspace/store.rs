@@ -384,7 +384,7 @@ impl Store {
         self.pool.warm_bytes()
     }
 
-    /// Gives back what was freed of late, if it is much, and provides what comes next; no
+    /// Returns memory that was freed recently, if it is much, and provides what is needed next; no
     /// latch may be held.
     pub(crate) fn notify_preparer(&self) {
         self.pool.notify_preparer();

@@ -5,7 +5,7 @@
 //! length among 64 bins, as in TLSF (Masmano et al., ECRTS 2004), and unites with its neighbours.
 //! When more than an eighth is holes, the emptiest arena is closed and its entries move elsewhere,
 //! so that memory follows the data when the sizes of values change. In a store that is not large,
-//! memory behind the last piece counts as holes too.
+//! memory after the last piece counts as holes too.
 //!
 //! ```text
 //!  arena, aligned to its size                     end         touched
@@ -87,7 +87,7 @@ struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece(NonNull<u8>);
 
-/// In a listed hole, behind its head.
+/// In a listed hole, after its head.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     next: Option<Piece>,
@@ -149,7 +149,7 @@ impl Arenas {
     /// # Safety
     /// It came from these arenas, and nothing refers to it any more.
     pub(crate) unsafe fn give(&mut self, memory: NonNull<u8>) {
-        // SAFETY: a block lies behind its piece's head.
+        // SAFETY: a block lies after its piece's head.
         let piece = Piece(unsafe { memory.sub(HEAD_BYTES) });
         let arena = piece.arena();
         self.live_bytes -= piece.len();
@@ -226,7 +226,7 @@ impl Arenas {
             return hole.write(whole, 0, before);
         }
         hole.write(len, 0, before);
-        // SAFETY: the hole goes on behind what was cut off it.
+        // SAFETY: the hole goes on after what was cut off it.
         let rest = unsafe { hole.next() };
         rest.write(whole - len, HOLE, len);
         rest.reach_step();
@@ -273,7 +273,7 @@ impl Arenas {
         arena
     }
 
-    /// Makes a hole of what has memory behind the pieces of an arena that nothing is appended to
+    /// Makes a hole of what has memory after the pieces of an arena that nothing is appended to
     /// any more.
     ///
     /// # Safety
@@ -389,7 +389,7 @@ unsafe fn header_of<'a>(arena: Arena) -> &'a mut Header {
 /// # Safety
 /// The arena belongs to a table, whose latch is held, and has a piece at least.
 unsafe fn pieces(arena: Arena) -> impl Iterator<Item = Piece> {
-    // SAFETY: the first piece lies behind the header.
+    // SAFETY: the first piece lies after the header.
     let first = Piece(unsafe { arena.add(HEADER_BYTES) });
     std::iter::successors(Some(first), |piece| piece.neighbour())
 }
@@ -456,7 +456,7 @@ impl Piece {
     fn neighbour(self) -> Option<Piece> {
         // SAFETY: the piece lies in an arena of a table.
         let end = unsafe { header_of(self.arena()) }.end as usize;
-        // SAFETY: there is one behind it.
+        // SAFETY: there is one after it.
         (self.offset() + self.len() < end).then(|| unsafe { self.next() })
     }
 
@@ -477,7 +477,7 @@ impl Piece {
     /// # Safety
     /// It is a listed hole.
     unsafe fn links(self) -> Links {
-        // SAFETY: listed holes have their links behind the head.
+        // SAFETY: listed holes have their links after the head.
         unsafe { self.memory().cast::<Links>().read() }
     }
 

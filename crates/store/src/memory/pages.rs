@@ -113,7 +113,7 @@ pub(crate) struct PagePool {
     expects_much: AtomicBool,
     /// When requests for idle memory were last looked at, in ticks.
     looked_at: AtomicU64,
-    /// Whether the preparer is to give back what was not requested of late.
+    /// Whether the preparer should return memory that was not requested recently.
     rests: AtomicBool,
     /// Held by the thread that prepares what comes next.
     preparing: Mutex<()>,

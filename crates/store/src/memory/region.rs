@@ -53,7 +53,7 @@ mod real {
         let start = mapped.ok().and_then(|start| NonNull::new(start.cast::<u8>()));
         let Some(start) = start else { handle_alloc_error(Layout::new::<[u8; REGION_BYTES]>()) };
         let before = start.addr().get().next_multiple_of(REGION_BYTES) - start.addr().get();
-        // SAFETY: what lies before and behind the aligned half is ours and in no use.
+        // SAFETY: what lies before and after the aligned half is ours and in no use.
         unsafe {
             let region = start.add(before);
             let trims = [(start, before), (region.add(REGION_BYTES), REGION_BYTES - before)];

@@ -1,4 +1,4 @@
-//! Collections that are small: all elements one behind the other in one piece of memory.
+//! Collections that are small: all elements one after the other in one piece of memory.
 //!
 //! ```text
 //!   0  name of the encoding   1  elements   3  elements that expire   5  elements ->

@@ -11,7 +11,7 @@ pub(crate) const FULL_BYTES: usize = 64 * 1024;
 /// The same of what writers leave. Every table has a block of its own that is not full yet.
 pub(crate) const FULL_PRE_IMAGES_BYTES: usize = 16 * 1024;
 
-/// Copies of entries of one database, one behind the other in the form that they have in the
+/// Copies of entries of one database, one after the other in the form that they have in the
 /// store. Long strings share their chunks with it.
 #[derive(Debug)]
 pub struct Images {
@@ -94,7 +94,7 @@ impl Images {
         let mut rest = self.words.as_slice();
         std::iter::from_fn(move || {
             let start = NonNull::from(rest).cast::<u8>();
-            // SAFETY: the words are copies of entries, one behind the other.
+            // SAFETY: the words are copies of entries, one after the other.
             let entry = (!rest.is_empty()).then(|| unsafe { Entry::from_pointer(start) })?;
             rest = rest.get(entry.bytes().div_ceil(8)..).unwrap_or_default();
             Some(entry)

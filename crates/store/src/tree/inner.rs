@@ -94,7 +94,7 @@ impl Inner {
 
     #[inline]
     pub(crate) fn node(&self, child: usize) -> Option<Node> {
-        // What stands behind the last child is out of date.
+        // What stands after the last child is out of date.
         self.nodes.get(child).copied().flatten().filter(|_| child < self.len())
     }
 

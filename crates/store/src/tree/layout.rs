@@ -11,7 +11,7 @@ pub(crate) trait Layout: 'static {
     const GROUP_ELEMENTS: usize;
     /// The most bytes of a group that is not split, unless it has one element.
     const GROUP_BYTES: usize;
-    /// Whether elements have an order of their own, so that one behind the last may begin a
+    /// Whether elements have an order of their own, so that one after the last may begin a
     /// group.
     const IS_ORDERED: bool;
 

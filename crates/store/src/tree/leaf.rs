@@ -1,4 +1,4 @@
-//! A leaf's bytes: elements one behind the other, and the table of their groups.
+//! A leaf's bytes: elements one after the other, and the table of their groups.
 //!
 //! ```text
 //!   0  groups               2  end of the elements     4  elements     6  elements that expire
@@ -8,8 +8,8 @@
 //!  22  ... elements ...       <- groups: key, start, elements (8, 2 and 2 bytes each)
 //! ```
 //!
-//! There may be a gap before the elements and one behind them. An insertion moves what is before it
-//! or what is behind it, whichever is less, so that either end can be added to without moving all.
+//! There may be a gap before the elements and one after them. An insertion moves what is before it
+//! or what is after it, whichever is less, so that either end can be added to without moving all.
 
 use super::layout::{Layout, bytes_elsewhere, release, rest};
 use std::ops::Range;
@@ -190,7 +190,7 @@ impl<'a> Leaf<'a> {
         from
     }
 
-    /// The element at a spot, and all behind it.
+    /// The element at a spot, and all after it.
     #[inline]
     pub(crate) fn from(self, spot: LeafPosition) -> &'a [u8] {
         self.0.get(spot.start..self.end()).unwrap_or(&[])
@@ -203,7 +203,7 @@ impl<'a> Leaf<'a> {
         bytes.get(..L::element_bytes(bytes)).unwrap_or(bytes)
     }
 
-    /// Where the element at a place of the leaf stands; behind the last one if there are fewer.
+    /// Where the element at a place of the leaf stands; after the last one if there are fewer.
     pub(crate) fn spot<L: Layout>(self, place: usize) -> LeafPosition {
         let mut index = place;
         let mut group = 0;
@@ -226,7 +226,7 @@ impl<'a> Leaf<'a> {
         (0..spot.group).map(|group| self.group(group).elements).sum::<usize>() + spot.index
     }
 
-    /// Whether a spot is behind all elements.
+    /// Whether a spot is after all elements.
     pub(crate) fn is_end(self, spot: LeafPosition) -> bool {
         spot.start >= self.end()
     }
@@ -237,7 +237,7 @@ impl<'a> Leaf<'a> {
     }
 }
 
-/// The elements that lie one behind the other in `bytes`.
+/// The elements that lie one after the other in `bytes`.
 pub(crate) fn split<L: Layout>(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (element, rest) = bytes.split_at_checked(L::element_bytes(bytes))?;
@@ -330,7 +330,7 @@ impl LeafMut<'_> {
         }
     }
 
-    /// Moves what is behind `from` by so many bytes, the starts of groups from `group` on included.
+    /// Moves what is after `from` by so many bytes, the starts of groups from `group` on included.
     fn shift_behind(&mut self, from: usize, group: usize, by: isize) {
         let end = self.read().end();
         self.0.copy_within(from..end, from.wrapping_add_signed(by));
@@ -354,7 +354,7 @@ impl LeafMut<'_> {
         by
     }
 
-    /// Leaves so many bytes behind the elements, which there are in all. Returns by how much
+    /// Leaves so many bytes after the elements, which there are in all. Returns by how much
     /// elements are further back now.
     fn reserve_behind(&mut self, bytes: usize) -> isize {
         let missing = bytes.saturating_sub(self.read().gap_behind());
@@ -486,7 +486,7 @@ impl LeafMut<'_> {
         true
     }
 
-    /// Adds a group to the table, for which there is room behind the elements.
+    /// Adds a group to the table, for which there is room after the elements.
     fn insert_group(&mut self, group: usize, it: Group) {
         let groups = self.read().groups();
         let (last, first) = (self.read().group_at(groups), self.read().group_at(group));

@@ -8,7 +8,7 @@
 //!  +-----------+        +------------------------+     +--------------------------------------+
 //! ```
 //!
-//! A leaf's elements lie one behind the other, in groups of a few; the table of groups at the
+//! A leaf's elements lie one after the other, in groups of a few; the table of groups at the
 //! leaf's end has each one's key and where it begins, so that a search walks along one group and an
 //! insertion moves bytes once. There are three orders:
 //!

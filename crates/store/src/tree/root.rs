@@ -56,7 +56,7 @@ pub enum Side {
 pub(crate) struct InsertPosition {
     pub(crate) path: Path,
     pub(crate) spot: LeafPosition,
-    /// Whether there is nothing before it, or behind it, in the tree. In a tree that has no order
+    /// Whether there is nothing before it, or after it, in the tree. In a tree that has no order
     /// of its own that does not matter.
     pub(crate) side: Option<Side>,
     /// Whether the leaf has room for it.

@@ -11,11 +11,11 @@ use super::node::Node;
 use super::root::{FoundLeaf, Path, Tree};
 use crate::value::item::{Item, Text, item_bytes};
 
-/// Members behind their scores, which are written so that they compare as numbers do.
+/// Members after their scores, which are written so that they compare as numbers do.
 #[derive(Debug)]
 pub(crate) struct Scores;
 
-/// Scores behind hashes.
+/// Scores after hashes.
 #[derive(Debug)]
 pub(crate) struct Index;
 
@@ -114,7 +114,7 @@ pub(crate) fn member(element: &[u8]) -> &[u8] {
 pub(crate) struct Border<'a> {
     /// As it is written.
     pub(crate) score: u64,
-    /// Before or behind all of this score if there is no member.
+    /// Before or after all of this score if there is no member.
     pub(crate) member: Option<&'a Text<'a>>,
     /// Whether an element of this score, and of this member if there is one, lies before it.
     pub(crate) is_behind: bool,
@@ -183,7 +183,7 @@ impl BoundPosition<'_> {
 
 impl Tree<Scores> {
     /// Where a border lies. What is inserted there may have to stand before the first element of
-    /// the next leaf, never behind it.
+    /// the next leaf, never after it.
     pub(crate) fn seek(&self, border: Border<'_>) -> BoundPosition<'_> {
         let found = self.descend(|inner| border.child_of(inner));
         BoundPosition { found, spot: spot_in(found.leaf, border, border) }
@@ -199,7 +199,7 @@ impl Tree<Scores> {
 
     /// The element of this score and member.
     pub(crate) fn find(&self, score: u64, member: &Text<'_>) -> Option<FoundMember> {
-        // Just behind it, so that it is in the leaf and in the group that are found.
+        // Just after it, so that it is in the leaf and in the group that are found.
         let behind = Border { score, member: Some(member), is_behind: true };
         let BoundPosition { found, .. } = self.seek(behind);
         let spot = spot_in(found.leaf, behind, Border { is_behind: false, ..behind });

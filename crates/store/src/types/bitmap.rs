@@ -168,7 +168,7 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// The bit at `offset`; `false` behind the end and where there is no string.
+    /// The bit at `offset`; `false` after the end and where there is no string.
     ///
     /// # Errors
     /// It is no string.
@@ -198,7 +198,7 @@ impl Database<'_> {
         Ok(self.write(key, |slot| slot.change_bits(field.end_byte(), set))? == Some(1))
     }
 
-    /// Reads fields of a string, which may be behind its end.
+    /// Reads fields of a string, which may be after its end.
     ///
     /// # Errors
     /// It is no string; none is answered.

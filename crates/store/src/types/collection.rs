@@ -81,7 +81,7 @@ pub enum NewElement<'a> {
     Member(&'a Text<'a>),
     /// A member of a sorted set, and its score, which is a number.
     Scored(&'a Text<'a>, f64),
-    /// What comes behind all that a list has so far.
+    /// What comes after all that a list has so far.
     Item(&'a Text<'a>),
 }
 

@@ -5,7 +5,7 @@
 //!   4     1         3      8                                                    = 16 bytes
 //! ```
 //!
-//! Behind this header stand 16384 registers of six bits each. Dense: one behind the other, the low
+//! After this header stand 16384 registers of six bits each. Dense: one after the other, the low
 //! bits first. Sparse: as runs, `00nnnnnn` for n+1 registers of zero, `01nnnnnn nnnnnnnn` for up to
 //! 16384 of them, `1vvvvvnn` for n+1 registers of v+1. The format is described at the top of Redis'
 //! `hyperloglog.c`; the estimate is that of Ertl, "New cardinality estimation algorithms for
@@ -214,7 +214,7 @@ impl Sketch {
         if run.rank >= mark.rank {
             return Ok(false);
         }
-        // The run falls into what lies before the register, the register, and what lies behind.
+        // The run falls into what lies before the register, the register, and what lies after.
         let (before, behind) = (index - first, first + run.len - index - 1);
         let part = |len: usize| match run.rank {
             0 => zeros(len).collect(),

@@ -16,7 +16,7 @@ use std::ops::{ControlFlow, Range};
 /// Elements on their way into a list: all of a request, or one part after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Push<'a> {
-    /// The elements, each of which is pushed in front of those before it, or behind them.
+    /// The elements, each of which is pushed in front of those before it, or after them.
     pub elements: &'a [Text<'a>],
     /// Where they go.
     pub side: Side,
@@ -71,7 +71,7 @@ impl<'a> Popped<'a> {
         self.count
     }
 
-    /// Shows those behind the first `skipped`, at most so many.
+    /// Shows those after the first `skipped`, at most so many.
     pub fn show(self, skipped: u64, most: u64, show: impl FnMut(StringValue<'_>)) {
         let most = most.min(self.count.saturating_sub(skipped));
         match self.side {
@@ -354,7 +354,7 @@ impl Database<'_> {
         })
     }
 
-    /// Inserts an element before or behind the first one that equals `pivot` (LINSERT), if that is
+    /// Inserts an element before or after the first one that equals `pivot` (LINSERT), if that is
     /// among the first `most`.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ pub struct Known {
     pub flags: u32,
     /// memcached's unique number of this version.
     pub cas: Option<u64>,
-    /// What memcached's clients have been told of it.
+    /// What memcached's clients have learned about it.
     pub marks: Marks,
     /// What is known of its use.
     pub usage: Option<Usage>,

@@ -119,7 +119,7 @@ impl Database<'_> {
             if ranks.is_empty() {
                 return Ok(());
             }
-            // From behind, so that no rank changes before it is used.
+            // From the end, so that no rank changes before it is used.
             ranks.sort_unstable_by(|a, b| b.cmp(a));
             slot.change_collection(|set: &mut Set, _| {
                 ranks.iter().for_each(|rank| set.remove_at(*rank));

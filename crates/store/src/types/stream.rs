@@ -91,9 +91,9 @@ impl From<WrongType> for NoGroup {
 /// Where a group begins to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupStart {
-    /// Behind this id.
+    /// After this id.
     Behind(Id),
-    /// Behind all that there is.
+    /// After all that there is.
     End,
 }
 
@@ -434,7 +434,7 @@ impl Database<'_> {
         self.write(key, |slot| slot.note_consumer(member).map(drop))
     }
 
-    /// Delivers up to `most` entries, and up to [`PART_ENTRIES`], behind those that a group has
+    /// Delivers up to `most` entries, and up to [`PART_ENTRIES`], after those that a group has
     /// read to a consumer that there is (XREADGROUP); without `keep` they do not become pending.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ pub struct SetOptions {
 pub enum End {
     /// Before the first byte.
     Front,
-    /// Behind the last byte.
+    /// After the last byte.
     Back,
 }
 

@@ -76,7 +76,7 @@ pub enum Mode {
     Add,
     /// Where something stands.
     Replace,
-    /// Behind what stands there, whose flags and expiry stay.
+    /// After what stands there, whose flags and expiry stay.
     Append,
     /// Before what stands there, whose flags and expiry stay.
     Prepend,

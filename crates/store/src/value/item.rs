@@ -1,4 +1,4 @@
-//! Strings inside collections: how each is written where many lie one behind another, in a packed
+//! Strings inside collections: how each is written where many lie one after another, in a packed
 //! collection or on a page of a tree.
 //!
 //! ```text

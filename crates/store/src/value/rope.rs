@@ -140,7 +140,7 @@ impl Rope {
         self.push(if is_zeros { ZEROS.clone() } else { Chunk::from(bytes) });
     }
 
-    /// The byte at a place; 0 behind the end.
+    /// The byte at a place; 0 after the end.
     #[must_use]
     pub fn byte(&self, at: usize) -> u8 {
         let chunk = self.chunk(at / CHUNK_BYTES);
@@ -292,7 +292,7 @@ impl<'a> StringMut<'a> {
         }
     }
 
-    /// The byte at a place; 0 behind the end.
+    /// The byte at a place; 0 after the end.
     pub(crate) fn byte(&self, at: usize) -> u8 {
         match &self.string {
             WritableString::Bytes(bytes) => bytes.get(at).copied().unwrap_or(0),

@@ -133,7 +133,7 @@ fn count(
         })?,
         Look::None | Look::Possible => counted()?,
     }
-    // The first dump has a number behind its name.
+    // The first dump has a number after its name.
     let dump = out.with_extension("out.1");
     until("the counts", || dump.exists().then_some(())).map_err(|problem| anyhow!(problem))?;
     read(&dump, requests).with_context(|| format!("{} {ratio}, {pipeline}", contestant.name))

@@ -82,7 +82,7 @@ pub(crate) static DEBUG: Command = Command {
 fn sleep<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let seconds: f64 = String::from_utf8_lossy(args.at(2)).parse().unwrap_or(0.0);
     let wait_ms = (seconds * 1000.0).ceil() as u64;
-    // The clock of a transaction or a script stands still, and a part of this millisecond is over.
+    // The clock of a transaction or a script is frozen, and part of this millisecond has passed.
     let until_ms = cx.db.store().now_ms().saturating_add(wait_ms).saturating_add(1);
     let alarm = (wait_ms > 0).then(|| alarm(cx, until_ms));
     let began = Instant::now();

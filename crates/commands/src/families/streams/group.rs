@@ -45,7 +45,7 @@ pub(crate) static XGROUP: Command = Command {
     run: xgroup,
 };
 
-/// Options behind the id: how many entries were read up to there, and whether a stream is made.
+/// Options after the id: how many entries were read up to there, and whether a stream is made.
 fn options(args: Args<'_>, name: &str) -> Result<(Option<u64>, bool), Error> {
     let is_create = name == "CREATE";
     let (mut rest, mut entries_read, mut make) = (RemainingArguments::from(args, 5), None, false);

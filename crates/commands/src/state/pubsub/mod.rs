@@ -327,7 +327,7 @@ impl PubSub {
         self.with_names(kind, name, |names| names.get(name).map_or(0, Counts::total))
     }
 
-    /// The channels of one of the parts of all that fit a pattern; none behind the last part.
+    /// The channels of one of the parts of all that fit a pattern; none after the last part.
     pub(crate) fn channels(
         &self,
         kind: Kind,

@@ -260,7 +260,7 @@ fn add_keys(
     Ok(())
 }
 
-/// What stands behind `%`: what is permitted, and the pattern behind `~`.
+/// What stands after `%`: what is permitted, and the pattern after `~`.
 fn read_permissions(text: &[u8]) -> Option<(bool, bool, &[u8])> {
     let (mut reads, mut writes) = (false, false);
     let mut rest = text;

@@ -7,7 +7,7 @@ use crate::gateway::worker_connection::{Element, Reply, reply_of};
 use hyper::header::HeaderMap;
 use serde_json::Value;
 
-/// What became of replies: each that is whole, and whether the bytes behind them are none.
+/// What became of replies: each that is whole, and whether the bytes after them are none.
 #[derive(Debug, PartialEq)]
 struct Seen {
     shown: Vec<Vec<u8>>,

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Media types that a browser runs, beside those that end with `+xml`.
 const RUN: [&str; 4] = ["text/html", "text/xml", "text/javascript", "application/javascript"];
 
-/// An address, with what stands behind its question mark.
+/// An address, with what stands after its question mark.
 pub(super) fn address(data: &[u8]) {
     let Ok(target) = std::str::from_utf8(data) else { return };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));

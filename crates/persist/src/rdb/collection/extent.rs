@@ -4,7 +4,7 @@
 use crate::length::{self, Length};
 use crate::rdb::kind::Layout;
 
-/// How many of these bytes a value takes that begins with them; nothing if it goes on behind them,
+/// How many of these bytes a value takes that begins with them; nothing if it goes on after them,
 /// or is damaged.
 pub(in crate::rdb) fn extent(layout: Layout, bytes: &[u8]) -> Option<usize> {
     let rest = &mut &bytes[..];

@@ -16,7 +16,7 @@ use crate::rdb::input::Input;
 use crate::rdb::kind::Packing;
 use std::io::Read;
 
-/// The byte behind the last element of all but sets of integers.
+/// The byte after the last element of all but sets of integers.
 const END: u8 = 0xff;
 /// A count of two bytes that does not say how many there are.
 const UNCOUNTED: u16 = u16::MAX;
@@ -168,7 +168,7 @@ fn check_len<R: Read>(blob: &mut Blob, input: &mut Input<R>) -> Result<(), Fault
     if u64::from(len) == blob.len() { Ok(()) } else { Err(blob.damaged()) }
 }
 
-/// Takes an entry behind one that is `expected_before` bytes long; whether there was one.
+/// Takes an entry after one that is `expected_before` bytes long; whether there was one.
 fn ziplist_entry<R: Read>(
     blob: &mut Blob,
     input: &mut Input<R>,
@@ -288,7 +288,7 @@ fn zipmap_name<R: Read>(
     Ok(true)
 }
 
-/// Takes a value, and the bytes behind it that were left for it to grow.
+/// Takes a value, and the bytes after it that were left for it to grow.
 fn zipmap_value<R: Read>(
     blob: &mut Blob,
     input: &mut Input<R>,

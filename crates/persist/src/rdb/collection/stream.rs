@@ -85,7 +85,7 @@ impl StreamParts {
         Ok(Some(Element::Part(part.with(&self.text))))
     }
 
-    /// Finds what comes behind the part that was read.
+    /// Finds what comes after the part that was read.
     fn move_on(&mut self) {
         self.stage = match self.stage {
             Stage::Nodes => return,

@@ -24,7 +24,7 @@ pub(super) struct Connection {
     pub(super) sending: Sending,
     pub(super) wanted: Wanted,
     pub(super) receiving: Receiving,
-    /// Whether a receive goes on behind the first bytes.
+    /// Whether a receive goes on after the first bytes.
     pub(super) is_multishot: bool,
     /// Whether the kernel has been told to stop to receive.
     pub(super) cancelled: bool,

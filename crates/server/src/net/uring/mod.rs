@@ -196,7 +196,7 @@ impl<K: KernelShim> Uring<K> {
         }
     }
 
-    /// Goes on behind an output that has been sent.
+    /// Goes on after an output that has been sent.
     fn sent_all(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         match connection.unsent.pop() {
@@ -497,7 +497,7 @@ impl<K: KernelShim> Uring<K> {
                     self.accepted(protocol, socket, sink);
                 }
                 if again {
-                    // What fails for want of memory is tried again with the next pause's end.
+                    // What fails for lack of memory is tried again at the end of the next pause.
                     let _ = self.listen();
                 }
             }

@@ -671,7 +671,7 @@ impl Buffers {
         let (address, len) = (block.as_mut_ptr() as u64, block.len().min(len) as u32);
         let place = usize::from(self.tail % BUFFERS);
         // SAFETY: there are `BUFFERS` entries, which only this thread writes to; the kernel reads
-        // those in front of the tail, and this one is behind it.
+        // those in front of the tail, and this one is after it.
         unsafe {
             let entry = &mut *self.entries.add(place);
             entry.set_addr(address);

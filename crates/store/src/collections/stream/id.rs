@@ -17,7 +17,7 @@ impl Id {
     /// The greatest.
     pub const MAX: Id = Id { ms: u64::MAX, seq: u64::MAX };
 
-    /// The next one; `None` behind the greatest.
+    /// The next one; `None` after the greatest.
     #[must_use]
     pub fn next(self) -> Option<Id> {
         match self.seq.checked_add(1) {

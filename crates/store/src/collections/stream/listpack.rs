@@ -10,7 +10,7 @@ use crate::value::string::StringValue;
 
 /// Where the first element begins.
 pub(super) const START: usize = 6;
-/// What stands behind the last element.
+/// What stands after the last element.
 pub(super) const END: u8 = 0xff;
 /// The number of elements where there are more than can be written.
 const MANY: u16 = u16::MAX;
@@ -75,7 +75,7 @@ fn push_wide(out: &mut Vec<u8>, head: u8, bytes: &[u8], count: usize) {
     out.extend(bytes.iter().take(count));
 }
 
-/// Bytes of the length that stands behind an element.
+/// Bytes of the length that stands after an element.
 fn back_length_bytes(len: usize) -> usize {
     match len {
         0..128 => 1,
@@ -98,7 +98,7 @@ fn push_back_length(out: &mut Vec<u8>, start: usize) {
     out.extend(back_length(out.len() - start));
 }
 
-/// Whether what stands behind each element is its length, so that it can be read backwards.
+/// Whether what stands after each element is its length, so that it can be read backwards.
 pub(super) fn reads_backwards(listpack: &[u8]) -> bool {
     let mut at = START;
     while let Some((_, next)) = read(listpack, at) {

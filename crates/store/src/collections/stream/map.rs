@@ -203,7 +203,7 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         walk_rank(&self.top, &mut rank, &mut visit).break_value()
     }
 
-    /// Shows values in their order behind so many.
+    /// Shows values in their order after so many.
     pub(crate) fn walk_behind<'a, B>(
         &'a self,
         skipped: u64,
@@ -302,7 +302,7 @@ fn child_of<K: Ord + Borrow<Q>, V, Q: Ord + ?Sized>(children: &[Child<K, V>], ke
     children.partition_point(|child| child.first.borrow() <= key).saturating_sub(1)
 }
 
-/// Divides what has become too long: in the middle, or behind all but what was appended.
+/// Divides what has become too long: in the middle, or after all but what was appended.
 fn divide<T>(all: &mut Vec<T>, appended: bool) -> Option<Vec<T>> {
     if all.len() <= MOST {
         return None;

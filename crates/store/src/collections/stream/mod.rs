@@ -188,7 +188,7 @@ impl Stream {
             .flatten()
     }
 
-    /// Shows entries behind so many, until `visit` breaks off.
+    /// Shows entries after so many, until `visit` breaks off.
     pub fn walk_behind<'a, B>(
         &'a self,
         skipped: u64,
@@ -389,7 +389,7 @@ impl Stream {
         Some(result)
     }
 
-    /// Whether an entry may have been deleted at this id or behind it.
+    /// Whether an entry may have been deleted at this id or after it.
     fn has_holes_from(&self, id: Id) -> bool {
         self.len() > 0 && self.max_deleted_id != Id::MIN && id <= self.max_deleted_id
     }

@@ -1,4 +1,4 @@
-//! Streams part by part, as files have them one behind the other.
+//! Streams part by part, as files have them one after the other.
 
 use super::group::Group;
 use super::map::Weigh;
@@ -77,7 +77,7 @@ impl Stream {
         self.nodes.len() + 1 + self.groups.weight()
     }
 
-    /// Shows its parts behind so many, until `visit` breaks off.
+    /// Shows its parts after so many, until `visit` breaks off.
     pub fn walk_parts<B>(
         &self,
         skipped: u64,

@@ -48,7 +48,7 @@ impl Stream {
         Some(GroupView { stream: self, name, group })
     }
 
-    /// Shows the groups behind so many, until `visit` breaks off.
+    /// Shows the groups after so many, until `visit` breaks off.
     pub fn walk_groups<'a, B>(
         &'a self,
         skipped: u64,
@@ -110,7 +110,7 @@ impl<'a> GroupView<'a> {
         Some(ConsumerView { group: self.group, name, consumer })
     }
 
-    /// Shows the consumers behind so many, until `visit` breaks off.
+    /// Shows the consumers after so many, until `visit` breaks off.
     pub fn walk_consumers<B>(
         self,
         skipped: u64,

@@ -29,7 +29,7 @@ impl Table {
                 return (0, false);
             }
             // From here on the earliest is gathered anew, from the segments that the sweep leaves
-            // behind and from whatever is written meanwhile.
+            // after and from whatever is written meanwhile.
             self.earliest_expiry_ms = u64::MAX;
             self.sweep = Some(Sweep::from(0));
         }
@@ -51,7 +51,7 @@ impl Table {
         (0, self.sweep.is_some())
     }
 
-    /// Removes what has expired from a segment and moves the sweep behind it, unless more has
+    /// Removes what has expired from a segment and moves the sweep after it, unless more has
     /// expired than one step removes.
     fn expire_segment(
         &mut self,
@@ -147,7 +147,7 @@ impl Table {
         }
     }
 
-    /// Moves the sweep behind the segment around a position, nothing in which expires before
+    /// Moves the sweep after the segment around a position, nothing in which expires before
     /// `earliest_ms`.
     fn sweep_on(&mut self, segment: Segment, position: u64, earliest_ms: u64) {
         self.note_expiry(Some(earliest_ms));

@@ -67,7 +67,7 @@ impl Request {
     }
 }
 
-/// The argument behind the last STORE that is an option.
+/// The argument after the last STORE that is an option.
 pub(super) fn destination(args: Args<'_>) -> Range<usize> {
     let (mut at, mut found) = (2, 0..0);
     while let Some(word) = args.get(at) {
