@@ -147,7 +147,7 @@ impl Server for FakeServer {
         if wanted.port == 7 { Err("port") } else { Ok(()) }
     }
 
-    fn most_clients(&self) -> u64 {
+    fn max_clients(&self) -> u64 {
         20_000
     }
 

@@ -4,7 +4,7 @@
 
 use crate::options::DoctorOptions;
 use crate::probes::{self, Sampler, Sent, failure_of, is_turned_away, refusal_of};
-use crate::readers::{self, Latest, MOST_CLIENTS, ProcessReader, SocketReader, System, process_of};
+use crate::readers::{self, Latest, MAX_CLIENTS, ProcessReader, SocketReader, System, process_of};
 use nagi_client::{Address, Protocol};
 use nagi_findings::observation::{Counters, Failure, Observation, Probes, Server};
 use nagi_load::clock::{SECOND, now_ns};
@@ -311,7 +311,7 @@ impl Querier<'_> {
         let count = [&figures.after, &figures.before]
             .iter()
             .find_map(|fields| fields.get("connected_clients")?.parse::<f64>().ok());
-        if count.is_none_or(|count| count > MOST_CLIENTS) {
+        if count.is_none_or(|count| count > MAX_CLIENTS) {
             return;
         }
         let list = self.query("CLIENT LIST", Protocol::Resp, readers::clients);

@@ -141,7 +141,7 @@ fn clients_refused(observation: &Observation) -> Evaluation {
     let disabled = increase(observation, &["listen_disabled_num"]);
     let clients = first(observation, &["connected_clients", "curr_connections"]);
     let most = first(observation, &["maxclients", "max_connections"]);
-    let files = observation.host.process.as_ref().and_then(|it| it.open_files.zip(it.most_files));
+    let files = observation.host.process.as_ref().and_then(|it| it.open_files.zip(it.max_files));
     let place = |(some, all): (f64, f64)| if all > 0.0 { some / all } else { 0.0 };
     let share = clients.zip(most).map_or(0.0, place);
     let file_share = files.map_or(0.0, |(open, most)| place((open as f64, most as f64)));

@@ -58,8 +58,8 @@ impl Evidence {
 #[must_use]
 pub fn is_late(observation: &Observation) -> bool {
     const LATE_US: u64 = 20_000;
-    const MOST_LATE_SHARE: f64 = 0.05;
-    observation.probes.own_delays.share_from(LATE_US) > MOST_LATE_SHARE
+    const MAX_LATE_SHARE: f64 = 0.05;
+    observation.probes.own_delays.share_from(LATE_US) > MAX_LATE_SHARE
 }
 
 /// Whether requests took much longer than undisturbed ones at times: at least this long, and many

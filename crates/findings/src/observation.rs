@@ -411,7 +411,7 @@ pub struct Process {
     /// Descriptors that it has.
     pub open_files: Option<u64>,
     /// How many it may have.
-    pub most_files: Option<u64>,
+    pub max_files: Option<u64>,
     /// Its memory in swap.
     pub swap_bytes: Option<u64>,
     /// Pages that it had to wait for within the run.

@@ -130,7 +130,7 @@ pub(crate) static ONE_THREAD_BUSY: Finding = Finding {
 
 /// The share of the time for which a thread has to run before its waiting counts: one that hardly
 /// works waits as well where other threads take all processors.
-const LEAST_USED: f64 = 1.0 / 3.0;
+const MIN_USED: f64 = 1.0 / 3.0;
 
 fn one_thread_busy(observation: &Observation) -> Evaluation {
     let observed = observation.host.process.as_ref().and_then(|process| process.busiest.clone());
@@ -156,7 +156,7 @@ fn one_thread_busy(observation: &Observation) -> Evaluation {
         .with("waiting for a processor", percent(thread.waited))
         .with("time for which tasks of its host did", pressure(observation, |it| it.cpu));
     match wanted {
-        0.9.. if thread.used >= LEAST_USED => Evaluation::Found(evidence),
+        0.9.. if thread.used >= MIN_USED => Evaluation::Found(evidence),
         0.7.. => Evaluation::Notice(evidence),
         _ => Evaluation::Healthy,
     }

@@ -482,7 +482,7 @@ prop_compose! {
             disk_share: shares.1,
             busiest: Some(BusyThread { name: "x".to_owned(), used: shares.2, waited: shares.3 }),
             open_files: files.map(|it| it.0),
-            most_files: files.map(|it| it.1),
+            max_files: files.map(|it| it.1),
             swap_bytes,
             major_faults,
             throttling: periods.map(|(periods, throttled_periods, throttled_us)| {

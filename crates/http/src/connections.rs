@@ -18,11 +18,11 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 
 /// Connections at a time, if there are descriptors for so many.
-pub const MOST_CONNECTIONS: usize = 1024;
+pub const MAX_CONNECTIONS: usize = 1024;
 /// What part of all connections is left for pages where all others have commands under way.
 const PART_FOR_PAGES: usize = 16;
 /// Connections that have been told to end and have not ended yet, beyond the others.
-const MOST_LEAVING: usize = 64;
+const MAX_LEAVING: usize = 64;
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// How long the first request of a connection may take to arrive, in looks.
 const FIRST_REQUEST_WITHIN: u32 = 5;
@@ -36,9 +36,9 @@ const IDLE: u32 = 90;
 const ENDED_LOOKS: u32 = 2;
 /// Rejected connections that get the error at a time, and for how long one may take to read
 /// it.
-const MOST_TOLD: usize = 64;
-const TELLING: Duration = Duration::from_secs(1);
-const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 24\r\n\
+const MAX_REJECTING: usize = 64;
+const REJECT_TIMEOUT: Duration = Duration::from_secs(1);
+const REJECTION: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 24\r\n\
     Content-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\nConnection: close\r\n\r\n\
     all connections are busy";
 
@@ -53,7 +53,7 @@ pub(crate) struct Connections {
     begun: Notify,
     counts: Rc<Counts>,
     /// How many connections are being rejected.
-    told: Rc<Cell<usize>>,
+    rejecting: Rc<Cell<usize>>,
 }
 
 /// What all connections share.
@@ -153,7 +153,7 @@ impl Progress {
 
 impl Connections {
     pub(crate) fn new(most: usize) -> Rc<Self> {
-        let places = most + MOST_LEAVING;
+        let places = most + MAX_LEAVING;
         let counts = Counts {
             looks: Cell::default(),
             answered: Cell::default(),
@@ -166,7 +166,7 @@ impl Connections {
             watched: Cell::new(0),
             begun: Notify::new(),
             counts: Rc::new(counts),
-            told: Rc::default(),
+            rejecting: Rc::default(),
         })
     }
 
@@ -204,14 +204,14 @@ impl Connections {
 
     /// Tells a client that there is no place for its connection.
     pub(crate) fn turn_away(&self, stream: TcpStream) {
-        if self.told.get() >= MOST_TOLD {
+        if self.rejecting.get() >= MAX_REJECTING {
             return;
         }
-        let told = Rc::clone(&self.told);
-        told.set(told.get() + 1);
+        let rejecting = Rc::clone(&self.rejecting);
+        rejecting.set(rejecting.get() + 1);
         spawn_local(async move {
-            let _ = tokio::time::timeout(TELLING, tell_no_place(&stream)).await;
-            told.set(told.get() - 1);
+            let _ = tokio::time::timeout(REJECT_TIMEOUT, send_rejection(&stream)).await;
+            rejecting.set(rejecting.get() - 1);
         });
     }
 
@@ -296,9 +296,9 @@ fn is_readable(socket: &TcpStream) -> bool {
 
 /// Sends a response to whatever may come, and hears out what does: closed before, the connection
 /// would be broken, and the response lost with it.
-async fn tell_no_place(stream: &TcpStream) -> io::Result<()> {
+async fn send_rejection(stream: &TcpStream) -> io::Result<()> {
     stream.writable().await?;
-    stream.try_write(NO_PLACE)?;
+    stream.try_write(REJECTION)?;
     SockRef::from(stream).shutdown(Shutdown::Write)?;
     let mut ignored = [0; 1024];
     loop {

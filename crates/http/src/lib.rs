@@ -18,7 +18,7 @@ mod site;
 mod write_timeout;
 
 pub use bell::Bell;
-pub use connections::MOST_CONNECTIONS;
+pub use connections::MAX_CONNECTIONS;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use gateway::fuzzing;
 pub use hyper::body::Bytes;

@@ -29,7 +29,7 @@ use tokio::task::spawn_local;
 
 /// The longest head of a request, in bytes.
 const LONGEST_HEAD: usize = 32 << 10;
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 const BACKLOG: i32 = 1024;
 /// How long nothing has to come from a peer before the kernel asks whether it is still there: idle
 /// connections are kept, and one whose machine has vanished would be for ever.
@@ -200,7 +200,7 @@ impl Conversation {
         });
         let stream = TokioIo::new(WriteTimeout::new(stream));
         let connection = http1::Builder::new()
-            .max_headers(MOST_HEADERS)
+            .max_headers(MAX_HEADERS)
             .max_buf_size(LONGEST_HEAD)
             // Looks at all connections see to that.
             .header_read_timeout(None)

@@ -69,7 +69,7 @@ pub(crate) fn check(options: &Check) -> Result<ExitCode, Box<dyn std::error::Err
     let (file, mut progress) = open(&options.file)?;
     let checking = inspect::check(file, now_ms(), &mut |bytes, keys| progress.show(bytes, keys));
     progress.clear();
-    tell(&format!("[offset 0] Checking {}\n{checking}", options.file.display()))?;
+    print_text(&format!("[offset 0] Checking {}\n{checking}", options.file.display()))?;
     Ok(if checking.fault.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn stats(options: &Stats) -> Result<ExitCode, Box<dyn std::error::Err
     let stats = inspect::stats(file, grouping, &mut |bytes, keys| progress.show(bytes, keys));
     progress.clear();
     let stats = stats.map_err(|fault| format!("{}: {fault}", options.file.display()))?;
-    tell(&match options.format {
+    print_text(&match options.format {
         Format::Text => stats.to_string(),
         Format::Json => format!("{}\n", serde_json::to_string_pretty(&stats)?),
         Format::Csv => stats.csv(),
@@ -105,7 +105,7 @@ pub(crate) fn stats(options: &Stats) -> Result<ExitCode, Box<dyn std::error::Err
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(text: &str) -> io::Result<()> {
+fn print_text(text: &str) -> io::Result<()> {
     print(text.as_bytes())
 }
 
@@ -120,7 +120,7 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A line that tells a person how far it is.
+/// The progress line on a terminal.
 struct Progress {
     total_bytes: u64,
     began: Instant,

@@ -122,7 +122,7 @@ fn start_as(
     };
     log::begin(target, config.loglevel.get())
         .map_err(|error| format!("cannot write the log {}: {error}", config.logfile.get()))?;
-    tell(&loaded, without_effect);
+    log_settings(&loaded, without_effect);
     nagi_server::make_file_size_limit_an_error()?;
     nagi_server::raise_descriptor_limit();
     show_title(&config);
@@ -149,7 +149,7 @@ fn start_as(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has ps show the name of the program from now on, without its arguments; the server adds more.
+/// Makes ps show only the name of the program, without its arguments; the server adds more.
 fn show_title(config: &Config) {
     let program = std::env::args().next().unwrap_or_default();
     if config.set_proc_title.is_on()
@@ -231,8 +231,8 @@ fn configure(
     Ok((config, loaded, input))
 }
 
-/// Says once what was given and is not gone by.
-fn tell(loaded: &Loaded, flags: &[String]) {
+/// Logs the version and the settings that have no effect or were ignored.
+fn log_settings(loaded: &Loaded, flags: &[String]) {
     tracing::info!("nagi {} starts, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
     let settings = loaded.without_effect.iter().copied();
     let all: Vec<&str> = settings.chain(flags.iter().map(String::as_str)).collect();
@@ -244,7 +244,7 @@ fn tell(loaded: &Loaded, flags: &[String]) {
     }
 }
 
-/// Writes the process number, by which scripts stop servers.
+/// Writes the process ID, by which scripts stop servers.
 fn write_process_number(path: &Path) {
     if path.as_os_str().is_empty() {
         return;

@@ -11,8 +11,8 @@ pub(crate) const NEWEST_VERSION: u16 = 12;
 pub(crate) const VALKEY_VERSIONS: std::ops::RangeInclusive<u16> = 80..=80;
 
 /// Shorter strings are not worth compressing, nor is what does not save so much.
-pub(crate) const LEAST_COMPRESSED_BYTES: usize = 21;
-pub(crate) const LEAST_SAVED_BYTES: usize = 4;
+pub(crate) const MIN_COMPRESSED_BYTES: usize = 21;
+pub(crate) const MIN_SAVED_BYTES: usize = 4;
 
 /// Appends an integer in as many bytes as it needs, unless it needs more than four.
 pub(crate) fn encode_integer(out: &mut Vec<u8>, value: i64) -> bool {

@@ -23,9 +23,9 @@ const LITERALS_A_STRIDE_LOG2: u32 = 6;
 /// Strings without a match after which half as many bytes are enough of the next, and how often
 /// they are halved: a data set of pictures or of compressed values has little else.
 const INCOMPRESSIBLE_STRINGS: u32 = 16;
-const MOST_HALVINGS: u32 = 2;
+const MAX_HALVINGS: u32 = 2;
 /// Bytes that are numbered at a time.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 
 /// Appends `input`, compressed, to `out`; at worst it takes a 32nd more.
 pub fn compress(input: &[u8], out: &mut Vec<u8>) {
@@ -51,7 +51,7 @@ impl Default for Compressor {
 impl Compressor {
     /// Appends `input`, compressed, to `out`.
     pub(crate) fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) {
-        for piece in input.chunks(MOST_BYTES) {
+        for piece in input.chunks(MAX_BYTES) {
             let rest = self.compress_but_rest(piece, LITERALS_A_STRIDE_LOG2, out);
             write_literals(rest, out);
         }
@@ -61,10 +61,10 @@ impl Compressor {
     /// long. Whether it was appended. The more strings before it were tried in vain, the sooner it
     /// is given up.
     pub(crate) fn compress_if_repetitive(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
-        if input.len() > MOST_BYTES {
+        if input.len() > MAX_BYTES {
             return false;
         }
-        let halvings = (self.incompressible / INCOMPRESSIBLE_STRINGS).min(MOST_HALVINGS);
+        let halvings = (self.incompressible / INCOMPRESSIBLE_STRINGS).min(MAX_HALVINGS);
         let rest = self.compress_but_rest(input, LITERALS_A_STRIDE_LOG2 - halvings, out);
         let repeats = rest.len() < input.len();
         if repeats {
@@ -76,7 +76,7 @@ impl Compressor {
         repeats
     }
 
-    /// Appends `input`, [`MOST_BYTES`] at most, compressed, but for what follows its last match,
+    /// Appends `input`, [`MAX_BYTES`] at most, compressed, but for what follows its last match,
     /// which is returned.
     fn compress_but_rest<'a>(
         &mut self,

@@ -7,7 +7,7 @@
 
 use crate::checksum::Checksum;
 use crate::damage::Damage;
-use crate::encoding::{LEAST_COMPRESSED_BYTES, LEAST_SAVED_BYTES, NEWEST_VERSION};
+use crate::encoding::{MIN_COMPRESSED_BYTES, MIN_SAVED_BYTES, NEWEST_VERSION};
 use crate::encoding::{VALKEY_VERSIONS, VERSION, encode_integer, encode_spelled_integer};
 use crate::length::{self, Length};
 use crate::lzf;
@@ -88,7 +88,7 @@ impl DumpString {
     fn new(string: StringValue<'_>, compress: bool) -> Self {
         let mut out = vec![STRING];
         let value = encode_short(&mut out, string);
-        let compressing = compress && value.len() >= LEAST_COMPRESSED_BYTES;
+        let compressing = compress && value.len() >= MIN_COMPRESSED_BYTES;
         let mut dump = DumpString {
             value,
             packed: Rope::default(),
@@ -122,7 +122,7 @@ impl DumpString {
     }
 
     fn compress_chunk(&mut self) {
-        let worth = self.packed.len() + LEAST_SAVED_BYTES < self.value.len();
+        let worth = self.packed.len() + MIN_SAVED_BYTES < self.value.len();
         match self.value.chunk(self.next) {
             Some(chunk) if worth => {
                 self.next += 1;

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Names that are tried for a new file.
-const MOST_TRIES: u32 = 100;
+const MAX_TRIES: u32 = 100;
 /// How long the saver waits for images before it looks whether something has changed.
 const WAIT_FOR_IMAGES: Duration = Duration::from_millis(20);
 
@@ -175,7 +175,7 @@ fn create<F: Files>(files: &F, path: &Path) -> (PathBuf, io::Result<F::File>) {
         let temporary = path.with_file_name(temporary_name(tries));
         let file = files.create(&temporary);
         let is_taken = file.as_ref().is_err_and(|it| it.kind() == io::ErrorKind::AlreadyExists);
-        if !is_taken || tries == MOST_TRIES {
+        if !is_taken || tries == MAX_TRIES {
             return (temporary, file);
         }
         tries += 1;

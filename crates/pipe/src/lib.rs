@@ -27,7 +27,7 @@ use std::task::{Context, Poll, Waker};
 const REQUEST_BYTES: usize = if cfg!(loom) { 2 } else { 64 << 10 };
 /// The room for replies, at first and where they have filled that.
 const REPLY_BYTES: usize = if cfg!(loom) { 1 } else { 4 << 10 };
-const MOST_REPLY_BYTES: usize = if cfg!(loom) { 2 } else { 16 << 10 };
+const MAX_REPLY_BYTES: usize = if cfg!(loom) { 2 } else { 16 << 10 };
 
 /// The worker's end of a pipe. Dropping it closes the pipe.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ struct State {
 
 /// Workers that are notified together at most: the first requests are not to wait for hundreds of
 /// others.
-const MOST_WORKER_WAKERS: usize = 32;
+const MAX_WORKER_WAKERS: usize = 32;
 
 /// What a worker finds in a pipe.
 #[derive(Debug, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl ClientEnd {
             input.extend_from_slice(&state.reply);
             state.reply.clear();
         }
-        let room = if has_filled_room { MOST_REPLY_BYTES } else { REPLY_BYTES };
+        let room = if has_filled_room { MAX_REPLY_BYTES } else { REPLY_BYTES };
         if state.reply.capacity() < room {
             state.reply.reserve_exact(room);
         }
@@ -312,7 +312,7 @@ impl Notifier {
         let mut worker_wakers = self.worker_wakers.lock();
         worker_wakers.push(worker_waker);
         let count = worker_wakers.len();
-        if count >= MOST_WORKER_WAKERS {
+        if count >= MAX_WORKER_WAKERS {
             worker_wakers.drain(..).for_each(Waker::wake);
         }
         drop(worker_wakers);
@@ -340,9 +340,9 @@ impl Notifier {
     /// Tells all that are to be told, again and again. The task of this goes after those that are
     /// to go on already, so that workers are told of all that these leave.
     pub async fn notify_all(&self) {
-        let mut told = Vec::with_capacity(MOST_WAKERS);
+        let mut told = Vec::with_capacity(MAX_WAKERS);
         for list in [&self.clients, &self.worker_wakers] {
-            list.lock().reserve(MOST_WAKERS);
+            list.lock().reserve(MAX_WAKERS);
         }
         std::future::poll_fn(|cx| {
             let mut task = self.task.lock();
@@ -361,7 +361,7 @@ impl Notifier {
 }
 
 /// Room for wakers that workers leave, so that they need not make any: a pipe has two at most.
-const MOST_WAKERS: usize = 4096;
+const MAX_WAKERS: usize = 4096;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -459,7 +459,7 @@ mod tests {
         assert!(matches!(it.take(), Taken::Bytes(bytes) if bytes.len() == REQUEST_BYTES));
         assert_eq!(it.told(), (0, 1));
         let mut sent = 0;
-        for room in [REPLY_BYTES, MOST_REPLY_BYTES, MOST_REPLY_BYTES] {
+        for room in [REPLY_BYTES, MAX_REPLY_BYTES, MAX_REPLY_BYTES] {
             assert_eq!(it.put(&long[sent..]), Ok(room), "the room grows once it is filled");
             assert_eq!(it.put(&long[sent + room..]), Ok(0));
             assert_eq!(it.told().0, 0);

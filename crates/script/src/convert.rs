@@ -8,7 +8,7 @@ use nagi_proto::resp::{Version, Writer};
 use std::cell::RefCell;
 
 /// Deepest nesting of what a script returns.
-const MOST_DEPTH: usize = 1000;
+const MAX_DEPTH: usize = 1000;
 
 /// A reply that is being read; it comes from the server itself, so that it is whole.
 struct Reader<'a> {
@@ -128,7 +128,7 @@ const ELEMENT_BYTES: usize = 16;
 impl Replying<'_, '_> {
     /// Replies with what a script has returned.
     pub(crate) fn value(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
-        if depth > MOST_DEPTH {
+        if depth > MAX_DEPTH {
             let text = b"ERR reached lua stack limit";
             self.host.borrow_mut().note_error(text, false);
             self.out.error(text);

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How long a library may take to register its functions.
-const MOST_LOADING: Duration = Duration::from_millis(500);
+const MAX_LOADING: Duration = Duration::from_millis(500);
 
 /// What runs: by which function of the sandbox, and its name in errors.
 type Called<'e> = (&'e Function, Function, String);
@@ -288,7 +288,7 @@ impl Engine {
             // While a command runs there is nothing to ask.
             let Ok(mut host) = state.host.try_borrow_mut() else { return Ok(VmState::Continue) };
             let (is_to_end, why) = match state.is_loading() {
-                true => (state.began.get().elapsed() > MOST_LOADING, LOADED_TOO_LONG),
+                true => (state.began.get().elapsed() > MAX_LOADING, LOADED_TOO_LONG),
                 false => (host.is_to_end(), ENDED),
             };
             if !is_to_end {

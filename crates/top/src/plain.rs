@@ -4,7 +4,7 @@ use crate::view::{Table, View};
 use std::fmt::Write;
 
 /// Clients that are printed.
-const MOST_CLIENTS: usize = 50;
+const MAX_CLIENTS: usize = 50;
 
 /// All of it, one table below the other.
 pub(crate) fn print(view: &View) -> String {
@@ -14,7 +14,7 @@ pub(crate) fn print(view: &View) -> String {
         let _ = writeln!(out, "{name:<12} {value}");
     }
     for (table, most) in
-        [(&view.commands, usize::MAX), (&view.clients, MOST_CLIENTS), (&view.slow, usize::MAX)]
+        [(&view.commands, usize::MAX), (&view.clients, MAX_CLIENTS), (&view.slow, usize::MAX)]
     {
         print_table(&mut out, table, most);
     }

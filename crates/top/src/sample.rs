@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Clients that are listed at most: a longer list would load the server.
-const MOST_CLIENTS: u64 = 5000;
+const MAX_CLIENTS: u64 = 5000;
 /// Slow requests that are read.
 const SLOWEST: usize = 10;
 /// Letters of a slow request that are kept.
-const MOST_LETTERS: usize = 200;
+const MAX_LETTERS: usize = 200;
 
 /// All that is shown comes from these.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Sample {
         let count = ["connected_clients", "curr_connections"]
             .iter()
             .find_map(|name| fields.get(*name)?.parse::<u64>().ok());
-        let are_few = count.is_none_or(|count| count <= MOST_CLIENTS);
+        let are_few = count.is_none_or(|count| count <= MAX_CLIENTS);
         let clients = match (are_few, is_memcached) {
             (false, _) => None,
             (true, true) => Some(connections(&figures::stats(wire, "stats conns")?)),
@@ -201,7 +201,7 @@ fn slow_with_phases(entry: &Answer) -> Option<Slow> {
 /// The words of a request in one line.
 fn request(words: &[Answer]) -> String {
     let words: Vec<String> = words.iter().map(Answer::text).collect();
-    plain(&words.join(" ").chars().take(MOST_LETTERS).collect::<String>())
+    plain(&words.join(" ").chars().take(MAX_LETTERS).collect::<String>())
 }
 
 /// LATENCY LATEST: name, time, the latest and the longest of each event; nothing where the server

@@ -10,7 +10,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Row, Sparkline, Table as Grid};
 
 /// Samples whose requests a second are drawn.
-const MOST_POINTS: usize = 300;
+const MAX_POINTS: usize = 300;
 
 /// What the user has chosen, and what is shown.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Screen {
         }
         self.failure = None;
         self.history.push(view.requests_per_second);
-        if self.history.len() > MOST_POINTS {
+        if self.history.len() > MAX_POINTS {
             self.history.remove(0);
         }
         self.view = view;

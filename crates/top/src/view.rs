@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Commands that are shown.
-const MOST_COMMANDS: usize = 12;
+const MAX_COMMANDS: usize = 12;
 
 /// All that is shown.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -259,7 +259,7 @@ fn commands(pair: &Pair<'_>) -> Table {
     });
     let mut costs: Vec<(&str, f64, f64)> = costs.collect();
     costs.sort_by(|one, other| other.2.total_cmp(&one.2));
-    let rows = costs.into_iter().take(MOST_COMMANDS).map(|(name, calls, us)| {
+    let rows = costs.into_iter().take(MAX_COMMANDS).map(|(name, calls, us)| {
         vec![
             plain(name).replace('|', " "),
             format!("{:.0}", calls / pair.seconds),

@@ -37,7 +37,7 @@ pub(super) enum Part {
 }
 
 /// Most sentences that are made of one rule.
-const MOST_SENTENCES: usize = 400;
+const MAX_SENTENCES: usize = 400;
 
 /// Makes arguments of the kinds that rows name.
 pub(super) trait Arguments {
@@ -168,7 +168,7 @@ impl Node {
                 without.chain(once.clone()).chain(joined(&once, &once)).collect()
             }
         };
-        all.truncate(MOST_SENTENCES);
+        all.truncate(MAX_SENTENCES);
         all
     }
 

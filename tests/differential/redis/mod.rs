@@ -25,7 +25,7 @@ const BATCHES_A_HISTORY: u64 = 40;
 const LATEST: usize = 8;
 
 /// Enough to see what is wrong.
-const MOST_DIFFERENCES: u64 = 20;
+const MAX_DIFFERENCES: u64 = 20;
 
 /// What RESTORE is given, as commands that store it under `a`.
 const SAMPLES: [&str; 11] = [
@@ -108,7 +108,7 @@ fn compare(protocol: u8) {
             // What follows may differ for the same reason.
             history.clear();
             differences += 1;
-            assert!(differences < MOST_DIFFERENCES, "they differ too often");
+            assert!(differences < MAX_DIFFERENCES, "they differ too often");
         }
     }
     let variety = generator.variety();

@@ -8,7 +8,7 @@ use super::grammar::{Part, Rule};
 use harness::{Connection, Reply, Server, encode_command};
 
 /// Beyond the arity of any command.
-const MOST_WORDS: usize = 12;
+const MAX_WORDS: usize = 12;
 
 /// Commands that redis-server 7.0 knows with another number of arguments, and why.
 const OTHER_ARITY: &[(&str, &str)] =
@@ -141,7 +141,7 @@ fn wrong_numbers_of_words_are_refused_as_by_redis() {
             Ok(arity) => count == arity,
             Err(_) => count as u64 >= arity.unsigned_abs(),
         };
-        for count in (name.len()..MOST_WORDS).filter(|count| !fits(*count)) {
+        for count in (name.len()..MAX_WORDS).filter(|count| !fits(*count)) {
             for filler in ["1", "HELP", ""] {
                 let mut request = words(&name);
                 request.resize(count, filler.as_bytes().to_vec());

@@ -16,7 +16,7 @@ use super::{Stage, check_requests};
 use crate::{process, workspace};
 
 /// The largest that a picture in `docs/` may be.
-const MOST_BYTES: usize = 150_000;
+const MAX_BYTES: usize = 150_000;
 
 const WIDE: Look = Look { width: 1000, height: 760, is_dark: false, is_phone: false };
 
@@ -24,7 +24,7 @@ const WIDE: Look = Look { width: 1000, height: 760, is_dark: false, is_phone: fa
 fn take(tab: &mut Tab<'_>, name: &str) -> Result<()> {
     let picture = tab.screenshot()?;
     ensure!(picture.starts_with(b"\x89PNG"), "{name} is no PNG");
-    ensure!(picture.len() < MOST_BYTES, "{name} has {} bytes", picture.len());
+    ensure!(picture.len() < MAX_BYTES, "{name} has {} bytes", picture.len());
     fs::write(folder()?.join(format!("{name}.png")), picture)?;
     Ok(())
 }

@@ -176,7 +176,7 @@ pub trait Server: Sync {
     fn listen(&self, wanted: &Addresses) -> Result<(), &'static str>;
 
     /// The most clients that the process has descriptors for.
-    fn most_clients(&self) -> u64;
+    fn max_clients(&self) -> u64;
 
     /// How many workers, the first ones, take connections at present.
     fn active_workers(&self) -> usize;

@@ -4,12 +4,12 @@
 use crate::registry::keys::Keys;
 use crate::runtime::context::{CommandSet, Context, Job};
 use crate::runtime::suspension::JobProgress;
-use crate::state::key_costs::{Cost, MOST_BYTES};
+use crate::state::key_costs::{Cost, MAX_BYTES};
 use nagi_proto::Args;
 use nagi_store::ticks;
 
 /// Most keys of a request that are counted, each for those that it stands for.
-const MOST_KEYS: usize = 256;
+const MAX_KEYS: usize = 256;
 
 /// Where the keys of a request are.
 pub(crate) enum Named {
@@ -22,7 +22,7 @@ pub(crate) enum Named {
 impl Named {
     /// That key.
     pub(crate) fn key(key: &[u8]) -> Self {
-        Named::Key(key.get(..MOST_BYTES).unwrap_or(key).into())
+        Named::Key(key.get(..MAX_BYTES).unwrap_or(key).into())
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn note<C: CommandSet>(named: &Named, args: Args<'_>, cost: Cost, cx:
 
 /// The keys of a request; of very many some, from one that a random number chooses.
 fn some_of<'a>(keys: &Keys, args: Args<'a>, random: u64) -> Vec<&'a [u8]> {
-    let step = keys.count(args).div_ceil(MOST_KEYS).max(1);
+    let step = keys.count(args).div_ceil(MAX_KEYS).max(1);
     let first = usize::try_from(random % step as u64).unwrap_or(0);
     keys.every(step, first, args).collect()
 }
@@ -132,7 +132,7 @@ mod tests {
         let mut times = vec![0; count + 1];
         for random in 0..step {
             let chosen = chosen(&all, count, random);
-            assert!((MOST_KEYS - 1..=MOST_KEYS).contains(&chosen.len()), "{}", chosen.len());
+            assert!((MAX_KEYS - 1..=MAX_KEYS).contains(&chosen.len()), "{}", chosen.len());
             chosen.iter().for_each(|key| times[key.parse::<usize>().unwrap()] += 1);
         }
         assert!(times[1..].iter().all(|times| *times == 1));

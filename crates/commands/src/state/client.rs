@@ -497,13 +497,13 @@ pub struct ShownKey(Mutex<Vec<u8>>);
 
 impl ShownKey {
     /// How much of a key pages show.
-    const MOST_BYTES: usize = 64;
+    const MAX_BYTES: usize = 64;
 
     /// Takes the first bytes of a key; an empty one stands for none.
     pub fn set(&self, key: &[u8]) {
         let mut kept = self.0.lock();
         kept.clear();
-        kept.extend_from_slice(key.get(..Self::MOST_BYTES).unwrap_or(key));
+        kept.extend_from_slice(key.get(..Self::MAX_BYTES).unwrap_or(key));
     }
 
     /// The key as text. What is no UTF-8 has been replaced.

@@ -8,9 +8,9 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Counters that one worker has.
-const MOST_KEYS: usize = 128;
+const MAX_KEYS: usize = 128;
 /// Bytes of a key that are looked at.
-const MOST_BYTES: usize = 64;
+const MAX_BYTES: usize = 64;
 /// Requests that are counted between two looks. No more are, since each costs a hundred times what
 /// it costs to leave one out; and fewer of all are counted next, so that they are not the first.
 const WANTED: RangeInclusive<u64> = 100..=500;
@@ -40,7 +40,7 @@ struct Counters {
 
 impl Default for Counters {
     fn default() -> Self {
-        Counters { keys: TopKeys::new(MOST_KEYS, MOST_BYTES), seen: 0, state: 0 }
+        Counters { keys: TopKeys::new(MAX_KEYS, MAX_BYTES), seen: 0, state: 0 }
     }
 }
 
@@ -224,7 +224,7 @@ mod tests {
     fn old_counts_decay() {
         let mut sample = counted((0..16_000).map(|_| "k".repeat(100)));
         assert_eq!(sample.hottest(0.9).len(), 1);
-        assert_eq!(sample.hottest(0.9)[0].0.len(), MOST_BYTES);
+        assert_eq!(sample.hottest(0.9)[0].0.len(), MAX_BYTES);
         (0..100).for_each(|_| sample.decay(0.8));
         assert_eq!(sample.keys.len(), 0);
     }

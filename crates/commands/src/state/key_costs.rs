@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Keys that a worker counts, for each that is reported.
 const KEYS_PER_REPORTED: usize = 10;
 /// Bytes of a key that are kept.
-pub(crate) const MOST_BYTES: usize = 1024;
+pub(crate) const MAX_BYTES: usize = 1024;
 
 /// What is to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +134,7 @@ impl WorkerCosts {
 impl Counts {
     fn begin(session: &Arc<Session>, seed: u64) -> Self {
         let options = session.options;
-        let top = || TopKeys::new(options.count * KEYS_PER_REPORTED, MOST_BYTES);
+        let top = || TopKeys::new(options.count * KEYS_PER_REPORTED, MAX_BYTES);
         Counts {
             session: Arc::clone(session),
             cpu: options.cpu.then(top),
@@ -421,10 +421,10 @@ mod tests {
             fixture.workers[0].note(Cost { ns: 1, bytes: 1 }, 1000, &[&key]);
         }
         let report = fixture.report(1000);
-        assert!(report.by_cpu.iter().all(|(key, _)| key.len() == MOST_BYTES));
+        assert!(report.by_cpu.iter().all(|(key, _)| key.len() == MAX_BYTES));
         let counts = fixture.workers[0].counts.lock();
         let tops = counts.iter().flat_map(|it| it.cpu.iter().chain(&it.net));
         let bytes: usize = tops.map(TopKeys::bytes).sum();
-        assert!((40 * MOST_BYTES..50 * MOST_BYTES).contains(&bytes), "{bytes}");
+        assert!((40 * MAX_BYTES..50 * MAX_BYTES).contains(&bytes), "{bytes}");
     }
 }

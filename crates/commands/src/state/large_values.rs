@@ -18,16 +18,16 @@ const KEPT: usize = 128;
 /// For how long, in milliseconds.
 const KEPT_FOR_MS: u64 = 600_000;
 /// How long a value has to be, in bytes, and a request with its reply so that it is looked at.
-pub const LEAST_BYTES: usize = 4096;
+pub const MIN_BYTES: usize = 4096;
 /// From so many bytes on each request is looked at; of smaller ones one for so many bytes is, so
 /// that what this costs is little beside what their bytes cost.
 const ALWAYS_BYTES: usize = 64 * 1024;
 /// The longest key that is kept, in bytes.
-pub const MOST_KEY_BYTES: usize = 1024;
+pub const MAX_KEY_BYTES: usize = 1024;
 /// Bytes of a key that are shown.
 const SHOWN_KEY_BYTES: usize = 64;
 /// How many keys of a request are looked up.
-pub const MOST_KEYS: usize = 16;
+pub const MAX_KEYS: usize = 16;
 /// How many values are looked up at a time.
 const SLICE: usize = 32;
 /// How old a look may be that is shown, in milliseconds.
@@ -91,7 +91,7 @@ impl LargeValue {
 
 impl LargeValues {
     /// Whether to look at a request of so many bytes, its reply included, which are
-    /// [`LEAST_BYTES`] at least.
+    /// [`MIN_BYTES`] at least.
     #[must_use]
     pub fn wants(&self, bytes: usize) -> bool {
         let passed = self.passed_bytes.load(Ordering::Relaxed).saturating_add(bytes);
@@ -113,7 +113,7 @@ impl LargeValues {
         keys: impl IntoIterator<Item = &'k [u8]>,
         command: &'static str,
     ) {
-        for key in keys.into_iter().filter(|key| key.len() <= MOST_KEY_BYTES).take(MOST_KEYS) {
+        for key in keys.into_iter().filter(|key| key.len() <= MAX_KEY_BYTES).take(MAX_KEYS) {
             let Some((kind, bytes)) = look_up(db, key) else { continue };
             self.noted.lock().note(db, key, (kind, bytes), command);
         }
@@ -195,7 +195,7 @@ fn bytes_of(values: &Vec<LargeValue>) -> usize {
 fn look_up(db: Database<'_>, key: &[u8]) -> Option<(Kind, usize)> {
     let found = db
         .inspect(db.key(key), |found| found.map(|(entry, _)| (entry.kind(), entry.value_bytes())));
-    found.filter(|(_, bytes)| *bytes >= LEAST_BYTES)
+    found.filter(|(_, bytes)| *bytes >= MIN_BYTES)
 }
 
 /// The largest of all that workers have looked up just now, the largest first; nothing if none has
@@ -261,10 +261,10 @@ mod tests {
     fn all_large_requests_are_looked_at_and_some_of_the_smaller_ones() {
         let values = LargeValues::default();
         assert!(values.wants(ALWAYS_BYTES) && values.wants_long() && values.wants(usize::MAX));
-        let wanted = (0..16_000).filter(|_| values.wants(LEAST_BYTES)).count();
+        let wanted = (0..16_000).filter(|_| values.wants(MIN_BYTES)).count();
         assert_eq!(wanted, 1000);
-        assert!(!values.wants(LEAST_BYTES));
-        assert!(values.wants(ALWAYS_BYTES - LEAST_BYTES));
+        assert!(!values.wants(MIN_BYTES));
+        assert!(values.wants(ALWAYS_BYTES - MIN_BYTES));
     }
 
     #[test]
@@ -274,16 +274,16 @@ mod tests {
         let _batch = store.batch(&counters);
         let db = store.database(0, &counters, NOW_MS);
         for number in 0..1000 {
-            put(&values, db, &format!("{number:0>1000}"), LEAST_BYTES + number * 7 % 1000);
+            put(&values, db, &format!("{number:0>1000}"), MIN_BYTES + number * 7 % 1000);
         }
-        put(&values, db, "small", LEAST_BYTES - 1);
-        put(&values, db, &"k".repeat(MOST_KEY_BYTES + 1), LEAST_BYTES * 10);
+        put(&values, db, "small", MIN_BYTES - 1);
+        put(&values, db, &"k".repeat(MAX_KEY_BYTES + 1), MIN_BYTES * 10);
         let noted = bytes_of(&values.noted.lock().values);
         assert!(noted <= KEPT * (1000 + 2 * size_of::<usize>() + 2 * size_of::<LargeValue>()));
         assert_eq!(check_all(&values, &store, &counters, NOW_MS), KEPT / SLICE);
         let shown = shown(&[&values], NOW_MS);
         let bytes: Vec<usize> = shown.iter().map(|(_, bytes)| *bytes).collect();
-        let largest: Vec<usize> = (0..SHOWN).map(|place| LEAST_BYTES + 999 - place).collect();
+        let largest: Vec<usize> = (0..SHOWN).map(|place| MIN_BYTES + 999 - place).collect();
         assert_eq!(bytes, largest);
     }
 

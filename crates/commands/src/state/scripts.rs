@@ -30,7 +30,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// Scripts that came by EVAL which are remembered; those of SCRIPT LOAD are until SCRIPT FLUSH.
-const MOST_EVALUATED: usize = 500;
+const MAX_EVALUATED: usize = 500;
 
 /// What clients and the script thread share.
 #[derive(Debug, Default)]
@@ -390,7 +390,7 @@ impl Scripts {
         if !is_loaded {
             inner.evaluated.push_back(name);
         }
-        if inner.evaluated.len() <= MOST_EVALUATED {
+        if inner.evaluated.len() <= MAX_EVALUATED {
             return None;
         }
         let oldest = inner.evaluated.pop_front()?;

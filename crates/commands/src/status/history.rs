@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Samples that are kept: of ten minutes.
-const MOST_POINTS: usize = 600;
+const MAX_POINTS: usize = 600;
 /// Points of a chart, each of which stands for some samples.
 const CHART_POINTS: usize = 120;
 
@@ -63,7 +63,7 @@ impl History {
         point.phases_ns = all.map(|phase| phase.percentile(99.0));
         let mut history = self.clone();
         history.0.push_back(Arc::new(point));
-        if history.0.len() > MOST_POINTS {
+        if history.0.len() > MAX_POINTS {
             history.0.pop_front();
         }
         history

@@ -117,7 +117,7 @@ fn workers(sample: &Sample, page: &mut Exposition) {
 fn traffic(sample: &Sample, page: &mut Exposition) {
     let totals = &sample.totals;
     page.gauge("nagi_connected_clients", "Connections now.", sample.connections());
-    page.gauge("nagi_max_clients", "Most connections at a time.", sample.most_clients);
+    page.gauge("nagi_max_clients", "Most connections at a time.", sample.max_clients);
     for (name, help, count) in [
         ("nagi_connections", "Connections accepted.", totals.connections),
         (

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Samples that are compared: a first one, and one a second after it.
-const MOST_MOMENTS: usize = 21;
+const MAX_MOMENTS: usize = 21;
 /// In how many of the latest samples a client has to be behind.
 const LISTS: usize = 3;
 /// Of more connections none is looked at: a worker that accepts one waits meanwhile.
-const MOST_CLIENTS: usize = 1000;
+const MAX_CLIENTS: usize = 1000;
 /// For how long a worker has to be busy.
-const LEAST_BUSY_S: f64 = 10.0;
+const MIN_BUSY_S: f64 = 10.0;
 /// Requests in the sample of keys from which on a hot one matters: a thousand a second or so.
 const MANY_REQUESTS: f64 = 5000.0;
 
@@ -39,7 +39,7 @@ pub(super) struct Moments(VecDeque<Arc<Moment>>);
 impl Moments {
     /// These and the latest.
     pub(super) fn with(&self, moment: Moment) -> Moments {
-        let surplus = (self.0.len() + 1).saturating_sub(MOST_MOMENTS);
+        let surplus = (self.0.len() + 1).saturating_sub(MAX_MOMENTS);
         let kept = self.0.iter().skip(surplus).cloned();
         Moments(kept.chain([Arc::new(moment)]).collect())
     }
@@ -54,7 +54,7 @@ impl Moments {
         let behind = self.0.len().saturating_sub(LISTS);
         let counters = Counters { before: first.counters.clone(), after: last.counters.clone() };
         let sample = keys.filter(|(requests, _)| *requests >= MANY_REQUESTS);
-        let busiest = busiest(first, last, seconds).filter(|_| seconds >= LEAST_BUSY_S);
+        let busiest = busiest(first, last, seconds).filter(|_| seconds >= MIN_BUSY_S);
         diagnose_from_within(&Observation {
             seconds,
             server: seen::Server {
@@ -96,7 +96,7 @@ pub(super) fn remarkable_clients(
     server: &dyn Server,
     connections: usize,
 ) -> Option<Vec<seen::Client>> {
-    if connections > MOST_CLIENTS {
+    if connections > MAX_CLIENTS {
         return None;
     }
     let clients = server.clients();

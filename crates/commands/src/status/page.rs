@@ -16,7 +16,7 @@ pub const SCRIPT: &str = include_str!("page/status.js");
 const HEAD: &str = include_str!("page/page.html");
 
 /// Most connections on a page, unless the query says otherwise; JSON has them all.
-const MOST_CLIENTS: usize = 500;
+const MAX_CLIENTS: usize = 500;
 
 /// The page, with the connections that the options say. All that a client can have chosen is
 /// escaped.
@@ -187,11 +187,11 @@ fn slow_requests(html: &mut String, sample: &Sample) {
 
 fn slow_request(number: u64, request: &SlowRequest, now_s: u64) -> Vec<String> {
     /// Letters of a request that are shown.
-    const MOST_LETTERS: usize = 120;
+    const MAX_LETTERS: usize = 120;
     let phases = request.phases();
     let milliseconds = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
     let words = request.arguments.iter().map(|word| String::from_utf8_lossy(word));
-    let words: String = words.collect::<Vec<_>>().join(" ").chars().take(MOST_LETTERS).collect();
+    let words: String = words.collect::<Vec<_>>().join(" ").chars().take(MAX_LETTERS).collect();
     vec![
         number.to_string(),
         now_s.saturating_sub(request.at_s).to_string(),
@@ -332,7 +332,7 @@ const COLUMNS: [(&str, &str); 17] = [
 
 fn connections(html: &mut String, sample: &Sample, options: &ListOptions) {
     html.push_str("<h2>Connections</h2>\n");
-    let Listed { before, matching, clients } = options.list(sample, MOST_CLIENTS);
+    let Listed { before, matching, clients } = options.list(sample, MAX_CLIENTS);
     let all = sample.clients.as_ref().map(Vec::len);
     let kind = if options.is_filtered() { " that match" } else { "" };
     let caption = match all {
@@ -356,7 +356,7 @@ fn connections(html: &mut String, sample: &Sample, options: &ListOptions) {
 
 /// Links to other pages of connections, if there are any.
 fn pages(html: &mut String, matching: usize, options: &ListOptions) {
-    let pages = options.pages(matching, MOST_CLIENTS);
+    let pages = options.pages(matching, MAX_CLIENTS);
     if pages.is_empty() {
         return;
     }
@@ -393,7 +393,7 @@ fn figures(sample: &Sample) -> [(&'static str, String); 14] {
         ("State", if sample.is_ready { "ready" } else { "not ready" }.to_owned()),
         ("Requests per second", sample.requests_per_second.to_string()),
         ("Requests", sample.requests().to_string()),
-        ("Connections", format!("{} of {}", sample.connections(), sample.most_clients)),
+        ("Connections", format!("{} of {}", sample.connections(), sample.max_clients)),
         ("Data", data),
         ("Memory in RAM", mebibytes(sample.resident_bytes)),
         ("Hits", format!("{hit_percent:.1} %")),

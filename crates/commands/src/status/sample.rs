@@ -52,7 +52,7 @@ pub struct Sample {
     /// The connections, the oldest first; none of them where they are many and no page asked.
     pub clients: Option<Vec<ClientSample>>,
     /// Most connections at a time.
-    pub most_clients: u64,
+    pub max_clients: u64,
     /// What the workers have counted since the last reset.
     pub totals: Totals,
     /// Their commands, by family.
@@ -291,7 +291,7 @@ impl Sample {
             scripts,
             running_script: RunningScript::of(server, now_ms),
             clients: lists_clients.then(|| clients::list(server, before, now_ms)),
-            most_clients: server.config().maxclients.get(),
+            max_clients: server.config().maxclients.get(),
             families: families(server, &totals),
             memcached_requests: totals.verbs.calls(),
             totals,
@@ -372,7 +372,7 @@ fn counters(sample: &Sample) -> BTreeMap<String, String> {
     let calls = totals.commands.iter().map(|command| command.calls).sum::<u64>();
     let figures = [
         ("connected_clients", sample.connections() as u64),
-        ("maxclients", sample.most_clients),
+        ("maxclients", sample.max_clients),
         ("rejected_connections", totals.refused_connections),
         ("total_connections_received", totals.connections),
         ("total_commands_processed", calls + sample.memcached_requests),

@@ -84,7 +84,7 @@ pub fn json(sample: &Sample, options: &ListOptions) -> String {
         "ready": sample.is_ready,
         "loading": sample.is_loading,
         "connections": sample.connections(),
-        "connections_limit": sample.most_clients,
+        "connections_limit": sample.max_clients,
         "connections_are_listed": sample.clients.is_some(),
         "requests_per_second": sample.requests_per_second,
         "memory_dataset_bytes": sample.dataset_bytes,

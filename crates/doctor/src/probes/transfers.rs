@@ -16,7 +16,7 @@ const LONG_US: u64 = 100_000;
 const TRIES: usize = 5;
 /// What is delayed by something else that often is not the link's: with fewer tries a size does not
 /// count, if there are others.
-const LEAST_TRIES: usize = 3;
+const MIN_TRIES: usize = 3;
 /// What all of them may take.
 const ALL_NS: u64 = 3 * SECOND;
 
@@ -54,7 +54,7 @@ pub(crate) fn transfers(wire: &mut Wire) -> Result<Sent, String> {
             best.up_us = best.up_us.min(up_us);
             best.down_us = best.down_us.min(down_us);
         }
-        if tries >= LEAST_TRIES || sent.transfers.len() < 2 {
+        if tries >= MIN_TRIES || sent.transfers.len() < 2 {
             sent.transfers.push(best);
         }
         if best.up_us + best.down_us >= LONG_US || now_ns() >= until_ns {

@@ -4,7 +4,7 @@ use nagi_findings::observation::Client;
 use nagi_load::wire::Wire;
 
 /// With more clients than this, they are not listed: a longer list would load the server.
-pub(crate) const MOST_CLIENTS: f64 = 1000.0;
+pub(crate) const MAX_CLIENTS: f64 = 1000.0;
 
 /// All clients.
 ///

@@ -27,11 +27,11 @@ const IDENTITY: usize = 48;
 /// before the least round trip, and those before 4.19 before the duplicates.
 const ROUND_TRIP: usize = 68;
 const RETRANSMITTED: usize = 100;
-const LEAST_ROUND_TRIP: usize = 148;
+const MIN_ROUND_TRIP: usize = 148;
 const DATA_SEGMENTS_OUT: usize = 156;
 const DUPLICATES: usize = 216;
 /// Connections that are remembered: more are not looked at.
-const MOST_CONNECTIONS: usize = 100_000;
+const MAX_CONNECTIONS: usize = 100_000;
 
 /// One connection's figures, since it was established.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl ConnectionReader {
         let is_servers = end == End::Servers || remote == self.server;
         // What has both ends at one address crosses no network.
         let crosses = local.ip() != remote.ip();
-        if !is_servers || !crosses || self.seen.len() >= MOST_CONNECTIONS {
+        if !is_servers || !crosses || self.seen.len() >= MAX_CONNECTIONS {
             return;
         }
         // One that was made within the run began with nothing.
@@ -176,7 +176,7 @@ fn figures(info: &[u8]) -> Option<Figures> {
         segments: number(DATA_SEGMENTS_OUT).unwrap_or(0),
         round_trip_us: number(ROUND_TRIP)?,
         // Nothing was measured yet where all bits are set.
-        least_round_trip_us: number(LEAST_ROUND_TRIP)
+        least_round_trip_us: number(MIN_ROUND_TRIP)
             .filter(|us| *us != u64::from(u32::MAX))
             .unwrap_or(0),
     })
@@ -235,7 +235,7 @@ mod tests {
     fn an_older_kernel_tells_of_less() {
         let recorded = recorded();
         let info = attribute(&recorded[SOCKET..], INFO).unwrap();
-        let old = figures(&info[..LEAST_ROUND_TRIP]).unwrap();
+        let old = figures(&info[..MIN_ROUND_TRIP]).unwrap();
         assert_eq!((old.segments, old.duplicates, old.least_round_trip_us), (0, 0, 0));
         assert_eq!(figures(&info[..RETRANSMITTED]), None);
     }

@@ -22,7 +22,7 @@ mod sockets;
 mod system;
 
 pub(crate) use accept_queue::AcceptQueueReader;
-pub(crate) use clients::{MOST_CLIENTS, clients};
+pub(crate) use clients::{MAX_CLIENTS, clients};
 pub(crate) use connections::ConnectionReader;
 pub(crate) use devices::{devices, losses_since};
 pub(crate) use disciplines::{active_since, disciplines};

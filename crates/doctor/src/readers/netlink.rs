@@ -16,7 +16,7 @@ const HEAD: usize = 16;
 /// How long the kernel may take to answer.
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// Datagrams that are read at most: some ten thousand answers.
-const MOST_DATAGRAMS: usize = 1000;
+const MAX_DATAGRAMS: usize = 1000;
 
 /// A connection to the kernel.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Kernel {
         send(&self.0, &request, SendFlags::empty()).ok()?;
         let mut all = Vec::new();
         let mut datagram = vec![0; 1 << 16];
-        for _ in 0..MOST_DATAGRAMS {
+        for _ in 0..MAX_DATAGRAMS {
             let (len, _) = recv(&self.0, &mut datagram[..], RecvFlags::empty()).ok()?;
             if take(datagram.get(..len)?, &read, &mut all)? {
                 return Some(all);

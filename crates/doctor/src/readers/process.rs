@@ -107,15 +107,15 @@ impl ProcessReader {
             disk_share: share(self.waiting),
             busiest: busy.max_by(|one, other| one.used.total_cmp(&other.used)),
             open_files: std::fs::read_dir(self.folder.join("fd")).ok().map(|it| it.count() as u64),
-            most_files: self.most_files(),
+            max_files: self.max_files(),
             swap_bytes: self.swap_bytes(),
             major_faults: faults.map(|(stat, first)| stat.major_faults.saturating_sub(first)),
             throttling: now.zip(self.first_throttling).map(|(now, first)| since(now, first)),
         }
     }
 
-    fn most_files(&self) -> Option<u64> {
-        most_files(&std::fs::read_to_string(self.folder.join("limits")).ok()?)
+    fn max_files(&self) -> Option<u64> {
+        max_files(&std::fs::read_to_string(self.folder.join("limits")).ok()?)
     }
 
     fn swap_bytes(&self) -> Option<u64> {
@@ -124,7 +124,7 @@ impl ProcessReader {
 }
 
 /// How many descriptors a process may have, by its `limits`.
-pub(super) fn most_files(limits: &str) -> Option<u64> {
+pub(super) fn max_files(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
 }
@@ -214,7 +214,7 @@ mod tests {
         reader.look();
         let process = reader.finish(2.0);
         assert_eq!((process.swap_bytes, process.major_faults), (Some(20_480_000), Some(500)));
-        assert_eq!((process.open_files, process.most_files), (Some(2), Some(2)));
+        assert_eq!((process.open_files, process.max_files), (Some(2), Some(2)));
         assert_eq!((process.stopped_share, process.disk_share), (0.0, 0.5));
         let busiest = process.busiest.unwrap();
         assert_eq!((&*busiest.name, busiest.used, busiest.waited), ("redis-server", 0.75, 0.2));
@@ -237,7 +237,7 @@ mod tests {
         reader.look();
         let process = reader.finish(1.0);
         assert_eq!(process.stopped_share, 0.0);
-        assert!(process.open_files > Some(2) && process.most_files >= process.open_files);
+        assert!(process.open_files > Some(2) && process.max_files >= process.open_files);
         assert!(process.busiest.is_some());
     }
 }

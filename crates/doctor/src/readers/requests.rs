@@ -15,9 +15,9 @@ use std::hash::{BuildHasher, RandomState};
 const SLOWEST: usize = 128;
 /// For how long requests are watched, and how many at most.
 const WATCHED_NS: u64 = SECOND / 5;
-const MOST_LINES: u64 = 10_000;
+const MAX_LINES: u64 = 10_000;
 /// Keys that a sample keeps.
-const MOST_KEYS: usize = 10_000;
+const MAX_KEYS: usize = 10_000;
 
 /// The number of the newest entry of the log of slow requests; -1 if it has none.
 ///
@@ -125,7 +125,7 @@ pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String>
     let (mut keys, mut requests) = (BTreeMap::new(), 0);
     // memcached's log comes up to a second late.
     let mut until_ns = now_ns() + if is_memcached { 6 * WATCHED_NS } else { WATCHED_NS };
-    while now_ns() < until_ns && requests < MOST_LINES {
+    while now_ns() < until_ns && requests < MAX_LINES {
         wire.set_answer_timeout(until_ns.saturating_sub(now_ns()));
         // No line means no request: that is no fault.
         let Ok(line) = wire.line() else { break };
@@ -135,7 +135,7 @@ pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String>
         }
         let key = if is_memcached { watched_key(&line) } else { monitored_key(&line) };
         if let Some(key) = key
-            && (keys.len() < MOST_KEYS || keys.contains_key(&key))
+            && (keys.len() < MAX_KEYS || keys.contains_key(&key))
         {
             *keys.entry(key).or_insert(0) += 1;
         }

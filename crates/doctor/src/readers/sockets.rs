@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const TIME_WAIT: u8 = 6;
 const LISTEN: u8 = 10;
 /// Where the table has more lines, the rest is left out: some 50 MB of text.
-const MOST_LINES: usize = 300_000;
+const MAX_LINES: usize = 300_000;
 
 /// Reads them below a folder, which is `/proc` but in tests.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl SocketReader {
         for name in ["net/tcp", "net/tcp6"] {
             if let Ok(table) = std::fs::read_to_string(self.proc.join(name)) {
                 has_read = true;
-                for line in table.lines().skip(1).take(MOST_LINES) {
+                for line in table.lines().skip(1).take(MAX_LINES) {
                     self.count(line, &mut sockets);
                 }
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What all requests may hold, in bytes.
-const MOST_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 
 /// All requests together would hold too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Reservation {
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Exceeded> {
         let before = self.budget.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
-        if before + bytes > MOST_BYTES {
+        if before + bytes > MAX_BYTES {
             self.shrink(bytes);
             return Err(Exceeded);
         }
@@ -90,12 +90,12 @@ mod tests {
         let budget = Budget::default();
         let held = || budget.held_bytes.load(Ordering::Relaxed);
         let mut first = budget.reservation();
-        first.grow(MOST_BYTES - 10).unwrap();
+        first.grow(MAX_BYTES - 10).unwrap();
         let mut second = budget.reservation();
         assert!(second.grow(11).is_err());
         second.grow(10).unwrap();
         assert!(first.grow(1).is_err());
-        assert_eq!(held(), MOST_BYTES);
+        assert_eq!(held(), MAX_BYTES);
         let bytes = second.attach(b"0123456789".to_vec());
         let part = bytes.slice(3..5);
         drop((first, bytes));

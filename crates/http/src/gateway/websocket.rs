@@ -36,7 +36,7 @@ const LONGEST: usize = 64 << 20;
 /// The key of a handshake.
 const KEY_BYTES: usize = 16;
 /// Commands whose replies are awaited at a time; further ones wait to be read.
-const MOST_AWAITED: usize = 1024;
+const MAX_AWAITED: usize = 1024;
 /// How long a client may take nothing of what there is for it.
 const STALL: Duration = Duration::from_secs(60);
 
@@ -159,7 +159,7 @@ impl Conversation {
     /// Passes commands on and sends replies until the client disconnects.
     async fn go_on(&mut self, socket: &mut Socket) -> Result<(), Failure> {
         loop {
-            let may_read = self.awaited.len() < MOST_AWAITED;
+            let may_read = self.awaited.len() < MAX_AWAITED;
             tokio::select! {
                 message = socket.next(), if may_read => {
                     let Some(Ok(message)) = message else { return Ok(()) };
@@ -170,13 +170,13 @@ impl Conversation {
                         Message::Close(_) => return Ok(()),
                         _ => None,
                     };
-                    if let Some(fault) = told && !self.tell(socket, fault).await {
+                    if let Some(fault) = told && !self.send(socket, fault).await {
                         return Ok(());
                     }
                 }
                 reply = self.reply() => {
                     let reply = reply?;
-                    if !self.tell(socket, reply).await {
+                    if !self.send(socket, reply).await {
                         return Ok(());
                     }
                     self.reservation.clear();
@@ -186,7 +186,7 @@ impl Conversation {
     }
 
     /// Sends a message, as binary data if it is no text; whether the client took it.
-    async fn tell(&self, socket: &mut Socket, bytes: Vec<u8>) -> bool {
+    async fn send(&self, socket: &mut Socket, bytes: Vec<u8>) -> bool {
         let bytes = Bytes::from(bytes);
         let text = Utf8Bytes::try_from(bytes.clone());
         let message = text.map_or(Message::Binary(bytes), Message::Text);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// Pipes that wait for requests.
-const MOST_IDLE: usize = 64;
+const MAX_IDLE: usize = 64;
 /// What a connection keeps of its buffers for the next request.
 const KEPT_BYTES: usize = 4 << 10;
 /// What a word takes in a request beside its bytes, most often at most.
@@ -125,7 +125,7 @@ impl ConnectionPool {
         connection.forget_input();
         connection.lasting = None;
         let mut idle = self.idle.lock();
-        if idle.len() < MOST_IDLE {
+        if idle.len() < MAX_IDLE {
             idle.push(connection);
         }
     }

@@ -20,7 +20,7 @@ use crate::text::{grouped, microseconds};
 const FIRST_RATE: f64 = 1000.0;
 
 /// No rate above is tried.
-const MOST_RATE: f64 = 1e7;
+const MAX_RATE: f64 = 1e7;
 
 /// How long a trial is made at most so that enough requests lie beyond the percentile.
 const LONGEST_SECONDS: f64 = 60.0;
@@ -68,7 +68,7 @@ fn search(slo: Slo, options: &BenchOptions, interrupt: &Interrupt) -> Result<Mea
         tried: Vec::new(),
         last: None,
     };
-    let bounds = Bounds { first, least, most: MOST_RATE };
+    let bounds = Bounds { first, least, most: MAX_RATE };
     let rate = match search::highest(bounds, |rate, step| trials.holds(rate, step)) {
         Ok(rate) => rate,
         Err(Stop::Interrupted) => None,

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Members of one value that are remembered; what is there twice after them is not found.
-const MOST_MEMBERS: usize = 1 << 20;
+const MAX_MEMBERS: usize = 1 << 20;
 
 /// The members of a value, each as 128 bits of hashes with keys drawn at random: that two of them
 /// agree by chance is less likely than that memory fails.
@@ -28,7 +28,7 @@ impl Distinct {
             Element::Item(_) | Element::Part(_) => return Ok(()),
             Element::Member(name) | Element::Scored(name, _) | Element::Field { name, .. } => name,
         };
-        if self.seen.len() >= MOST_MEMBERS || self.seen.insert(self.hash(name)) {
+        if self.seen.len() >= MAX_MEMBERS || self.seen.insert(self.hash(name)) {
             Ok(())
         } else {
             Err(Rejected::Duplicate)

@@ -174,7 +174,7 @@ pub struct Stats {
 
 /// Of more prefixes than this the smaller ones are put together as they come, so that memory has a
 /// bound however many there are.
-const MOST_PREFIXES: usize = 100_000;
+const MAX_PREFIXES: usize = 100_000;
 
 /// What is put together while a file is read.
 struct Collecting {
@@ -278,7 +278,7 @@ impl Collecting {
         if let Some(group) = self.prefixes.get_mut(prefix) {
             return group.add(entry);
         }
-        if self.prefixes.len() >= MOST_PREFIXES {
+        if self.prefixes.len() >= MAX_PREFIXES {
             self.prune();
         }
         self.prefixes.entry(prefix.to_vec()).or_default().add(entry);

@@ -2,7 +2,7 @@
 
 use crate::checksum::Checksum;
 use crate::damage::Damage;
-use crate::encoding::{LEAST_COMPRESSED_BYTES, LEAST_SAVED_BYTES, VERSION};
+use crate::encoding::{MIN_COMPRESSED_BYTES, MIN_SAVED_BYTES, VERSION};
 use crate::encoding::{encode_integer, encode_spelled_integer};
 use crate::length::{self, Length};
 use crate::lzf::Compressor;
@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 /// How much is worked on in one step.
 const STEP_BYTES: u64 = CHUNK_BYTES as u64;
 /// What an element takes at least, in time if not in bytes.
-const LEAST_ELEMENT_BYTES: u64 = 64;
+const MIN_ELEMENT_BYTES: u64 = 64;
 /// The version that has fields that expire.
 const EXPIRING_VERSION: u16 = 12;
 const EXPIRING_VERSION_OF_VALKEY: u16 = 80;
@@ -84,11 +84,11 @@ impl DumpCollection {
 
     /// Appends a string, compressed if that is worth it.
     fn push_text(&mut self, text: &[u8]) {
-        if self.compress && text.len() >= LEAST_COMPRESSED_BYTES {
+        if self.compress && text.len() >= MIN_COMPRESSED_BYTES {
             self.packed.clear();
             let compressor = self.compressor.get_or_insert_default();
             if compressor.compress_if_repetitive(text, &mut self.packed)
-                && self.packed.len() + LEAST_SAVED_BYTES <= text.len()
+                && self.packed.len() + MIN_SAVED_BYTES <= text.len()
             {
                 self.pending.push(0xc0 | Length::LZF);
                 length::write(&mut self.pending, self.packed.len() as u64);
@@ -126,7 +126,7 @@ impl DumpElements {
             if left == 0 {
                 return ControlFlow::Break(());
             }
-            left = left.saturating_sub(element.bytes().max(LEAST_ELEMENT_BYTES));
+            left = left.saturating_sub(element.bytes().max(MIN_ELEMENT_BYTES));
             *rank += 1;
             dump.element(element);
             ControlFlow::Continue(())

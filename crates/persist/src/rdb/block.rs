@@ -10,7 +10,7 @@ use super::kind::ValueType;
 use super::note::{Memcached, NotesOut};
 use super::opcode;
 use super::version::Version;
-use crate::encoding::{LEAST_COMPRESSED_BYTES, encode_integer, encode_spelled_integer};
+use crate::encoding::{MIN_COMPRESSED_BYTES, encode_integer, encode_spelled_integer};
 use crate::length;
 use nagi_store::types::restore::Usage;
 use nagi_store::{SharedValue, StringValue, Value};
@@ -202,7 +202,7 @@ impl Block {
         length::write(&mut self.bytes, text.len() as u64);
         let at = self.bytes.len();
         self.bytes.extend_from_slice(text);
-        if text.len() >= LEAST_COMPRESSED_BYTES {
+        if text.len() >= MIN_COMPRESSED_BYTES {
             self.strings.push(Piece { length_at, at, end: self.bytes.len() });
         }
     }

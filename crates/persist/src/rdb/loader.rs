@@ -23,7 +23,7 @@ const BATCH_BYTES: usize = 128 * 1024;
 const BATCH_KEYS: usize = 512;
 /// Fields that are longer, or come after so many, are not kept.
 const LONGEST_FIELD_BYTES: usize = 1024;
-const MOST_FIELDS: usize = 64;
+const MAX_FIELDS: usize = 64;
 
 /// Keys that were read, in the order of the file.
 #[derive(Debug)]
@@ -378,7 +378,7 @@ impl Loading {
                     progress.used_memory_bytes.store(bytes.unsigned_abs(), Ordering::Relaxed);
                 }
                 let is_short = name.len().max(value.len()) <= LONGEST_FIELD_BYTES;
-                if is_short && name != FIELD && self.fields.len() < MOST_FIELDS {
+                if is_short && name != FIELD && self.fields.len() < MAX_FIELDS {
                     self.fields.push((name, value));
                 }
                 return Ok(());

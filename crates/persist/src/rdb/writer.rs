@@ -7,7 +7,7 @@ use super::collection::{
 use super::version::Version;
 use super::{note, opcode};
 use crate::checksum::Checksum;
-use crate::encoding::{LEAST_COMPRESSED_BYTES, LEAST_SAVED_BYTES};
+use crate::encoding::{MIN_COMPRESSED_BYTES, MIN_SAVED_BYTES};
 use crate::encoding::{encode_integer, encode_spelled_integer};
 use crate::length::{self, Length};
 use crate::lzf::Compressor;
@@ -263,7 +263,7 @@ impl<W: Write> Writer<W> {
         let text = bytes.get(piece.at..piece.end).unwrap_or_default();
         self.packed.clear();
         self.compressor.compress_if_repetitive(text, &mut self.packed)
-            && self.packed.len() + LEAST_SAVED_BYTES <= text.len()
+            && self.packed.len() + MIN_SAVED_BYTES <= text.len()
     }
 
     /// Compresses a long string; how long that is, if it is worth it. What it has become is kept
@@ -283,7 +283,7 @@ impl<W: Write> Writer<W> {
                 return None;
             }
         }
-        (len + LEAST_SAVED_BYTES <= value.len()).then_some(len)
+        (len + MIN_SAVED_BYTES <= value.len()).then_some(len)
     }
 
     fn packed_header(&mut self, packed_len: usize, len: usize) {
@@ -295,7 +295,7 @@ impl<W: Write> Writer<W> {
     /// A string that is no entry's, compressed if that is worth it.
     fn short_text(&mut self, text: &[u8]) {
         let piece = Piece { length_at: 0, at: 0, end: text.len() };
-        let may_pack = self.options.compress && text.len() >= LEAST_COMPRESSED_BYTES;
+        let may_pack = self.options.compress && text.len() >= MIN_COMPRESSED_BYTES;
         if may_pack && self.pack(text, &piece) {
             self.packed_header(self.packed.len(), text.len());
             self.buffer.extend_from_slice(&self.packed);

@@ -9,7 +9,7 @@ const WRITTEN_DEPTH: usize = 16;
 /// Deepest nesting that is read.
 const READ_DEPTH: usize = 2000;
 /// Most values that are returned at once, as what a function has room for in Redis.
-const MOST_VALUES: usize = 7990;
+const MAX_VALUES: usize = 7990;
 
 /// The library.
 pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
@@ -199,7 +199,7 @@ fn unpack(lua: &Lua, arguments: &MultiValue, name: &str, limit: i64, offset: i64
     let mut values = Vec::new();
     let is_all = limit == 0 && offset == 0;
     while !reader.rest.is_empty() && (is_all || (values.len() as i64) < limit) {
-        if values.len() == MOST_VALUES {
+        if values.len() == MAX_VALUES {
             let text = "stack overflow (too many return values at once; use unpack_one or \
                         unpack_limit instead.)";
             return raise(lua, text);

@@ -4,9 +4,9 @@ use super::answer::{Answers, add_many, as_number, as_text};
 use mlua::{Lua, MultiValue, Table, Value};
 
 /// Widest integer, in bytes.
-const MOST_INTEGER_BYTES: usize = 32;
+const MAX_INTEGER_BYTES: usize = 32;
 /// Largest alignment, in bytes.
-const MOST_ALIGNMENT: usize = 8;
+const MAX_ALIGNMENT: usize = 8;
 
 /// The library.
 pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
@@ -59,9 +59,9 @@ impl<'a> Format<'a> {
                 b'c' => self.number(1)?,
                 b'i' | b'I' => {
                     let size = self.number(4)?;
-                    if size > MOST_INTEGER_BYTES {
+                    if size > MAX_INTEGER_BYTES {
                         return Err(format!(
-                            "integral size {size} is larger than limit of {MOST_INTEGER_BYTES}"
+                            "integral size {size} is larger than limit of {MAX_INTEGER_BYTES}"
                         ));
                     }
                     size
@@ -85,7 +85,7 @@ impl<'a> Format<'a> {
             b'>' => self.is_little = false,
             b'<' => self.is_little = true,
             b'!' => {
-                let alignment = self.number(MOST_ALIGNMENT)?;
+                let alignment = self.number(MAX_ALIGNMENT)?;
                 if !alignment.is_power_of_two() {
                     return Err(format!("alignment {alignment} is not a power of 2"));
                 }

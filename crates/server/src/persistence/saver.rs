@@ -20,9 +20,9 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Images that writers leave may always take so much, whatever the share of the memory is.
-const LEAST_SHARE_BYTES: u64 = 64 << 20;
+const MIN_SHARE_BYTES: u64 = 64 << 20;
 /// The least that they may be limited to.
-const LEAST_LIMIT_BYTES: u64 = 1 << 20;
+const MIN_LIMIT_BYTES: u64 = 1 << 20;
 /// Calls a thread that is parked.
 struct Unpark(Thread);
 
@@ -208,10 +208,10 @@ fn write(shared: &Shared, snapshot: Snapshot<'_>, host: &dyn SaveHost) -> Result
 fn pre_image_limit(shared: &Shared) -> usize {
     let limit = shared.config().snapshot_preimage_limit.signed();
     let bytes = match limit {
-        0.. => limit.unsigned_abs().max(LEAST_LIMIT_BYTES),
+        0.. => limit.unsigned_abs().max(MIN_LIMIT_BYTES),
         _ => {
             let share = shared.store.used_bytes() / 100 * limit.unsigned_abs();
-            share.max(LEAST_SHARE_BYTES)
+            share.max(MIN_SHARE_BYTES)
         }
     };
     usize::try_from(bytes).unwrap_or(usize::MAX)

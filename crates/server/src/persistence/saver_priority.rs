@@ -17,7 +17,7 @@ const RAISED_NICENESS: i32 = 3;
 /// How long to look at what it gets.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// It gets too little if it waits for a processor for so many times as long as it has one.
-const LEAST_WAIT_RATIO: u32 = 8;
+const MIN_WAIT_RATIO: u32 = 8;
 
 /// The priority of the thread that made it.
 pub(crate) struct SaverPriority {
@@ -94,7 +94,7 @@ fn schedule(policy: Policy) -> io::Result<()> {
 
 /// Whether a thread that ran and waited for so long ought to be more urgent.
 fn is_too_little(ran: Duration, waited: Duration) -> bool {
-    waited > ran * LEAST_WAIT_RATIO && waited > INTERVAL / 4
+    waited > ran * MIN_WAIT_RATIO && waited > INTERVAL / 4
 }
 
 #[cfg(test)]

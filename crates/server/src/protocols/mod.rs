@@ -16,7 +16,7 @@ use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;
 use crate::protocols::session_state::SessionState;
 use arrayvec::ArrayVec;
-use nagi_commands::large_values::{MOST_KEY_BYTES, MOST_KEYS};
+use nagi_commands::large_values::{MAX_KEY_BYTES, MAX_KEYS};
 use nagi_commands::{Client, Entry, Keys, kept_arguments};
 use nagi_proto::{Args, Awaited, LargeArgument, Output, Span};
 use nagi_store::accounting::{self, Overhead};
@@ -124,7 +124,7 @@ impl Loggable for Args<'_> {
 
 /// Some keys of a request, for [`RequestProtocol::named`].
 fn some_keys<'r>(keys: &Keys, args: Args<'r>) -> Vec<&'r [u8]> {
-    keys.some_of(MOST_KEYS, MOST_KEY_BYTES, args)
+    keys.some_of(MAX_KEYS, MAX_KEY_BYTES, args)
 }
 
 /// How a protocol's requests are read and executed. It remembers what it has understood of a

@@ -90,7 +90,7 @@ pub(super) fn execute<P: RequestProtocol>(
             replies: (replied, out.len()),
         });
         let bytes = executed.as_ref().map_or(0, Executed::bytes);
-        if bytes >= large_values::LEAST_BYTES || remainder.is_some() {
+        if bytes >= large_values::MIN_BYTES || remainder.is_some() {
             note_values::<P>(request, bytes, remainder.as_ref(), client, environment);
         }
         if let Some(remainder) = remainder.filter(|_| !client.closing) {
@@ -136,7 +136,7 @@ fn note_values<P: RequestProtocol>(
         .is_some_and(|remainder| matches!(remainder.when(), When::NextTick | When::RoomForReplies));
     let is_wanted = match has_slices {
         true => tally.large_values.wants_long(),
-        false => bytes >= large_values::LEAST_BYTES && tally.large_values.wants(bytes),
+        false => bytes >= large_values::MIN_BYTES && tally.large_values.wants(bytes),
     };
     if !is_wanted {
         return;

@@ -34,7 +34,7 @@ fn limit() -> u64 {
 /// WebSockets.
 pub(crate) fn http_connections(config: &Config) -> usize {
     let most = usize::try_from(limit() / HTTP_PART / 2).unwrap_or(usize::MAX);
-    if config.http_port.is_on() { most.clamp(1, nagi_http::MOST_CONNECTIONS) } else { 0 }
+    if config.http_port.is_on() { most.clamp(1, nagi_http::MAX_CONNECTIONS) } else { 0 }
 }
 
 /// Those that are not for clients: however many there are, saving and accepting need some.
@@ -44,13 +44,13 @@ fn kept_descriptors(config: &Config, workers: usize) -> u64 {
 }
 
 /// The most clients that the process may have descriptors for.
-pub(crate) fn most_clients(config: &Config, workers: usize) -> u64 {
+pub(crate) fn max_clients(config: &Config, workers: usize) -> u64 {
     limit().saturating_sub(kept_descriptors(config, workers)).max(1)
 }
 
 /// Lowers `maxclients` to those that there are descriptors for, and makes room for them.
 pub(crate) fn prepare(config: &Config, workers: usize) {
-    let (wanted, most) = (config.maxclients.get(), most_clients(config, workers));
+    let (wanted, most) = (config.maxclients.get(), max_clients(config, workers));
     if wanted > most {
         tracing::warn!(
             "maxclients is lowered from {wanted} to {most}: each client takes a file \

@@ -367,8 +367,8 @@ impl Server for Shared {
         &self.process
     }
 
-    fn most_clients(&self) -> u64 {
-        descriptors::most_clients(&self.config, self.process.workers)
+    fn max_clients(&self) -> u64 {
+        descriptors::max_clients(&self.config, self.process.workers)
     }
 
     fn listen(&self, wanted: &Addresses) -> Result<(), &'static str> {

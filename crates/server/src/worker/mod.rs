@@ -147,7 +147,7 @@ struct SlowReader {
 
 /// From so many bytes on that have arrived after a request that waits for other clients, nothing
 /// more is received.
-const MOST_BYTES_BEHIND: usize = 64 * 1024;
+const MAX_BYTES_BEHIND: usize = 64 * 1024;
 
 /// What is to be received while a session waits. A driver does not tell of a connection's end
 /// while nothing is wanted from it: of a client that waits for other clients it is to be known.
@@ -516,7 +516,7 @@ impl Sessions {
         }
         slot.state = state;
         let is_full = state == SessionState::Pending(When::Served)
-            && slot.session.waiting_bytes() > MOST_BYTES_BEHIND;
+            && slot.session.waiting_bytes() > MAX_BYTES_BEHIND;
         let wanted = if is_full { Wanted::Nothing } else { wanted(state) };
         if wanted != std::mem::replace(&mut slot.wanted, wanted) {
             driver.receive(token, wanted);

@@ -5,7 +5,7 @@ use crate::net::driver::{Driver, Sink, Token};
 use crate::net::pipes::Happening;
 
 /// What is done for a pipe in one turn at most.
-const MOST_HAPPENINGS: usize = 2;
+const MAX_HAPPENINGS: usize = 2;
 
 impl Sessions {
     /// Looks at the pipes that the worker was notified of.
@@ -29,7 +29,7 @@ impl Sessions {
     }
 
     fn run_pipe<D: Driver>(&mut self, driver: &mut D, token: Token) {
-        for _ in 0..MOST_HAPPENINGS {
+        for _ in 0..MAX_HAPPENINGS {
             match driver.pipes_mut().next(token) {
                 None => return,
                 Some(Happening::Drained) => self.drained(driver, token),

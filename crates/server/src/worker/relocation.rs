@@ -29,7 +29,7 @@ const COUNTED: Duration = Duration::from_millis(50);
 const OUTDATED: Duration = Duration::from_millis(500);
 
 /// A connection that has replies to take for longer stays.
-const MOST_TICKS: u32 = 100;
+const MAX_TICKS: u32 = 100;
 
 impl Sessions {
     /// Has a connection move to the next worker (DEBUG RELOCATE).
@@ -93,7 +93,7 @@ impl Sessions {
             let release = if may_leave { driver.release(token) } else { Release::Refused };
             match release {
                 Release::Done(link) => self.hand_over(token, link, leaving.to),
-                Release::Later if leaving.ticks < MOST_TICKS => {
+                Release::Later if leaving.ticks < MAX_TICKS => {
                     self.leaving.push(Leaving { ticks: leaving.ticks + 1, ..leaving });
                 }
                 Release::Later | Release::Refused => driver.retain(token),

@@ -1,5 +1,5 @@
 //! What the store costs while it grows from 100 thousand to 16 million keys, by the CPU clock of
-//! the threads that use it: `cargo bench -p nagi-store --bench growth [MOST_KEYS]`, a line of JSON
+//! the threads that use it: `cargo bench -p nagi-store --bench growth [MAX_KEYS]`, a line of JSON
 //! for each size, of which `cargo xtask bench --store` makes a table.
 //!
 //! Keys of 16 bytes, values of 32, requests in batches whose buckets and entries are prefetched,

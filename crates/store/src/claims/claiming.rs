@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 /// Failed tries after which a claimer holds newcomers back.
-const MOST_FAILED_TRIES: u32 = 3;
+const MAX_FAILED_TRIES: u32 = 3;
 /// Names between two looks at the clock.
 const STRIDE: usize = 32;
 /// What a name takes here and in the table, in bytes.
@@ -165,7 +165,7 @@ impl Claiming {
     fn fail(&mut self, wait: Wait) -> ClaimProgress {
         self.next = 0;
         self.tries += 1;
-        if self.tries >= MOST_FAILED_TRIES {
+        if self.tries >= MAX_FAILED_TRIES {
             self.claim.claims.take_ticket(self.claim.owner);
         }
         self.claim.give_back();

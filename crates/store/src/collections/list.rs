@@ -24,9 +24,9 @@ pub enum ListLimit {
 /// What a listpack takes with any number of entries.
 const LISTPACK_BYTES: usize = 7;
 /// An element takes at most so many times the bytes in a listpack that it takes in the packed form.
-const MOST_BYTES_FOR_A_PACKED_ONE: usize = 2;
+const MAX_BYTES_FOR_A_PACKED_ONE: usize = 2;
 /// A listpack that is limited by its entries has no more bytes than this.
-const MOST_LISTPACK_BYTES: usize = 8192;
+const MAX_LISTPACK_BYTES: usize = 8192;
 
 impl ListLimit {
     /// That of `list-max-listpack-size`.
@@ -44,7 +44,7 @@ impl ListLimit {
         match self {
             ListLimit::Bytes(most) => bytes > most / part,
             ListLimit::Entries(most) => {
-                entries > (most / part) as u64 || (!shrinks && bytes > MOST_LISTPACK_BYTES)
+                entries > (most / part) as u64 || (!shrinks && bytes > MAX_LISTPACK_BYTES)
             }
         }
     }
@@ -251,7 +251,7 @@ impl List {
         }
         let entries = self.read().len() + elements as u64;
         if let List::Packed(packed) = self
-            && let at_most = MOST_BYTES_FOR_A_PACKED_ONE * packed.end() + LISTPACK_BYTES
+            && let at_most = MAX_BYTES_FOR_A_PACKED_ONE * packed.end() + LISTPACK_BYTES
             && !limit.is_exceeded(at_most + bytes, entries, false)
         {
             return;
@@ -299,7 +299,7 @@ impl List {
         // A listpack takes a third of what this does at least, so larger lists need not be counted.
         let most = match limit {
             ListLimit::Bytes(most) => 3 * most as u64 + 8192,
-            ListLimit::Entries(_) => 3 * MOST_LISTPACK_BYTES as u64 + 8192,
+            ListLimit::Entries(_) => 3 * MAX_LISTPACK_BYTES as u64 + 8192,
         };
         if self.read().bytes() > most {
             return;

@@ -2,7 +2,7 @@
 //! the two forms it is.
 //!
 //! A collection is *packed* while it is small: bytes that its entry holds (`packed/`). Beyond
-//! [`MOST_PACKED_BYTES`](crate::packed::MOST_PACKED_BYTES), or with a long string in it, it is a
+//! [`MAX_PACKED_BYTES`](crate::packed::MAX_PACKED_BYTES), or with a long string in it, it is a
 //! *tree* (`tree/`), which does not become packed again. `Ref` types read either form where it
 //! lies; the others own one, and are what is changed: [`Form`] for both.
 //!

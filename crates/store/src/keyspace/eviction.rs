@@ -25,7 +25,7 @@ const CHOICES: usize = 4;
 const MANY_ENTRIES: usize = 1000;
 /// Longest time that evicting goes on at a stretch, and the least where that is not enough.
 const BUDGET: Duration = Duration::from_micros(500);
-const LEAST_BUDGET: Duration = Duration::from_micros(10);
+const MIN_BUDGET: Duration = Duration::from_micros(10);
 /// Such a part of the limit beyond it, and evicting goes on for the longest time.
 const FAR_PART: u64 = 32;
 
@@ -283,7 +283,7 @@ impl Store {
         let limit = self.limit.bytes.load(Ordering::Relaxed);
         let excess = self.lasting_bytes().saturating_sub(limit);
         let share = excess as f64 / (limit / FAR_PART).max(1) as f64;
-        BUDGET.mul_f64(share.min(1.0)).max(LEAST_BUDGET)
+        BUDGET.mul_f64(share.min(1.0)).max(MIN_BUDGET)
     }
 
     /// Whether more is in use than the limit allows.

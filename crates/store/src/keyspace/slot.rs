@@ -133,7 +133,7 @@ impl<'a> Slot<'a> {
     }
 
     /// Whether what is done here is reported.
-    pub(crate) fn is_told(&self) -> bool {
+    pub(crate) fn is_reported(&self) -> bool {
         self.record.is_some()
     }
 

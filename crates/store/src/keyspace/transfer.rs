@@ -20,16 +20,16 @@ impl Database<'_> {
         (left, arrived): TransferEvents,
     ) {
         let taken = self.write(from, |slot| {
-            let (copy, is_told) = (slot.copy(), slot.is_told());
+            let (copy, is_reported) = (slot.copy(), slot.is_reported());
             // It follows from what is done at the other key.
             slot.choose_effect(|| None);
             if is_moved {
                 slot.remove();
             }
-            copy.map(|copy| (copy, is_told))
+            copy.map(|copy| (copy, is_reported))
         });
-        let Some(((value, attributes), is_told)) = taken else { return };
-        if is_told {
+        let Some(((value, attributes), is_reported)) = taken else { return };
+        if is_reported {
             // The new one is reported before the removal of the other.
             there.write(to, |slot| slot.note(Event::New));
             if let Some(left) = left.filter(|_| is_moved) {

@@ -13,14 +13,14 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The smallest allocation that has a mapping of its own. Processes may have some 65,000 of them.
-pub(crate) const LEAST_BYTES: usize = 1 << 20;
+pub(crate) const MIN_BYTES: usize = 1 << 20;
 
 static USED_BYTES: Line<AtomicUsize> = Line(AtomicUsize::new(0));
 
 /// Whether such an allocation has a mapping of its own.
 #[inline]
 pub(crate) fn is_for(layout: Layout) -> bool {
-    layout.size() >= LEAST_BYTES && (2..=PAGE_BYTES).contains(&layout.align())
+    layout.size() >= MIN_BYTES && (2..=PAGE_BYTES).contains(&layout.align())
 }
 
 /// What so many bytes of such an allocation really take.
@@ -77,14 +77,14 @@ mod tests {
     #[test]
     fn mapped_memory_keeps_its_contents_when_it_grows() {
         let _alone = crate::memory::accounting::tests::alone();
-        let (small, large) = (LEAST_BYTES + 1, 40 * LEAST_BYTES);
+        let (small, large) = (MIN_BYTES + 1, 40 * MIN_BYTES);
         // SAFETY: each is given up as it was had, and written within its length.
         unsafe {
             let memory = map(small).unwrap();
-            assert_eq!((memory.read(), memory.add(LEAST_BYTES).read()), (0, 0));
-            memory.add(LEAST_BYTES).write(7);
+            assert_eq!((memory.read(), memory.add(MIN_BYTES).read()), (0, 0));
+            memory.add(MIN_BYTES).write(7);
             let memory = remap(memory, small, large).unwrap();
-            assert_eq!(memory.add(LEAST_BYTES).read(), 7);
+            assert_eq!(memory.add(MIN_BYTES).read(), 7);
             memory.add(large - 1).write(8);
             let before = used_bytes();
             unmap(memory, large);

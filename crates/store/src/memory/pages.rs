@@ -59,9 +59,9 @@ const MANY_BYTES: u64 = 256 << 20;
 const LARGE_BYTES: usize = 128 << 20;
 /// But not where such a part of its memory is free on pages and in arenas, as it would be with many
 /// databases that have a few large entries each.
-const MOST_IDLE_PART: usize = 4;
+const MAX_IDLE_PART: usize = 4;
 /// Arenas at most that tables have begun to fill before their memory was provided.
-const MOST_LATE: usize = 512;
+const MAX_LATE: usize = 512;
 
 /// Of memory that was given back to the kernel, and of whole arenas, at least so much is ready
 /// again when such is asked for: what workers fill while the preparer waits for a processor.
@@ -73,7 +73,7 @@ const READY_PART: usize = 64;
 /// made ready, or the preparer would give back what it has just provided.
 const WARM_BYTES: usize = 4 * READY_BYTES;
 /// More than this of all kinds together, and the preparer gives some back.
-const MOST_WARM_BYTES: usize = 3 * WARM_BYTES;
+const MAX_WARM_BYTES: usize = 3 * WARM_BYTES;
 /// Time between two looks whether idle memory is requested.
 const LOOK_EVERY: Duration = Duration::from_millis(80);
 /// What is taken out of a list under its latch at a time, and given back to the kernel by another
@@ -180,7 +180,7 @@ impl Default for PagePool {
             arenas: Latch::new(Arenas {
                 regions: arenas,
                 idle: Idle::new(ARENA_BYTES),
-                late: VecDeque::with_capacity(MOST_LATE),
+                late: VecDeque::with_capacity(MAX_LATE),
             }),
             used_bytes: AtomicUsize::default(),
             idle_bytes: AtomicIsize::default(),
@@ -317,7 +317,7 @@ impl PagePool {
         if self.provides_arenas() {
             let late = &mut self.arenas.lock_nested().late;
             // Nothing is allocated here.
-            if late.len() < MOST_LATE {
+            if late.len() < MAX_LATE {
                 late.push_back(arena);
                 self.stock.fetch_max(LOW, Ordering::Relaxed);
                 now = ARENA_BYTES;
@@ -335,7 +335,7 @@ impl PagePool {
     /// Whether arenas shall have all of their memory before they are written.
     fn provides_arenas(&self) -> bool {
         let used_bytes = self.used_bytes();
-        let is_large = used_bytes >= LARGE_BYTES && self.idle_bytes() < used_bytes / MOST_IDLE_PART;
+        let is_large = used_bytes >= LARGE_BYTES && self.idle_bytes() < used_bytes / MAX_IDLE_PART;
         is_large || self.expects_much.load(Ordering::Relaxed)
     }
 
@@ -343,7 +343,7 @@ impl PagePool {
     /// is never so: what holds data is more than this there.
     pub(crate) fn is_small(&self) -> bool {
         let live_bytes = self.used_bytes().saturating_sub(self.idle_bytes());
-        let is_small = live_bytes < LARGE_BYTES - LARGE_BYTES / MOST_IDLE_PART;
+        let is_small = live_bytes < LARGE_BYTES - LARGE_BYTES / MAX_IDLE_PART;
         is_small && !self.expects_much.load(Ordering::Relaxed)
     }
 
@@ -379,7 +379,7 @@ impl PagePool {
     /// Wakes the preparer if there is work for it. No latch may be held.
     #[inline]
     pub(crate) fn notify_preparer(&self) {
-        if self.stock.load(Ordering::Relaxed) != FINE || self.warm_bytes() > MOST_WARM_BYTES {
+        if self.stock.load(Ordering::Relaxed) != FINE || self.warm_bytes() > MAX_WARM_BYTES {
             self.wake_preparer();
         }
     }
@@ -512,7 +512,7 @@ impl PagePool {
     }
 
     fn cool_by(&self, bytes: usize) -> bool {
-        self.warm_bytes() > MOST_WARM_BYTES && self.release_warm(|_| WARM_BYTES, bytes) > 0
+        self.warm_bytes() > MAX_WARM_BYTES && self.release_warm(|_| WARM_BYTES, bytes) > 0
     }
 
     /// Has the same done; of a kind that was not requested during the last second, all idle memory

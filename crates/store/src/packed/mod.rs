@@ -15,7 +15,7 @@ use crate::value::item::{Item, Text};
 use std::marker::PhantomData;
 
 /// The most bytes of a packed collection: looking through them takes about a microsecond.
-pub(crate) const MOST_PACKED_BYTES: usize = 2048;
+pub(crate) const MAX_PACKED_BYTES: usize = 2048;
 
 const NAME: usize = 0;
 const ELEMENTS: usize = 1;
@@ -135,7 +135,7 @@ impl<L: Layout> Packed<L> {
 
     /// Whether there is room for so many bytes more.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
-        self.bytes.len() + bytes <= MOST_PACKED_BYTES
+        self.bytes.len() + bytes <= MAX_PACKED_BYTES
     }
 
     /// Where an element goes that is to be the last.

@@ -3,7 +3,7 @@
 use super::header::{Header, Node};
 
 /// Children at most.
-pub(crate) const MOST_CHILDREN: usize = 42;
+pub(crate) const MAX_CHILDREN: usize = 42;
 
 /// What an inner node knows of a child.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +32,10 @@ pub(crate) struct Inner {
     header: Header,
     /// Bytes of all nodes below it, and of what lies elsewhere.
     pub(crate) bytes_below: u64,
-    keys: [u64; MOST_CHILDREN],
-    nodes: [Option<Node>; MOST_CHILDREN],
-    elements: [u32; MOST_CHILDREN],
-    earliest_s: [u32; MOST_CHILDREN],
+    keys: [u64; MAX_CHILDREN],
+    nodes: [Option<Node>; MAX_CHILDREN],
+    elements: [u32; MAX_CHILDREN],
+    earliest_s: [u32; MAX_CHILDREN],
 }
 
 #[cfg(not(loom))]
@@ -44,16 +44,16 @@ const _: () = assert!(size_of::<Inner>() == super::blocks::Size::Quarter.bytes()
 impl Inner {
     /// Where its keys end.
     pub(super) const KEYS_END: usize =
-        std::mem::offset_of!(Inner, keys) + size_of::<[u64; MOST_CHILDREN]>();
+        std::mem::offset_of!(Inner, keys) + size_of::<[u64; MAX_CHILDREN]>();
 
     pub(crate) fn new(header: Header) -> Self {
         Inner {
             header,
             bytes_below: 0,
-            keys: [0; MOST_CHILDREN],
-            nodes: [None; MOST_CHILDREN],
-            elements: [0; MOST_CHILDREN],
-            earliest_s: [NEVER; MOST_CHILDREN],
+            keys: [0; MAX_CHILDREN],
+            nodes: [None; MAX_CHILDREN],
+            elements: [0; MAX_CHILDREN],
+            earliest_s: [NEVER; MAX_CHILDREN],
         }
     }
 
@@ -69,7 +69,7 @@ impl Inner {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.len() == MOST_CHILDREN
+        self.len() == MAX_CHILDREN
     }
 
     #[inline]
@@ -170,7 +170,7 @@ impl Inner {
     /// Inserts a child where there is room.
     pub(crate) fn insert(&mut self, at: usize, child: Child) {
         let len = self.len();
-        if len < MOST_CHILDREN && at <= len {
+        if len < MAX_CHILDREN && at <= len {
             self.keys.copy_within(at..len, at + 1);
             self.nodes.copy_within(at..len, at + 1);
             self.elements.copy_within(at..len, at + 1);

@@ -136,13 +136,13 @@ pub(crate) fn expires_at_ms(element: &[u8]) -> u64 {
 /// Writes when the element that follows expires, in milliseconds since 1970; nothing if that is 0.
 pub(crate) fn write_expiry(at_ms: u64, out: &mut Vec<u8>) {
     if at_ms > 0 {
-        let [a, b, c, d, e, f, ..] = at_ms.min(MOST_EXPIRES_AT_MS).to_le_bytes();
+        let [a, b, c, d, e, f, ..] = at_ms.min(MAX_EXPIRES_AT_MS).to_le_bytes();
         out.extend_from_slice(&[EXPIRES, a, b, c, d, e, f]);
     }
 }
 
 /// The latest time that an element can expire at.
-pub(crate) const MOST_EXPIRES_AT_MS: u64 = (1 << 48) - 1;
+pub(crate) const MAX_EXPIRES_AT_MS: u64 = (1 << 48) - 1;
 
 /// Counts what an element has elsewhere once more, for a copy of it.
 ///

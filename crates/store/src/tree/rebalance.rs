@@ -5,7 +5,7 @@
 //! does not: it leaves them at two thirds.
 
 use super::blocks::Size;
-use super::inner::{Child, Inner, MOST_CHILDREN, seconds};
+use super::inner::{Child, Inner, MAX_CHILDREN, seconds};
 use super::layout::Layout;
 use super::leaf::{GROUP_BYTES, Leaf, LeafMut};
 use super::node::{self, Node};
@@ -13,10 +13,10 @@ use super::root::{InsertPosition, Path, Side, Tree};
 use std::ops::Range;
 
 /// What shifting has to leave free in each leaf: it should not be needed again at once.
-const LEAST_GAIN_BYTES: usize = 160;
+const MIN_GAIN_BYTES: usize = 160;
 
 /// About what a group of short elements takes; others take more.
-const LEAST_GROUP_BYTES: usize = 128;
+const MIN_GROUP_BYTES: usize = 128;
 
 /// Groups on their way between leaves.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ struct Gathered {
 impl Gathered {
     /// Room for what so many leaves have.
     fn with_leaves(leaves: usize) -> Self {
-        let groups = leaves * Size::Whole.bytes() / LEAST_GROUP_BYTES;
+        let groups = leaves * Size::Whole.bytes() / MIN_GROUP_BYTES;
         Gathered {
             bytes: Vec::with_capacity(leaves * Size::Whole.bytes()),
             groups: Vec::with_capacity(groups),
@@ -220,7 +220,7 @@ impl<L: Layout> Tree<L> {
         let children = inner.len();
         let first = child.saturating_sub(1);
         let windows = [first..child + 1, child..(child + 2).min(children)];
-        let needed = |leaves: usize| bytes + GROUP_BYTES + leaves * LEAST_GAIN_BYTES;
+        let needed = |leaves: usize| bytes + GROUP_BYTES + leaves * MIN_GAIN_BYTES;
         let has_room = |window: &Range<usize>| {
             let (load, room) = self.loads(inner, window.clone());
             window.len() > 1 && load + needed(window.len()) <= room
@@ -228,7 +228,7 @@ impl<L: Layout> Tree<L> {
         let candidates: Vec<_> = windows.into_iter().filter(has_room).collect();
         candidates.into_iter().any(|window| {
             let leaves = window.len();
-            self.redistribute(path, window, leaves, bytes + LEAST_GAIN_BYTES)
+            self.redistribute(path, window, leaves, bytes + MIN_GAIN_BYTES)
         })
     }
 
@@ -240,7 +240,7 @@ impl<L: Layout> Tree<L> {
         let first = child.saturating_sub(1).min(children.saturating_sub(3));
         let window = first..(first + 3).min(children);
         let leaves = window.len();
-        let most = (MOST_CHILDREN - children).min(3 * leaves);
+        let most = (MAX_CHILDREN - children).min(3 * leaves);
         let divided =
             (1..=most).any(|more| self.redistribute(path, window.clone(), leaves + more, bytes));
         if !divided {
@@ -444,7 +444,7 @@ impl<L: Layout> Tree<L> {
             return self.remove_levels();
         }
         let Some(children) = self.own_inner(path, level).map(|inner| inner.len()) else { return };
-        if children > MOST_CHILDREN / 4 {
+        if children > MAX_CHILDREN / 4 {
             return;
         }
         let at = path.child(level - 1);
@@ -454,7 +454,7 @@ impl<L: Layout> Tree<L> {
             let [Some(first), Some(second)] = pair else { continue };
             // SAFETY: the tree has its nodes counted.
             let together = unsafe { first.inner().len() + second.inner().len() };
-            if together <= MOST_CHILDREN * 3 / 4 {
+            if together <= MAX_CHILDREN * 3 / 4 {
                 self.join(path, level - 1, left);
                 return self.merge_inner(path, level - 1);
             }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Inner nodes on a way down at most; with 21 children each that is more elements than memory has
 /// room for.
-pub(crate) const MOST_HEIGHT: usize = 12;
+pub(crate) const MAX_HEIGHT: usize = 12;
 
 /// A counted tree of elements. A clone costs as much at any size, and stays as it is when the other
 /// is changed. It is freed when it is dropped: a thread that may not take long for that hands it to
@@ -30,7 +30,7 @@ pub(crate) struct Tree<L: Layout> {
 /// Which child to go to at each inner node, from the top down, to come to a leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Path {
-    children: [u8; MOST_HEIGHT],
+    children: [u8; MAX_HEIGHT],
     height: u8,
 }
 

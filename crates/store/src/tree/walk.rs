@@ -4,13 +4,13 @@ use super::inner::Inner;
 use super::layout::Layout;
 use super::leaf::Leaf;
 use super::node::Node;
-use super::root::{FoundLeaf, MOST_HEIGHT, Path, Tree};
+use super::root::{FoundLeaf, MAX_HEIGHT, Path, Tree};
 use std::ops::ControlFlow;
 
 /// Where a walk is: the leaf, and what is above it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaves<'a> {
-    above: [Option<(&'a Inner, usize)>; MOST_HEIGHT],
+    above: [Option<(&'a Inner, usize)>; MAX_HEIGHT],
     height: usize,
     leaf: Leaf<'a>,
 }
@@ -64,7 +64,7 @@ impl<'a> Leaves<'a> {
 impl<L: Layout> Tree<L> {
     /// A walk that begins at the end of a path.
     pub(crate) fn leaves(&self, path: &Path) -> Leaves<'_> {
-        let mut above = [None; MOST_HEIGHT];
+        let mut above = [None; MAX_HEIGHT];
         let mut node: Node = self.top;
         for (level, step) in above.iter_mut().enumerate().take(self.height) {
             // SAFETY: the tree has its nodes counted, and they do not change during the borrow.

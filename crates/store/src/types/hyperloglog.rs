@@ -36,7 +36,7 @@ const SPARSE: u8 = 1;
 const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
 /// No sparse sketch is longer: each run has a register at least, and takes two bytes at most.
 const SPARSE_BYTES: usize = HEADER_BYTES + 2 * REGISTERS;
-const MOST_SPARSE_RANK: u8 = 32;
+const MAX_SPARSE_RANK: u8 = 32;
 
 /// Where an element counts: the number of a register, and the rank that it has to have at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +198,7 @@ impl Sketch {
     }
 
     fn add_sparsely(&mut self, mark: Mark, limit_bytes: usize) -> Result<bool, Refusal> {
-        if mark.rank > MOST_SPARSE_RANK {
+        if mark.rank > MAX_SPARSE_RANK {
             return self.add_densely(mark);
         }
         let index = usize::from(mark.register);

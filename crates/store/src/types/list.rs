@@ -452,14 +452,14 @@ impl Database<'_> {
         &self,
         key: Key<'_>,
         ranks: &[u64],
-        is_told: bool,
+        is_reported: bool,
         limit: ListLimit,
     ) -> Result<(), WrongType> {
         self.write(key, |slot| {
             if slot.list()?.is_some() {
                 slot.remove_elements(ranks, limit)?;
             }
-            if is_told {
+            if is_reported {
                 slot.note_removal(Event::LRem);
             }
             Ok(())

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Integers are those that [`parse_i64`] reads, so a string has one way to be written, and two are
-//! equal if what is written is. Strings over [`MOST_INLINE_BYTES`] lie elsewhere: a page holds
+//! equal if what is written is. Strings over [`MAX_INLINE_BYTES`] lie elsewhere: a page holds
 //! several items, and is copied when it is changed while it is shared.
 
 use crate::value::number::parse_i64;
@@ -20,9 +20,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// The longest string that is written where it stands.
-pub(crate) const MOST_INLINE_BYTES: usize = 512;
+pub(crate) const MAX_INLINE_BYTES: usize = 512;
 
-const MOST_SHORT: u8 = 191;
+const MAX_SHORT: u8 = 191;
 const MEDIUM: u8 = 192;
 const INTEGER: u8 = 224;
 const ELSEWHERE: u8 = 240;
@@ -85,9 +85,9 @@ impl<'a> Text<'a> {
         let len = source.len();
         if let Some(value) = parse_i64(source) {
             text.set_integer(value);
-        } else if len <= usize::from(MOST_SHORT) {
+        } else if len <= usize::from(MAX_SHORT) {
             text.head[0] = len as u8;
-        } else if len <= MOST_INLINE_BYTES {
+        } else if len <= MAX_INLINE_BYTES {
             text.head[0] = MEDIUM | (len >> 8) as u8;
             text.head[1] = len as u8;
             text.head_len = 2;
@@ -113,7 +113,7 @@ impl<'a> Text<'a> {
     pub fn from_input(given: StringInput<'a>) -> Self {
         match given {
             StringInput::Bytes(bytes) => Text::to_store(bytes),
-            StringInput::Rope(rope) if rope.len() > MOST_INLINE_BYTES => {
+            StringInput::Rope(rope) if rope.len() > MAX_INLINE_BYTES => {
                 Text::from_long(Long::from_rope(rope))
             }
             // Ropes are long; this is for completeness.
@@ -361,7 +361,7 @@ pub(crate) fn listpack_bytes(value: StringValue<'_>) -> usize {
 #[inline]
 pub(crate) fn item_bytes(bytes: &[u8]) -> usize {
     match bytes {
-        [short @ 0..=MOST_SHORT, ..] => 1 + usize::from(*short),
+        [short @ 0..=MAX_SHORT, ..] => 1 + usize::from(*short),
         [ELSEWHERE..=u8::MAX, ..] => 1 + ADDRESS_BYTES,
         [integer @ INTEGER..ELSEWHERE, ..] => 2 + usize::from(*integer & 7),
         [medium, low, ..] => 2 + (usize::from(*medium & 0xf) << 8 | usize::from(*low)),

@@ -26,7 +26,7 @@ const RATIOS: [&str; 2] = ["1:0", "0:1"];
 /// With whom each protocol's servers are compared.
 const RIVALS: [&str; 2] = ["Valkey", "memcached"];
 /// One load is no longer than this: there are many.
-const MOST_SECONDS: f64 = 1.0;
+const MAX_SECONDS: f64 = 1.0;
 
 /// A server, and the CPU time of each request in every run so far, in microseconds.
 struct Runner<'a> {
@@ -86,7 +86,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
                         .args(["--protocol", protocol.name(), "--port", &port.to_string()])
                         .args(["--connections", &connections.to_string()])
                         .args(["--keys", "100000", "--value-bytes", "32"])
-                        .args(["--seconds", &arguments.seconds.min(MOST_SECONDS).to_string()]);
+                        .args(["--seconds", &arguments.seconds.min(MAX_SECONDS).to_string()]);
                     times_us.push(cpu_us(runner.server.process_id(), &mut load)?);
                 }
             }

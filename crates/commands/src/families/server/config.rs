@@ -139,7 +139,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 fn check_client_limit(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
     let wanted = new.iter().find(|(setting, ..)| setting.name == "maxclients");
     let Some((_, name, Value::Number(wanted))) = wanted else { return Ok(()) };
-    let most = cx.server.most_clients();
+    let most = cx.server.max_clients();
     if *wanted <= most {
         return Ok(());
     }

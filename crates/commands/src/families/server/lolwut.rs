@@ -10,8 +10,8 @@ use nagi_store::parse_i64;
 pub(crate) static ALL: &[&Command] = &[&LOLWUT];
 
 /// The largest picture, in characters.
-const MOST_COLUMNS: i64 = 200;
-const MOST_ROWS: i64 = 60;
+const MAX_COLUMNS: i64 = 200;
+const MAX_ROWS: i64 = 60;
 
 fn lolwut<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut numbers = args.from(1).collect::<Vec<_>>();
@@ -25,8 +25,8 @@ fn lolwut<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let numbers = numbers.into_iter().map(|word| parse_i64(word).ok_or(Error::NOT_AN_INTEGER));
     let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
     let number = |place: usize, default: i64| numbers.get(place).copied().unwrap_or(default);
-    let columns = number(0, 66).clamp(10, MOST_COLUMNS);
-    let rows = number(1, 16).clamp(6, MOST_ROWS);
+    let columns = number(0, 66).clamp(10, MAX_COLUMNS);
+    let rows = number(1, 16).clamp(6, MAX_ROWS);
     let seed = number(2, i64::try_from(cx.db.now_ms()).unwrap_or(0) % 1_000_000);
     let mut picture = Picture::new(columns, rows);
     picture.draw(&mut Random(fastrand::Rng::with_seed(seed.cast_unsigned())));

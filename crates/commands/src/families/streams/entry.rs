@@ -23,7 +23,7 @@ const BOTH: Error =
     Error::fixed("ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
 
 /// Most bytes of an entry.
-const MOST_BYTES: usize = 1 << 30;
+const MAX_BYTES: usize = 1 << 30;
 /// Most entries that are deleted per hold of a latch; requests with more claim their key.
 const ENTRIES_PER_HOLD: usize = 64;
 
@@ -147,7 +147,7 @@ fn xadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if id == NewId::Exact(StreamId::MIN) {
         return Err(ZERO_ID);
     }
-    if (first..args.len()).map(|at| length(args, at)).sum::<usize>() > MOST_BYTES {
+    if (first..args.len()).map(|at| length(args, at)).sum::<usize>() > MAX_BYTES {
         return Err(TOO_LARGE);
     }
     let texts: Vec<_> = (first..args.len()).map(|at| in_one_piece(args, at)).collect();

@@ -20,7 +20,7 @@ const INVALID_START: Error = Error::fixed("ERR invalid start ID for the interval
 const INVALID_END: Error = Error::fixed("ERR invalid end ID for the interval");
 
 /// Longest id in bytes.
-const MOST_ID_BYTES: usize = 127;
+const MAX_ID_BYTES: usize = 127;
 
 /// Reads an unsigned number as C's `strtoull` does, all of it; except that a negative number, as
 /// Redis writes them, is none.
@@ -54,7 +54,7 @@ enum ParsedId {
 }
 
 fn parse_id(argument: &[u8], missing: u64) -> Result<ParsedId, Error> {
-    if argument.len() > MOST_ID_BYTES {
+    if argument.len() > MAX_ID_BYTES {
         return Err(INVALID_ID);
     }
     // Redis reads it as a C string.

@@ -5,15 +5,15 @@
 use std::cmp::Ordering;
 
 /// Most bytes of text that are read as a number, as in Redis.
-const MOST_BYTES: usize = 5 * 1024 - 1;
+const MAX_BYTES: usize = 5 * 1024 - 1;
 /// Digits that are read; of those after, only whether they are all zero.
-const MOST_DIGITS: usize = 1000;
+const MAX_DIGITS: usize = 1000;
 /// Powers of ten beyond which a number is infinite, or zero.
 const DECIMAL_EXPONENTS: std::ops::RangeInclusive<i64> = -4952..=4933;
 const MANTISSA_BITS: i64 = 64;
 /// The exponents of the largest and the smallest numbers, whose mantissas are integers here.
-const MOST_EXPONENT: i64 = 16_383 - 63;
-const LEAST_EXPONENT: i64 = -16_445;
+const MAX_EXPONENT: i64 = 16_383 - 63;
+const MIN_EXPONENT: i64 = -16_445;
 const DECIMALS: u32 = 17;
 
 /// A number: its mantissa times a power of two.
@@ -29,7 +29,7 @@ impl LongDouble {
     /// Reads what C's `strtold` reads in full and neither overflows nor vanishes; no blanks, no
     /// `nan`.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
-        if text.len() > MOST_BYTES {
+        if text.len() > MAX_BYTES {
             return None;
         }
         let (negative, text) = match text.split_first()? {
@@ -103,7 +103,7 @@ impl LongDouble {
 
     /// The positive number nearest to `magnitude * 2^exponent`, and a little more if `inexact`.
     fn round(mut magnitude: Natural, exponent: i64, inexact: bool) -> Self {
-        let surplus = (magnitude.bits() - MANTISSA_BITS).max(LEAST_EXPONENT - exponent).max(0);
+        let surplus = (magnitude.bits() - MANTISSA_BITS).max(MIN_EXPONENT - exponent).max(0);
         magnitude.shift_right(surplus, inexact);
         let (mut mantissa, mut exponent) = (magnitude.low(), exponent + surplus);
         if magnitude.bits() > MANTISSA_BITS {
@@ -111,7 +111,7 @@ impl LongDouble {
             (mantissa, exponent) = (1 << (MANTISSA_BITS - 1), exponent + 1);
         }
         let top = exponent + MANTISSA_BITS - i64::from(mantissa.leading_zeros());
-        let is_finite = mantissa == 0 || top <= MOST_EXPONENT + MANTISSA_BITS;
+        let is_finite = mantissa == 0 || top <= MAX_EXPONENT + MANTISSA_BITS;
         LongDouble { negative: false, mantissa, exponent: is_finite.then_some(exponent) }
     }
 
@@ -139,7 +139,7 @@ impl LongDouble {
 fn parse_decimal(text: &[u8]) -> Option<LongDouble> {
     let (digits, exponent) = split(text, |byte| byte.is_ascii_digit(), b'e', 1)?;
     let significant: Vec<u8> = digits.iter().copied().skip_while(|digit| *digit == b'0').collect();
-    let (kept, dropped) = significant.split_at(significant.len().min(MOST_DIGITS));
+    let (kept, dropped) = significant.split_at(significant.len().min(MAX_DIGITS));
     let exponent = exponent + dropped.len() as i64;
     let mut magnitude = Natural::default();
     for digit in kept {

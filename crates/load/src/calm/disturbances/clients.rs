@@ -63,7 +63,7 @@ pub(super) const ALL: &[Disturbance] = &[
 ];
 
 /// How many connections the server takes, if it says so.
-fn most_clients(server: &Server) -> Result<Option<u64>, String> {
+fn max_clients(server: &Server) -> Result<Option<u64>, String> {
     let mut wire = server.connect()?;
     if server.target.protocol == Protocol::Memcached {
         let stats = server.stats(&mut wire, "settings")?;
@@ -80,7 +80,7 @@ fn can_connect(server: &Server, connections: u64) -> Result<(), String> {
     if own.maximum.is_some_and(|most| most < connections + SPARE) {
         return Err(format!("this process may open only {} files", own.maximum.unwrap_or(0)));
     }
-    let most = most_clients(server)?;
+    let most = max_clients(server)?;
     match (server.target.protocol, most) {
         (Protocol::Memcached, Some(most)) if most < connections + SPARE => {
             Err(format!("it takes {most} connections (memcached's -c)"))
@@ -97,7 +97,7 @@ fn allow_clients(context: &mut StepContext<'_>, connections: u64) -> Result<(), 
         rustix::process::setrlimit(rustix::process::Resource::Nofile, own)
             .map_err(|errno| format!("{needed} open files: {errno}"))?;
     }
-    match most_clients(context.server)? {
+    match max_clients(context.server)? {
         Some(most) if most < needed && context.speaks(Protocol::Resp) => {
             context.settings.set("maxclients", &needed.to_string())
         }

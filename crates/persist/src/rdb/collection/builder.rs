@@ -100,11 +100,11 @@ impl<B: Builder> Build<B> {
         bytes: u64,
     ) -> Result<bool, Fault> {
         /// What an element takes at least, in time if not in bytes.
-        const LEAST_BYTES: u64 = 64;
+        const MIN_BYTES: u64 = 64;
         let mut left = bytes;
         while left > 0 {
             let Some(element) = self.elements.next(input)? else { return Ok(false) };
-            left = left.saturating_sub(element.bytes().max(LEAST_BYTES));
+            left = left.saturating_sub(element.bytes().max(MIN_BYTES));
             let added = self.builder.add(element);
             added.map_err(|rejected| match rejected {
                 Rejected::Duplicate => self.elements.duplicate(),

@@ -36,7 +36,7 @@ const SETTLING_ROUNDS: u32 = 10;
 /// Rounds without one if they have within so many rounds of the last one, doubled each time, up
 /// to the most.
 const HOLD_ROUNDS: u32 = 50;
-const MOST_HOLD_ROUNDS: u32 = 3000;
+const MAX_HOLD_ROUNDS: u32 = 3000;
 /// A worker is relieved if it runs for so much more of the time than the mean of the active ones.
 const UNEVEN: f64 = 0.15;
 /// In how many rounds in a row, before each time that it is.
@@ -179,7 +179,7 @@ impl Policy {
             self.next_hold_rounds = HOLD_ROUNDS;
         } else {
             self.hold_rounds = self.next_hold_rounds;
-            self.next_hold_rounds = (self.next_hold_rounds * 2).min(MOST_HOLD_ROUNDS);
+            self.next_hold_rounds = (self.next_hold_rounds * 2).min(MAX_HOLD_ROUNDS);
         }
         self.change(active)
     }

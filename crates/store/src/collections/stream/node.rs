@@ -16,7 +16,7 @@ const SAME_FIELDS: i64 = 2;
 
 /// Bytes beyond which no entry is added to a node, whatever the settings say: what is changed while
 /// it is shared has to be copied first.
-pub(super) const MOST_BYTES: usize = 64 * 1024;
+pub(super) const MAX_BYTES: usize = 64 * 1024;
 
 /// Up to where entries are added to a node.
 #[derive(Clone, Copy, Debug)]
@@ -291,7 +291,7 @@ impl Node {
         // What stands around the strings counts as well.
         let bytes = self.listpack.len() + new.bytes;
         let is_full = new.node.is_some()
-            || bytes > MOST_BYTES
+            || bytes > MAX_BYTES
             || limits.node_bytes > 0 && bytes >= limits.node_bytes
             || limits.node_entries > 0
                 && head.live.saturating_add(head.deleted) as u64 >= limits.node_entries;

@@ -87,7 +87,7 @@ fn a_large_store_has_its_arenas_whole_unless_much_of_it_is_free() {
         assert_eq!(touched, ARENA_BYTES);
         assert!(faults_of_filling(&pool, arena, touched) < few);
     }
-    pool.add_idle_bytes((pool.used_bytes() / MOST_IDLE_PART).cast_signed());
+    pool.add_idle_bytes((pool.used_bytes() / MAX_IDLE_PART).cast_signed());
     while pool.take_arena().1 > 0 {}
     pool.provide();
     assert_eq!(pool.take_arena().1, 0, "with as much free as this nothing is provided");
@@ -172,7 +172,7 @@ fn preparer_is_notified_before_a_worker_has_to_prepare() {
 #[test]
 fn idle_memory_goes_back_a_slice_at_a_time() {
     let pool = PagePool::default();
-    let pages: Vec<Page> = (0..4 * MOST_WARM_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
+    let pages: Vec<Page> = (0..4 * MAX_WARM_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
     let given = pages.len() * PAGE_BYTES;
     // SAFETY: each came from the pool and is used by nothing.
     pages.into_iter().for_each(|page| unsafe { pool.give(page) });
@@ -180,7 +180,7 @@ fn idle_memory_goes_back_a_slice_at_a_time() {
     assert!(pool.cool());
     assert_eq!(pool.warm_bytes(), given - SLICE_BYTES);
     (0..given / SLICE_BYTES).for_each(|_| pool.maintain());
-    assert_eq!(pool.warm_bytes(), MOST_WARM_BYTES);
+    assert_eq!(pool.warm_bytes(), MAX_WARM_BYTES);
     pool.take();
     (0..given / SLICE_BYTES).for_each(|_| pool.rest());
     assert_eq!(pool.warm_bytes(), WARM_BYTES, "requested a moment ago");
@@ -204,7 +204,7 @@ fn pages_that_are_freed_in_no_order_go_back_many_at_a_time() {
     }
     assert_eq!(region::releases(), 0, "a worker leaves it to the preparer");
     pool.provide();
-    assert!(pool.warm_bytes() <= MOST_WARM_BYTES);
+    assert!(pool.warm_bytes() <= MAX_WARM_BYTES);
     let releases = region::releases();
     assert!(releases < pages.len() / 5, "{releases} for {} pages", pages.len());
     (0..u8::MAX).for_each(|_| pool.look());
