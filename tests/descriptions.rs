@@ -259,7 +259,7 @@ fn nothing_that_redis_8_has_is_missing() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Writes the reference anew, from a Redis 8.0.6 that listens on this port.
+/// Rewrites the reference, from a Redis 8.0.6 that listens on this port.
 fn write_reference(port: &str) {
     let port: u16 = port.parse().expect("NAGI_REDIS_8_PORT is a port");
     let mut client = Connection::open(([127, 0, 0, 1], port).into());

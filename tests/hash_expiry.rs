@@ -2,7 +2,7 @@
 //!
 //! The Redis that tests compare with is too old for them, so what Redis 8.0.6 replied stands in
 //! `reference/field-expiry.txt`, with the events that it told of. With `NAGI_REDIS_8_PORT`, the
-//! port of such a server without data, the file is written anew.
+//! port of such a server without data, the file is rewritten.
 
 use crate::persistence::Folder;
 use harness::{Connection, Server, until};

@@ -59,7 +59,7 @@ pub(crate) fn sanitize(sanitizer: Sanitizer) -> Result<()> {
     run(command)
 }
 
-/// The nightly toolchain builds the standard library anew only with its source.
+/// The nightly toolchain rebuilds the standard library only with its source.
 fn require_standard_library_source() -> Result<()> {
     let mut rustc = Command::new("rustup");
     let printed = process::output(rustc.args(["run", "nightly", "rustc", "--print", "sysroot"]))?;

@@ -26,7 +26,7 @@ pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// How often connections were opened anew.
+    /// How often connections were reopened.
     pub(crate) reconnects: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,

@@ -196,7 +196,7 @@ const HIDDEN: &str = "NAGI_URLS";
 /// none.
 ///
 /// # Errors
-/// The program cannot be started anew.
+/// The program cannot be restarted.
 pub fn hide_passwords() -> std::io::Result<()> {
     use std::os::unix::process::CommandExt;
     let mut hidden = Vec::new();
@@ -273,7 +273,7 @@ fn host_and_port(place: &str, usual: u16) -> Result<(&str, u16), String> {
     let (host, port) = match place.strip_prefix('[') {
         Some(rest) => {
             let (host, behind) =
-                rest.split_once(']').ok_or("the ] behind the address is missing")?;
+                rest.split_once(']').ok_or("the ] after the address is missing")?;
             (host, behind.strip_prefix(':').or((!behind.is_empty()).then_some(behind)))
         }
         None => match place.rsplit_once(':') {

@@ -52,7 +52,7 @@ pub struct SaveProgress {
 }
 
 impl SaveProgress {
-    /// Begins anew.
+    /// Starts again.
     pub fn reset(&self) {
         self.keys.store(0, Ordering::Relaxed);
         self.total_keys.store(0, Ordering::Relaxed);

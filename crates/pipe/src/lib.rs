@@ -51,7 +51,7 @@ struct State {
     reply: Vec<u8>,
     /// By which the worker is told; none until it has the pipe.
     worker_waker: Option<Waker>,
-    /// Whether it is going to look without being told anew.
+    /// Whether it is going to look without being told again.
     is_notified: bool,
     /// Whether the worker waits for room for its reply.
     is_full: bool,

@@ -14,7 +14,7 @@ const MAX_WORDS: usize = 12;
 const OTHER_ARITY: &[(&str, &str)] =
     &[("BGSAVE", "CANCEL is Valkey's"), ("MODULE|LOADEX", "is checked otherwise since 7.2")];
 
-/// What stands under the keys that arguments name, made anew for each request.
+/// What stands under the keys that arguments name, rebuilt for each request.
 const SETTING: [&str; 8] = [
     "FLUSHALL",
     "SET number 41",

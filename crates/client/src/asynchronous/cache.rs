@@ -150,7 +150,7 @@ impl Cache {
         self.engine.get(master, key).await
     }
 
-    /// The value of a key, whose expiry is set anew.
+    /// The value of a key, whose expiry is set again.
     ///
     /// # Errors
     /// There is no answer, or the server refuses.
@@ -501,7 +501,7 @@ impl Cache {
         self.engine.delete(master, key).await
     }
 
-    /// Sets an expiry anew; whether the key is there.
+    /// Sets a new expiry; whether the key is there.
     ///
     /// # Errors
     /// There is no answer, or the server refuses.

@@ -258,14 +258,14 @@ impl<S: Socket> Engine<S> {
             };
             if let (Err(reason), None) = (&answer, &failed) {
                 link.fail(reason, &self.settings);
-                failed = Some(behind(reason));
+                failed = Some(failure_of_later(reason));
             }
             // What changes nothing is asked once more, unless the server was too slow.
             if request.is_idempotent() && matches!(answer, Err(Reason::Broken(_))) {
                 answer = link.ask(&self.settings, request).await;
                 if let Err(reason) = &answer {
                     link.fail(reason, &self.settings);
-                    failed = Some(behind(reason));
+                    failed = Some(failure_of_later(reason));
                 }
             }
             set(results, number, answer.map_err(|reason| lost(request, &reason)));
@@ -291,7 +291,7 @@ fn set(
 }
 
 /// What the failure of a request means for those after it on its connection.
-fn behind(reason: &Reason) -> Reason {
+fn failure_of_later(reason: &Reason) -> Reason {
     match reason {
         Reason::TooLong { .. } => Reason::Broken(reason.cause()),
         reason => reason.clone(),

@@ -127,7 +127,7 @@ impl Cache {
         ready(self.engine.get(master, key))
     }
 
-    /// The value of a key, whose expiry is set anew.
+    /// The value of a key, whose expiry is set again.
     ///
     /// # Errors
     /// There is no answer, or the server refuses.
@@ -442,7 +442,7 @@ impl Cache {
         ready(self.engine.delete(master, key))
     }
 
-    /// Sets an expiry anew; whether the key is there.
+    /// Sets a new expiry; whether the key is there.
     ///
     /// # Errors
     /// There is no answer, or the server refuses.

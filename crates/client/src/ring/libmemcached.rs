@@ -196,7 +196,7 @@ impl Libmemcached {
         self
     }
 
-    /// Leaves out the servers whose place is true here, and no others: the points are made anew
+    /// Leaves out the servers whose place is true here, and no others: the points are rebuilt
     /// as if there were only the rest, which is what `AUTO_EJECT_HOSTS` does with servers that
     /// fail. Modula has no points and leaves none out; when all are out, the points stay as they
     /// are.

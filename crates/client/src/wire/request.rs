@@ -78,7 +78,7 @@ pub enum Request<'a> {
         /// At least one.
         keys: Vec<&'a [u8]>,
     },
-    /// The value of a key, whose expiry is set anew.
+    /// The value of a key, whose expiry is set again.
     GetAndTouch {
         /// The key.
         key: &'a [u8],
@@ -112,7 +112,7 @@ pub enum Request<'a> {
         /// Whether to subtract.
         down: bool,
     },
-    /// Sets an expiry anew.
+    /// Sets a new expiry.
     Touch {
         /// The key.
         key: &'a [u8],

@@ -23,6 +23,6 @@ fn check_page(name: &str, page: &str) {
         std::fs::write(&path, page).unwrap();
     }
     let written = std::fs::read_to_string(path).unwrap_or_default();
-    let hint = "make it anew with: NAGI_WRITE_DOCS=1 cargo test -p nagi-commands docs";
+    let hint = "regenerate it with: NAGI_WRITE_DOCS=1 cargo test -p nagi-commands docs";
     assert!(written == page, "docs/{name} differs from the rows; {hint}");
 }

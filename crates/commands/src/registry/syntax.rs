@@ -186,7 +186,7 @@ impl Reader<'_> {
                     let (alternatives, multiple) = self.alternatives();
                     sequence.push(Argument { multiple, ..one_of(alternatives) });
                 }
-                token if is_token(token) => sequence.push(self.behind(token)),
+                token if is_token(token) => sequence.push(self.token_argument(token)),
                 name => sequence.push(Argument::named(name, self.command)),
             }
         }
@@ -214,7 +214,7 @@ impl Reader<'_> {
     }
 
     /// A token with what belongs to it: the names after it, or alternatives.
-    fn behind(&mut self, token: &'static str) -> Argument {
+    fn token_argument(&mut self, token: &'static str) -> Argument {
         let mut parts = Vec::new();
         if token == "STREAMS" {
             // All that follows: keys, and after them as many ids.

@@ -26,7 +26,7 @@ pub fn is_password_required(config: &Config) -> bool {
 }
 
 /// The restrictions of a client that has just connected, or of one that had the `present` ones
-/// and begins anew.
+/// and starts again.
 #[must_use]
 pub fn restrictions(config: &Config, present: Restrictions) -> Restrictions {
     let mut restrictions = present;

@@ -57,7 +57,7 @@ pub type Suspension<C = Redis> = suspension::Suspension<Job<C>>;
 pub type Job<C = Redis> =
     Box<dyn FnMut(&mut Context<'_, C>) -> Result<JobProgress, <C as CommandSet>::Error> + Send>;
 
-/// Everything that a handler may use, for the length of one request: `db` is made anew for each,
+/// Everything that a handler may use, for the length of one request: `db` is rebuilt for each,
 /// from `client.database`, which SELECT changes.
 pub struct Context<'a, C: CommandSet = Redis> {
     /// The client's database, at the time of the batch; database 0 for memcached's verbs.

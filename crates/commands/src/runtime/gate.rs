@@ -168,7 +168,7 @@ mod tests {
     const LIMIT: usize = 1 << 20;
     const KEYS: u32 = 1000;
 
-    /// Writes keys anew until images take so many thousandths of the limit.
+    /// Rewrites keys until images take so many thousandths of the limit.
     fn fill_images(bench: &mut Bench, next: &mut u32, until: usize) {
         while bench.store.snapshot_pressure() < until {
             bench.expect(&format!("SET key:{next} {}", "w".repeat(5000)), "+OK|");

@@ -72,7 +72,7 @@ impl HttpRules {
             let networks = check_networks(&networks.join(" "));
             let networks = networks.map_err(|error| format!("http-networks: {error}"))?;
             if networks.is_empty() || rules.is_empty() {
-                return Err("http-networks: networks come first, and rules behind them".to_owned());
+                return Err("http-networks: each network must be followed by its rules".to_owned());
             }
             let mut of_network = permitted.clone();
             let applied = acl.apply_all(&mut of_network, rules.iter().map(|it| it.as_bytes()));

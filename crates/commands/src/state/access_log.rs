@@ -91,7 +91,7 @@ impl AccessLog {
         self.counts.get(reason as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Starts counting anew.
+    /// Restarts counting.
     pub(crate) fn reset(&self) {
         self.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
     }

@@ -72,7 +72,7 @@ impl WatchedKeys {
         store.listen(*listening || self.clients.load(Ordering::SeqCst) > 0);
     }
 
-    /// The same, where `is_wanted` says anew whether something else wants it.
+    /// The same, where `is_wanted` says again whether something else wants it.
     pub(crate) fn settle_with(&self, store: &Store, is_wanted: impl FnOnce() -> bool) {
         let mut listening = self.listening.lock();
         *listening = is_wanted();

@@ -4,7 +4,7 @@
 //! five on a side nothing is said to have changed. The runs of both sides should take turns, since
 //! what drifts meanwhile would count as a change otherwise; the output says where they did not. A
 //! figure is the median of its samples. The interval of a ratio is that of a bootstrap (Efron,
-//! 1979): both sides are drawn anew from their own samples 2,000 times, and 95 % of the ratios lie
+//! 1979): both sides are redrawn from their own samples 2,000 times, and 95 % of the ratios lie
 //! within it.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const RUNS: usize = 5;
 /// Runs of one side that may follow each other where both take turns, as in ABBA.
 const IN_A_ROW: usize = 2;
 
-/// How often samples are drawn anew.
+/// How often samples are redrawn.
 const DRAWS: usize = 2000;
 
 /// BenchOptions that say nothing of what was measured.

@@ -68,7 +68,7 @@ pub struct Report {
     pub hits: u64,
     /// Reads that found none.
     pub misses: u64,
-    /// How often connections were opened anew.
+    /// How often connections were reopened.
     pub reconnects: u64,
     /// Failed requests and connections, those of filling and warming up included.
     pub errors: u64,
@@ -504,7 +504,7 @@ mod tests {
         samples::measured(arguments).report
     }
 
-    /// Compares with a file of the tests; UPDATE_GOLDEN=1 in the environment writes it anew.
+    /// Compares with a file of the tests; UPDATE_GOLDEN=1 in the environment rewrites it.
     fn check(name: &str, found: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
         if std::env::var_os("UPDATE_GOLDEN").is_some() {

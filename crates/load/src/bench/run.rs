@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     pub(crate) reply_timeout_ns: u64,
     /// The save that latencies are told apart by.
     pub(crate) marks: Option<Arc<Marks>>,
-    /// After how many requests a session opens its connections anew.
+    /// After how many requests a session reopens its connections.
     pub(crate) reconnect_every: Option<u64>,
     /// Ctrl-C, which ends the run as its time would.
     pub(crate) interrupt: Interrupt,
@@ -101,7 +101,7 @@ pub(crate) struct Run<'a> {
     verified: Verified,
     /// When the run ends, as far as that is known yet.
     end_ns: u64,
-    /// Connections that are closed until they are opened anew.
+    /// Connections that are closed until they are reopened.
     lost_links: usize,
     /// When the first of them is to be opened.
     next_retry_ns: u64,
@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// The event loop itself fails; failures of connections are counted instead, and lost
-    /// connections are opened anew.
+    /// connections are reopened.
     pub(crate) fn drive(mut self) -> io::Result<()> {
         let mut now = now_ns();
         if self.pacer.is_none() {
@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
         !more_to_come && (self.unanswered_requests == 0 || given_up)
     }
 
-    /// Whether a closed loop would send more over a connection that is opened anew.
+    /// Whether a closed loop would send more over a connection that is reopened.
     fn has_more_to_send(&self) -> bool {
         match (&self.plan.work, &self.plan.budget) {
             (Work::Fill { .. }, _) => !self.fill.is_empty(),
@@ -388,7 +388,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Opens the connections of session `index` anew, if they have had their requests.
+    /// Opens the connections of session `index` again, if they have had their requests.
     fn reconnect(&mut self, index: usize, now: u64) {
         let Some(every) = self.plan.reconnect_every else { return };
         let Some(session) = self.worker.sessions.get_mut(index) else { return };

@@ -68,7 +68,7 @@ pub(crate) fn measure(
     let shown = !options.quiet && (options.timeline || io::stderr().is_terminal());
     let mut runs = Vec::new();
     for (value, mut options) in runs_of(sweep, options).map_err(Error::Options)? {
-        // Values of another length are written anew; otherwise the keys are there.
+        // Values of another length are rewritten; otherwise the keys are there.
         options.fill &= runs.is_empty() || sweep.what == What::ValueBytes;
         if shown {
             // That it cannot be written is no reason to stop.

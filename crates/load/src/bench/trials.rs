@@ -1,6 +1,6 @@
 //! `--slo`: tries one rate after the other, or judges the one that was asked for.
 //!
-//! A trial is a run of its own, in an open loop: it connects anew, so that nothing is left of the
+//! A trial is a run of its own, in an open loop: it reconnects, so that nothing is left of the
 //! trial before, and ends early once so many requests were too slow that the rest cannot make up
 //! for it. Keys are filled before the first one only.
 

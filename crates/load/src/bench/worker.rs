@@ -105,7 +105,7 @@ pub(crate) struct Link {
     pub(crate) greetings: usize,
     /// Requests in flight, the oldest first, if each is followed.
     pub(crate) flights: VecDeque<Flight>,
-    /// While it is lost: when to open it anew.
+    /// While it is lost: when to reopen it.
     pub(crate) retry_ns: u64,
     /// Since it was lost and until it brings a reply again: how long it stayed closed last.
     pub(crate) pause_ns: u64,

@@ -257,7 +257,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins anew.
+    /// Starts again.
     pub fn reset(&self) {
         [&self.bytes, &self.keys, &self.expired, &self.used_memory_bytes]
             .iter()

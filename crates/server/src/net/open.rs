@@ -10,7 +10,7 @@ use std::{fmt, io, thread};
 
 /// How long a port that is taken is tried for again when the server starts. With io_uring the
 /// kernel closes the sockets of a process that was killed some 10 ms after its end: a supervisor
-/// that starts it anew at once would find its port taken.
+/// that restarts it at once would find its port taken.
 const RETRY_FOR: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(2);
 

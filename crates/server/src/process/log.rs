@@ -75,7 +75,7 @@ fn filter(level: u64) -> LevelFilter {
     }
 }
 
-/// Opens the file anew for each event, as Redis does: a tool that moves it away, to keep or
+/// Opens the file again for each event, as Redis does: a tool that moves it away, to keep or
 /// to compress it, need not tell the server.
 fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)

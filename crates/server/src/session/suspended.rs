@@ -72,7 +72,7 @@ impl Suspended {
         self.underway = Some(underway);
     }
 
-    /// If it is to be read anew, its place in a queue, if it has one; otherwise itself.
+    /// If it is to be read again, its place in a queue, if it has one; otherwise itself.
     pub(crate) fn into_unread(self) -> Result<Option<Wait>, Self> {
         match self.remainder {
             Remainder::Unread(wait) => Ok(wait),

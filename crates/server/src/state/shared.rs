@@ -373,7 +373,7 @@ impl Server for Shared {
 
     fn listen(&self, wanted: &Addresses) -> Result<(), &'static str> {
         let changed = self.listeners.change(wanted, &self.config);
-        // Where that failed, some may have been opened anew.
+        // Where that failed, some may have been reopened.
         self.remind_all(Reminders::LISTENERS);
         match changed {
             Ok(()) => {

@@ -87,7 +87,7 @@ impl Overflow {
     }
 
     /// The words after a name, in the order of names; all without one.
-    pub(crate) fn behind(&self, name: Option<Name<'_>>) -> impl Iterator<Item = Word> + '_ {
+    pub(crate) fn after(&self, name: Option<Name<'_>>) -> impl Iterator<Item = Word> + '_ {
         let after = |(run, at)| (run, at + 1);
         let (run, at) = name.map_or((0, 0), |name| self.search(name).map_or_else(|at| at, after));
         self.runs.iter().skip(run).flatten().skip(at).copied()

@@ -516,7 +516,7 @@ impl Segment {
     }
 
     /// Every entry homed at `home` that stands in the lines. `home_of` computes the home of an
-    /// entry anew, which only those outside their home's neighbourhood need.
+    /// entry again, which only those outside their home's neighbourhood need.
     pub(crate) fn homed_at(
         &self,
         home: usize,
@@ -545,7 +545,7 @@ impl Segment {
     ) -> impl Iterator<Item = Entry> + 'a {
         let is_stashed = self.header().stashed_homes >> home & 1 == 1;
         let list = self.header().overflow.as_ref().filter(|_| is_stashed);
-        list.into_iter().flat_map(move |list| list.behind(name)).filter_map(Word::entry)
+        list.into_iter().flat_map(move |list| list.after(name)).filter_map(Word::entry)
     }
 
     /// Moves a neighbour aside so that a word homed at `home`, whose two buckets are full, fits.

@@ -619,7 +619,7 @@ impl<'a> Slot<'a> {
 
     /// Gives the entry other attributes, which changes its size; the value stays.
     fn reshape(&mut self, attributes: Attributes) {
-        // A copy, since the entry may be written anew where it lies.
+        // A copy, since the entry may be rewritten where it lies.
         let Some((value, _)) = self.copy() else { return };
         self.record.iter_mut().for_each(|record| record.is_reshaped = true);
         self.put_as(value.as_new(), attributes, ValueOutcome::Stays);

@@ -99,7 +99,7 @@ impl Outbox {
         }
     }
 
-    /// The ends to take things out at, unless a save has them; everything is counted anew.
+    /// The ends to take things out at, unless a save has them; everything is recounted.
     pub(crate) fn open(&self, pre_image_limit_bytes: usize) -> Option<Receivers> {
         let receivers = self.receivers.lock().take()?;
         self.cause.store(0, Ordering::Relaxed);

@@ -38,7 +38,7 @@ impl SnapshotProgress {
     }
 
     /// That of an empty table for the same store.
-    pub(crate) fn anew(&self) -> Self {
+    pub(crate) fn restarted(&self) -> Self {
         SnapshotProgress::new(Arc::clone(&self.outbox))
     }
 

@@ -130,7 +130,7 @@ impl<'a> Leaf<'a> {
 
     /// Bytes between the elements and the groups.
     #[inline]
-    fn gap_behind(self) -> usize {
+    fn gap_after(self) -> usize {
         self.0.len() - GROUP_BYTES * self.groups() - self.end()
     }
 
@@ -331,7 +331,7 @@ impl LeafMut<'_> {
     }
 
     /// Moves what is after `from` by so many bytes, the starts of groups from `group` on included.
-    fn shift_behind(&mut self, from: usize, group: usize, by: isize) {
+    fn shift_after(&mut self, from: usize, group: usize, by: isize) {
         let end = self.read().end();
         self.0.copy_within(from..end, from.wrapping_add_signed(by));
         self.set_number(END, end.wrapping_add_signed(by));
@@ -349,15 +349,15 @@ impl LeafMut<'_> {
     /// Has all elements begin at another place, and returns by how much that is further back.
     fn move_elements(&mut self, first: usize) -> isize {
         let by = first.wrapping_sub(self.read().first()).cast_signed();
-        self.shift_behind(self.read().first(), 0, by);
+        self.shift_after(self.read().first(), 0, by);
         self.set_number(FIRST, first);
         by
     }
 
     /// Leaves so many bytes after the elements, which there are in all. Returns by how much
     /// elements are further back now.
-    fn reserve_behind(&mut self, bytes: usize) -> isize {
-        let missing = bytes.saturating_sub(self.read().gap_behind());
+    fn reserve_after(&mut self, bytes: usize) -> isize {
+        let missing = bytes.saturating_sub(self.read().gap_after());
         let first = self.read().first().saturating_sub(missing).max(START);
         if missing == 0 { 0 } else { self.move_elements(first) }
     }
@@ -367,7 +367,7 @@ impl LeafMut<'_> {
     fn open(&mut self, group: usize, at: usize, bytes: usize) -> usize {
         let leaf = self.read();
         let is_before = at - leaf.first() < leaf.end() - at;
-        let (before, behind) = (leaf.first() - START, leaf.gap_behind());
+        let (before, behind) = (leaf.first() - START, leaf.gap_after());
         let (gap, other) = if is_before { (before, behind) } else { (behind, before) };
         if gap >= bytes {
             return self.open_on_side(group, at, bytes, is_before);
@@ -387,7 +387,7 @@ impl LeafMut<'_> {
             self.shift_before(at, group + 1, -bytes.cast_signed());
             at - bytes
         } else {
-            self.shift_behind(at, group + 1, bytes.cast_signed());
+            self.shift_after(at, group + 1, bytes.cast_signed());
             at
         }
     }
@@ -398,7 +398,7 @@ impl LeafMut<'_> {
         if at - leaf.first() < leaf.end() - at {
             self.shift_before(at, group + 1, bytes.cast_signed());
         } else {
-            self.shift_behind(at + bytes, group + 1, -bytes.cast_signed());
+            self.shift_after(at + bytes, group + 1, -bytes.cast_signed());
         }
     }
 
@@ -416,19 +416,19 @@ impl LeafMut<'_> {
             leaf.group(group).elements >= L::GROUP_ELEMENTS || bytes > L::GROUP_BYTES
         };
         if leaf.groups() == 0 {
-            let start = leaf.first().wrapping_add_signed(self.reserve_behind(GROUP_BYTES));
+            let start = leaf.first().wrapping_add_signed(self.reserve_after(GROUP_BYTES));
             self.insert_group(0, Group { key, start, elements: 0 });
             return self.insert_into::<L>(0, start, key, element);
         }
         let at_end = L::IS_ORDERED && leaf.is_end(spot) && is_full(group);
         let at_start = L::IS_ORDERED && start == leaf.first() && is_full(0);
         if at_end {
-            let start = start.wrapping_add_signed(self.reserve_behind(GROUP_BYTES));
+            let start = start.wrapping_add_signed(self.reserve_after(GROUP_BYTES));
             self.insert_group(group + 1, Group { key, start, elements: 0 });
             return self.insert_into::<L>(group + 1, start, key, element);
         }
         if at_start {
-            let start = start.wrapping_add_signed(self.reserve_behind(GROUP_BYTES));
+            let start = start.wrapping_add_signed(self.reserve_after(GROUP_BYTES));
             // The key of what was first may be below this one.
             let before = self.read().group(0);
             self.set_key(0, before.key.max(key));
@@ -475,10 +475,10 @@ impl LeafMut<'_> {
         unsafe { release::<L>(self.read().element::<L>(spot)) };
         self.uncount(counted);
         let by = element.len().cast_signed() - len.cast_signed();
-        let moved = self.reserve_behind(usize::try_from(by).unwrap_or(0));
+        let moved = self.reserve_after(usize::try_from(by).unwrap_or(0));
         let start = spot.start.wrapping_add_signed(moved);
         if by != 0 {
-            self.shift_behind(start + len, spot.group + 1, by);
+            self.shift_after(start + len, spot.group + 1, by);
         }
         self.write(start, element);
         self.count(Counted::of::<L>(element));
@@ -511,7 +511,7 @@ impl LeafMut<'_> {
         if it.elements < 2 || !is_large || self.read().free() < GROUP_BYTES {
             return;
         }
-        self.reserve_behind(GROUP_BYTES);
+        self.reserve_after(GROUP_BYTES);
         let it = self.read().group(group);
         let end = it.start + bytes;
         let Some(bytes) = self.0.get_mut(it.start..end) else { return };
@@ -562,7 +562,7 @@ impl LeafMut<'_> {
         self.add(ELEMENTS, elements.cast_signed());
     }
 
-    /// Counts anew what expires and what lies elsewhere, after groups have been added.
+    /// Recounts what expires and what lies elsewhere, after groups have been added.
     pub(crate) fn recount<L: Layout>(&mut self) {
         let (mut elsewhere, mut expiring, mut earliest_ms) = (0, 0, 0);
         let leaf = self.read();

@@ -110,7 +110,7 @@ fn add_elements(sum: &mut Sum, value: Value<'_>, rank: u64) -> bool {
             sum.add(&Sha1::digest(element.0));
             go_on()
         }),
-        Value::Stream(stream) => stream.walk_behind(rank, |entry| {
+        Value::Stream(stream) => stream.walk_after(rank, |entry| {
             sum.mix_bytes(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
             for (name, value) in entry.fields() {
                 name.with_bytes(|name| sum.mix_bytes(name));

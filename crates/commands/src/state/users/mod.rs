@@ -1,7 +1,7 @@
 //! Users of Redis' access control lists (ACL): which there are, how each logs in, and what it may
 //! do.
 //!
-//! Users are immutable: a change makes a user anew and puts it in place of the old one. Each change
+//! Users are immutable: a change creates a new user and puts it in place of the old one. Each change
 //! raises a generation, by which a connection notices before its next request that it has to look
 //! at its user again.
 

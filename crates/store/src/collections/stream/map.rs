@@ -204,13 +204,13 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
     }
 
     /// Shows values in their order after so many.
-    pub(crate) fn walk_behind<'a, B>(
+    pub(crate) fn walk_after<'a, B>(
         &'a self,
         skipped: u64,
         mut visit: impl FnMut(&'a K, &'a V) -> ControlFlow<B>,
     ) -> Option<B> {
         let mut skipped = skipped;
-        walk_behind(&self.top, &mut skipped, &mut visit).break_value()
+        walk_after(&self.top, &mut skipped, &mut visit).break_value()
     }
 
     /// The last value whose key is not above this one.
@@ -524,7 +524,7 @@ fn walk_rank<'a, K, V: Weigh, B>(
     ControlFlow::Continue(())
 }
 
-fn walk_behind<'a, K, V, B>(
+fn walk_after<'a, K, V, B>(
     node: &'a Node<K, V>,
     skipped: &mut u64,
     visit: &mut impl FnMut(&'a K, &'a V) -> ControlFlow<B>,
@@ -541,7 +541,7 @@ fn walk_behind<'a, K, V, B>(
                 if *skipped >= child.values {
                     *skipped -= child.values;
                 } else {
-                    walk_behind(&child.node, skipped, visit)?;
+                    walk_after(&child.node, skipped, visit)?;
                 }
             }
         }
@@ -616,7 +616,7 @@ mod tests {
                 assert_eq!(map.last().map(pair), model.last_key_value().map(pair));
                 let from = map.walk(Some(&key), |key, value| ControlFlow::Break((*key, *value)));
                 assert_eq!(from, model.range(key..).next().map(pair));
-                let at = map.walk_behind(key / 2, |key, value| ControlFlow::Break((*key, *value)));
+                let at = map.walk_after(key / 2, |key, value| ControlFlow::Break((*key, *value)));
                 assert_eq!(at, model.iter().nth(key as usize / 2).map(pair));
                 if below < map.weight() {
                     let at = map.walk_rank(below, |key, _, rest| ControlFlow::Break((*key, rest)));

@@ -189,7 +189,7 @@ impl Stream {
     }
 
     /// Shows entries after so many, until `visit` breaks off.
-    pub fn walk_behind<'a, B>(
+    pub fn walk_after<'a, B>(
         &'a self,
         skipped: u64,
         mut visit: impl FnMut(StreamEntry<'a>) -> ControlFlow<B>,

@@ -220,7 +220,7 @@ impl Node {
         let mut entries = Entries { listpack: &listpack, head, first, at: head.entries_at };
         let (mut live, mut deleted, mut before) = (0, 0, None);
         for Placed { entry, flags, is_counted, .. } in &mut entries {
-            // Other flags would be written anew over more than the byte that they are.
+            // Other flags would be rewritten over more than the byte that they are.
             let is_flag = flags & !(DELETED | SAME_FIELDS) == 0;
             if !is_flag
                 || !is_counted
@@ -368,7 +368,7 @@ impl Node {
     }
 }
 
-/// Writes the first two elements anew.
+/// Rewrites the first two elements.
 fn note_counts(listpack: &mut Vec<u8>, live: i64, deleted: i64) {
     let counts = read_int(listpack, START).and_then(|it| read_int(listpack, it.1));
     let Some((_, end)) = counts else { return };

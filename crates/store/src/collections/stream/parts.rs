@@ -83,7 +83,7 @@ impl Stream {
         skipped: u64,
         mut visit: impl FnMut(StreamPart<'_>) -> ControlFlow<B>,
     ) -> Option<B> {
-        let broken = self.nodes.walk_behind(skipped, |first, node| {
+        let broken = self.nodes.walk_after(skipped, |first, node| {
             visit(StreamPart::Node { first: *first, listpack: node.listpack() })
         });
         if broken.is_some() {
@@ -138,7 +138,7 @@ fn walk_group<B>(
     }
     let behind = left.min(pending.len());
     left -= behind;
-    let broken = pending.walk_behind(behind, |id, it| {
+    let broken = pending.walk_after(behind, |id, it| {
         let (delivered_ms, deliveries) = (it.delivered_ms, it.deliveries);
         visit(StreamPart::Pending { id: *id, delivered_ms, deliveries })
     });
@@ -159,7 +159,7 @@ fn walk_group<B>(
             visit(StreamPart::Consumer { name, seen_ms, active_ms, pending })?;
         }
         let owned = skipped.saturating_sub(1);
-        let broken = consumer.pending.walk_behind(owned, |id, ()| visit(StreamPart::Owned(*id)));
+        let broken = consumer.pending.walk_after(owned, |id, ()| visit(StreamPart::Owned(*id)));
         broken.map_or(ControlFlow::Continue(()), ControlFlow::Break)
     });
     broken.map_or(ControlFlow::Continue(()), ControlFlow::Break)

@@ -55,7 +55,7 @@ impl Stream {
         mut visit: impl FnMut(GroupView<'a>) -> ControlFlow<B>,
     ) -> Option<B> {
         self.groups()
-            .walk_behind(skipped, |name, group| visit(GroupView { stream: self, name, group }))
+            .walk_after(skipped, |name, group| visit(GroupView { stream: self, name, group }))
     }
 }
 
@@ -116,7 +116,7 @@ impl<'a> GroupView<'a> {
         skipped: u64,
         mut visit: impl FnMut(ConsumerView<'a>) -> ControlFlow<B>,
     ) -> Option<B> {
-        self.group.consumers.walk_behind(skipped, |name, consumer| {
+        self.group.consumers.walk_after(skipped, |name, consumer| {
             visit(ConsumerView { group: self.group, name, consumer })
         })
     }

@@ -28,7 +28,7 @@ impl Table {
             if self.earliest_expiry_ms > now_ms {
                 return (0, false);
             }
-            // From here on the earliest is gathered anew, from the segments that the sweep leaves
+            // From here on the earliest is gathered again, from the segments that the sweep leaves
             // after and from whatever is written meanwhile.
             self.earliest_expiry_ms = u64::MAX;
             self.sweep = Some(Sweep::from(0));
@@ -202,8 +202,8 @@ impl Table {
     }
 
     /// What stood in these positions stands in another segment now, where a sweep that is in the
-    /// middle of them begins anew.
-    pub(super) fn sweep_anew(&mut self, positions: std::ops::Range<u64>) {
+    /// middle of them starts again.
+    pub(super) fn restart_sweep(&mut self, positions: std::ops::Range<u64>) {
         if self.sweep.as_ref().is_some_and(|sweep| positions.contains(&sweep.position)) {
             self.sweep = Some(Sweep::from(positions.start));
         }

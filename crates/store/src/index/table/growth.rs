@@ -83,7 +83,7 @@ impl Table {
         for (segment, start) in halves.into_iter().zip([first, first + span(old) / 2]) {
             self.directory.enter(segment, start);
         }
-        self.sweep_anew(first..first + span(old));
+        self.restart_sweep(first..first + span(old));
         // SAFETY: the directory no longer points to it.
         unsafe { old.free(&self.pool) };
         true
@@ -123,7 +123,7 @@ impl Table {
         }
         let first = position & !(span(merged) - 1);
         self.directory.enter(merged, first);
-        self.sweep_anew(first..first + span(merged));
+        self.restart_sweep(first..first + span(merged));
         // SAFETY: the directory no longer points to them.
         unsafe {
             segment.free(&self.pool);
@@ -144,7 +144,7 @@ impl Table {
         self.move_entries(old, &mut new);
         self.directory.begin(new);
         self.deepest = 1;
-        self.sweep_anew(0..1 << POSITION_BITS);
+        self.restart_sweep(0..1 << POSITION_BITS);
         // SAFETY: the directory no longer points to it.
         unsafe { old.free(&self.pool) };
     }
