@@ -1,8 +1,8 @@
 //! Chunks: the pieces of large values, with reference counts, shared by the keyspace, by requests
 //! that bring them and by replies that carry them.
 //!
-//! A full chunk has a block of memory of its own ([`pool`]), which goes back to the kernel when it
-//! is not needed any more. A shorter one lies in the general allocator.
+//! A full chunk has its own block of memory ([`pool`]), which is returned to the kernel when it is
+//! no longer needed. A shorter one is allocated by the general allocator.
 
 pub mod pool;
 #[cfg(test)]

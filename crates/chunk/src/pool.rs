@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of a block, which holds one chunk.
 pub const BLOCK_BYTES: usize = 64 * 1024;
-/// Blocks that are asked of the kernel at a time.
+/// Blocks that are requested from the kernel at a time.
 const REGION_BLOCKS: usize = 64;
 /// Blocks returned between two looks at the pool.
 const STRIDE: usize = 16;

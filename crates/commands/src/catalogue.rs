@@ -1,4 +1,4 @@
-//! All rows together. Nothing below imports this list: what looks commands up is handed the table.
+//! The list of all rows. Lower modules do not import it: lookups get the table as an argument.
 
 use crate::families::{
     bitmaps, cluster, connections, geo, hashes, hyperloglog, keys, lists, pubsub, scripting,

@@ -1,5 +1,5 @@
-//! What any bytes have to hold to that are rules of users or queries of the status page, for fuzz
-//! targets and for the property tests of this crate.
+//! Invariants for arbitrary bytes as users' rules or queries of the status page, for fuzz targets
+//! and this crate's property tests.
 
 use crate::catalogue::command_table;
 use crate::error::Error;

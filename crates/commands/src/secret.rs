@@ -1,4 +1,4 @@
-//! Comparing secrets without telling by the time that it takes how much of a guess is right.
+//! Constant-time comparison of secrets.
 
 use std::hint::black_box;
 

@@ -1,6 +1,6 @@
-//! What parsing a request, and writing and finding a reply cost. `cargo bench -p nagi-proto` prints
-//! nanoseconds; an argument keeps the rows whose name holds it, a second one sets the rounds.
-//! For instruction counts, which a busy machine does not blur, run the binary under
+//! The cost of parsing a request, and of writing and parsing a reply. `cargo bench -p nagi-proto`
+//! prints nanoseconds; an argument keeps the rows whose name holds it, a second one sets the
+//! rounds. For instruction counts, which a busy machine does not blur, run the binary under
 //! `valgrind --tool=callgrind` with 10 and with 110 rounds: the difference is that of 6400.
 
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! What a client makes of bytes that are no reply.
+//! The error for bytes that are not a reply.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What unit tests of both protocols share.
+//! Helpers for the unit tests of both protocols.
 
 use crate::MalformedReply;
 

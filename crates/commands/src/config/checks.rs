@@ -1,5 +1,5 @@
-//! Values of settings whose form has rules of its own: what each check returns is the value as
-//! CONFIG GET shows it. Rules and texts are Redis'.
+//! Checks of settings with special syntax: each returns the value as CONFIG GET shows it. Rules and
+//! texts are Redis'.
 
 use super::kinds::{Fault, Letters, Lines, integer};
 use super::{networks, title};

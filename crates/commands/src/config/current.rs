@@ -1,4 +1,4 @@
-//! The value of every setting now, and how it is read and set by name.
+//! The current value of every setting, read and set by name.
 
 use super::kinds::{ANY, ANY_PORT, MemcachedProtocol, Origin, Value};
 use super::setting::{Place, Setting};

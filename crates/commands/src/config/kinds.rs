@@ -1,4 +1,4 @@
-//! What values settings take, and how they are written: numbers, memory with units, words.
+//! The kinds of values of settings and their syntax: numbers, memory with units, words.
 //!
 //! The error texts are Redis': CONFIG SET replies with them.
 

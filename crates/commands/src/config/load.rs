@@ -1,4 +1,4 @@
-//! What a server is started with, from files and the command line, becomes its settings.
+//! Applies the directives of files and the command line to the settings at the start.
 
 use super::current::{Config, find, settings};
 use super::file::{Directive, Source};

@@ -1,4 +1,4 @@
-//! Which of some names was probably meant.
+//! The closest of some names, for suggestions.
 
 /// The name that takes the fewest changes of a letter to become `word`, if they are few.
 #[must_use]

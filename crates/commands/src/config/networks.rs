@@ -1,5 +1,4 @@
-//! Networks as settings name them: addresses, alone or with the length of what all addresses of a
-//! network have in common, as in `10.0.0.0/8 ::1`.
+//! Networks in settings: addresses, with an optional prefix length, as in `10.0.0.0/8 ::1`.
 
 use super::kinds::Fault;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Where the values of settings that have an effect are kept.
+//! The values of the settings that have an effect.
 
 use parking_lot::RwLock;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Pages of docs/ that are made from rows, and the tests that they are current.
+//! Pages of docs/ that are generated from rows, and tests that they are current.
 
 mod commands;
 mod settings;

@@ -1,5 +1,5 @@
-//! Commands of a cluster, which nagi is no part of: what Redis answers that runs by itself. Clients
-//! ask for slots when they start, and take this error for a server that has all keys.
+//! Cluster commands, answered as by a Redis without cluster mode. Clients request the slots when
+//! they start, and take this error for a server that has all keys.
 
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;

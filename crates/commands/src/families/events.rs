@@ -1,4 +1,4 @@
-//! Events of commands: those that redis-server 7.0 publishes.
+//! Keyspace events of commands, as redis-server 7.0 publishes them.
 
 use crate::testing::Bench;
 

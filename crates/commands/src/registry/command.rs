@@ -1,4 +1,4 @@
-//! What is known of a command apart from what it does: one literal row each, from which lookup,
+//! A command's metadata: one literal row each, from which lookup,
 //! the arity check, key extraction, COMMAND and the documentation derive.
 
 use crate::registry::keys::Keys;

@@ -1,5 +1,5 @@
-//! Which arguments of a request are keys, and what is done with them: the one source for claims,
-//! for prefetching, and for what COMMAND says of keys.
+//! Which arguments of a request are keys, and how they are accessed: the one source for claims,
+//! prefetching and COMMAND.
 //!
 //! The model is that of Redis' key specifications
 //! (<https://redis.io/docs/latest/develop/reference/key-specs/>): groups of keys, each of which is

@@ -1,5 +1,4 @@
-//! What documentation, and clients of a cluster, want to know of a command beside the rest of its
-//! row.
+//! Metadata of a command for documentation and cluster clients.
 
 use nagi_proto::Args;
 use std::ops::Range;

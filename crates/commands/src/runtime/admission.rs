@@ -1,6 +1,6 @@
-//! What a client may do: before it has logged in, by the rights of its user, where it has a
-//! connection that is reserved for administrators, and while it subscribes in RESP2. A session of
-//! another protocol asks [`is_login`].
+//! What a client may do: before it has logged in, by its user's permissions, on a connection that
+//! is reserved for administrators, and while it subscribes in RESP2. A session of another protocol
+//! asks [`is_login`].
 
 use crate::config::Number;
 use crate::runtime::rights;

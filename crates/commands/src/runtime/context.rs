@@ -1,4 +1,4 @@
-//! What a handler is given: its request, and the process around it.
+//! A handler's context: its request, and the process around it.
 
 use crate::config::{Addresses, Config};
 use crate::error::Error;

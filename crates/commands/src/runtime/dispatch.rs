@@ -1,4 +1,4 @@
-//! From a request's words to its handler and back: lookup, arity, errors, counting.
+//! From a request's arguments to its handler and back: lookup, arity, errors, counting.
 
 use crate::error::{QUOTED_BYTES, quotable};
 use crate::runtime::admission;

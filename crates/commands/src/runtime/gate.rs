@@ -1,6 +1,6 @@
-//! What keeps requests from running on rare occasions: the data is being loaded, saving it has
-//! failed, a save cannot keep up with what is written, or there is a pause. All of it is behind
-//! bits of [`HookFlags`], so that ordinarily no request comes here.
+//! Rare conditions that keep requests from running: loading, a failed save, a save that cannot keep
+//! up with writes, or a pause. Bits of [`HookFlags`] guard all of it, so that ordinary requests do
+//! not come here.
 
 use crate::runtime::context::CommandSet;
 use crate::runtime::notification;

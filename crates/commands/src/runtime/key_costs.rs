@@ -1,5 +1,5 @@
-//! Counting what requests cost by their keys, while that is asked for (HOTKEYS): the time in which
-//! they are executed, without what they wait for, and their bytes and those of their replies.
+//! The cost of requests by key, while a HOTKEYS session runs: execution time without waits, and
+//! bytes of requests and replies.
 
 use crate::registry::keys::Keys;
 use crate::runtime::context::{CommandSet, Context, Job};

@@ -1,5 +1,4 @@
-//! What a MIGRATE asks for: read where its keys are looked for, where its passwords are hidden, and
-//! where it is done.
+//! The arguments of MIGRATE, for finding its keys, hiding its passwords and running it.
 
 use crate::Error;
 use nagi_proto::Args;

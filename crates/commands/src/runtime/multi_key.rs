@@ -1,7 +1,6 @@
-//! Requests with very many keys, or much to do with few: they claim them all, work for a slice
-//! per tick, and give them back; a request that needs one of the keys meanwhile waits, and no other
-//! does. Clients that wait for what has been put under the keys are served before these are
-//! given back.
+//! Requests with very many keys, or much work on a few: they claim them all, work a slice per tick,
+//! and release them; meanwhile only requests that need one of the keys wait. Clients blocked on the
+//! keys are served before these are released.
 
 use crate::runtime::context::Job;
 use crate::runtime::gate;

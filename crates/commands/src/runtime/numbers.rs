@@ -1,4 +1,4 @@
-//! Numbers with decimals, as requests and replies have them.
+//! Floating-point numbers in requests and replies.
 
 /// Reads a number as C's `strtod` does, but for blanks in front: decimal or hexadecimal, and
 /// infinity by its names. Other text and what is too large or too small is refused, as by Redis.

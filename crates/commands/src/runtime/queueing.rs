@@ -1,5 +1,5 @@
-//! What happens to the requests of a client between MULTI and EXEC: they are queued, and what is
-//! refused has the whole transaction refused.
+//! Queueing of requests between MULTI and EXEC; a refused request makes EXEC refuse the whole
+//! transaction.
 
 use crate::Error;
 use crate::registry::command::Flags;

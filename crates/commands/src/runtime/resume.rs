@@ -1,4 +1,4 @@
-//! Going on with a request that is not over.
+//! Resuming suspended requests.
 
 use crate::runtime::context::{CommandSet, Context, Suspension};
 use crate::runtime::gate;

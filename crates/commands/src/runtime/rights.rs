@@ -1,5 +1,4 @@
-//! What the user of a client has the right to do, where there are users that may do less than
-//! everything.
+//! Permission checks, when there are users with restrictions.
 //!
 //! While there are none, a request reads one bit for it. A change of users is complete before its
 //! own request is answered: each request looks at the generation of the users before it runs.

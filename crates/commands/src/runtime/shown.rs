@@ -1,4 +1,4 @@
-//! Requests as MONITOR and the slow log show them: without what is secret.
+//! Requests as MONITOR and the slow log show them: without secrets.
 
 use crate::{Client, ClientInfo, Command, Entry, HookFlags, Marks, Server};
 use nagi_proto::Args;

@@ -1,5 +1,5 @@
-//! What a request takes that another one runs: EXEC, or a script. The session that times requests
-//! sees only the outer one.
+//! The time of requests that run inside another one: EXEC, or a script. The session that times
+//! requests sees only the outer one.
 
 use crate::runtime::context::Context;
 use crate::runtime::shown;

@@ -1,4 +1,4 @@
-//! Requests that are not over when their handler returns: when they go on, and with what.
+//! Requests that are not complete when their handler returns: when and how they continue.
 
 use nagi_store::{Interning, Wait};
 use std::time::{Duration, Instant};

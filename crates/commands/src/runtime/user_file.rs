@@ -1,4 +1,4 @@
-//! Users that a server is started with: lines of its configuration, or a file of users.
+//! Loading users at the start: from lines of the configuration, or from a file of users.
 
 use crate::config::{Config, replace};
 use crate::error::Error;

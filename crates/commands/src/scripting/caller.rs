@@ -1,4 +1,4 @@
-//! What scripts ask of the server: commands, above all.
+//! The server's interface for scripts: above all, running commands.
 
 use crate::registry::command::Flags;
 use crate::runtime::context::{Context, Entry};

@@ -1,4 +1,4 @@
-//! A script that runs: what it has claimed, and what it may do.
+//! A running script: its claims, and its permissions.
 
 use crate::runtime::context::Server;
 use crate::runtime::service::{Awaited, Service};

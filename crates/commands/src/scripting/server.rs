@@ -1,4 +1,4 @@
-//! What the script thread needs of the process around it.
+//! The script thread's interface to the process.
 
 use crate::runtime::context::Server;
 use nagi_script::LogLevel;

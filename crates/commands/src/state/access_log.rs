@@ -1,5 +1,4 @@
-//! Logins that failed and requests that were refused, for ACL LOG: attempts to log in, and rights
-//! that a program lacks, are to be seen.
+//! Failed logins and refused requests, for ACL LOG.
 
 use nagi_store::accounting::Overhead;
 use parking_lot::Mutex;

@@ -1,4 +1,4 @@
-//! What workers, the script thread and hot keys were up to in the last sample, for INFO.
+//! The activity of workers, the script thread and hot keys in the last sample, for INFO.
 
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! What a script publishes: messages, and events of the keys that it changes. For other clients the
-//! script happens at one moment, so all of it is held back until the script ends, in order: a
-//! subscriber that got a message earlier could still read what the script is going to change.
+//! Messages and keyspace events of a running script. For other clients the script is atomic, so
+//! they are held back, in order, until it ends: a subscriber that got a message earlier could still
+//! read what the script is going to change.
 //!
 //! It is kept by the thread, since the store reports events with latches held.
 

@@ -1,6 +1,5 @@
-//! What a request must pass before it runs, or be seen by, on rare occasions: a pause, monitors,
-//! the latency monitor, loading and saving. All of them set a bit in one word, so that ordinarily a
-//! request reads that word and nothing else.
+//! Hooks of requests: a pause, monitors, the latency monitor, loading and saving. Each has a bit in
+//! one word, so that an ordinary request reads only that word.
 
 use crate::state::access_log::AccessLog;
 use crate::state::blocked::{BlockedClients, NewWaiter, Waiting};

@@ -1,5 +1,5 @@
-//! Which keys requests name most, as far as a sample tells, by counters whose certain part counts,
-//! so that no key seems hot that is not.
+//! The most frequent keys in a sample of requests, by counters whose guaranteed part is used, so
+//! that no cold key appears hot.
 
 use crate::state::top_keys::TopKeys;
 use parking_lot::Mutex;

@@ -1,5 +1,5 @@
-//! What requests cost by the keys that they name, from HOTKEYS START until HOTKEYS STOP or the end
-//! of its time. Each worker counts for itself; reports put together what all have counted.
+//! The cost of requests by key, from HOTKEYS START until HOTKEYS STOP or the end of its duration.
+//! Each worker counts separately; reports merge the counts.
 
 use crate::state::top_keys::TopKeys;
 use crate::state::usage::Usage;

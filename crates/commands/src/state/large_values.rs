@@ -1,4 +1,4 @@
-//! The largest values that requests have been for within ten minutes, by each worker for itself.
+//! The largest values that requests of the last ten minutes used, collected per worker.
 //!
 //! A request is looked at if it and its reply are large, or if it takes long; then the length of
 //! its values is looked up, and the largest are kept. Before they are shown the worker looks them

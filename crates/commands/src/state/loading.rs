@@ -1,4 +1,4 @@
-//! How far loading has come, for INFO.
+//! The progress of loading, for INFO.
 
 use nagi_persist::rdb::Progress;
 use parking_lot::{Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! State of the process beside the keyspace.
+//! The state of the process outside the keyspace.
 
 pub(crate) mod access_log;
 pub(crate) mod activity;

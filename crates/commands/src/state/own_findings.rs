@@ -1,4 +1,4 @@
-//! What is wrong with this server, as of the last sample of its figures.
+//! Faults that this server has found in itself, as of the last sample.
 
 use nagi_findings::{Diagnosed, Diagnosis};
 use parking_lot::Mutex;

@@ -1,4 +1,4 @@
-//! Where the time of requests went: to receive it, in the queue, to execute it, to send the reply.
+//! The time of requests by phase: receive, queue, execute, send.
 
 use crate::state::histogram::{Distribution, Histogram};
 use parking_lot::{Mutex, MutexGuard};

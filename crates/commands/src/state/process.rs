@@ -1,4 +1,4 @@
-//! What is known of the process from its start.
+//! Constants of the process since its start.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! How much there is in a second now: the mean over the last 16 samples, as Redis has it.
+//! Rates per second: the mean over the last 16 samples, as in Redis.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Saves: which one is asked for, how far it is, how the last one ended. Commands ask, the saver
-//! works, INFO shows.
+//! Saves: the requested one, its progress, and the result of the last one. Commands request, the
+//! saver works, INFO shows.
 
 use crate::state::loading::Loading;
 use nagi_persist::save::SaveProgress;

@@ -1,4 +1,4 @@
-//! Scripts on their way to the thread that runs them, one at a time, and what is known of them.
+//! Scripts: loaded ones, and requests on their way to the script thread, which runs one at a time.
 //!
 //! ```text
 //! a worker                                   the script thread

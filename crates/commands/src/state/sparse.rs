@@ -1,5 +1,5 @@
-//! Giving back what tables have had room for and use no more: it stands beside what their entries
-//! are charged for, and would count as data.
+//! Shrinking sparse tables: unused capacity is not charged to their entries, and would count as
+//! data.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};

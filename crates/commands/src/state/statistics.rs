@@ -1,5 +1,5 @@
-//! What is counted beside the keyspace's own counters: connections, bytes, calls and errors, by
-//! each worker for itself and summed up on request.
+//! Counters outside the keyspace: connections, bytes, calls and errors, per worker, summed on
+//! request.
 
 use crate::state::activity::Activity;
 use crate::state::histogram::{Distribution, Histogram};

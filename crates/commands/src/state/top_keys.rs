@@ -1,4 +1,4 @@
-//! Which keys cost most, of more keys than there is room for: the counters of Space-Saving
+//! The most expensive of many keys in bounded memory: the counters of Space-Saving
 //! (Metwally, Agrawal and El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data
 //! Streams", 2005), with weights.
 

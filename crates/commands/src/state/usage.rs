@@ -1,4 +1,4 @@
-//! What the process uses of the machine, as the kernel counts it.
+//! The process' resource usage, as the kernel counts it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What memcached's `stats` counts.
+//! The counters of memcached's `stats`.
 
 use nagi_store::Counter;
 

@@ -1,5 +1,5 @@
-//! Clients as an operator thinks of them: a program opens many connections, from ports that say
-//! nothing. Connections of one user from one address are one client here.
+//! Connections grouped by client: all connections of one user from one address, since a program
+//! opens many from arbitrary ports.
 
 use super::clients::ClientSample;
 use std::cmp::Reverse;

@@ -1,4 +1,4 @@
-//! What any query of the status page and any text on it have to hold to.
+//! Invariants for any query of the status page and any text on it.
 
 use super::list_options::ListOptions;
 use super::markup::escaped;

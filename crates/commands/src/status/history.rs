@@ -1,4 +1,4 @@
-//! What pages show of the last ten minutes: a point for each sample.
+//! The history of the last ten minutes: a point for each sample.
 
 use crate::state::histogram::Distribution;
 use crate::state::phases::{PhaseTotals, Phases};

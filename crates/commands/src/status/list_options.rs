@@ -1,4 +1,4 @@
-//! Which connections a page or a program wants to see: the query of `/server-status`.
+//! The query of `/server-status`: which connections to list, in which order.
 
 use super::clients::{ClientSample, STATES};
 use super::sample::Sample;

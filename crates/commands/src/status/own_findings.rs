@@ -1,5 +1,5 @@
-//! What is wrong with this server, as far as it can tell itself: the rows of `nagi doctor`, over
-//! figures of the last twenty seconds.
+//! Faults that the server finds in itself: the rules of `nagi doctor`, over the last twenty
+//! seconds.
 
 use crate::{Marks, Server};
 use nagi_findings::observation::{self as seen, Counters, Host, Observation, Process};

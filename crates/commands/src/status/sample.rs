@@ -1,4 +1,4 @@
-//! The sample: every figure at one moment.
+//! The sample: every statistic at one moment.
 
 use crate::runtime::shown::quote;
 use crate::state::activity::Fields;

@@ -1,4 +1,4 @@
-//! Keys in base64 (RFC 4648, section 4), as the meta commands spell those that are not text.
+//! Keys in base64 (RFC 4648, section 4), in which the meta commands send binary keys.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;

@@ -1,4 +1,4 @@
-//! Inline commands: words between blanks, with the quotes and escapes of redis-cli.
+//! Inline commands: words separated by spaces, with the quotes and escapes of redis-cli.
 
 use crate::Span;
 

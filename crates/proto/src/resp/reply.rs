@@ -1,4 +1,4 @@
-//! Replies as clients see them: where each ends, and, for tests and tools, what it says.
+//! Replies as clients see them: where each ends, and, for tests and tools, its value.
 
 use super::number;
 use crate::MalformedReply;

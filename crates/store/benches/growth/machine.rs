@@ -1,5 +1,5 @@
-//! What the machine itself does to a measurement: gaps in the running of a thread that holds
-//! nothing, and what a second thread adds where nothing is shared.
+//! The machine's own effect on a measurement: gaps in the execution of a thread that holds nothing,
+//! and the gain from a second thread when nothing is shared.
 
 use fastrand::Rng;
 use nagi_store::holds::{self, Hold, Holds, Probe, Work};

@@ -1,4 +1,4 @@
-//! Taking claims, and giving them back, a slice at a time.
+//! Acquiring and releasing claims, a slice at a time.
 
 use crate::claims::table::{Claims, Intent, Wait};
 use crate::entry::key::Key;

@@ -1,9 +1,9 @@
-//! Claims: what a command holds that works on its keys for longer than one slice, and the queues
-//! of requests that need the same keys meanwhile.
+//! Claims: reservations of the keys of a command that runs for longer than one slice, and the
+//! queues of requests that need the same keys meanwhile.
 //!
-//! A claim holds no latch. It stands in a table that a request looks at before it runs, and only
-//! if anything is claimed at all; a request that meets a claim waits in the queue of the key, and
-//! its session is woken when its turn has come.
+//! A claim holds no latch. It is an entry of a table that a request checks before it runs, if
+//! anything is claimed at all; a request that meets a claim waits in the queue of the key, and its
+//! session is woken when its turn comes.
 //!
 //! ```text
 //!  a long command                         all other requests, at the start of a batch

@@ -1,4 +1,4 @@
-//! What waits for a name, in the order of arrival.
+//! The waiters for a name, in the order of arrival.
 
 use std::collections::VecDeque;
 use std::task::Waker;

@@ -1,4 +1,4 @@
-//! What is claimed, and its owner: names in stripes, each with the queue of its waiters.
+//! The claimed names and their owners, in stripes, each name with the queue of its waiters.
 
 use crate::claims::queue::{Kind, Queue};
 use crate::entry::identity_hasher::IdentityHasher;

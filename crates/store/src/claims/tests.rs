@@ -1,4 +1,4 @@
-//! What claimers and requests that meet claims are answered, step by step.
+//! Claimers and requests that meet claims, step by step.
 
 use super::claiming::*;
 use super::table::*;

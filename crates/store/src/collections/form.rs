@@ -1,5 +1,5 @@
-//! The two forms of a collection whose elements are found by a string, and what is done alike to
-//! sets and hashes.
+//! The two forms of a collection whose elements are found by a string, and the operations that sets
+//! and hashes share.
 
 use super::Name;
 use crate::packed::{At, Packed, PackedRef};

@@ -1,7 +1,7 @@
 //! A hash: values under names, each of which may expire on its own.
 //!
-//! A field whose time has come is not found any more, but stays until [`Hash::sweep`] removes it,
-//! and counts as long. What goes through all fields sees it: [`Field::is_expired`].
+//! An expired field is not found any more, but stays, and counts, until [`Hash::sweep`] removes it.
+//! Iterations over all fields see it: [`Field::is_expired`].
 
 use super::Name;
 use super::form::{Form, FormRef, New};

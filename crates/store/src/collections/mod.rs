@@ -1,5 +1,4 @@
-//! Hashes, lists, sets and sorted sets as values: what their commands do to one, in whichever of
-//! the two forms it is.
+//! Hashes, lists, sets and sorted sets as values: their operations, in either of the two forms.
 //!
 //! A collection is *packed* while it is small: bytes that its entry holds (`packed/`). Beyond
 //! [`MAX_PACKED_BYTES`](crate::packed::MAX_PACKED_BYTES), or with a long string in it, it is a

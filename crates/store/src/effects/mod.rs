@@ -1,5 +1,5 @@
-//! What operations change, reported to a listener: events by their names, and effects that make
-//! the same of another store.
+//! Changes by operations, reported to a listener: named events, and effects that replicate them in
+//! another store.
 //!
 //! An operation notes in its slots what it does to their keys. Where a slot closes, or where the
 //! hold ends of which it is part, this becomes one [`change::StoreChange`], numbered while all

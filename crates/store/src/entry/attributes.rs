@@ -1,6 +1,6 @@
-//! What an entry has beside key and value.
+//! The attributes of an entry besides key and value.
 
-/// What an entry has beside its value.
+/// The attributes of an entry besides its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// When it expires, in milliseconds since 1970.

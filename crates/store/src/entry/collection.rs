@@ -1,5 +1,5 @@
-//! What the types of collections have in common for an entry: each has two encodings, bytes for
-//! what is small and a root for what is not.
+//! What the collection types share as entries: each has two encodings, bytes while it is small and
+//! a root when it is large.
 
 use crate::collections::form::{Form, FormRef, Named};
 use crate::collections::hash::{Hash, HashRef};

@@ -1,4 +1,4 @@
-//! What removed or changed entries owned, until the latch is released.
+//! Memory of removed or changed entries, to be freed after the latch is released.
 
 use crate::entry::block::Owned;
 use crate::memory::reclaim::Removed;

@@ -1,7 +1,7 @@
 //! Looking long keys up: by an operation, or by a thread where they are very long.
 //!
-//! To join, hash and compare a key of many megabytes takes a while, which a thread does while the
-//! key's worker goes on. The bytes that come of it are known by where they lie.
+//! To join, hash and compare a key of many megabytes takes a while, so a thread does it while the
+//! key's worker continues. The result is identified by its address.
 
 use crate::entry::key::{Hasher, Key};
 use crate::entry::long_key::{INLINE_KEY_BYTES, LongKey, LongKeys};

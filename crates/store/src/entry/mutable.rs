@@ -1,5 +1,5 @@
-//! The changes of an entry, all of them: only an entry that was shown to the mutation barrier has
-//! them, so that none can skip the snapshot.
+//! All mutating operations of an entry: they exist only for an entry that has passed the mutation
+//! barrier, so that none can bypass a snapshot.
 
 use super::block::{
     EXPIRY, Entry, FETCHED, FLAGS, MARKS, STALE, Shape, WON, cas_offset, expiry_offset,

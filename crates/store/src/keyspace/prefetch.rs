@@ -1,4 +1,4 @@
-//! Looking ahead: the memory that a batch's keys will need is asked for before its first request
+//! Prefetching: the memory that a batch's keys will need is requested before its first request
 //! waits for any. Nothing here takes a latch (`directory.rs` says why that is sound), and nothing
 //! that is found here is relied on.
 

@@ -1,4 +1,4 @@
-//! Cache lines: one to itself, and one that is asked for before it is needed.
+//! Cache lines: a type that has one to itself, and prefetching.
 
 use std::ops::Deref;
 use std::ptr::NonNull;

@@ -1,5 +1,4 @@
-//! For how much of a stretch of time a thread has had a processor, which tells work that takes long
-//! from a machine that took the processor away.
+//! How much of an interval a thread was running, which distinguishes slow work from preemption.
 //!
 //! The kernel's clock of that costs a system call, too much for the beginning of each stretch. So
 //! it is read at marks, at most once in about a tenth of a millisecond, and at the end of a stretch

@@ -1,5 +1,5 @@
-//! What is done while a latch is held, for benches and tests that want to know why a hold was long:
-//! because it had much to do, or because the machine did something else meanwhile.
+//! Work done while a latch is held, for benches and tests that need to know why a hold was long:
+//! because it had much to do, or because the thread was preempted.
 //!
 //! Nothing is noted before [`watch`] was called, and only holds are noted that are timed.
 //! Each thread has its own notes.

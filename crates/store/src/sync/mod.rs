@@ -1,5 +1,5 @@
-//! What threads need to share the store: latches, fences, clocks and counters, and what tests see
-//! of them.
+//! Synchronization between threads that share the store: latches, fences, clocks and counters, with
+//! hooks for tests.
 
 pub(crate) mod barrier;
 pub(crate) mod cache_line;

@@ -1,9 +1,9 @@
 //! How threads that work in the background leave processors to workers.
 //!
-//! A thread keeps a processor for milliseconds once it has it, and a worker that wakes up there
-//! waits meanwhile. Less priority changes little about that. The least does (SCHED_IDLE), but such
-//! a thread may be put aside for long while it has a lock that workers need. So these threads work
-//! in slices, and between two of them, when they hold no lock, any other thread goes first.
+//! A running thread keeps a processor for milliseconds, and a worker that becomes runnable there
+//! waits meanwhile. A lower priority changes little. The lowest (SCHED_IDLE) does, but such a
+//! thread may be preempted for long while it holds a lock that workers need. So these threads work
+//! in slices, and between slices, when they hold no lock, they yield to any other thread.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

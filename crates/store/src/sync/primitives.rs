@@ -1,5 +1,5 @@
-//! The locks and atomic numbers of what loom's models run, which are loom's own there: it tries
-//! every order only of what it sees.
+//! The locks and atomics of code that loom's models run: under loom they are loom's own, so that it
+//! can explore their interleavings.
 
 #[cfg(not(loom))]
 pub use parking_lot::{Mutex, MutexGuard};

@@ -1,5 +1,5 @@
-//! Which workers are in the middle of a batch: what lets a rare event wait until every worker has
-//! passed a moment at which it held and remembered nothing.
+//! Which workers are in the middle of a batch, so that a rare event can wait until every worker has
+//! been quiescent, holding and remembering nothing.
 //!
 //! ```text
 //! a worker                          a waiting thread

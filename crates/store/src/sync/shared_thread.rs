@@ -1,7 +1,6 @@
-//! A thread for what may come from anywhere, whichever store it belongs to and after the last of
-//! them as well: the freeing of long values, and the looking up of long keys. It begins with its
-//! first task and ends with the last store, so that nothing of it is left at the end of a process
-//! that looks for leaks.
+//! A thread for tasks from any store: freeing long values, and looking up long keys. It begins with
+//! its first task and ends with the last store, so that nothing of it is left at the end of a
+//! process that looks for leaks.
 
 use crate::sync::pace;
 use parking_lot::{Mutex, MutexGuard};

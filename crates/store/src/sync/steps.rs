@@ -1,5 +1,5 @@
-//! The steps of changes and of snapshots, at each of which a test may stop a thread. Elsewhere
-//! nothing comes of them.
+//! The steps of changes and of snapshots, at each of which a test may stop a thread. In other
+//! builds they do nothing.
 
 #[cfg(test)]
 use std::cell::RefCell;

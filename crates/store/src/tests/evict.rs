@@ -1,4 +1,4 @@
-//! Eviction: what each policy spares, and that memory stays below the limit.
+//! Eviction: which keys each policy keeps, and that memory stays below the limit.
 
 use super::{Fixture, text};
 use crate::memory::accounting;

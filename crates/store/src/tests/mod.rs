@@ -1,4 +1,4 @@
-//! The store as a whole, against a model and against its promises.
+//! The store as a whole, against a model and its guarantees.
 
 mod effects;
 mod evict;

@@ -1,4 +1,4 @@
-//! A second store that is given what a first one reported of its changes, and is the same then.
+//! A second store that applies the reported changes of a first one must equal it.
 
 use nagi_store::{
     ChangeListener, Counters, Marks, Rope, Store, StoreChange, StoreOptions, StringValue, Value,

@@ -1,4 +1,4 @@
-//! What a walk promises: whatever stands from its beginning to its end is shown.
+//! The guarantee of a walk: every entry that exists from its beginning to its end is visited.
 
 use super::Fixture;
 use crate::types::key::Walk;

@@ -1,4 +1,4 @@
-//! Removing many elements at once: what lies whole below a node goes with it.
+//! Removing many elements at once: whole subtrees are cut off.
 
 use super::blocks::{Blocks, Size};
 use super::inner::Inner;

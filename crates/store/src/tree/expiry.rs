@@ -1,4 +1,4 @@
-//! The elements of a tree whose time has come.
+//! The expired elements of a tree.
 
 use super::inner::{Inner, seconds};
 use super::layout::Layout;

@@ -1,4 +1,4 @@
-//! A pointer to a node, and what every node begins with.
+//! A pointer to a node, and the header that every node begins with.
 
 use super::blocks::Size;
 use super::count::Count;

@@ -1,4 +1,4 @@
-//! An inner node: what it knows of each child, in an array for each kind of thing.
+//! An inner node: keys, counts, children and so on, each in an array.
 
 use super::header::{Header, Node};
 

@@ -1,4 +1,4 @@
-//! What a tree's elements look like, for each type of collection.
+//! The layout of a tree's elements, for each type of collection.
 
 use crate::siphash::SipHash13;
 use crate::value::item::{self, Item, item_bytes};

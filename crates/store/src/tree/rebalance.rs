@@ -1,4 +1,4 @@
-//! How leaves are kept full, and how a tree grows and shrinks.
+//! Keeping leaves full, and growing and shrinking a tree.
 //!
 //! A leaf without room shifts groups to a neighbour; where both are full, three leaves become four.
 //! That keeps leaves full to about seven eighths where elements come in random order, which halving

@@ -1,5 +1,5 @@
-//! Trees against models, with clones that must stay as they were, and a check of all that nodes
-//! note.
+//! Trees against models, with clones that must stay unchanged, and a check of all metadata in
+//! nodes.
 
 use super::blocks::Blocks;
 use super::inner::{Inner, NEVER};

@@ -1,5 +1,6 @@
-//! What the operations on hashes, sets, sorted sets and lists have in common: collections that are
-//! made outside the keyspace to be put there whole, and reading for longer than a latch is held.
+//! What the operations on hashes, sets, sorted sets and lists share: collections that are built
+//! outside the keyspace and inserted as a whole, and reads that take longer than a latch may be
+//! held.
 
 use crate::collections::Name;
 use crate::collections::hash::{FieldExpiry, Hash, HashLimits};

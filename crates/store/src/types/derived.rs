@@ -1,5 +1,5 @@
-//! Strings that are computed from other strings: at one moment where that takes no time, else under
-//! a claim of their keys, so that they do not change meanwhile.
+//! Strings that are computed from other strings: under the latches if that is quick, otherwise
+//! under a claim of their keys, so that they do not change meanwhile.
 
 use crate::effects::event::Event;
 use crate::entry::attributes::Attributes;

@@ -1,4 +1,5 @@
-//! Fields of hashes that expire: set with a time, given another one, read and removed at once.
+//! Fields of hashes that expire: setting them with an expiry, changing it, and reading and removing
+//! them in one step.
 //!
 //! Each operation takes a few fields; a caller that has more claims the key.
 

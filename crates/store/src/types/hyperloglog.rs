@@ -1,4 +1,4 @@
-//! Sketches of sets: strings of Redis' HYLL format, byte for byte as Redis makes them.
+//! HyperLogLogs: strings in Redis' HYLL format, identical byte for byte.
 //!
 //! ```text
 //!   HYLL  encoding  0 0 0  cached cardinality, little endian; its highest bit: not valid

@@ -1,4 +1,4 @@
-//! What can be done to any key, whatever its value; and walks over all keys of a database.
+//! Operations on keys of any type, and walks over all keys of a database.
 
 use super::string::Expiry;
 use crate::effects::event::Event;

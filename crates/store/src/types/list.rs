@@ -1,4 +1,4 @@
-//! Lists: strings in the order in which they were put there.
+//! Lists: strings in insertion order.
 
 use crate::collections::list::{List, ListLimit, ListRef};
 use crate::effects::event::Event;

@@ -1,4 +1,4 @@
-//! Entries under other keys or in other databases, and one picked at random.
+//! Moving entries to other keys or databases, and picking one at random.
 
 use crate::effects::event::Event;
 use crate::entry::key::Key;

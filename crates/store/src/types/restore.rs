@@ -1,4 +1,4 @@
-//! Putting back what was kept elsewhere, with what was known of its use.
+//! Restoring serialized entries, with their access times.
 
 use super::string::{Expiry, SetOptions};
 use crate::effects::event::Event;

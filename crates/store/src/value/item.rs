@@ -1,5 +1,4 @@
-//! Strings inside collections: how each is written where many lie one after another, in a packed
-//! collection or on a page of a tree.
+//! Strings inside collections: their encoding in a packed collection or on a page of a tree.
 //!
 //! ```text
 //!  0 to 191        a string of so many bytes, which follow

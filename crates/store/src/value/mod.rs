@@ -1,4 +1,4 @@
-//! Strings: what callers hand in, what readers see, and how they stand in collections.
+//! Strings: as arguments, as readers see them, and inside collections.
 
 pub(crate) mod item;
 pub(crate) mod number;

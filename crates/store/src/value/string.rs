@@ -1,4 +1,4 @@
-//! Strings as they come in, and as readers see them.
+//! Strings as arguments, and as readers see them.
 
 use crate::value::rope::Rope;
 

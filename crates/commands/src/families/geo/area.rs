@@ -1,4 +1,4 @@
-//! Areas that are searched: circles and boxes, and the cells that cover one.
+//! Search areas: circles and boxes, and the cells that cover one.
 
 use super::geohash::{Cell, Position, Rectangle, STEPS, around, meters_between, meters_within};
 

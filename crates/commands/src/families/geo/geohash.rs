@@ -1,5 +1,5 @@
-//! Geohashes as Redis has them: longitude and latitude are halved in turn, which gives each
-//! position a number of 52 bits that is the score of the members there.
+//! Geohashes as in Redis: longitude and latitude are bisected in turn, which gives each position a
+//! 52-bit number, the score of members there.
 //!
 //! Every operation on numbers is done in Redis' order, since the last bit of each counts.
 

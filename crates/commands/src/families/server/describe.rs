@@ -1,4 +1,4 @@
-//! What COMMAND INFO and COMMAND DOCS say about a command, from its row.
+//! The replies of COMMAND INFO and COMMAND DOCS for a command, from its row.
 
 use crate::registry::keys::{Extent, KeyFinder, KeyGroup};
 use crate::registry::syntax::{self, Argument, Kind};

@@ -1,5 +1,4 @@
-//! LOLWUT: a picture of what nagi means, the sea when the wind drops. The same seed draws the same
-//! sea.
+//! LOLWUT: draws the calm sea that nagi is named after. The same seed draws the same sea.
 
 use crate::runtime::arguments::is;
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, REDIS_VERSION, VERSION};

@@ -1,4 +1,4 @@
-//! Entries that are written into a reply, some at a time.
+//! Writing entries into a reply, some at a time.
 
 use super::{write_entry, write_id};
 use crate::families::elements::ELEMENTS_PER_HOLD;

@@ -1,7 +1,7 @@
-//! Every interleaving of clients that wait for keys with what serves them or ends their wait, by
-//! loom: run with `cargo xtask loom`.
+//! Every interleaving of blocked clients with the requests that serve or unblock them, by loom: run
+//! with `cargo xtask loom`.
 //!
-//! Requests run from their words to their replies, each client on a worker of its own. Dispatch,
+//! Requests run from their arguments to their replies, each client on its own worker. Dispatch,
 //! claims, queues, alarms, workers' mail and the store are the real ones; sockets and sessions are
 //! left out.
 

@@ -1,4 +1,4 @@
-//! How many of each worker's clients subscribe to a name. A publisher needs to know no more.
+//! The number of subscribers to a name on each worker, which is all that a publisher needs.
 
 use nagi_store::accounting::Charge;
 

@@ -1,4 +1,4 @@
-//! What publishers have left for one worker's subscribers.
+//! The inbox of messages for one worker's subscribers.
 //!
 //! A publisher leaves one entry, however many the subscribers are, and the worker hands it to each
 //! of them later. So that publishers do not run ahead of the workers without bound, an inbox that

@@ -1,4 +1,4 @@
-//! Which subscribers are sent what, in which order, and for which workers publishers wait.
+//! Which subscribers receive what, in which order, and when publishers wait.
 
 use super::*;
 use std::sync::atomic::AtomicBool;

@@ -1,9 +1,8 @@
-//! Users of Redis' access control lists (ACL): which there are, how each logs in, and what it may
-//! do.
+//! Users of Redis' access control lists (ACL): their passwords and permissions.
 //!
-//! Users are immutable: a change creates a new user and puts it in place of the old one. Each change
-//! raises a generation, by which a connection notices before its next request that it has to look
-//! at its user again.
+//! Users are immutable: a change creates a new user and puts it in place of the old one. Each
+//! change raises a generation, by which a connection notices before its next request that it has to
+//! look at its user again.
 
 mod rules;
 mod selector;

@@ -1,4 +1,4 @@
-//! What a user may do: which commands, with which keys, and through which channels.
+//! A set of permissions: commands, keys and channels.
 
 use crate::glob::Pattern;
 use crate::registry::command::{Category, Flags};

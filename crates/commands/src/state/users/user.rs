@@ -1,4 +1,4 @@
-//! A user: how it logs in, and what it may do.
+//! A user: its passwords and permissions.
 
 use super::selector::{Denial, Selector};
 use crate::registry::table::Entry;

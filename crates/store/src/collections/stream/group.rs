@@ -1,5 +1,5 @@
-//! Consumer groups: up to where each has read, and which entries its consumers were given and have
-//! not acknowledged.
+//! Consumer groups: the last id delivered to each, and the entries that its consumers have not
+//! acknowledged.
 
 use super::id::Id;
 use super::map::{Map, Weigh};

@@ -1,4 +1,4 @@
-//! A node of a stream: entries one after the other in a listpack.
+//! A node of a stream: a sequence of entries in a listpack.
 //!
 //! It begins with how many entries there are and how many were deleted, and the fields of the entry
 //! that it was made for. An entry has its id as the difference from that one's, and names its

@@ -1,4 +1,4 @@
-//! Entries of a stream as it was at one moment, to be shown some at a time.
+//! A selection of a stream's entries at one moment, read a few at a time.
 
 use super::node::StreamEntry;
 use super::{Id, Stream};

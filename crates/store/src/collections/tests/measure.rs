@@ -1,5 +1,5 @@
-//! What collections cost: `cargo test --release -p nagi-store measure_collections -- --ignored
-//! --nocapture`, with `NAGI_MEASURE_ELEMENTS` for another size than a million.
+//! The memory and time of collections: `cargo test --release -p nagi-store measure_collections --
+//! --ignored --nocapture`, with `NAGI_MEASURE_ELEMENTS` for another size than a million.
 
 use crate::collections::hash::{FieldExpiry, Hash, HashLimits};
 use crate::collections::list::List;
