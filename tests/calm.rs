@@ -1,4 +1,5 @@
-//! `nagi calm` sees a server's stops, blames none for its own, and destroys nothing unasked.
+//! `nagi calm` sees a server's stalls, does not attribute its own to it, and destroys nothing
+//! unless allowed.
 
 use harness::{Server, nagi_binary, until};
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,4 +1,4 @@
-//! Other people's clients, used as their own documentation says.
+//! Third-party clients, used as their documentation says.
 
 use harness::{Folder, Server, run_tool};
 use redis::Commands;

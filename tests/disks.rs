@@ -1,5 +1,5 @@
-//! Disks that are full, cannot be written to, are gone or slow: the save fails and says so, the
-//! last file stays, service goes on, and the next save succeeds once the disk is mended.
+//! Disks that are full, read-only, missing or slow: the save fails with an error, the last file
+//! stays, service continues, and the next save succeeds once the disk is repaired.
 
 use crate::persistence::{Folder, Pipe, info};
 use harness::{Connection, Reply, Server, encode_command, until};

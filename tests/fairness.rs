@@ -1,5 +1,4 @@
-//! Many clients that never stop to ask one worker, among whom none is forgotten and none is
-//! answered out of order.
+//! Many clients that keep one worker busy: none starves, and none is answered out of order.
 //!
 //! They count their requests in a key each, and a witness whose pipeline reads the counts sees that
 //! all of them grow while it is served itself. How much each gets of a tick is checked where ticks

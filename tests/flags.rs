@@ -1,5 +1,5 @@
-//! What memcached's command line turns on and off, asked of nagi in its place and of memcached
-//! itself where it is there; and what tools list of it.
+//! memcached's command-line flags, tested with nagi in its place and with memcached itself if it is
+//! installed, and the output of its tools.
 
 use crate::binary::{encode, receive};
 use crate::differential::newest_memcached_with;

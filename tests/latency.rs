@@ -1,4 +1,4 @@
-//! LATENCY: what took long.
+//! LATENCY: latency spikes.
 
 use harness::{Connection, Reply, Server, as_redis, tool};
 

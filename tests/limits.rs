@@ -1,4 +1,4 @@
-//! What clients may take of the server, and what happens to clients that take more.
+//! The limits of clients, and what happens to clients that exceed them.
 
 use std::process::Command;
 

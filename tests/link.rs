@@ -1,5 +1,4 @@
-//! A link of its own for a test: a pair of virtual ones between two network namespaces. It takes
-//! root and `ip`.
+//! A private link for a test: a veth pair between two network namespaces. It needs root and `ip`.
 
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! Clients that the network or their own faults make troublesome: they delay no other client.
+//! Slow, broken and misbehaving clients: they delay no other client.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

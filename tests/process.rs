@@ -1,4 +1,4 @@
-//! nagi as a process: how it starts, what it says, how it stops.
+//! nagi as a process: start, output, stop.
 
 use crate::disks::write;
 use crate::persistence::{Folder, Pipe};

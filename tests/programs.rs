@@ -1,4 +1,4 @@
-//! Small programs on other people's client libraries, which are compiled here.
+//! Small programs with third-party client libraries, which are compiled here.
 
 use harness::{Server, root};
 use std::fs;

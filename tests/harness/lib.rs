@@ -1,5 +1,5 @@
-//! What black-box tests share: servers that stop with the test, raw sockets, other people's
-//! clients. It uses none of nagi's crates, so that a fault of theirs cannot hide itself.
+//! What black-box tests share: servers that stop with the test, raw sockets, third-party clients.
+//! It uses none of nagi's crates, so that a fault of theirs cannot hide itself.
 //!
 //! ```no_run
 //! let server = harness::Server::nagi();

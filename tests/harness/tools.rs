@@ -1,4 +1,4 @@
-//! Other people's programs, from `cargo xtask setup`.
+//! Third-party programs, installed by `cargo xtask setup`.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Everything that a contributor runs, one sub-command a need, one file a sub-command.
+//! Every task of a contributor: one subcommand and one file for each.
 
 mod bench;
 mod browser;
@@ -29,7 +29,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Bring what the tests need into .setup/, without root and without starting a service
+    /// Download what the tests need into .setup/, without root and without starting a service
     Setup,
     /// Run every check, or only the steps that are named
     Test {
@@ -43,7 +43,7 @@ enum Task {
     },
     /// What continuous integration runs: the same as `test`
     Ci,
-    /// Check the rules of the house that neither rustfmt nor clippy knows
+    /// Check the repository's rules that rustfmt and clippy cannot check
     Tidy,
     /// Show which modules of a crate use which, and the circles among its files
     Imports {
@@ -54,12 +54,12 @@ enum Task {
     Lines(lines::Arguments),
     /// Send random commands to nagi and to redis-server and memcached, and compare the replies
     Differential(differential::Arguments),
-    /// Run other people's tests of the servers that nagi stands in for
+    /// Run the test suites of the servers that nagi replaces
     #[command(subcommand)]
     Conformance(conformance::Suite),
-    /// Put faults into real servers and count how often `nagi doctor` names them first
+    /// Inject faults into real servers and count how often `nagi doctor` names them first
     Doctor(doctor::Arguments),
-    /// Try every interleaving of what threads do to latches, claims and clients that wait
+    /// Model-check latches, claims and blocked clients with loom
     Loom,
     /// Run the store's tests under a sanitizer (needs a nightly toolchain)
     Sanitize {
@@ -67,7 +67,7 @@ enum Task {
         #[arg(value_enum, default_value = "address")]
         sanitizer: verify::Sanitizer,
     },
-    /// Measure nagi beside Valkey, Redis and memcached
+    /// Compare the performance of nagi, Valkey, Redis and memcached
     Bench(bench::Arguments),
 }
 

@@ -1,5 +1,5 @@
-//! What a master key saves: 100 related items from ten servers, and from the one that the master
-//! key decides. `cargo bench -p nagi-client`; needs memcached from `cargo xtask setup`.
+//! The gain from a master key: 100 related items from ten servers, and from the one server of the
+//! master key. `cargo bench -p nagi-client`; needs memcached from `cargo xtask setup`.
 
 use std::error::Error;
 use std::net::{TcpListener, TcpStream};

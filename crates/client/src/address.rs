@@ -1,5 +1,5 @@
-//! Where a server listens, resolved once so that a thousand connections do not ask a name server
-//! a thousand times.
+//! A server's address, resolved once so that a thousand connections do not query a name server a
+//! thousand times.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! Where replies end and what they amount to, in either protocol.
+//! The ends and outcomes of replies, in either protocol.
 
 use nagi_proto::{MalformedReply, memcached, resp};
 

@@ -1,4 +1,4 @@
-//! Connections against peers whose every byte the test decides.
+//! Connections to scripted peers.
 #![expect(clippy::unwrap_used, reason = "a test stops where it finds something wrong")]
 
 use std::io::{Read, Write};

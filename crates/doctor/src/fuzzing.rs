@@ -1,6 +1,5 @@
-//! What any texts of a server and of the kernel have to hold to, for fuzz targets and for the
-//! property tests of this crate: nothing is found without evidence, and no report has markup that
-//! comes from a server.
+//! Invariants for arbitrary texts from servers and the kernel, for fuzz targets and this crate's
+//! property tests: no finding without evidence, and no markup from a server in a report.
 
 use crate::readers::fuzzing::observation;
 use crate::report::Report;

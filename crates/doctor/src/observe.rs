@@ -1,4 +1,4 @@
-//! One run: probes and samples for some seconds, the server's own figures before and after.
+//! One run: probes and samples for some seconds, the server's statistics before and after.
 //!
 //! Whatever cannot be seen becomes a line of [`Observation::unseen`], and the run goes on.
 

@@ -1,4 +1,4 @@
-//! Connections that cannot be made, and too many of them.
+//! Faults of connections: failed ones, and too many of them.
 
 use super::finding::{Evaluation, Evidence, Finding, in_time};
 use crate::observation::{Failure, Observation};

@@ -1,4 +1,4 @@
-//! What a row of the table is, and what rows share.
+//! The type of the table's rows, and helpers that they share.
 
 use crate::observation::{Observation, Pressure};
 

@@ -1,5 +1,5 @@
-//! What may be wrong with a cache server: one row for each fault, and their evaluation, a pure
-//! function of what was observed, from outside (`nagi doctor`) or by the server itself.
+//! The faults that a cache server can have: one row for each, with its evaluation, a pure function
+//! of what was observed, from outside (`nagi doctor`) or by the server itself.
 //!
 //! ```text
 //! observation -> each row's evaluate -> found, noticed, healthy or not enough to say

@@ -1,4 +1,4 @@
-//! Memory: its limit, swap, what expires at once, and what is held for those that do not read.
+//! Faults of memory: its limit, swap, mass expiry, and clients that do not read.
 
 use super::finding::{
     Evaluation, Evidence, Finding, bytes, in_time, is_delayed, logged, percent, pressure,

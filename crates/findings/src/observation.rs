@@ -1,4 +1,4 @@
-//! What has been observed: plain values, which readers and probes fill in and tests make up.
+//! An observation: plain values, filled in by readers and probes, or by tests.
 //!
 //! Nothing here reads anything. `None` stands for what could not be seen; an evaluation says so
 //! then, and does not guess.

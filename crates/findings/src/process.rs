@@ -1,4 +1,4 @@
-//! The resources of the server's process, and how it uses them.
+//! Faults of the server's process and its resources.
 
 use super::finding::{
     Evaluation, Evidence, Finding, is_delayed, is_late, logged, milliseconds, percent, pressure,

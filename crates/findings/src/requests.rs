@@ -1,4 +1,4 @@
-//! Requests that cost more than their share.
+//! Faults of requests: expensive, large and unevenly distributed ones.
 
 use super::finding::{
     Evaluation, Evidence, Finding, bytes, is_delayed, logged, milliseconds, percent,

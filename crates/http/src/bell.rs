@@ -1,4 +1,4 @@
-//! What a page that is not complete yet waits for, without a thread that waits.
+//! Wakes the task of a page that is not complete yet, without a blocked thread.
 
 use std::time::Duration;
 use tokio::sync::Notify;

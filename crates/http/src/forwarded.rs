@@ -1,4 +1,4 @@
-//! Where a request comes from that proxies have passed on: what those say that are trusted.
+//! The client's address of a request that trusted proxies have passed on.
 //!
 //! Each proxy appends the address that it was asked from, so that only the end of the list can be
 //! believed: the client is the last address that is not a trusted proxy's itself.

@@ -1,6 +1,6 @@
-//! Where requests begin among the bytes of a connection, so that the head of each is looked at
-//! before it is parsed: the parser takes a line feed alone for the end of a line, and one length of
-//! two, and a proxy in front may see other requests than it does (request smuggling).
+//! Finds where requests begin in the bytes of a connection, so that each head is checked before it
+//! is parsed: the parser takes a line feed alone for the end of a line, and one length of two, and
+//! a proxy in front may see other requests than it does (request smuggling).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Which requests are refused before any page is made.
+//! Access checks before any page is rendered.
 //!
 //! A browser runs what foreign sites send it, and reaches loopback addresses that those sites do
 //! not: so a request has to call the server by a name that no foreign site can have (DNS

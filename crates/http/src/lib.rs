@@ -1,9 +1,9 @@
-//! Pages about a server, and its commands, over HTTP, for which nothing else in the process ever
-//! waits.
+//! HTTP server for pages about the server and for commands; nothing else in the process ever waits
+//! for it.
 //!
-//! A [`Site`] has the pages and opens connections to the workers; everything in front of them is
-//! here: sockets, limits, whose requests are refused, and the forms of commands and replies. One
-//! thread of low priority serves all clients. There is no HTTP/2.
+//! A [`Site`] provides the pages and opens connections to the workers; everything before that is
+//! here: sockets, limits, access checks, and the formats of commands and replies. One thread of low
+//! priority serves all clients. There is no HTTP/2.
 
 mod bell;
 mod connections;

@@ -1,5 +1,5 @@
-//! What every response has in common: headers that keep browsers safe, and bodies that come as they
-//! are read.
+//! Common parts of all responses: headers that protect browsers, and bodies that are produced as
+//! they are read.
 
 use crate::connections::Answering;
 use crate::guard::Refusal;

@@ -1,4 +1,4 @@
-//! What is served: pages, commands, and which clients may have them.
+//! The interface to what is served: pages, commands, and access to them.
 
 use crate::bell::Bell;
 use hyper::body::Bytes;

@@ -1,4 +1,4 @@
-//! A connection that is given up when its client takes nothing for long.
+//! A connection that is closed when its client reads nothing for long.
 
 use std::io;
 use std::pin::Pin;

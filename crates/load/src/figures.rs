@@ -1,4 +1,4 @@
-//! What a server says of itself by name: INFO, or memcached's `stats`.
+//! A server's named statistics: INFO, or memcached's `stats`.
 
 use crate::wire::Wire;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! How `nagi client` and `nagi storm` log in. A password stands in no argument, which every user of
-//! the machine could read.
+//! Login options of `nagi client` and `nagi storm`. Passwords are never arguments, which every user
+//! of the machine could read.
 
 use std::path::PathBuf;
 

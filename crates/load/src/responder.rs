@@ -1,9 +1,9 @@
 //! The baseline: a server that answers without doing anything.
 //!
-//! It tells one request from the next and no more: two arguments are answered with "no value",
-//! any other number with `+OK`. What a real server costs beyond this is its own; what this costs
-//! is the kernel's. Like its competitors it is one epoll loop a worker, with one receive and one
-//! send per wake-up of a connection.
+//! It only finds the ends of requests: two arguments are answered with "no value", any other number
+//! with `+OK`. Its cost is the kernel's share; anything beyond it is a server's own. Like its
+//! competitors it is one epoll loop a worker, with one receive and one send per wake-up of a
+//! connection.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};

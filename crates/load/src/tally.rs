@@ -1,5 +1,5 @@
-//! What a thread counts while it works, handed over once a second so that the report needs no
-//! lock and the timeline no second histogram.
+//! The counts of a thread, handed over once a second so that the report needs no lock and the
+//! timeline no second histogram.
 
 use std::collections::BTreeMap;
 

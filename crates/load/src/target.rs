@@ -1,4 +1,4 @@
-//! Which server a URL names. Its password is kept apart and no output shows it.
+//! URLs of servers. Passwords are kept separately, and no output shows them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Lua 5.1.5 as scripts get it: the sources of its authors in `c`, with holes closed and without
-//! what could be reached from a script and must not be. What was changed is in the README beside.
+//! Lua 5.1.5 for scripts: the original sources in `c`, with vulnerabilities fixed and without
+//! functions that scripts must not reach. The README lists the changes.
 //!
 //! There is nothing to call here: `mlua` declares Lua's functions, and this crate provides them.

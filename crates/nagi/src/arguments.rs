@@ -1,5 +1,5 @@
-//! The words of a command line that starts a server, read as redis-server reads them: perhaps a
-//! file, then options, each with the words as far as the next one.
+//! The command line of a server, parsed as by redis-server: an optional file, then options, each
+//! with the arguments up to the next one.
 
 use nagi_server::config::{Directive, Source, split};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `nagi client`: its options, and what it prints where.
+//! `nagi client`: its options and output.
 
 use std::error::Error;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! `nagi check-rdb` and `nagi rdb-stats`: their options, and what they print where.
+//! `nagi check-rdb` and `nagi rdb-stats`: their options and output.
 
 use crate::screen::print;
 use clap::{Args, ValueEnum};

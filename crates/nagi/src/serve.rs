@@ -1,4 +1,4 @@
-//! `nagi serve`: what it is started with, and its life from start to stop.
+//! `nagi serve`: its configuration, start and stop.
 
 use crate::arguments::{self, Arguments, Print};
 use crate::{memcached, screen};

@@ -1,4 +1,4 @@
-//! What a file's bytes and keys cost. `cargo bench -p nagi-persist` prints them per second; an
+//! The cost of a file's bytes and keys. `cargo bench -p nagi-persist` prints them per second; an
 //! argument keeps the rows whose name holds it, a second one sets the rounds. For instruction
 //! counts, which a busy machine does not blur, run the binary under `valgrind --tool=callgrind`
 //! with 1 and with 2 rounds: the difference is that of a row's bytes and keys.

@@ -1,4 +1,4 @@
-//! What is found instead of a value, by whatever reads one.
+//! The error for a damaged value, with its position.
 
 /// Bytes that do not make a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Versions, and how strings are written, in files and in payloads alike.
+//! Versions and the encoding of strings, shared by files and payloads.
 
 use crate::length::Length;
 use nagi_store::parse_i64;

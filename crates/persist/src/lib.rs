@@ -2,8 +2,8 @@
 //! RESTORE, and in files of all keys.
 //!
 //! The format is the one that Redis writes and documents in `rdb.h`; numbers of types, lengths and
-//! versions are its. What takes long works in steps of at most a chunk, so that a caller can do
-//! something else between two of them.
+//! versions are its. Long operations work in steps of at most a chunk, so that a caller can do
+//! something else in between.
 
 mod checksum;
 mod damage;

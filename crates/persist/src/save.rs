@@ -1,5 +1,4 @@
-//! A snapshot on its way into a file: written beside the last one, and put in its place once the
-//! disk has all of it.
+//! Writes a snapshot to a temporary file, and renames it into place once it is synced.
 
 mod direct;
 mod files;

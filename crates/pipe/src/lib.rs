@@ -1,18 +1,17 @@
-//! Pipes between the thread that serves HTTP and the workers: what a pair of sockets would be, in
-//! memory of the process.
+//! In-memory pipes between the HTTP thread and the workers, in place of socket pairs.
 //!
-//! With sockets, a short request would cost four calls of the kernel on its way to a worker and
-//! back, and would wake a thread each time. Here both sides leave bytes in buffers. The
-//! [`Notifier`] tells the other side, once for all that has been left by then: a thread goes on
-//! with everything that has arrived before it does.
+//! With sockets, a short request would cost four system calls on its way to a worker and back, and
+//! would wake a thread each time. Here both sides leave bytes in buffers. The [`Notifier`] wakes
+//! the other side once for everything that has been left by then: a thread first handles all that
+//! has arrived.
 //!
 //! ```text
 //! ClientEnd -> request -> WorkerEnd      workers have something to take
 //! ClientEnd <- reply   <- WorkerEnd      tasks here have something to take
 //! ```
 //!
-//! All buffers are allocated, and most often freed, by the thread that serves HTTP, whose memory is
-//! no data: a worker swaps them, and writes no more than they have room for.
+//! All buffers are allocated, and most often freed, by the HTTP thread, whose memory does not count
+//! as data: a worker swaps them, and writes no more than their capacity.
 
 #[cfg(all(test, loom))]
 mod model;

@@ -1,6 +1,6 @@
-//! Where a script's limits hold outside of Lua: for each thing that is made of Lua's values there,
-//! a reply or an encoding. One string in a table a thousand times takes Lua nothing and each of
-//! these a thousand times its length, and nested tables take more time than there is.
+//! A script's limits outside of Lua, for each object that is built from Lua values: a reply or an
+//! encoding. A table with the same string a thousand times costs Lua almost nothing, but each of
+//! these a thousand times its length, and nested tables can take unbounded time.
 
 use crate::state::State;
 use mlua::Lua;

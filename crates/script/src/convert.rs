@@ -1,4 +1,4 @@
-//! Between replies and Lua's values, both ways, by Redis' rules.
+//! Conversion between replies and Lua values, by Redis' rules.
 
 use crate::bounds::Meter;
 use crate::host::Host;

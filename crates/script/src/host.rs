@@ -1,4 +1,4 @@
-//! What a script asks of the server around it.
+//! The server's interface for scripts.
 
 use nagi_proto::resp::Version;
 use nagi_proto::{Args, Span};

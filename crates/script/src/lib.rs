@@ -1,7 +1,7 @@
-//! Lua as Redis' scripts find it: a sandbox, the libraries `redis`, `bit` and so on, and the
+//! Lua for Redis' scripts: a sandbox, the libraries `redis`, `bit` and so on, and the
 //! conversion between Lua's values and replies. A script reaches the server through [`Host`] only.
 //!
-//! The C sources, with their holes closed, are in `crates/lua`.
+//! The C sources, with vulnerabilities fixed, are in `crates/lua`.
 
 // What is linked: nothing in it is called by name.
 extern crate nagi_lua as _;

@@ -1,5 +1,5 @@
-//! A Lua state with what scripts may use, and with nothing that one of them could change for the
-//! next.
+//! A Lua state with everything that scripts may use, and nothing that one of them could change for
+//! the next.
 
 use crate::library;
 use crate::state::State;

@@ -1,4 +1,4 @@
-//! A script's text: its name, and what its first line says.
+//! A script's text: its name, and the flags in its first line.
 
 use sha1::{Digest as _, Sha1};
 use std::fmt;

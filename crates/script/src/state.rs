@@ -1,4 +1,4 @@
-//! What the functions that scripts call have in common.
+//! The state that functions called by scripts share.
 
 use crate::functions::Registered;
 use crate::host::{Host, Words};

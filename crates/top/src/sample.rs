@@ -1,4 +1,4 @@
-//! What a server says of itself at one moment.
+//! A sample of a server's statistics.
 
 use nagi_client::Protocol;
 use nagi_load::figures::{self, Fields};

@@ -1,4 +1,4 @@
-//! A view on a terminal, and the keys that change it.
+//! The view on a terminal, and its keys.
 
 use crate::options::Sort;
 use crate::view::{Table, View};

@@ -1,4 +1,4 @@
-//! What is shown, worked out of two samples: text, whatever shows it.
+//! The view, computed from two samples as plain text cells.
 
 use crate::options::Sort;
 use crate::sample::{Client, Sample};

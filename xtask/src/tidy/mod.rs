@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules of the house that neither rustfmt nor clippy knows.
+//! `cargo xtask tidy`: the repository's rules that rustfmt and clippy cannot check.
 //!
 //! A rule is one function from the repository's files to what is wrong with them, and each has a
 //! test that shows it finding fault.

@@ -1,4 +1,4 @@
-//! Writes of related items, sent together to the server that a master key decides.
+//! Batched writes of related items to the server of a master key.
 
 use super::cache::Cache;
 use crate::cache::{Failure, Item, Stored};

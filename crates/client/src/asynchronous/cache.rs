@@ -1,4 +1,4 @@
-//! What can be asked of a cache by a task that waits, as `cache::Cache` is asked by a thread.
+//! The operations of a cache for async tasks, as `cache::Cache` has them for threads.
 
 use super::socket::Stream;
 use crate::cache::{Engine, Failure, Item, Settings, Statistics, Stored};

@@ -1,4 +1,4 @@
-//! Leaving servers that fail out of the ring, and having them back without reading old values.
+//! Ejecting failed servers from the ring, and readmitting them without reading old values.
 //!
 //! A server that is left out and comes back may hold what this client has replaced elsewhere since.
 //! So it comes back empty: restarted, or flushed. Nor is that all: while it was away its keys were

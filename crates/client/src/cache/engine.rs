@@ -1,5 +1,5 @@
-//! Requests to several servers at once and their answers, whatever waits for them: the engine asks
-//! nothing of its sockets but to send and to receive.
+//! Requests to several servers at once and their answers, for blocking and asynchronous clients:
+//! the engine only needs sockets that send and receive.
 
 use std::time::Instant;
 

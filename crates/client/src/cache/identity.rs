@@ -1,7 +1,7 @@
 //! Whether a server that comes back is the process that it was.
 //!
-//! A process keeps its identifier, and its age only grows, by whatever clock. A time of day is not
-//! looked at: it jumps when a clock is set, and behind a machine that slept.
+//! A process keeps its identifier, and its age only grows, by whatever clock. The time of day is
+//! not used: it jumps when a clock is set, and after a machine has slept.
 
 /// What a server says of its process.
 #[derive(Clone, Debug, PartialEq, Eq)]

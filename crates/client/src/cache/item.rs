@@ -1,4 +1,4 @@
-//! What is stored, and what became of it.
+//! An item to store, and the result of storing it.
 
 /// A value to store.
 ///

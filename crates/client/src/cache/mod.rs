@@ -1,5 +1,5 @@
-//! A cache over several servers: each key is asked of the server that the ring names, and each
-//! result says which server failed and why.
+//! A cache over several servers: each key is read from the server that the ring selects, and each
+//! error names the server and the reason.
 
 mod batches;
 mod ejection;

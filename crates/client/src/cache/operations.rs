@@ -1,5 +1,5 @@
-//! What can be asked of a cache, each also with a master key that decides the server, so that
-//! related items are on one and come with one request.
+//! The operations of a cache, each also with a master key that selects the server, so that related
+//! items share one server and one request.
 
 use super::engine::Engine;
 use super::failure::Failure;

@@ -1,4 +1,4 @@
-//! What can be asked of a cache, as requests to servers and results from their answers.
+//! The operations of a cache as requests to servers, and results from their answers.
 
 use super::engine::{Engine, Routed};
 use super::failure::{Failure, Reason};

@@ -1,5 +1,5 @@
-//! What an engine needs of a connection. One that blocks is ready whenever it is asked, so that the
-//! same code serves programs with and without a runtime.
+//! The engine's interface to a connection. A blocking one is always ready, so that the same code
+//! serves programs with and without a runtime.
 
 use std::future::Future;
 use std::io;

@@ -1,4 +1,4 @@
-//! Which servers are left out of the ring, and which keys are elsewhere because of that.
+//! Which servers are ejected from the ring, and which keys were written elsewhere because of that.
 
 use std::collections::HashSet;
 use std::time::Instant;

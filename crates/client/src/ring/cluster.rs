@@ -1,4 +1,4 @@
-//! Which server of a Redis Cluster has a slot, as far as its servers have said so.
+//! Which server of a Redis Cluster has a slot, as far as its servers have reported.
 
 use super::server::Server;
 use super::slots::{SLOTS, slot_of};

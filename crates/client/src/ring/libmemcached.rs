@@ -1,4 +1,4 @@
-//! Where libmemcached 1.1.4 puts keys, with what depends on the order in which it is configured.
+//! libmemcached 1.1.4's placement of keys, including its dependence on the order of configuration.
 //!
 //! Its ring is made when the distribution or the servers change, with the hash that is set then. A
 //! hash that is set later applies to keys and leaves the points as they are, so that the same

@@ -1,4 +1,4 @@
-//! The rings of libraries that do not stand on libmemcached: dalli's and pymemcache's.
+//! The rings of libraries that are not based on libmemcached: dalli's and pymemcache's.
 
 use sha1::{Digest, Sha1};
 

@@ -1,4 +1,4 @@
-//! Redis Cluster's slots, which are what its servers share out among them.
+//! Redis Cluster's slots, which are distributed over its servers.
 
 use crc::{CRC_16_XMODEM, Crc, Table};
 

@@ -1,5 +1,5 @@
-//! Requests as bytes and bytes as answers, in every protocol, without sockets: what blocking and
-//! asynchronous clients have in common.
+//! Encoding of requests and decoding of answers, in every protocol, without sockets, shared by
+//! blocking and asynchronous clients.
 
 mod binary;
 mod codec;

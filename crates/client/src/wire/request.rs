@@ -1,4 +1,4 @@
-//! What is asked and answered, whatever the protocol, and what several of them need to read it.
+//! Requests and answers, independent of the protocol, and shared parsing.
 
 use nagi_proto::MalformedReply;
 

@@ -1,4 +1,4 @@
-//! The same requests of Redis. Flags and unique numbers have no place there and are refused.
+//! The same requests for Redis. Flags and version numbers do not exist there and are refused.
 
 use nagi_proto::MalformedReply;
 use nagi_proto::resp::Reply;

@@ -1,4 +1,4 @@
-//! Libraries of other projects, and the program that calls libmemcached.
+//! Third-party libraries, and the program that calls libmemcached.
 
 use std::fs;
 use std::path::{Path, PathBuf};

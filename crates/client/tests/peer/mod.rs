@@ -1,4 +1,4 @@
-//! Servers of other projects for the tests.
+//! Third-party servers for the tests.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The queue of connections that a server has to accept: looked at again and again.
+//! Samples of a server's accept queue.
 
 use super::listeners::Listener;
 use nagi_findings::observation::AcceptQueue;

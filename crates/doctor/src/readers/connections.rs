@@ -1,8 +1,8 @@
-//! What the kernel knows of established connections with the server (`man 7 sock_diag`, TCP_INFO):
-//! segments that had to be sent again, and round trips of TCP, with which no program has to do.
+//! The kernel's TCP_INFO of established connections with the server (`man 7 sock_diag`):
+//! retransmitted segments and TCP round trips, which no program influences.
 //!
-//! No privilege is needed. A connection that has ended is not told of, so that they are looked at
-//! again and again, and what each had last counts.
+//! No privilege is needed. Ended connections are not reported, so they are sampled repeatedly, and
+//! the last values of each count.
 
 use super::netlink::{Kernel, attribute, bytes, word};
 use nagi_findings::observation::TcpConnections;

@@ -1,4 +1,4 @@
-//! What a limit on processor time did to a process: `cpu.stat` of its control group, or of the
+//! CPU throttling of a process: `cpu.stat` of its control group, or of the
 //! nearest one above it that has a limit (`Documentation/admin-guide/cgroup-v2.rst`, and
 //! `scheduler/sched-bwc.rst` for version 1).
 

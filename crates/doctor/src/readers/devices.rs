@@ -1,5 +1,5 @@
-//! What the network devices of this host had to give up (`/proc/net/dev`, `man 5 proc_pid_net`):
-//! evidence beside what TCP tells, since a device counts for all that is on it.
+//! Errors and drops of this host's network devices (`/proc/net/dev`, `man 5 proc_pid_net`):
+//! only additional evidence, since a device counts all of its traffic.
 
 use nagi_findings::observation::DeviceLosses;
 use std::path::Path;

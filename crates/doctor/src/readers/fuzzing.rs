@@ -1,4 +1,4 @@
-//! An observation that is made up of any bytes, by the readers.
+//! An observation that the readers make from arbitrary bytes.
 
 use super::accept_queue::AcceptQueueReader;
 use super::sockets::{SocketReader, Sockets};

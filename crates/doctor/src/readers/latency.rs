@@ -1,4 +1,4 @@
-//! What the latency monitor of a server has noted within the run (LATENCY LATEST and HISTORY):
+//! Events of the server's latency monitor within the run (LATENCY LATEST and HISTORY):
 //! kinds of events, such as `fork` or `aof-fsync-always`, and how long they took.
 
 use super::is_unknown;

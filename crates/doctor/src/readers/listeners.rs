@@ -1,7 +1,7 @@
-//! Sockets that listen, one by one, as the kernel tells of them (`man 7 sock_diag`): how many
+//! Listening sockets, as the kernel reports them (`man 7 sock_diag`): how many
 //! connections wait to be accepted, how many may, and how many were dropped at that socket.
 //!
-//! `ListenOverflows` counts for a whole network namespace; only these figures say of whom.
+//! `ListenOverflows` counts for a whole network namespace; only these figures identify the socket.
 
 use super::netlink::{Kernel, attribute, bytes, word};
 use rustix::net::netlink;

@@ -1,4 +1,5 @@
-//! Made-up files in place of the kernel's, for tests of what cannot be put into a real host.
+//! Sample files in place of the kernel's, for tests of faults that cannot be injected into a real
+//! host.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! What is read: the server's own figures, and the kernel's. Each reader returns plain values; what
+//! Readers of the server's statistics and of the kernel's. Each reader returns plain values; what
 //! cannot be read is `None` or an error of one line, never a guess.
 
 mod accept_queue;

@@ -1,7 +1,7 @@
-//! Requests: those that the server's log of slow ones has, and those of a short moment.
+//! Requests: from the server's slow log, and from a short sample.
 //!
-//! Arguments may be secret, and keys may be names of users: neither leaves this file, but for keys
-//! where the user asks for them.
+//! Arguments may be secret, and keys may be personal: neither leaves this file, except keys on
+//! request.
 
 use super::is_unknown;
 use nagi_client::Protocol;

@@ -1,4 +1,4 @@
-//! What the whole host does: swap, huge pages, overcommit.
+//! Settings and counters of the whole host: swap, huge pages, overcommit.
 
 use nagi_findings::observation::Pressure;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! A bound on what all requests over HTTP hold in memory at a time: bodies, replies and messages
-//! that are needed as a whole. Each may be long, and there may be a thousand of them.
+//! A limit on the memory of all requests over HTTP for bodies, replies and messages that are
+//! buffered. Each may be long, and there may be a thousand of them.
 
 use hyper::body::Bytes;
 use std::sync::Arc;

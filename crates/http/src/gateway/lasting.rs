@@ -1,4 +1,4 @@
-//! A bound on requests that may last for ever: commands that block, messages, WebSockets. Beyond it
+//! A limit on requests that may last for ever: commands that block, messages, WebSockets. Beyond it
 //! there are connections left for those that end by themselves.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! A reply on its way to a client, in whatever form. A long one is read where its client has taken
-//! what there was before, and no sooner: a client that takes nothing holds one piece of it.
+//! A reply on its way to a client, in any format. A long one is read only as fast as its client
+//! takes it: a client that reads nothing holds one piece of it.
 
 use super::decoder::Part;
 use super::format::{Formatter, Kind};

@@ -1,4 +1,4 @@
-//! What requests are served with.
+//! The context of requests.
 
 use super::budget::Budget;
 use super::lasting::Lasting;

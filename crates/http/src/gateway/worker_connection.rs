@@ -1,10 +1,10 @@
 //! Connections between this thread and the workers: pipes, of which a worker serves one end as it
-//! serves any client. A request has one to itself until its reply is over, so that it waits for no
-//! other; then the next request takes it.
+//! serves any client. A request uses one exclusively until its reply is complete, so that it waits
+//! for no other; then the next request uses it.
 //!
-//! A pipe has no address and no port, so none can be used up. Since to a worker it is a client's
-//! connection, requests over HTTP take the one path that all requests take, and are held up where
-//! their client does not read.
+//! A pipe has no address and no port, so ports cannot be exhausted. To a worker it is a client's
+//! connection, so requests over HTTP take the same path as all requests, and stall if their client
+//! does not read.
 
 use super::budget::{Exceeded, Reservation};
 use super::decoder::{Decoder, Malformed, Part};

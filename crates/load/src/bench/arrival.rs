@@ -1,4 +1,4 @@
-//! What comes on a connection at one wake-up.
+//! The replies that arrive on a connection at one wake-up.
 
 use nagi_client::{Connection, Error, Outcome};
 

@@ -1,4 +1,4 @@
-//! Why there is no report, or why it is not to be trusted.
+//! Why there is no report, or why it must not be trusted.
 
 use std::fmt;
 use std::io;

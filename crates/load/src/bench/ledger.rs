@@ -1,4 +1,4 @@
-//! Which writings of a key a read may still find.
+//! Which versions of a key a read may still return.
 //!
 //! A value carries the number of its writing; numbers rise in the order in which writings begin. A
 //! writing that is confirmed has overwritten all that had ended before it began, so that a read

@@ -1,5 +1,4 @@
-//! Requests of every kind, put together one by one: what the copied ones of [`super::requests`]
-//! cannot be.
+//! Requests that are assembled one by one, unlike the templates of [`super::requests`].
 //!
 //! A request is picked first (what is asked, of which key), so that a ring can say whose it is,
 //! and encoded then.

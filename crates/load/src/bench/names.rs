@@ -1,4 +1,4 @@
-//! What keys are called.
+//! The names of keys.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What servers under load speak.
+//! The protocols of servers under load.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! The values in a reply, where more has to be known of it than whether it has one.
+//! The values in a reply, for checks beyond hit or miss.
 
 use super::protocol::Protocol;
 

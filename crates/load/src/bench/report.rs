@@ -87,7 +87,7 @@ pub struct Report {
     pub save: Option<Save>,
     /// With such a save: before, during and after it.
     pub windows: Vec<Window>,
-    /// What --verify has found.
+    /// The results of --verify.
     pub verified: Option<Verified>,
     /// What became of --slo. The rest of the report is that of the last trial.
     pub objective: Option<Objective>,

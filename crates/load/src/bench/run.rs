@@ -97,7 +97,7 @@ pub(crate) struct Run<'a> {
     tally: Tally,
     /// Latencies told apart by the save, if there is to be one.
     windows: Option<Windows>,
-    /// What --verify has found.
+    /// The results of --verify.
     verified: Verified,
     /// When the run ends, as far as that is known yet.
     end_ns: u64,

@@ -1,4 +1,4 @@
-//! A made-up run, for the tests of what is made of one.
+//! A sample run, for tests of reports.
 
 use std::sync::mpsc;
 

@@ -1,4 +1,4 @@
-//! A save in the middle of a run, and latencies told apart by it: before, during and after.
+//! A save during a run, with latencies before, during and after it.
 //!
 //! A thread of its own, on a connection of its own, asks for the save and looks when it is over.
 //! Threads of load only read two times.

@@ -1,4 +1,4 @@
-//! The servers of a run: how their connections are opened, and what they say of themselves.
+//! The servers of a run: opening connections to them, and their versions.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! From options to a load: what is left open is filled in, and what contradicts itself refused.
+//! Turns options into a load: fills in defaults and refuses contradictions.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How long values are.
+//! The lengths of values.
 
 use std::fmt;
 use std::str::FromStr;

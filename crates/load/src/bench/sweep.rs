@@ -1,4 +1,4 @@
-//! What `--sweep` varies.
+//! The option and values that `--sweep` varies.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What values hold, and whether one that was read is what was written.
+//! The contents of values, and the check of values that were read.
 //!
 //! With --verify a value begins with 32 letters of base 64: a hash of its key (11), the number of
 //! its writing (10), and a checksum over both and all that follows (11). The rest begins at another

@@ -1,4 +1,4 @@
-//! What --verify has found.
+//! The results of --verify.
 
 use serde::Serialize;
 

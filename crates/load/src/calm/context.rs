@@ -1,4 +1,4 @@
-//! What the functions of a disturbance work with.
+//! The context of a disturbance's functions.
 
 use nagi_client::{Protocol, encode_command};
 

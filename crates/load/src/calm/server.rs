@@ -1,4 +1,4 @@
-//! What a server is, what may be done to it, and whether its data is the tool's.
+//! Identifies a server, and checks what may be done to it and whether its data is the tool's.
 //!
 //! A benchmark that flushes and fills must never touch data of other clients: all databases are
 //! checked before the run and before each step, and before the tool's own is removed.

@@ -1,4 +1,4 @@
-//! `nagi storm`, as memstorm: sets every record, gets it back, and says how long that took.
+//! `nagi storm`, like memstorm: sets every record, gets it back, and reports the time.
 
 mod options;
 mod report;

@@ -1,5 +1,5 @@
-//! What the servers of a run are, asked in the protocol of the run before its first request, so
-//! that no record is sent to a server that speaks something else.
+//! Identifies the servers of a run in its protocol before the first request, so that no record is
+//! sent to a server that speaks another protocol.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Whether the members of a set, or the fields of a hash, are all different: found with a bound on
-//! memory, however long they are and however many.
+//! Detects duplicate members of a set or fields of a hash, in bounded memory, whatever their length
+//! and number.
 
 use crate::rdb::{Element, ElementText, Rejected};
 use std::collections::HashSet;

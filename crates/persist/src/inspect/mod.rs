@@ -1,4 +1,4 @@
-//! Looking into files without loading them: whether they are whole, and what is in them.
+//! Inspecting files without loading them: their integrity and their contents.
 
 mod check;
 mod distinct;

@@ -1,4 +1,4 @@
-//! What was found, as text for people, and as CSV for spreadsheets.
+//! Results as text, and as CSV.
 
 use super::stats::{Group, Named, Stats, TypeName};
 use super::{Checked, Checking};

@@ -1,4 +1,4 @@
-//! What is in a file: by type, by database, by the beginning of the keys, by expiry, by size.
+//! Statistics of a file: by type, database, key prefix, expiry and size.
 
 use super::{Field, KEYS_A_REPORT, Watch, escaped};
 use crate::rdb::{Fault, Item, Measure, Reader, Record};

@@ -1,7 +1,7 @@
-//! Entries as they stand in a file, encoded by the holder of their latch.
+//! Entries encoded for a file by the holder of their latch.
 //!
-//! Workers fill blocks under a shard's latch: that copies bytes and does nothing else. The thread
-//! that writes the file compresses afterwards what a block says is worth it.
+//! Workers fill blocks under a shard's latch: that copies bytes and does nothing else. The saver
+//! thread compresses later what a block marks as worth it.
 
 use super::collection::{
     CollectionForm, CollectionHead, Element, ElementSink, ElementText, walk_elements,

@@ -1,4 +1,4 @@
-//! Why a file is not read on: what was expected where, as its repair needs it.
+//! Errors of reading a file: what was expected at which offset.
 
 use super::kind::ValueType;
 use std::{error, fmt, io};

@@ -1,4 +1,4 @@
-//! The bytes of a file, taken off its front with their place and checksum.
+//! The bytes of a file, read in order with their offset and checksum.
 
 use super::fault::{Fault, Found};
 use crate::checksum::Checksum;

@@ -1,4 +1,4 @@
-//! The types of values, as a byte before the key tells them.
+//! The types of values, by the byte before the key.
 
 use super::collection::CollectionType;
 

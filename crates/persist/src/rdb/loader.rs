@@ -1,6 +1,6 @@
-//! A file on its way into memory: one thread reads and finds where values begin and end, the
-//! threads that take its batches unpack and store them. Only long collections are decoded by the
-//! reading thread, an element at a time.
+//! Loading a file: one thread reads and finds where values begin and end, other threads take
+//! batches, decode and store them. Only long collections are decoded by the reading thread, an
+//! element at a time.
 
 use super::collection::{Builders, build};
 use super::fault::Fault;

@@ -1,4 +1,4 @@
-//! Files in RDB's format: what stands in them, read and written in one pass and in bounded memory.
+//! RDB files: read and written in one pass and in bounded memory.
 //!
 //! ```text
 //! "REDIS" version:4 digits | "VALKEY" version:3 digits

@@ -1,4 +1,4 @@
-//! What memcached's clients know of a key, in a form that Redis and Valkey pass over.
+//! memcached's metadata of keys, in a form that Redis and Valkey skip.
 //!
 //! RDB has no place for client flags and CAS numbers, but servers leave out fields of AUX that they
 //! do not know, without a word unless they log for debugging. One such field comes before a block

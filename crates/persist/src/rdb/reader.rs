@@ -1,4 +1,4 @@
-//! A file as it is read: what it says of itself, then key after key, in bounded memory.
+//! Reads a file in bounded memory: auxiliary fields, then key after key.
 
 use super::collection::{Builders, Element, Elements, Rejected, build, extent};
 use super::fault::{Fault, Found};

@@ -1,4 +1,4 @@
-//! Values of every type, read without being kept: how many elements there are, and how large.
+//! Skips values of every type, counting their elements and bytes.
 
 use super::collection::{Elements, Entries, TextBuffer};
 use super::fault::{Fault, Found};

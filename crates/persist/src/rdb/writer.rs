@@ -1,4 +1,4 @@
-//! A file as it is written: from its first byte to its last, in one pass.
+//! Writes a file in one pass.
 
 use super::block::{Block, CollectionEntry, LongEntry, Piece};
 use super::collection::{

@@ -1,4 +1,4 @@
-//! What a save does to the file system, so that tests can have one that fails where they want.
+//! A save's file system operations behind a trait, so that tests can make them fail.
 
 use super::direct::DirectFile;
 use rustix::fs::{FlockOperation, flock};

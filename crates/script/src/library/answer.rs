@@ -1,5 +1,4 @@
-//! How functions of the libraries take arguments and answer: each returns what is to be raised, or
-//! nothing and its values.
+//! The calling convention of library functions: each returns an error to raise, or its values.
 
 use crate::convert::single;
 use crate::number;

@@ -1,4 +1,4 @@
-//! `cjson`: values in JSON, as lua-cjson 2.1 writes them; `json_reader.rs` beside reads them.
+//! `cjson`: values in JSON, as lua-cjson 2.1 writes them; `json_reader.rs` reads them.
 
 use super::answer::{Answer, add, add_many, as_number, text};
 use super::json_reader::Reader;

@@ -1,4 +1,4 @@
-//! Reading JSON as lua-cjson does, with its words for what is wrong.
+//! Reading JSON as lua-cjson does, with its error messages.
 
 use mlua::{Lua, Value};
 

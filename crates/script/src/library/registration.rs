@@ -1,4 +1,4 @@
-//! `redis.register_function`, by which a library says what functions it has.
+//! `redis.register_function`, by which a library registers its functions.
 
 use super::answer::{Answer, as_text, raised};
 use crate::functions::{FunctionDescription, Registered, is_name};

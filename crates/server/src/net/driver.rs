@@ -1,9 +1,9 @@
-//! What a worker asks of the kernel, so that epoll and io_uring can stand after one trait.
+//! The worker's interface to the kernel, implemented by epoll and io_uring.
 //!
-//! The shape is that of completions, since readiness can play that part and not the other way
-//! round: a driver receives into memory of its own and hands the bytes to a [`Sink`], for the
-//! length of one call; it takes whole outputs to send and keeps what the socket has no room for.
-//! Nothing above it ever sees a half-done read or write.
+//! The interface is completion-based, since readiness can implement it and not the other way round:
+//! a driver receives into memory of its own and hands the bytes to a [`Sink`], for the length of
+//! one call; it takes whole outputs to send and keeps what the socket has no room for. Callers
+//! never see a partial read or write.
 
 use crate::net::address::Peer;
 pub(crate) use crate::net::link::Release;

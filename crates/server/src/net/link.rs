@@ -1,4 +1,4 @@
-//! What a connection's bytes come through.
+//! The transport of a connection: a socket or a pipe.
 
 use crate::net::address::{self, Peer};
 use crate::net::protocol::Protocol;

@@ -1,4 +1,4 @@
-//! What is listened to now, which CONFIG SET changes while the server runs.
+//! The current listeners, which CONFIG SET changes at runtime.
 
 use crate::net::listener::{Endpoint, Listener, Listeners};
 use crate::net::open::{self, OpenError};

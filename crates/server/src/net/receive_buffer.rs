@@ -1,5 +1,5 @@
-//! Memory that a session lends to its driver, so that a large argument is received into the chunks
-//! in which it is going to be kept.
+//! Memory that a session lends to its driver, so that a large argument is received directly into
+//! its final chunks.
 
 use arrayvec::ArrayVec;
 use nagi_chunk::{Chunk, UninitChunk};

@@ -1,4 +1,4 @@
-//! Turning a client away before it has said anything.
+//! Rejecting a client before its first request.
 
 use crate::net::protocol::Protocol;
 use std::os::fd::OwnedFd;

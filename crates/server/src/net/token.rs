@@ -1,4 +1,4 @@
-//! Names of connections, and what is wanted from them.
+//! Tokens of connections, and what is wanted from them.
 
 /// Names a connection of one worker. Indices are used again, tokens are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
-//! How urgent the saver is beside workers: not at all, as long as it gets processors whenever they
-//! rest; nearly as much, where they never do. A save would take several times as long there.
+//! The saver's priority: idle, as long as it gets processors while workers sleep; nearly that of
+//! workers if they never sleep, since a save would take several times as long otherwise.
 //!
-//! Not at all is a policy of its own (SCHED_IDLE). A thread of the usual one keeps a processor for
-//! a millisecond or more once it has it, however little it weighs, and threads that wake up
-//! meanwhile wait.
+//! Idle is a scheduling policy (SCHED_IDLE). A thread of the normal policy keeps a processor for a
+//! millisecond or more, however low its weight, and threads that become runnable wait.
 
 use crate::state::thread_times::ThreadTimes;
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! Telling a supervisor that the server is ready: systemd through the socket that it names in
+//! Notifying a supervisor that the server is ready: systemd through the socket that it names in
 //! `NOTIFY_SOCKET` (sd_notify(3)), upstart by stopping until it says to go on.
 
 use nagi_commands::config::SUPERVISORS;

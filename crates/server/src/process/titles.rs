@@ -1,6 +1,6 @@
-//! What ps and top show: the title of the process, and the names of the workers' threads.
+//! The process title and the names of threads, which ps and top show.
 //!
-//! Every local user can read them, so they have figures only, no keys and no addresses of clients.
+//! Every local user can read them, so they contain only figures, no keys and no client addresses.
 
 use super::title_area;
 use crate::state::shared::Shared;

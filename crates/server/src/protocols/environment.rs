@@ -1,4 +1,4 @@
-//! What the requests of a slice are executed with.
+//! The environment in which the requests of a slice are executed.
 
 use crate::state::shared::Shared;
 use nagi_commands::admission::Restrictions;
@@ -7,7 +7,7 @@ use nagi_commands::{Client, Context, Marks, Server as _, Tally};
 use nagi_proto::{Args, Output};
 use nagi_store::{Counters, Database, Key};
 
-/// What the requests of a slice are executed with.
+/// The environment in which the requests of a slice are executed.
 pub(crate) struct RequestEnvironment<'w> {
     pub(crate) shared: &'w Shared,
     /// What this worker counts of keys.

@@ -1,4 +1,4 @@
-//! What is left to do of a request that is not over.
+//! The rest of a request that is not complete.
 
 use crate::protocols::environment::RequestEnvironment;
 use nagi_commands::memcached::Memcached;

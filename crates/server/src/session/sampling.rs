@@ -1,5 +1,5 @@
-//! Which requests are looked at closely: all of a command while it is called rarely, and of one
-//! that is called often a sample, each command for itself so that none is missed beside another.
+//! Which requests are timed: all calls of a command while it is rare, a sample of a frequent one,
+//! separately for each command so that none is missed.
 
 use nagi_commands::{Entry, command_table};
 use nagi_store::ticks;

@@ -1,4 +1,4 @@
-//! A request that is not over: what its session keeps of it until it is.
+//! A suspended request: what its session keeps of it until it completes.
 
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;

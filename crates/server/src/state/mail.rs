@@ -1,4 +1,4 @@
-//! What other threads leave for a worker to do, and which of them is to wake it.
+//! Tasks that other threads leave for a worker, and which of them has to wake it.
 //!
 //! A worker is woken once for all that is left between two collections: a thread that finds
 //! something there already knows that the wake-up is on its way.

@@ -1,4 +1,4 @@
-//! What the threads of a server share.
+//! The state that a server's threads share.
 
 pub(crate) mod client_limit;
 pub(crate) mod client_memory;

@@ -1,4 +1,5 @@
-//! What all threads of a server share, and what commands ask of the process.
+//! The state that all threads of a server share, and its implementation of the commands' `Server`
+//! trait.
 
 use crate::net::driver::Token;
 use crate::net::io::Io;

@@ -1,4 +1,4 @@
-//! Connections that come to a worker: new ones, and those that another worker has served until now.
+//! Connections that arrive at a worker: new ones, and those that move from another worker.
 
 use super::{ConnectionSlot, Sessions};
 use crate::net::address::Peer;

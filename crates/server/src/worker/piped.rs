@@ -1,4 +1,4 @@
-//! What a worker does for its pipes to the thread that serves HTTP.
+//! A worker's handling of its pipes to the HTTP thread.
 
 use super::Sessions;
 use crate::net::driver::{Driver, Sink, Token};

@@ -1,5 +1,5 @@
-//! What any bytes have to hold to that clients send over HTTP, for fuzz targets and for the
-//! property tests of this crate: paths, bodies, headers, and replies on their way into a response.
+//! Invariants for arbitrary bytes that clients send over HTTP, for fuzz targets and this crate's
+//! property tests: paths, bodies, headers, and replies on their way into a response.
 
 #![allow(clippy::indexing_slicing, clippy::panic, reason = "a fault is told by a panic")]
 

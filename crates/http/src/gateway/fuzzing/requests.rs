@@ -1,4 +1,4 @@
-//! What clients send: addresses, lists in JSON, messages of WebSockets and headers.
+//! Requests: URLs, JSON lists, WebSocket messages and headers.
 
 use crate::gateway::format::{EXTENSIONS, Kind};
 use crate::gateway::request::{self, PathCommand};

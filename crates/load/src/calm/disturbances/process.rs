@@ -1,4 +1,4 @@
-//! What concerns the whole server: a save, a script that takes long.
+//! Disturbances of the whole server: a save, a long script.
 
 use super::super::context::{SMALL_KEY_BYTES, StepContext};
 use super::super::scale::Scale;

@@ -1,4 +1,4 @@
-//! What a disturbance is described by.
+//! The description of a disturbance.
 
 use nagi_client::Protocol;
 

@@ -1,5 +1,5 @@
-//! The bytes of a string that holds other strings, taken off its front a few at a time: even where
-//! it is compressed, no more of it is in memory than is needed next.
+//! A string that contains other strings, read a few bytes at a time: even if it is compressed, only
+//! what is needed next is in memory.
 
 use crate::lzf::Unpacker;
 use crate::rdb::fault::{Fault, Found};

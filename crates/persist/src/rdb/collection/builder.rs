@@ -1,5 +1,5 @@
-//! The interface to what keeps collections: values are made of elements that are handed over one by
-//! one, in private, and are put under their key when they are whole.
+//! The interface for building collections: elements are added one by one, and the complete value is
+//! stored under its key.
 
 use super::decoder::Elements;
 use super::{CollectionType, Element};

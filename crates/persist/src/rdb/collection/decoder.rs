@@ -1,4 +1,4 @@
-//! A collection's elements, out of every form in which Redis and Valkey have written them.
+//! Decodes a collection's elements from every encoding that Redis and Valkey have written.
 
 use super::packed::Entries;
 use super::stream::StreamParts;

@@ -1,5 +1,5 @@
-//! Collections as they are written: a count, and the elements one after the other, in the types
-//! that every version reads. Only fields that expire need newer ones.
+//! Encodes collections: a count and the elements, in the types that every version reads. Only
+//! fields that expire need newer ones.
 
 use super::{CollectionType, Element, ElementText};
 use crate::length;

@@ -1,5 +1,5 @@
-//! Where a collection ends, found without looking at its elements: of what is not long the reading
-//! thread only copies the bytes, and other threads decode them.
+//! Finds the end of a collection without decoding its elements: the reading thread only copies the
+//! bytes of short ones, and other threads decode them.
 
 use crate::length::{self, Length};
 use crate::rdb::kind::Layout;

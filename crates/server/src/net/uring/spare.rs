@@ -1,5 +1,5 @@
-//! Outputs that a worker uses again and again: so that sending takes no memory, and what they have
-//! is no data.
+//! Outputs that a worker reuses, so that sending allocates no memory and their buffers do not count
+//! as data.
 
 use crate::net::outgoing::{OUTPUT_ROOM_BYTES, taken_bytes};
 use nagi_proto::Output;

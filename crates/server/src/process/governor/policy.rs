@@ -1,4 +1,4 @@
-//! Decides by what was seen: numbers in, a decision out.
+//! The governor's policy as a pure function: samples in, a decision out.
 
 /// Workers wait too much for processors if it is this share of the time in which they want one.
 const CONTENDED: f64 = 0.2;
