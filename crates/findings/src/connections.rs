@@ -15,7 +15,7 @@ const PHPREDIS: &str = "phpredis: $redis->pconnect(host, port) instead of connec
                         redis.pconnect.pooling_enabled=1 in php.ini; each worker of php-fpm keeps \
                         one, so pm.max_children bounds them.";
 const HIREDIS: &str = "hiredis: keep the redisContext of redisConnect() for the thread's life, and \
-                       redisReconnect() it after an error, instead of redisFree() behind each \
+                       redisReconnect() it after an error, instead of redisFree() after each \
                        request.";
 
 pub(crate) static PORTS_USED_UP: Finding = Finding {
@@ -24,13 +24,13 @@ pub(crate) static PORTS_USED_UP: Finding = Finding {
     threshold: "a connection fails for lack of a port, or 80 % of them are in use: at the rate \
                 that fills 80 % within TIME_WAIT's 60 seconds, the rest lasts 15 seconds",
     remedies: &[
-        "Keep connections, one a thread or worker: nothing else removes the cause. The calls of \
-         the usual clients follow.",
+        "Keep connections open, one per thread or worker: nothing else removes the cause. The \
+         calls of common clients follow.",
         REDIS_PY,
         JEDIS,
         PHPREDIS,
         HIREDIS,
-        "Where the program cannot keep any: the HTTP gateway of nagi (http-port), behind a web \
+        "If the program cannot keep any: the HTTP gateway of nagi (http-port), behind a web \
          server that keeps its connections; or twemproxy on this host, which the program reaches \
          by a Unix socket (listen: /run/twemproxy.sock) and which keeps its own to the server.",
         "For the moment: sysctl net.ipv4.ip_local_port_range=\"10240 65535\", and \
@@ -111,11 +111,11 @@ fn failing_rate(succeeding: f64, failed: u64, attempts: u64) -> Option<f64> {
 
 pub(crate) static CLIENTS_REFUSED: Finding = Finding {
     name: "clients-refused",
-    looks_at: "clients beside maxclients, refused ones, and the process' descriptors beside its \
+    looks_at: "clients and maxclients, refused clients, and the process' descriptors and their \
                limit",
-    threshold: "a client was refused within the run, as the server counts it or says itself, or \
-                95 % of the places or descriptors are taken. That a connection was closed says \
-                nothing of this: what else is there may close it",
+    threshold: "a client was refused within the run, by the server's counter or error, or 95 % of \
+                maxclients or of the descriptors are in use. A closed connection alone is no \
+                evidence: something in between may have closed it",
     remedies: &[
         "Find the clients that hold them: CLIENT LIST by address and name (memcached: stats \
          conns). A pool for each process times the number of processes is often more than \
@@ -127,7 +127,7 @@ pub(crate) static CLIENTS_REFUSED: Finding = Finding {
         "Close idle connections: the server's timeout setting (CONFIG SET timeout 300), \
          memcached's -o idle_timeout=300.",
         "Raise maxclients (memcached: -c), and with it the limit on descriptors (ulimit -n, \
-         LimitNOFILE= of systemd), if so many are meant to be there.",
+         LimitNOFILE= of systemd), if so many clients are intended.",
     ],
     explained_by: &["frozen"],
     from_within: true,
@@ -152,10 +152,10 @@ fn clients_refused(observation: &Observation) -> Evaluation {
     let places = clients.zip(most).filter(|(_, most)| *most > 0.0);
     let taken = match (files, places) {
         (Some((open, most)), _) if file_share >= 0.95 && share < 0.95 => {
-            format!("{open} of {most} descriptors of its process are taken")
+            format!("{open} of {most} descriptors of its process are in use")
         }
-        (_, Some((clients, most))) => format!("{clients} of {most} places for clients are taken"),
-        (_, None) => "it says that all places for clients are taken".to_owned(),
+        (_, Some((clients, most))) => format!("{clients} of {most} allowed clients are connected"),
+        (_, None) => "it reports that the maximum number of clients is reached".to_owned(),
     };
     let verdict = match refused.max(disabled).max(turned as f64) {
         count if count > 0.0 => {
@@ -243,18 +243,18 @@ fn accept_queue(observation: &Observation) -> Evaluation {
 
 pub(crate) static NO_KEEP_ALIVE: Finding = Finding {
     name: "no-keep-alive",
-    looks_at: "new connections beside requests, both as the server counts them",
+    looks_at: "new connections and requests, both by the server's counters",
     threshold: "20 connections a second or more, and one for every five requests or fewer: then \
                 setting up connections costs more than the requests",
     remedies: &[
-        "Keep connections, one a thread or worker. The calls of the usual clients follow.",
+        "Keep connections open, one per thread or worker. The calls of common clients follow.",
         REDIS_PY,
         JEDIS,
         PHPREDIS,
         HIREDIS,
         "A web server's module or proxy: keepalive 16 in nginx' upstream, with proxy_http_version \
          1.1 and an empty Connection header; mod_proxy's enablereuse=On max=16.",
-        "Where programs are short (CGI, PHP without pconnect): twemproxy on this host, which they \
+        "For short-lived programs (CGI, PHP without pconnect): twemproxy on this host, which they \
          reach by a Unix socket (listen: /run/twemproxy.sock) and which keeps its connections to \
          the server; or the HTTP gateway of nagi (http-port), behind a web server that keeps its \
          own.",

@@ -15,7 +15,7 @@ pub struct Finding {
     pub remedies: &'static [&'static str],
     /// Findings that explain this one where they are found as well.
     pub explained_by: &'static [&'static str],
-    /// Whether a server can tell it of itself, with no requests of the doctor's own.
+    /// Whether a server can tell it of itself, with no requests of nagi doctor.
     pub from_within: bool,
     /// The judgement.
     pub evaluate: fn(&Observation) -> Evaluation,

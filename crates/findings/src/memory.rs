@@ -70,10 +70,10 @@ const MUCH: f64 = 100e6;
 
 pub(crate) static SWAPPING: Finding = Finding {
     name: "swapping",
-    looks_at: "the process' memory in swap and pages read back, and resident memory beside what \
-               the server uses",
-    threshold: "10 MB in swap while pages are read back: each takes as long as the disk does; or a \
-                resident size half as large again as what is used, and 100 MB more",
+    looks_at: "the process' memory in swap, pages read back from it, and resident memory compared \
+               with used memory",
+    threshold: "10 MB in swap while pages are read back, each as slow as the disk; or a resident \
+                size of one and a half times the used memory, and 100 MB above it",
     remedies: &[
         "Swap: less on this host, a lower maxmemory, vm.swappiness=1. A cache in swap is slower \
          than the database behind it.",
@@ -92,8 +92,8 @@ fn swapping(observation: &Observation) -> Evaluation {
     let faults = process.and_then(|it| it.major_faults).unwrap_or(0);
     if swap >= 10e6 {
         let verdict = format!(
-            "The server is in swap: {} of it, and its process read pages back {faults} times \
-             within the run.",
+            "The server is swapping: {} of it are in swap, and its process read pages back \
+             {faults} times within the run.",
             bytes(swap)
         );
         let evidence = Evidence::new(verdict)
@@ -130,13 +130,13 @@ fn swapping(observation: &Observation) -> Evaluation {
 
 pub(crate) static MASS_EXPIRY: Finding = Finding {
     name: "mass-expiry",
-    looks_at: "keys that expire, and how long the server spends on them",
-    threshold: "500 keys a second, while the server came to the end of the time that it gives to \
-                them, or spent 5 % of its time on them",
+    looks_at: "expiring keys, and the time that the server spends on them",
+    threshold: "500 keys a second, while the server used up the time slot for expiry, or spent 5 % \
+                of its time on it",
     remedies: &[
         "Spread the times: a TTL of 3600 plus a random part of 600 seconds, instead of one moment \
          for all (midnight, the end of a deployment's first hour).",
-        "Where it has to be: hz and active-expire-effort decide between delay and memory.",
+        "If they must expire together: hz and active-expire-effort trade delay against memory.",
     ],
     explained_by: &[],
     from_within: true,
@@ -157,8 +157,8 @@ fn mass_expiry(observation: &Observation) -> Evaluation {
     let spent_ms = counters.increase("expire_cycle_cpu_milliseconds").unwrap_or(0.0);
     let share = spent_ms / 1e3 / observation.seconds.max(0.1);
     let verdict = format!(
-        "Many keys expire at once: {rate:.0} a second, for which the server spent {} of its time, \
-         and {capped} times all that it gives to them.",
+        "Many keys expire at once: {rate:.0} a second. The server spent {} of its time on them, \
+         and used up its time slot {capped} times.",
         percent(share)
     );
     let evidence = Evidence::new(verdict)
@@ -183,9 +183,9 @@ pub(crate) static SLOW_READER: Finding = Finding {
     looks_at: "replies that clients have not read (omem in CLIENT LIST), and clients closed for it",
     threshold: "1 MB for the same client in every list of the run, or one closed within it",
     remedies: &[
-        "Find the program by the client's address and name in CLIENT LIST: it asks or subscribes, \
-         and does not read.",
-        "client-output-buffer-limit ends such clients before they take the server's memory.",
+        "Find the program by the client's address and name in CLIENT LIST: it sends requests or \
+         subscribes, and does not read.",
+        "client-output-buffer-limit closes such clients before they use up the server's memory.",
     ],
     explained_by: &["narrow-link"],
     from_within: true,
@@ -215,8 +215,8 @@ fn slow_reader(observation: &Observation) -> Evaluation {
     let behind: Vec<_> = last.iter().filter(|client| is_behind(client.id)).collect();
     let unread = behind.iter().fold(0_u64, |all, it| all.saturating_add(it.output_bytes));
     let verdict = format!(
-        "{} clients do not read their replies: {} wait for them in the server's memory, and \
-         {closed} were closed for it {}.",
+        "{} clients do not read their replies: {} of unread replies are in the server's memory, \
+         and {closed} clients were closed for it {}.",
         behind.len(),
         bytes(unread as f64),
         in_time(observation)

@@ -10,14 +10,13 @@ pub(crate) static NARROW_LINK: Finding = Finding {
     name: "narrow-link",
     looks_at: "how the time of values of 1 KB to 1 MB grows with their size, up and down",
     threshold: "less than 12.5 MB (100 Mbit) a second: a value of 1 MB takes 80 ms or more, and \
-                all that is behind it on its connection waits as long",
+                everything after it on its connection waits as long",
     remedies: &[
         "Look at the network of both instances: small types have a few Mbit/s once their credit is \
          spent. A larger type, or one with a guaranteed rate.",
         "Make values smaller: compress them (pylibmc, phpredis and Jedis can), split them, or keep \
          large ones out of the cache.",
-        "Give large values connections of their own, so that small requests do not wait behind \
-         them.",
+        "Give large values connections of their own, so that small requests do not wait for them.",
     ],
     explained_by: &[],
     from_within: false,
@@ -108,16 +107,16 @@ const FEWEST_NOTEWORTHY: u64 = 3;
 
 pub(crate) static LOSSY_LINK: Finding = Finding {
     name: "lossy-link",
-    looks_at: "segments that TCP had to send again on connections between clients and the server, \
-               as the kernel counts them (sock_diag, TCP_INFO), and what network devices gave up",
+    looks_at: "segments that TCP retransmitted on connections between clients and the server \
+               (sock_diag, TCP_INFO), and packets that network devices dropped",
     threshold: "1 % of the segments with data, and five at least: a small request is one segment \
-                with none behind it that would tell of its loss, so that one of a hundred waits \
-                for the kernel's timeout, 200 ms and more. 0.1 % and three are a notice",
+                with none after it that would reveal its loss, so that one of a hundred waits for \
+                the kernel's timeout, 200 ms and more. 0.1 % and three are a notice",
     remedies: &[
-        "Look at both hosts' devices (ip -s link, ethtool -S): errors are a cable, a port or a \
-         driver; drops a full ring (ethtool -G) or a full processor.",
-        "Look at what the network's provider drops: packets a second beyond an instance's limit, a \
-         firewall's full table of connections (nf_conntrack), a policer.",
+        "Check both hosts' devices (ip -s link, ethtool -S): errors point to a cable, a port or a \
+         driver; drops to a full ring (ethtool -G) or a saturated processor.",
+        "Check what the network drops: packets beyond an instance's rate limit, a firewall's full \
+         connection table (nf_conntrack), a policer.",
         "For the moment: fewer and larger packets, by pipelines and MGET, and clients whose \
          timeout is beyond 200 ms, so that one lost packet is not an error.",
     ],
@@ -141,8 +140,8 @@ fn lossy_link(observation: &Observation) -> Evaluation {
     };
     let share = tcp.retransmitted as f64 / tcp.segments.max(1) as f64;
     let verdict = format!(
-        "The network loses packets: {} of {} segments ({:.1} %) had to be sent again on {} \
-         connections with the server, and each makes a request wait for 200 ms or more.",
+        "The network loses packets: {} of {} segments ({:.1} %) were retransmitted on {} \
+         connections with the server, and each loss makes a request wait for 200 ms or more.",
         tcp.retransmitted,
         tcp.segments,
         share * 100.0,
@@ -167,9 +166,9 @@ pub(crate) static LONG_ROUND_TRIP: Finding = Finding {
     threshold: "3 ms for the shortest: within a data centre it is below 1 ms, and no load of the \
                 server delays every single request",
     remedies: &[
-        "Bring the program and the server into one zone, or take the proxy, VPN or mesh out of \
-         the way between them.",
-        "Ask less often: pipelines, MGET, scripts, a local cache with CLIENT TRACKING.",
+        "Move the program and the server into one zone, or remove the proxy, VPN or mesh between \
+         them.",
+        "Send fewer requests: pipelines, MGET, scripts, a local cache with CLIENT TRACKING.",
     ],
     explained_by: &["frozen", "slow-commands", "cpu-throttled", "swapping", "one-thread-busy"],
     from_within: false,

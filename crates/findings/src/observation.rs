@@ -402,7 +402,7 @@ pub struct Ports {
 pub struct Process {
     /// Its number.
     pub id: u32,
-    /// The share of looks at which it was stopped (T).
+    /// The share of samples in which it was stopped (T).
     pub stopped_share: f64,
     /// The share of looks at which one of its threads waited for a disk (D), and which.
     pub disk_share: f64,

@@ -9,9 +9,9 @@ use crate::observation::{BusyThread, Observation};
 pub(crate) static FROZEN: Finding = Finding {
     name: "frozen",
     looks_at: "whether the process was stopped (T), and requests without an answer while the \
-               kernel still takes connections",
-    threshold: "seen stopped and silent for 200 ms; or, where the process cannot be seen, silent \
-                for a second with no other cause in sight",
+               kernel still accepts connections",
+    threshold: "seen stopped and silent for 200 ms; or, if the process is not visible, silent for \
+                a second without another cause",
     remedies: &[
         "kill -CONT, and find what stopped it: a debugger, a job control signal, a freezer of \
          containers, a live migration of the machine.",
@@ -26,26 +26,26 @@ pub(crate) static FROZEN: Finding = Finding {
 fn frozen(observation: &Observation) -> Evaluation {
     let pings = &observation.probes.pings;
     let Some(longest) = pings.max_us() else {
-        return Evaluation::Unknown("requests of the doctor's own".to_owned());
+        return Evaluation::Unknown("requests of nagi doctor".to_owned());
     };
     let own = observation.probes.own_delays.max_us().unwrap_or(0);
     let stopped = observation.host.process.as_ref().map(|process| process.stopped_share);
     let verdict = match stopped {
         Some(share) if share > 0.0 => format!(
-            "The server's process was stopped: in {} of all looks it was in state T, and requests \
-             waited up to {}.",
+            "The server's process was stopped: in {} of all samples it was in state T, and \
+             requests waited up to {}.",
             percent(share),
             milliseconds(longest)
         ),
         _ => format!(
-            "The server was silent for {} while its kernel still took connections: its process \
+            "The server was silent for {} while its kernel still accepted connections: its process \
              was stopped, or did not run.",
             milliseconds(longest)
         ),
     };
     let evidence = Evidence::new(verdict)
         .with("longest without an answer", milliseconds(longest))
-        .with("share of looks at which it was stopped", stopped.map_or("-".to_owned(), percent))
+        .with("share of samples in which it was stopped", stopped.map_or("-".to_owned(), percent))
         .with("own delay at most", milliseconds(own));
     if is_late(observation) {
         return Evaluation::Unknown("a host with time to measure".to_owned());
@@ -70,14 +70,13 @@ fn frozen(observation: &Observation) -> Evaluation {
 
 pub(crate) static CPU_THROTTLED: Finding = Finding {
     name: "cpu-throttled",
-    looks_at: "cpu.stat of the process' control group: periods, and those at whose end it had \
-               to wait",
+    looks_at: "cpu.stat of the process' control group: periods, and throttled periods",
     threshold: "5 % of the periods: in each the process is stopped for up to 100 ms, whatever \
                 the average says",
     remedies: &[
-        "Raise or drop the limit (docker --cpus, resources.limits.cpu in Kubernetes): requests \
-         without a limit on caches.",
-        "Fewer threads (io-threads, -t): they use up one quota together and then all wait.",
+        "Raise or remove the limit (docker --cpus, resources.limits.cpu in Kubernetes); for \
+         caches, set only requests.cpu.",
+        "Use fewer threads (io-threads, -t): they share one quota and then all wait.",
     ],
     explained_by: &[],
     from_within: false,
@@ -109,7 +108,7 @@ fn cpu_throttled(observation: &Observation) -> Evaluation {
 pub(crate) static ONE_THREAD_BUSY: Finding = Finding {
     name: "one-thread-busy",
     looks_at: "processor time of the server's busiest thread",
-    threshold: "90 % of one processor, used or waited for: requests queue from there on, and each \
+    threshold: "90 % of one processor, used or waited for: beyond that requests queue, and each \
                 further one makes all wait longer",
     remedies: &[
         "Fewer and larger requests: pipelines, MGET; fewer expensive ones (INFO commandstats).",
@@ -146,7 +145,7 @@ fn one_thread_busy(observation: &Observation) -> Evaluation {
         _ => String::new(),
     };
     let verdict = format!(
-        "One thread of the server ({}) has no time left: it uses {} of a processor{waits}.",
+        "One thread of the server ({}) is saturated: it uses {} of a processor{waits}.",
         thread.name,
         percent(thread.used.min(1.0))
     );
@@ -184,13 +183,13 @@ const LONG_FORK_US: f64 = 10_000.0;
 pub(crate) static FORK_STALL: Finding = Finding {
     name: "fork-stall",
     looks_at: "forks for saves (INFO's latest_fork_usec), and huge pages",
-    threshold: "a fork of 10 ms within the run, as INFO or the latency monitor tells: nothing is \
+    threshold: "a fork of 10 ms within the run, by INFO or the latency monitor: nothing is \
                 answered meanwhile; an older one is a notice",
     remedies: &[
         "Turn huge pages off: echo never > /sys/kernel/mm/transparent_hugepage/enabled. With them \
          each first write after a fork copies 2 MB.",
         "Save on a replica, or less often; smaller instances fork faster (about 10 ms a GB).",
-        "Or a server that saves without a fork, as nagi.",
+        "Or use a server that saves without a fork, such as nagi.",
     ],
     explained_by: &[],
     from_within: false,
@@ -235,8 +234,8 @@ pub(crate) static SLOW_DISK: Finding = Finding {
     looks_at: "an append-only file's delayed fsyncs, and threads of the process that wait for a \
                disk (D)",
     threshold: "with an append-only file: one fsync that was waited for, 10 ms of writing it in \
-                the latency monitor, 10 % of all looks at a waiting thread, or appendfsync always \
-                and requests that wait 10 ms",
+                the latency monitor, 10 % of all samples with a waiting thread, or appendfsync \
+                always and requests that wait 10 ms",
     remedies: &[
         "appendfsync everysec instead of always, no-appendfsync-on-rewrite yes, or no \
          append-only file for what is only a cache.",
@@ -262,14 +261,14 @@ fn slow_disk(observation: &Observation) -> Evaluation {
     let longest = observation.probes.pings.max_us().unwrap_or(0);
     let verdict = format!(
         "The disk is slow at fsync, and the server waits for it (appendfsync {policy}): {delayed} \
-         delayed within the run, a thread waiting in {} of all looks, requests up to {}.",
+         delayed within the run, a thread waiting in {} of all samples, requests up to {}.",
         percent(waiting),
         milliseconds(longest)
     );
     let evidence = Evidence::new(verdict)
         .with("delayed fsyncs within the run", delayed)
         .with("pending", pending)
-        .with("looks at which a thread waited for a disk", percent(waiting))
+        .with("samples in which a thread waited for a disk", percent(waiting))
         .with("time for which tasks of its host did", pressure(observation, |it| it.io))
         .with("in the latency monitor", logged(observation, "aof-"))
         .with("appendfsync", policy)
@@ -285,14 +284,14 @@ fn slow_disk(observation: &Observation) -> Evaluation {
 
 pub(crate) static FAILED_SAVES: Finding = Finding {
     name: "failed-saves",
-    looks_at: "how the last save, the last rewrite and the last write of the append-only file \
-               ended, as the server tells",
-    threshold: "one of them failed: what has changed since is lost with the process, and servers \
-                that stop-writes-on-bgsave-error answer MISCONF to every write",
+    looks_at: "the results of the last save, and of the last rewrite and write of the append-only \
+               file",
+    threshold: "one of them failed: changes since then are lost with the process, and with \
+                stop-writes-on-bgsave-error every write is answered with MISCONF",
     remedies: &[
         "Read the reason in the server's log: a full disk, a folder (CONFIG GET dir) that its user \
          may not write to, or a fork without memory (vm.overcommit_memory=1).",
-        "Once that is repaired, BGSAVE: INFO persistence says ok again after one that succeeds.",
+        "After the repair, run BGSAVE: INFO persistence shows ok again after a successful save.",
         "For what is only a cache: no saves at all (save \"\", appendonly no).",
     ],
     explained_by: &[],
@@ -323,7 +322,7 @@ fn failed_saves(observation: &Observation) -> Evaluation {
     }
     let unsaved = counters.number("rdb_changes_since_last_save").unwrap_or(0.0);
     let verdict = format!(
-        "Saving fails: {} did not succeed, and {unsaved} changes would be lost with the process.",
+        "Saving fails: {} failed, and {unsaved} changes would be lost with the process.",
         failed.join(" and ")
     );
     let mut evidence = Evidence::new(verdict).with("changes that are not saved", unsaved);

@@ -15,17 +15,17 @@ const LONG_US: f64 = 50_000.0;
 
 pub(crate) static SLOW_COMMANDS: Finding = Finding {
     name: "slow-commands",
-    looks_at: "time of each command as the server adds it up, its log of slow requests, and \
-               whether the doctor's own requests waited meanwhile",
+    looks_at: "the server's time for each command, its slow log, and whether the doctor's own \
+               requests waited meanwhile",
     threshold: "5 ms a call on the average, 50 ms where there are at most four calls, and 0.5 % of \
                 the run in all, while other requests were seen to wait: a server with one thread \
                 answers none of them meanwhile",
     remedies: &[
-        "KEYS, SMEMBERS, HGETALL, LRANGE 0 -1, SORT of large keys: take SCAN, SSCAN, HSCAN or \
+        "KEYS, SMEMBERS, HGETALL, LRANGE 0 -1, SORT of large keys: use SCAN, SSCAN, HSCAN or \
          ranges of a few hundred elements instead.",
-        "Scripts: do less in each call; a loop over keys belongs into the program.",
-        "Deny commands that no program should call by ACL (ACL SETUSER app -@dangerous).",
-        "Or a server whose other clients do not wait for a long command, as nagi.",
+        "Scripts: do less per call; loops over keys belong in the program.",
+        "Deny dangerous commands by ACL (ACL SETUSER app -@dangerous).",
+        "Or use a server in which other clients do not wait for a long command, such as nagi.",
     ],
     explained_by: &["cpu-throttled", "swapping"],
     from_within: false,
@@ -107,15 +107,15 @@ const FORGOTTEN_S: f64 = 12.0;
 
 pub(crate) static LARGE_VALUES: Finding = Finding {
     name: "large-values",
-    looks_at: "bytes in and out beside requests, buffers of clients, logs of large requests \
-               (COMMANDLOG), and how unevenly small requests are answered",
+    looks_at: "bytes per request, client buffers, logs of large requests (COMMANDLOG), and the \
+               spread of small requests' latency",
     threshold: "64 KB a request on the average, or a buffer of 1 MB, while small requests were \
                 seen to take five times as long as quick ones, and 2 ms at least",
     remedies: &[
         "Find them: redis-cli --bigkeys and --memkeys, memcached's stats items and sizes.",
-        "Split or compress them, or give them connections and a server of their own: whatever is \
-         behind one on its connection waits for it, and with a single thread all other requests \
-         as well.",
+        "Split or compress them, or give them connections and a server of their own: everything \
+         after one on its connection waits for it, and with a single thread all other requests \
+         too.",
     ],
     explained_by: &["narrow-link", "slow-reader", "slow-commands", "cpu-throttled", "frozen"],
     from_within: false,
@@ -182,14 +182,13 @@ fn large_values(observation: &Observation) -> Evaluation {
 
 pub(crate) static HOT_KEY: Finding = Finding {
     name: "hot-key",
-    looks_at: "which keys requests name, in a sample of 200 ms, or as the server counts them \
-               (HOTKEYS)",
-    threshold: "a fifth of 100 requests or more name one key, or it has a fifth of the time of all \
-                commands and a tenth of a processor: it cannot be spread over servers, and one \
-                processor serves it",
+    looks_at: "the keys of requests in a sample of 200 ms, or by the server's HOTKEYS",
+    threshold: "a fifth of at least 100 requests use one key, or its commands take a fifth of the \
+                time of all and a tenth of a processor: one key cannot be spread over servers or \
+                processors",
     remedies: &[
-        "Keep a copy in the program for a moment: CLIENT TRACKING tells when it changes.",
-        "Spread it: several names for the same value, one of which each client chooses.",
+        "Cache it in the program briefly: CLIENT TRACKING notifies of changes.",
+        "Spread it: store the same value under several keys, of which each client chooses one.",
     ],
     explained_by: &[],
     from_within: true,
@@ -220,10 +219,10 @@ fn hot_key(observation: &Observation) -> Evaluation {
     };
     let share = *count as f64 / sample.requests as f64;
     let verdict =
-        format!("One key is hot: {} of the requests in the sample name {key}.", percent(share));
+        format!("One key is hot: {} of the requests in the sample use {key}.", percent(share));
     let evidence = Evidence::new(verdict)
         .with("requests in the sample", sample.requests)
-        .with("that name this key", count);
+        .with("that use this key", count);
     if share >= HOT { Evaluation::Found(evidence) } else { Evaluation::Healthy }
 }
 
@@ -247,14 +246,14 @@ fn costly_key(observation: &Observation) -> Option<Evidence> {
 
 pub(crate) static CLIENTS_DIFFER: Finding = Finding {
     name: "clients-hash-differently",
-    looks_at: "on which server two configurations of clients place the same 10,000 keys",
+    looks_at: "the servers on which two client configurations place the same 10,000 keys",
     threshold: "one key that they place differently: what one stores there the other misses",
     remedies: &[
         "Give all clients one hash and one distribution: php's LIBKETAMA_COMPATIBLE, \
          pylibmc's ketama_weighted and twemproxy's md5 with ketama are alike; modula and ketama \
          never are, nor is pylibmc's ketama without weights.",
-        "Name the servers alike, in the same order and with the same ports and weights: their \
-         names are hashed, so that a host's name and its address are two servers.",
+        "Name the servers identically, in the same order and with the same ports and weights: \
+         names are hashed, so a host name and its address are different servers.",
         "nagi client ring --compare A B shows the share for keys of your own.",
     ],
     explained_by: &[],
@@ -282,12 +281,12 @@ fn clients_differ(observation: &Observation) -> Evaluation {
 
 pub(crate) static MONITOR: Finding = Finding {
     name: "monitor-running",
-    looks_at: "clients that watch all requests (flag O in CLIENT LIST)",
-    threshold: "one such client: with a single thread it halves what the server can do, and it \
+    looks_at: "clients that run MONITOR (flag O in CLIENT LIST)",
+    threshold: "one such client: with a single thread it halves the server's throughput, and it \
                 sees every key and value",
     remedies: &[
-        "End it: CLIENT KILL ID with the number below. It was left running.",
-        "See commands by LATENCY, SLOWLOG, COMMANDLOG and INFO commandstats instead.",
+        "Close it: CLIENT KILL ID with the number below.",
+        "Use LATENCY, SLOWLOG, COMMANDLOG and INFO commandstats instead.",
     ],
     explained_by: &[],
     from_within: true,

@@ -153,7 +153,8 @@ fn a_connection_that_is_just_closed_says_nothing_of_places_for_clients() {
     let verdict = &refused.found[0].evidence.verdict;
     assert_eq!(
         verdict,
-        "The server refuses clients, 8 in 20 s: it says that all places for clients are taken."
+        "The server refuses clients, 8 in 20 s: it reports that the maximum number of clients is \
+         reached."
     );
     assert!(refused.found[0].evidence.numbers.iter().all(|(_, value)| !value.starts_with('-')));
     let full = diagnose_with(|it| set(it, "connected_clients", "9700"));
