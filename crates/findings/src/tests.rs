@@ -160,7 +160,7 @@ fn a_connection_that_is_just_closed_says_nothing_of_places_for_clients() {
     let full = diagnose_with(|it| set(it, "connected_clients", "9700"));
     assert_eq!(
         full.found[0].evidence.verdict,
-        "The server will soon refuse clients: 9700 of 10000 places for clients are taken."
+        "The server will soon refuse clients: 9700 of 10000 allowed clients are connected."
     );
 }
 
@@ -310,7 +310,7 @@ fn a_link_loses_packets_if_segments_are_sent_again() {
     let found = with(500, 20);
     assert_eq!(names(&found.found), ["lossy-link"]);
     let Evidence { verdict, numbers } = &found.found[0].evidence;
-    assert!(verdict.contains("20 of 500 segments (4.0 %) had to be sent again on 3 "), "{verdict}");
+    assert!(verdict.contains("20 of 500 segments (4.0 %) were retransmitted on 3 "), "{verdict}");
     for (name, value) in [
         ("shortest round trip of TCP", "210 us"),
         ("packets on eth0, of all hosts", "0 with errors, 40 dropped"),
@@ -366,7 +366,7 @@ fn a_save_that_failed_is_found() {
     let verdict = &diagnosis.found[0].evidence.verdict;
     assert_eq!(
         verdict,
-        "Saving fails: the last save did not succeed, and 7 changes would be lost with the process."
+        "Saving fails: the last save failed, and 7 changes would be lost with the process."
     );
     assert_eq!(found_with(|it| set(it, "aof_last_write_status", "err")), ["failed-saves"]);
 }
