@@ -142,7 +142,7 @@ fn workers(now: &Sample) -> Table {
     Table { title: "Workers".to_owned(), columns, rows: rows.collect() }
 }
 
-/// What 99 of 100 requests did not pass, by family, since the start or CONFIG RESETSTAT.
+/// The 99th percentile by family, since the start or CONFIG RESETSTAT.
 fn phases(now: &Sample) -> Table {
     const NAMES: [&str; 4] = ["receive", "queue", "execute", "send"];
     let mut families: BTreeMap<&str, [String; 4]> = BTreeMap::new();
@@ -159,7 +159,7 @@ fn phases(now: &Sample) -> Table {
         cells.collect()
     });
     let columns = vec!["family", "receive", "queue", "execute", "send"];
-    Table { title: "Phases (us, 99 of 100)".to_owned(), columns, rows: rows.collect() }
+    Table { title: "Phases (us, p99)".to_owned(), columns, rows: rows.collect() }
 }
 
 fn hot_keys(now: &Sample) -> Table {

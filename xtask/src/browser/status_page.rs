@@ -216,7 +216,7 @@ pub(super) fn shows_the_progress_of_a_save(stage: &mut Stage) -> Result<()> {
         client.run_words(&words);
     }
     open(&mut tab, &server)?;
-    tab.until("no save", "figure('Save') === 'none under way'")?;
+    tab.until("no save", "figure('Save') === 'none running'")?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         // A save is over soon, and a sample is taken once a second: one follows the other.
@@ -230,7 +230,7 @@ pub(super) fn shows_the_progress_of_a_save(stage: &mut Stage) -> Result<()> {
         is_over.store(true, Ordering::Relaxed);
         seen
     })?;
-    tab.until("no save", "figure('Save') === 'none under way'")?;
+    tab.until("no save", "figure('Save') === 'none running'")?;
     check(&mut tab, &server)
 }
 

@@ -30,8 +30,7 @@ impl fmt::Display for UsersError {
             }
             UsersError::Malformed(path, line) => write!(
                 f,
-                "memcached-auth-file {}, line {line}: a user and a password are to have a colon \
-                 between them",
+                "memcached-auth-file {}, line {line}: expected USER:PASSWORD",
                 path.display()
             ),
             UsersError::Empty(path) => {
@@ -104,9 +103,9 @@ mod tests {
         }
         for (text, fault) in [
             ("", " names no user"),
-            ("ann:a\nbob\n", ", line 2: a user and a password are to have a colon between them"),
-            (":secret", ", line 1: a user and a password are to have a colon between them"),
-            ("ann:", ", line 1: a user and a password are to have a colon between them"),
+            ("ann:a\nbob\n", ", line 2: expected USER:PASSWORD"),
+            (":secret", ", line 1: expected USER:PASSWORD"),
+            ("ann:", ", line 1: expected USER:PASSWORD"),
         ] {
             assert_eq!(read(text).unwrap_err(), format!("memcached-auth-file FILE{fault}"));
         }

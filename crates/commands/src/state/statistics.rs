@@ -107,9 +107,9 @@ tallies! {
     input_bytes,
     /// Bytes sent.
     output_bytes,
-    /// How often something was received.
+    /// Number of receives.
     reads,
-    /// How often something was sent.
+    /// Number of sends.
     writes,
 }
 

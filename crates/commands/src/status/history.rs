@@ -14,7 +14,7 @@ const CHART_POINTS: usize = 120;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History(VecDeque<Arc<Point>>);
 
-/// What happened between two samples. Times are those that 99 of 100 requests did not pass, in
+/// What happened between two samples. Times are the 99th percentile of requests, in
 /// nanoseconds.
 #[derive(Debug, Default)]
 struct Point {

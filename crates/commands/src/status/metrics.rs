@@ -55,12 +55,12 @@ fn process(sample: &Sample, page: &mut Exposition) {
     let started = Duration::from_millis(sample.started_at_ms);
     page.gauge(
         "nagi_start_time_seconds",
-        "When the process started, since 1970.",
+        "Start time of the process, as a Unix time.",
         seconds(started),
     );
     page.gauge(
         "nagi_ready",
-        "Whether reads and writes are answered: 0 while loading or while writes are refused.",
+        "Whether reads and writes are served: 0 while loading or while writes are refused.",
         u8::from(sample.is_ready),
     );
     page.gauge("nagi_loading", "Whether a file is being loaded.", u8::from(sample.is_loading));
@@ -72,12 +72,12 @@ fn process(sample: &Sample, page: &mut Exposition) {
     );
     page.gauge(
         "nagi_sampler_lateness_seconds",
-        "How much later than due these figures were read.",
+        "How late the last sample was taken.",
         seconds(sample.lateness),
     );
     page.gauge(
         "nagi_sampler_longest_lateness_seconds",
-        "The longest that figures were late since the start.",
+        "The greatest lateness of a sample since the start.",
         seconds(sample.longest_lateness),
     );
     workers(sample, page);
@@ -98,18 +98,17 @@ fn workers(sample: &Sample, page: &mut Exposition) {
     );
     page.gauges(
         "nagi_worker_busy_ratio",
-        "The share of the last second for which a worker, or the script thread, ran on a \
-         processor.",
+        "Share of the last second in which a worker or the script thread ran on a processor.",
         threads().map(|(worker, it)| (worker, format!("{:.4}", it.busy))),
     );
     page.gauge(
         "nagi_script_running_seconds",
-        "For how long the script that runs has run, 0 for none.",
+        "Time since the running script started, 0 for none.",
         seconds(Duration::from_millis(sample.running_script.map_or(0, |it| it.for_ms))),
     );
     page.gauges(
         "nagi_worker_connections",
-        "Connections that a worker owns.",
+        "Connections per worker.",
         workers().map(|(index, worker)| (of_worker(index), worker.connections)),
     );
 }
@@ -117,24 +116,25 @@ fn workers(sample: &Sample, page: &mut Exposition) {
 fn traffic(sample: &Sample, page: &mut Exposition) {
     let totals = &sample.totals;
     page.gauge("nagi_connected_clients", "Connections now.", sample.connections());
-    page.gauge("nagi_max_clients", "Most connections at a time.", sample.max_clients);
+    page.gauge("nagi_max_clients", "Maximum number of connections \
+                                    (maxclients).", sample.max_clients);
     for (name, help, count) in [
         ("nagi_connections", "Connections accepted.", totals.connections),
         (
             "nagi_refused_connections",
-            "Connections turned away because there were maxclients already.",
+            "Connections rejected because of maxclients.",
             totals.refused_connections,
         ),
         ("nagi_received_bytes", "Bytes received from clients.", totals.input_bytes),
         ("nagi_sent_bytes", "Bytes sent to clients.", totals.output_bytes),
-        ("nagi_receives", "How often something was received.", totals.reads),
-        ("nagi_sends", "How often something was sent.", totals.writes),
+        ("nagi_receives", "Number of receives.", totals.reads),
+        ("nagi_sends", "Number of sends.", totals.writes),
     ] {
         page.counter(name, help, count);
     }
     page.counters(
         "nagi_closed_connections",
-        "Connections that the server closed, by the limit that they had passed.",
+        "Connections that the server closed, by the limit that they exceeded.",
         [
             ("output-buffer", totals.output_limit_disconnections),
             ("query-buffer", totals.query_limit_disconnections),
@@ -156,17 +156,17 @@ fn commands(sample: &Sample, page: &mut Exposition) {
     );
     page.counters(
         "nagi_command_seconds",
-        "Time that commands were executed for, by family.",
+        "Execution time of commands, by family.",
         families().map(|(family, it)| (family, seconds_of(it.busy_ns))),
     );
     page.counters(
         "nagi_command_failures",
-        "Commands that answered an error, by family.",
+        "Commands that returned an error, by family.",
         families().map(|(family, it)| (family, it.failed)),
     );
     page.counters(
         "nagi_command_rejections",
-        "Commands refused before they were executed, by family.",
+        "Commands refused before execution, by family.",
         families().map(|(family, it)| (family, it.rejected)),
     );
     page.counter(
@@ -182,23 +182,24 @@ fn commands(sample: &Sample, page: &mut Exposition) {
     page.gauge("nagi_slow_requests", "Requests in the slow log.", sample.slow_requests);
     page.gauge(
         "nagi_hottest_key_ratio",
-        "The share of requests that name the key that most of them name, as a sample of the last \
-         seconds has it; 0 where it is below 0.01.",
+        "Share of requests for the hottest key, in a sample of the last seconds; 0 if it is below \
+         0.01.",
         format!("{:.4}", sample.hottest.first().map_or(0.0, |(_, share)| *share)),
     );
 }
 
 fn memory(sample: &Sample, page: &mut Exposition) {
     for (name, help, bytes) in [
-        ("nagi_memory_dataset_bytes", "Memory that data takes.", sample.dataset_bytes),
+        ("nagi_memory_dataset_bytes", "Memory used by data.", sample.dataset_bytes),
         (
             "nagi_memory_clients_bytes",
-            "Memory that requests and replies take.",
+            "Memory used by requests and replies.",
             sample.client_bytes,
         ),
-        ("nagi_memory_peak_bytes", "The most that both have taken.", sample.peak_bytes),
-        ("nagi_memory_limit_bytes", "Most memory for data, 0 for no limit.", sample.limit_bytes),
-        ("nagi_memory_resident_bytes", "Memory of the process in RAM.", sample.resident_bytes),
+        ("nagi_memory_peak_bytes", "Peak memory used by both.", sample.peak_bytes),
+        ("nagi_memory_limit_bytes", "Maximum memory for data (maxmemory), 0 \
+                                     for no limit.", sample.limit_bytes),
+        ("nagi_memory_resident_bytes", "Resident memory of the process.", sample.resident_bytes),
     ] {
         page.gauge(name, help, bytes);
     }
@@ -206,10 +207,10 @@ fn memory(sample: &Sample, page: &mut Exposition) {
 
 fn keyspace(sample: &Sample, page: &mut Exposition) {
     for (name, help, count) in [
-        ("nagi_keyspace_hits", "Lookups that found their key.", sample.keyspace.hits),
-        ("nagi_keyspace_misses", "Lookups that did not.", sample.keyspace.misses),
-        ("nagi_expired_keys", "Keys removed because their time had come.", sample.keyspace.expired),
-        ("nagi_evicted_keys", "Keys removed to make room.", sample.keyspace.evicted),
+        ("nagi_keyspace_hits", "Lookups that found a key (hits).", sample.keyspace.hits),
+        ("nagi_keyspace_misses", "Lookups that found no key (misses).", sample.keyspace.misses),
+        ("nagi_expired_keys", "Expired keys.", sample.keyspace.expired),
+        ("nagi_evicted_keys", "Evicted keys.", sample.keyspace.evicted),
     ] {
         page.counter(name, help, count);
     }
@@ -224,25 +225,25 @@ fn saves(sample: &Sample, page: &mut Exposition) {
     );
     page.gauge(
         "nagi_save_written_keys",
-        "Keys that the save under way has written.",
+        "Keys that the current save has written.",
         saves.keys_written,
     );
     page.gauge(
         "nagi_save_keys",
-        "Keys that the save under way has to write, 0 for none or while it begins.",
+        "Keys that the current save has to write, 0 without a save or while it starts.",
         saves.keys_total,
     );
     page.gauge(
         "nagi_last_save_failed",
-        "Whether the last save in the background failed.",
+        "Whether the last background save failed.",
         u8::from(saves.has_failed),
     );
     page.gauge(
         "nagi_last_save_timestamp_seconds",
-        "When the last save that succeeded ended, or when the process started, since 1970.",
+        "End of the last successful save, or start of the process, as a Unix time.",
         saves.last_success_s,
     );
-    page.gauge("nagi_unsaved_changes", "Changes that are in no file.", saves.unsaved_changes);
+    page.gauge("nagi_unsaved_changes", "Changes since the last save.", saves.unsaved_changes);
 }
 
 /// Where the time of requests went. A sample of them is timed, each of which counts for all that it
@@ -251,8 +252,8 @@ fn phases(sample: &Sample, page: &mut Exposition) {
     let name = "nagi_request_phase_seconds";
     page.histograms(
         name,
-        "Time that requests were received, queued, executed and answered for, by family; the sum \
-         is within 4 %.",
+        "Time of requests in the phases received, queued, executed and sent, by family; the sum is \
+         accurate to 4 %.",
     );
     for (family, distributions) in &sample.phases {
         for (phase, times) in Phases::NAMES.iter().zip(distributions) {

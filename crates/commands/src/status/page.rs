@@ -82,7 +82,7 @@ fn findings(html: &mut String, sample: &Sample) {
             diagnosed.finding.remedies.join(" "),
         ]
     });
-    let caption = "Of the last twenty seconds; nagi doctor, from where clients run, sees more.";
+    let caption = "Over the last twenty seconds; nagi doctor, run on a client's host, sees more.";
     table(html, "findings", caption, &["Name", "Kind", "Verdict", "What to do"], rows);
 }
 
@@ -95,7 +95,7 @@ fn charts(html: &mut String, sample: &Sample) {
     html.push_str("<h2>The last ten minutes</h2>\n<div class=\"charts\">\n");
     chart(html, &history.requests_per_second(), |value| value.to_string());
     html.push_str(
-        "</div>\n<h3>Phases of requests: what 99 of 100 did not pass</h3>\n\
+        "</div>\n<h3>Phases of requests: 99th percentile</h3>\n\
          <div class=\"charts\">\n",
     );
     history.phases().iter().for_each(|series| chart(html, series, time));
@@ -133,8 +133,8 @@ fn workers(html: &mut String, sample: &Sample) {
             worker.connections.to_string(),
         ]
     });
-    let caption = "W: executes requests; K: keeps connections; _: has none; S: loading; \
-                   .: no script runs.";
+    let caption = "W: executing requests; K: idle connections; _: no connections; S: loading; .: \
+                   no running script.";
     let columns = ["Worker", "State", "Busy", "Executes", "Requests/s", "Requests", "Connections"];
     table(html, "workers", caption, &columns, rows);
 }
@@ -217,7 +217,7 @@ fn hot_keys(html: &mut String, sample: &Sample) {
     html.push_str("<h2>Hot keys</h2>\n");
     let rows = sample.hottest.iter().take(TOP);
     let rows = rows.map(|(key, share)| vec![key.clone(), format!("{:.1} %", share * 100.0)]);
-    let caption = "Shares of requests, as a sample of the last seconds has them.";
+    let caption = "Shares of requests, in a sample of the last seconds.";
     table(html, "hot", caption, &["Key", "Share"], rows);
 }
 
@@ -238,7 +238,7 @@ fn largest_values(html: &mut String, sample: &Sample) {
             value.command.to_owned(),
         ]
     };
-    let caption = "Of requests within ten minutes, looked up again just now.";
+    let caption = "Used by requests of the last ten minutes, with their current sizes.";
     let columns = ["Key", "Type", "Bytes", "Database", "Seen (s ago)", "By"];
     table(html, "values", caption, &columns, values.iter().map(row));
 }
@@ -262,9 +262,10 @@ fn top_clients(html: &mut String, sample: &Sample) {
         "Bytes",
         "Time (ms)",
     ];
-    let caption = "By bytes of the last second, both ways: a user's connections from an address.";
+    let caption = "By bytes in both directions in the last second; a client is all connections of \
+                   a user from an address.";
     table(html, "top-bytes", caption, &columns, by_bytes.iter().map(client_group));
-    let caption = "By the time that workers were busy with them in the last second.";
+    let caption = "By worker time in the last second.";
     table(html, "top-time", caption, &columns, by_time.iter().map(client_group));
 }
 
@@ -306,7 +307,7 @@ fn top_connections(html: &mut String, sample: &Sample) {
         ]
     });
     let columns = ["Id", "Address", "Name", "Command", "Key", "Bytes/s", "Requests/s"];
-    table(html, "top", "By bytes of the last second, both ways.", &columns, rows);
+    table(html, "top", "By bytes in both directions in the last second.", &columns, rows);
 }
 
 /// The columns of connections, and by which names `sort` has them.
@@ -336,7 +337,7 @@ fn connections(html: &mut String, sample: &Sample, options: &ListOptions) {
     let all = sample.clients.as_ref().map(Vec::len);
     let kind = if options.is_filtered() { " that match" } else { "" };
     let caption = match all {
-        None => "There are many; the list is there in a second.".to_owned(),
+        None => "There are many connections; the list appears in a second.".to_owned(),
         Some(_) if clients.len() < matching => {
             let (first, last) = (before + 1, before + clients.len());
             format!("{first} to {last} of {matching}{kind}; ?json has all of them.")
@@ -379,7 +380,7 @@ fn figures(sample: &Sample) -> [(&'static str, String); 14] {
     let save = match (sample.saves.in_progress, sample.saves.has_failed) {
         (true, _) => progress(sample.saves.keys_written, sample.saves.keys_total),
         (false, true) => "the last one failed".to_owned(),
-        (false, false) => "none under way".to_owned(),
+        (false, false) => "none running".to_owned(),
     };
     let found = match sample.diagnosis.findings().count() {
         0 => "none".to_owned(),

@@ -51,7 +51,7 @@ pub struct Sample {
     pub running_script: Option<RunningScript>,
     /// The connections, the oldest first; none of them where they are many and no page asked.
     pub clients: Option<Vec<ClientSample>>,
-    /// Most connections at a time.
+    /// Maximum number of connections (maxclients).
     pub max_clients: u64,
     /// What the workers have counted since the last reset.
     pub totals: Totals,
@@ -144,7 +144,7 @@ pub(crate) struct SaveSample {
     pub(crate) last_success_s: u64,
     /// Whether the last one in the background failed.
     pub(crate) has_failed: bool,
-    /// Changes that are in no file.
+    /// Changes since the last save.
     pub(crate) unsaved_changes: u64,
 }
 

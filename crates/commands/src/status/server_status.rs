@@ -127,7 +127,7 @@ fn script_thread(sample: &Sample) -> Value {
 }
 
 /// The lines of the page: so many seconds, the latest last, in points that are the largest of the
-/// seconds that they stand for. Times are what 99 of 100 requests did not pass.
+/// seconds that they stand for. Times are the 99th percentile of requests.
 fn history(sample: &Sample) -> Value {
     let history = &sample.history;
     let named = |series: Vec<Series>| -> Map<String, Value> {

@@ -66,7 +66,7 @@ pub fn become_user(name: &str) -> io::Result<()> {
         is_it.then_some((user, group))
     });
     let (user, group): (u32, u32) = numbers.ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, format!("there is no user {name}"))
+        io::Error::new(io::ErrorKind::NotFound, format!("unknown user {name}"))
     })?;
     if user == 0 {
         return Ok(());

@@ -51,7 +51,7 @@ impl fmt::Display for StatusError {
             StatusError::NoAddress(word) => write!(f, "--http-bind: {word} is not an IP address"),
             StatusError::NeedsPassword(address) => write!(
                 f,
-                "--http-bind {address}: other machines may see pages only with a password \
+                "--http-bind {address}: serving pages to other machines needs a password \
                  (--requirepass PASSWORD)"
             ),
             StatusError::Open(address, error) if error.kind() == io::ErrorKind::AddrInUse => {

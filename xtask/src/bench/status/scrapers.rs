@@ -74,7 +74,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// What 999 of 1000 requests did not pass, in microseconds, counted from when each was due.
+/// The 99.9th percentile in microseconds, counted from when each request was due.
 fn p99_9_us(nagi: &Contestant, server: &Server, seconds: u32) -> Result<f64> {
     let mut command = Placement::Free.load(nagi.program());
     command
