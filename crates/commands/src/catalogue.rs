@@ -82,7 +82,7 @@ const FAMILIES: &[&[&Command]] = &[
 static TABLE: LazyLock<CommandTable> =
     LazyLock::new(|| CommandTable::new(FAMILIES, VERBS.iter().map(|verb| verb.name).collect()));
 
-/// All commands that there are.
+/// All commands.
 #[must_use]
 pub fn command_table() -> &'static CommandTable {
     &TABLE

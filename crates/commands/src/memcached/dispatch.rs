@@ -110,9 +110,9 @@ fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
     dispatch::meets_claim(&verb.keys, cx.db, cx.client, args)
 }
 
-/// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
-/// request is not over: the caller goes on with it, by [`go_on`](crate::go_on), before the client's
-/// next request.
+/// Runs the command that [`resolve`] found and writes the reply. If `cx.suspension` is set
+/// afterwards, the request is not complete: the caller continues it, by [`go_on`](crate::go_on),
+/// before the client's next request.
 #[inline]
 pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     if must_log_in(cx) {

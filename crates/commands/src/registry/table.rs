@@ -38,7 +38,7 @@ impl<H> Entry<H> {
 /// The number of the first verb of memcached's in [`CommandTable::label`].
 pub(crate) const FIRST_VERB: u32 = 1 << 31;
 
-/// All commands that there are.
+/// All commands.
 #[derive(Debug)]
 pub struct CommandTable<H: 'static> {
     entries: Vec<Entry<H>>,

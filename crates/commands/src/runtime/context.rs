@@ -20,13 +20,14 @@ use std::sync::Arc;
 pub trait CommandSet: Sized + 'static {
     /// Writes the replies.
     type Writer<'a>;
-    /// Why a handler gives up.
+    /// The error of a handler.
     type Error;
 
-    /// How many bytes of replies wait where these go.
+    /// The number of reply bytes in the output.
     fn written(replies: &Self::Writer<'_>) -> usize;
 
-    /// Runs the request from lookup to reply. If `cx.suspension` is set afterwards, it is not over.
+    /// Runs the request from lookup to reply. If `cx.suspension` is set afterwards, it is not
+    /// complete.
     fn execute(cx: &mut Context<'_, Self>);
 
     /// Answers with an error.
@@ -46,14 +47,14 @@ pub type Command = command::Command<Handler>;
 /// A command's row and its number.
 pub type Entry = table::Entry<Handler>;
 
-/// All commands that there are.
+/// All commands.
 pub type CommandTable = table::CommandTable<Handler>;
 
-/// A request that is not over.
+/// A request that is not complete.
 pub type Suspension<C = Redis> = suspension::Suspension<Job<C>>;
 
-/// Work that goes on over many ticks, a slice of at most a millisecond at each call; the client's
-/// next request waits until it is done, other clients do not.
+/// Work over many ticks, a slice of at most a millisecond per call; the client's next request waits
+/// until it is done, other clients do not.
 pub type Job<C = Redis> =
     Box<dyn FnMut(&mut Context<'_, C>) -> Result<JobProgress, <C as CommandSet>::Error> + Send>;
 
@@ -66,9 +67,9 @@ pub struct Context<'a, C: CommandSet = Redis> {
     pub client: &'a mut Client,
     /// The process around it.
     pub server: &'a dyn Server,
-    /// Why requests are looked at more closely.
+    /// The hooks of requests.
     pub hooks: &'a RequestHooks,
-    /// What this worker counts.
+    /// This worker's counters.
     pub tally: &'a Tally,
     /// Where the reply goes.
     pub reply: C::Writer<'a>,
@@ -76,7 +77,7 @@ pub struct Context<'a, C: CommandSet = Redis> {
     pub args: Args<'a>,
     /// The request's first key, hashed when the batch was prefetched.
     pub prefetched: Option<Key<'a>>,
-    /// Set where the request is not over yet.
+    /// Set if the request is not complete.
     pub suspension: Option<Suspension<C>>,
 }
 
@@ -93,10 +94,10 @@ impl<'a, C: CommandSet> Context<'a, C> {
         }
     }
 
-    /// Does a slice of a job now, and leaves it in `self.suspension` if there is more to do.
+    /// Runs the first slice of a job, and leaves it in `self.suspension` if there is more to do.
     ///
     /// # Errors
-    /// Those of the job, which is over then.
+    /// The job's error, which ends it.
     pub fn start(&mut self, mut job: Job<C>) -> Result<(), C::Error> {
         let progress = job(self)?;
         self.suspension = Suspension::<C>::after(progress, job);
@@ -123,38 +124,38 @@ impl Context<'_> {
 
 /// The process around the commands. The server crate implements it; tests use a stand-in.
 pub trait Server: Sync {
-    /// All commands that there are.
+    /// All commands.
     fn commands(&self) -> &'static CommandTable;
 
     /// Every connection of the process, in no particular order.
     fn clients(&self) -> Vec<Arc<ClientInfo>>;
 
-    /// Closes connections: they execute nothing more, and are listed no more when this returns.
+    /// Closes connections: when this returns they execute nothing more and are not listed any more.
     fn kill(&self, clients: &[Arc<ClientInfo>]);
 
-    /// Has due work looked for at once: there is something new to wait for.
+    /// Makes the housekeeper check for due work at once, since there is a new timer.
     fn check_timers(&self);
 
-    /// Has a worker send what monitors that it owns are to see.
+    /// Makes a worker send the queued lines of its monitors.
     fn show_monitors(&self, worker: usize);
 
-    /// Has a worker send its subscribers what has been published.
+    /// Makes a worker send published messages to its subscribers.
     fn show_messages(&self, worker: usize);
 
-    /// The same for clients that use memcached's `watch`.
+    /// Makes a worker send the queued lines of its clients that use memcached's `watch`.
     fn show_watchers(&self, worker: usize);
 
-    /// What requests must pass, or be seen by, before they run.
+    /// The hooks of requests.
     fn hooks(&self) -> &RequestHooks;
 
     /// Closes clients until all of them together take no more memory than `maxmemory-clients`.
     fn limit_client_memory(&self);
 
-    /// Says in the log that RESTORE was given a value which is damaged, and what that is kept in.
+    /// Logs that RESTORE was given a damaged value, and its encoding.
     fn log_damaged_payload(&self, form: &str);
 
-    /// Asks the process to stop, as SIGTERM does; `saves` tells whether it saves its data at the
-    /// end, which it otherwise does where `save` has points.
+    /// Asks the process to stop, as SIGTERM does. `saves` says whether it saves its data at the
+    /// end; by default it does if there are save points.
     fn shut_down(&self, saves: Option<bool>);
 
     /// The subscriptions of all clients.
@@ -163,7 +164,7 @@ pub trait Server: Sync {
     /// Scripts, and the thread that runs them.
     fn scripts(&self) -> &Arc<Scripts>;
 
-    /// What is saved, and how that goes.
+    /// Saves: requested, running and finished ones.
     fn saves(&self) -> &Saves;
 
     /// The settings; workers read them, CONFIG SET changes them.
@@ -178,13 +179,13 @@ pub trait Server: Sync {
     /// The most clients that the process has descriptors for.
     fn max_clients(&self) -> u64;
 
-    /// How many workers, the first ones, take connections at present.
+    /// The number of active workers, the first ones, which take connections.
     fn active_workers(&self) -> usize;
 
-    /// What the workers have counted.
+    /// The workers' counters.
     fn statistics(&self) -> &Statistics;
 
-    /// What does not change while the process lives.
+    /// Constants of the process.
     fn process(&self) -> &Process;
 
     /// Empties database 0 at the time `at_ms`, in milliseconds since 1970 (memcached's

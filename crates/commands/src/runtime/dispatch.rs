@@ -21,11 +21,11 @@ use nagi_store::{Database, Wait};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Finds the row that a request is for, of a subcommand where it names one, and checks that the
-/// number of its arguments is right. `args` holds a name at least.
+/// Finds the row of a request's command or subcommand, and checks the number of arguments. `args`
+/// has at least a name.
 ///
 /// # Errors
-/// The reply to a request that names no command, or has too few or too many arguments.
+/// The error reply for an unknown command, or for too few or too many arguments.
 #[inline]
 pub fn resolve(commands: &'static CommandTable, args: Args<'_>) -> Result<&'static Entry, Error> {
     let name = args.at(0);
@@ -46,9 +46,9 @@ pub fn resolve(commands: &'static CommandTable, args: Args<'_>) -> Result<&'stat
     }
 }
 
-/// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
-/// request is not over: the caller goes on with it, by [`go_on`](crate::go_on), before the client's
-/// next request.
+/// Runs the command that [`resolve`] found and writes the reply. If `cx.suspension` is set
+/// afterwards, the request is not complete: the caller continues it, by [`go_on`](crate::go_on),
+/// before the client's next request.
 #[inline]
 pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     let reasons = cx.hooks.reasons();
@@ -74,7 +74,7 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     run_unobserved(entry, cx, args);
 }
 
-/// Queues a request of a client that is in a transaction, or refuses it; `false` if it is to run.
+/// Queues or refuses a request of a client in a transaction; `false` if it must run now.
 #[cold]
 fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
     let refusal = gate::refusal(cx.hooks.reasons(), command_flags::of(entry, cx, args));
@@ -104,15 +104,14 @@ pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a
     }
 }
 
-/// Whether the request would store more than there could be room for. What is shorter than that may
-/// take memory a little beyond the limit; the next command finds it so.
+/// Whether the request's arguments exceed the free memory. Smaller ones may exceed the limit a
+/// little; the next command notices that.
 #[cold]
 fn lacks_room(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
     entry.command.flags.contains(Flags::DENYOOM) && !cx.db.store().has_room_for(args.large_bytes())
 }
 
-/// Whether the request has to wait until its long keys have been looked up by a thread, which
-/// begins to.
+/// Whether the request has to wait for a thread that looks up its long keys; starts the lookup.
 #[cold]
 fn waits_for_long_keys(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
     let begin = |place: usize| {
@@ -127,7 +126,7 @@ fn waits_for_long_keys(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'
     waits
 }
 
-/// The same without hooks.
+/// Runs a request without hooks: checks claims and memory, counts the call, calls the handler.
 #[inline]
 fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     // A script waits for its keys on a thread of its own.
@@ -169,10 +168,9 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     }
 }
 
-/// The same while requests are looked at: loading or a save may keep it from running, a pause may
-/// hold it up; monitors see requests in the
-/// order of their changes, which is why no two run at a time then; the latency monitor holds a
-/// clock, and what they cost is counted by their keys.
+/// Runs a request with hooks: loading or a failed save may refuse it, a pause may delay it;
+/// monitors see requests in the order of their changes, so only one runs at a time then; the
+/// latency monitor and HOTKEYS measure it.
 #[cold]
 fn run_observed<'a>(
     entry: &'static Entry,
@@ -234,7 +232,7 @@ fn run_observed<'a>(
     drop(order);
 }
 
-/// Tells the latency monitor how long a command took, when it is done.
+/// Reports the duration of a command to the latency monitor when it is complete.
 fn time(cx: &mut Context<'_>, event: &'static str, started: Instant) {
     let timed = |mut job: Job| -> Job {
         Box::new(move |cx| {
@@ -286,7 +284,7 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
     }
 }
 
-/// Answers a command that does not get to run with an error.
+/// Replies with an error to a command that is refused before it runs.
 #[cold]
 fn reject(entry: &Entry, cx: &mut Context<'_>, error: &Error) {
     cx.tally.count_rejection(entry.index);
@@ -317,11 +315,11 @@ impl CommandSet for Redis {
     }
 }
 
-/// What a browser sends whose page talks to a local port behind its user's back. It would go on
-/// with lines that are commands, so that its connection is closed without a reply, as by Redis.
+/// A request of a browser whose page attacks a local port (cross-protocol scripting). Further lines
+/// could be commands, so the connection is closed without a reply, as by Redis.
 const FROM_A_BROWSER: Error = Error::fixed("ERR this is no HTTP server");
 
-/// Answers with an error, and counts it.
+/// Replies with an error, and counts it.
 #[cold]
 pub fn refuse(cx: &mut Context<'_>, error: &Error) {
     cx.tally.count_error(&error.0);
@@ -332,7 +330,7 @@ pub fn refuse(cx: &mut Context<'_>, error: &Error) {
     cx.reply.error(&error.0);
 }
 
-/// Whether a request is a line of HTTP, for which the connection is closed.
+/// Whether a request is a line of HTTP, after which the connection is closed.
 #[must_use]
 pub fn is_http(args: Args<'_>) -> bool {
     args.get(0).is_some_and(|name| is(name, "POST") || is(name, "Host:"))

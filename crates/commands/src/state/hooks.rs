@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::Waker;
 
 bitflags::bitflags! {
-    /// Why requests are looked at more closely.
+    /// The hooks of requests.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct HookFlags: u32 {
         /// Writing commands are paused.

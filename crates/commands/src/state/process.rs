@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-/// What does not change while the process lives.
+/// Constants of the process.
 #[derive(Clone, Debug)]
 pub struct Process {
     /// 40 random hexadecimal digits.

@@ -61,7 +61,7 @@ impl<L> ConnectionTable<L> {
         (*named == token).then_some(connection)
     }
 
-    /// The same, to be changed.
+    /// The worker's pipes, mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut L> {
         let (named, connection) = self.places.get_mut(token.index as usize)?.as_mut()?;

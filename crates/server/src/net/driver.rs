@@ -18,11 +18,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Moves bytes between a worker's connections and its [`Sink`]. Most of these are sockets; what
-/// differs with the driver is asked for by the methods that have `socket` in their names.
+/// Moves bytes between a worker's connections and its [`Sink`]. Methods with `socket` in their
+/// names differ by driver; the others also handle pipes.
 pub(crate) trait Driver: Sized {
-    /// Waits for something to happen, at most for `timeout`, and tells `sink` of it. Returns how
-    /// many things happened.
+    /// Waits for events, at most for `timeout`, and reports them to `sink`. Returns their number.
     fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize>;
 
     /// Takes a non-blocking socket over and starts to receive from it.
@@ -31,7 +30,7 @@ pub(crate) trait Driver: Sized {
     /// The worker's pipes.
     fn pipes(&self) -> &Pipes;
 
-    /// The same, to be changed.
+    /// The worker's pipes, mutable.
     fn pipes_mut(&mut self) -> &mut Pipes;
 
     /// Takes everything in `output`, which is empty afterwards, and sends it in the course of
@@ -46,7 +45,7 @@ pub(crate) trait Driver: Sized {
 
     fn send_on_socket(&mut self, token: Token, output: &mut Output);
 
-    /// Hands to the kernel what is queued, before something that may take its time.
+    /// Passes queued operations to the kernel, before work that may take long.
     fn flush(&mut self);
 
     /// Bytes that were handed to [`Driver::send`] and that the kernel has not taken yet.
@@ -60,7 +59,7 @@ pub(crate) trait Driver: Sized {
 
     fn unsent_on_socket(&self, token: Token) -> usize;
 
-    /// Memory that these take; of what is held elsewhere as well, a share.
+    /// Memory of unsent replies; of shared chunks, a share.
     fn kept_bytes(&self, token: Token) -> usize {
         match token.is_of_pipe() {
             true => self.pipes().kept_bytes(token),
@@ -70,11 +69,11 @@ pub(crate) trait Driver: Sized {
 
     fn kept_for_socket(&self, token: Token) -> usize;
 
-    /// Whether nothing has come from a socket's peer for so long, though it was to answer.
+    /// Whether a socket's peer has been silent for so long although it should have answered.
     fn is_unreachable(&mut self, token: Token, silence: Duration) -> bool;
 
-    /// What is to be received from now on. What is on its way already is delivered all
-    /// the same, and has to be kept.
+    /// Sets what to receive from now on. Bytes that are already on their way are still delivered,
+    /// and must be kept.
     fn receive(&mut self, token: Token, wanted: Wanted) {
         match token.is_of_pipe() {
             true => self.pipes_mut().receive(token, wanted),
@@ -84,7 +83,7 @@ pub(crate) trait Driver: Sized {
 
     fn receive_from_socket(&mut self, token: Token, wanted: Wanted);
 
-    /// Receives nothing more, sends what is left and closes. The sink is called for it no more.
+    /// Receives nothing more, sends the rest and closes. The sink is not called for it any more.
     fn close(&mut self, token: Token) {
         match token.is_of_pipe() {
             true => self.pipes_mut().close(token),
@@ -94,7 +93,7 @@ pub(crate) trait Driver: Sized {
 
     fn close_socket(&mut self, token: Token);
 
-    /// Drops what is left to be sent, and closes at once. The sink is called for it no more.
+    /// Discards unsent bytes and closes at once. The sink is not called for it any more.
     fn abort(&mut self, token: Token) {
         match token.is_of_pipe() {
             true => self.pipes_mut().abort(token),
@@ -104,8 +103,8 @@ pub(crate) trait Driver: Sized {
 
     fn abort_socket(&mut self, token: Token);
 
-    /// Gives a connection up, so that another driver may adopt it. Until that can be done
-    /// nothing more is asked of the kernel for it; what is on its way is delivered all the same.
+    /// Releases a connection, so that another driver can adopt it. Until that is possible nothing
+    /// new is started for it; bytes on their way are still delivered.
     fn release(&mut self, token: Token) -> Release {
         match token.is_of_pipe() {
             true => self.pipes_mut().release(token),
@@ -130,7 +129,7 @@ pub(crate) trait Driver: Sized {
     /// Gives up the listening sockets.
     fn stop_listening(&mut self);
 
-    /// How many connections there are, those included that only have something left to send.
+    /// Number of connections, including those that only have unsent bytes.
     fn connections(&self) -> usize {
         self.sockets() + self.pipes().len()
     }
@@ -138,25 +137,25 @@ pub(crate) trait Driver: Sized {
     fn sockets(&self) -> usize;
 }
 
-/// To which a [`Driver`] reports what has happened.
+/// Receives the events of a [`Driver`].
 pub(crate) trait Sink<D> {
-    /// A wait is over: what is reported until the next one has been there since.
+    /// A wait has ended: events reported until the next one happened before this.
     fn wait_ended(&mut self);
 
     /// A client has connected that speaks `protocol`.
     fn accepted(&mut self, driver: &mut D, protocol: Protocol, socket: OwnedFd);
 
-    /// Bytes have arrived, perhaps more than once in a turn. They are the sink's to change,
-    /// and gone when it returns.
+    /// Bytes have arrived, perhaps more than once in a turn. The sink may change them; they are
+    /// invalid when it returns.
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]);
 
     /// Lends a buffer for a large argument, if one is arriving.
     fn lend_buffer(&mut self, token: Token) -> Option<ReceiveBuffer>;
 
-    /// Takes back a buffer that was lent, now that bytes have been received into it.
+    /// Returns a lent buffer after bytes have been received into it.
     fn received_into(&mut self, driver: &mut D, token: Token, buffer: ReceiveBuffer);
 
-    /// All that was queued has been sent, after some of it had to wait.
+    /// Everything has been sent, after some of it had to wait.
     fn drained(&mut self, driver: &mut D, token: Token);
 
     /// The peer will send nothing more; it may still read.
@@ -165,8 +164,8 @@ pub(crate) trait Sink<D> {
     /// The connection broke, as `error` says; the driver has removed it.
     fn lost(&mut self, driver: &mut D, token: Token, error: Errno);
 
-    /// Whether to yield the processor to threads that may keep it for long. The saver would keep it
-    /// for as long as the kernel lets it, while clients wait.
+    /// Whether to yield the processor to threads that may keep it for long. During a save the saver
+    /// would keep it while clients wait.
     fn may_yield(&self) -> bool {
         true
     }

@@ -11,39 +11,39 @@ use nagi_proto::Output;
 use nagi_store::Prefetch;
 use nagi_store::accounting::Overhead;
 
-/// What a session is given for the length of a slice.
+/// A slice's resources, lent to a session.
 pub(crate) struct SliceContext<'w> {
     pub(crate) environment: RequestEnvironment<'w>,
-    /// Where the time of requests goes.
+    /// Timing of requests.
     pub(crate) timing: &'w Timing,
-    /// Room for the arguments of a batch, which is empty.
+    /// Empty buffer for the argument spans of a batch.
     pub(crate) spans: &'w mut SpanRoom,
-    /// For the memory of the output that replies are written to. It is measured after each
-    /// request, since the next one may look for room below `maxmemory`.
+    /// Accounts for the memory of the reply buffer. It is measured after each request, since the
+    /// next one may check `maxmemory`.
     pub(crate) output_overhead: &'w mut Overhead,
 }
 
-/// What a batch needs of its session.
+/// The parts of a session that a batch uses.
 pub(super) struct BatchSession<'s> {
     pub(super) client: &'s mut Client,
     pub(super) arrivals: &'s mut Arrivals,
     /// The large arguments of the first request.
     pub(super) large: &'s LargeParts,
-    /// Takes a request that is not over.
+    /// Receives a request that is suspended.
     pub(super) suspended: &'s mut Option<Suspended>,
 }
 
-/// What became of a batch.
+/// The result of a batch.
 pub(super) struct Batch {
-    /// Bytes that it took from the start of the input.
+    /// Bytes consumed from the start of the input.
     pub(super) consumed: usize,
-    /// How many requests it held.
+    /// Number of requests.
     pub(super) requests: usize,
-    /// What the session waits for; nothing if there may be another batch.
+    /// What the session waits for; `None` if there may be another batch.
     pub(super) state: Option<SessionState>,
 }
 
-/// Executes one batch from the start of `input` on.
+/// Executes one batch from the start of `input`.
 #[inline]
 pub(super) fn execute<P: RequestProtocol>(
     protocol: &mut P,
@@ -75,7 +75,7 @@ pub(super) fn execute<P: RequestProtocol>(
         if counts_keys {
             environment.tally.hot_keys.note(key());
         }
-        // Once a batch, and before what may take long.
+        // Once per batch, and before slow commands.
         if shows_keys && (place + 1 == count || !P::kind(&request.work).is_none_or(is_brief)) {
             client.info.shown_key.set(key());
         }
@@ -94,7 +94,7 @@ pub(super) fn execute<P: RequestProtocol>(
             note_values::<P>(request, bytes, remainder.as_ref(), client, environment);
         }
         if let Some(remainder) = remainder.filter(|_| !client.closing) {
-            // What was read after this request is read again when its turn comes.
+            // Later requests are read again when their turn comes.
             protocol.restart();
             let underway =
                 executed.and_then(|it| stopwatch.suspend(place, it, client, environment));
@@ -121,8 +121,8 @@ pub(super) fn execute<P: RequestProtocol>(
     Batch { consumed, requests: count, state }
 }
 
-/// Notes the values of a request that has just been executed, or is executed in slices from now on:
-/// they may be among the largest. `bytes` are its own and those of its reply.
+/// Records the values of a request that has been executed, or will be in slices, as candidates for
+/// the largest values. `bytes` are those of the request and its reply.
 #[cold]
 fn note_values<P: RequestProtocol>(
     request: &Request<'_, P::Work<'_>>,

@@ -22,7 +22,8 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// What one connection gets of one tick: it stops after the batch that passes one of these.
+/// The limits of a slice, one connection's share of a tick: it ends after the batch that exceeds
+/// one of them.
 const SLICE_REQUESTS: usize = 1024;
 pub(crate) const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_REPLY_BYTES: usize = 256 * 1024;
@@ -32,17 +33,17 @@ const SLICE_TIME: Duration = Duration::from_micros(500);
 pub(crate) struct Session {
     client: Client,
     dialect: Dialect,
-    /// What has arrived and was not executed.
+    /// Bytes that have arrived and were not executed.
     input: Input,
-    /// For the places of its arguments, which the protocol keeps if it has arrived in part.
+    /// Accounts for argument spans of a partial request, which the protocol keeps.
     spans_charge: Charge,
-    /// The long arguments of the request with which `input` begins, whose bytes are not in it.
+    /// The long arguments of the first request in `input`, stored outside it.
     large: LargeArguments,
     /// When it arrived.
     arrivals: Arrivals,
-    /// The request at the start of the input, if it has begun and is not over.
+    /// The request at the start of the input, if it has begun and is not complete.
     suspended: Option<Suspended>,
-    /// Messages of other clients, until the reply to this one is over.
+    /// Messages of other clients, until the current reply is complete.
     held: Held,
 }
 
@@ -71,12 +72,12 @@ impl Session {
         }
     }
 
-    /// Has the client do nothing but administrate.
+    /// Restricts the client to administrative commands.
     pub(crate) fn administrate(&mut self) {
         self.client.restrictions |= Restrictions::ADMINISTRATES;
     }
 
-    /// Has it serve requests over HTTP of a user, one after the other.
+    /// Makes it serve a user's requests over HTTP, one after the other.
     pub(crate) fn serve_gateway(&mut self, config: &Config, user: &[u8]) {
         admission::log_in_as(&mut self.client, config, user);
         self.client.info.mark(Marks::GATEWAY, true);
@@ -96,8 +97,8 @@ impl Session {
         &self.client.info
     }
 
-    /// Whether it is between two requests, or has the beginning of one, and nothing of another
-    /// thread or of its worker refers to it.
+    /// Whether it can move to another worker: it is between two requests or has a partial one, and
+    /// nothing else refers to it.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.suspended.is_none()
             && self.large.is_empty()
@@ -105,19 +106,19 @@ impl Session {
             && !self.client.closing
     }
 
-    /// Has it called by another waker: it is another worker's.
+    /// Gives it the waker of another worker.
     pub(crate) fn move_to(&mut self, waker: Waker) {
         self.client.waker = waker;
     }
 
-    /// Takes what has arrived, to be executed later.
+    /// Keeps received bytes, to be executed later.
     pub(crate) fn keep(&mut self, received: &[u8], timing: &Timing) {
         timing.arrive(&mut self.arrivals, !self.input.is_empty());
         let taken = self.take_large(received);
         self.input.push(received.get(taken..).unwrap_or_default());
     }
 
-    /// Lends a buffer for what comes next of a large argument, and for nothing after it.
+    /// Lends a buffer for the next bytes of a large argument, and for nothing after it.
     pub(crate) fn lend_buffer(&mut self) -> Option<ReceiveBuffer> {
         self.large.lend()
     }
@@ -132,7 +133,7 @@ impl Session {
         bytes
     }
 
-    /// Takes what belongs to a long argument. Returns how many bytes that is.
+    /// Takes the bytes that belong to a long argument. Returns their number.
     #[inline]
     fn take_large(&mut self, received: &[u8]) -> usize {
         if !self.large.is_arriving() {
@@ -145,7 +146,7 @@ impl Session {
         taken
     }
 
-    /// Has the rest of a large argument received into chunks of its own, if one is awaited and
+    /// Starts receiving the rest of a large argument into its own chunks, if one is awaited and
     /// enough of it has arrived. Returns what the session waits for.
     fn begin_large_argument(&mut self) -> SessionState {
         let Some(awaited) = self.dialect.awaited() else { return SessionState::Bytes };
@@ -161,7 +162,7 @@ impl Session {
         if self.large.is_arriving() { SessionState::LargeArgument } else { SessionState::Bytes }
     }
 
-    /// Takes what has arrived, executes a slice of it and appends the replies to `out`.
+    /// Takes received bytes, executes a slice of the input and appends the replies to `out`.
     pub(crate) fn feed(
         &mut self,
         received: &mut [u8],
@@ -214,8 +215,8 @@ impl Session {
         self.note_input(state, &slice.environment)
     }
 
-    /// Executes batches from the start of `input` on, up to the length of a slice. Returns how
-    /// many bytes they took.
+    /// Executes batches from the start of `input`, up to the limits of a slice. Returns the number
+    /// of bytes executed.
     fn advance(
         &mut self,
         input: &mut [u8],
@@ -249,7 +250,7 @@ impl Session {
             let replies = out.len() - replies_before;
             let is_over =
                 requests >= SLICE_REQUESTS || at >= SLICE_BYTES || replies >= SLICE_REPLY_BYTES;
-            // Most requests arrive alone, and no clock is read for them.
+            // Most requests arrive alone: the clock is not read for them.
             let took_long =
                 at < input.len() && began.get_or_insert_with(Instant::now).elapsed() >= SLICE_TIME;
             if is_over || took_long {
@@ -258,8 +259,8 @@ impl Session {
         }
     }
 
-    /// Whether a reply has begun that is not over, in which what is sent now would land, or a
-    /// script runs, whose messages follow its reply.
+    /// Whether a partial reply has been written, which messages must not interrupt, or a script
+    /// runs, whose messages follow its reply.
     pub(crate) fn is_replying(&self) -> bool {
         let runs_script = || self.client.info.marks().contains(Marks::RUNS_SCRIPT);
         self.suspended.as_ref().is_some_and(|suspended| suspended.has_replied() || runs_script())
@@ -275,13 +276,13 @@ impl Session {
         self.held.len()
     }
 
-    /// Whether its request must come to its end even if the client has left.
+    /// Whether its request must be completed even if the client has disconnected.
     pub(crate) fn is_committed(&self) -> bool {
         self.suspended.as_ref().is_some_and(Suspended::is_committed)
     }
 
-    /// Goes on with the request that is suspended, if one is, for a slice. Returns a place in a
-    /// queue that is to be kept until the request has been read again and run.
+    /// Runs a slice of the suspended request, if there is one. Returns a place in a queue that must
+    /// be kept until the request has been read again and run.
     pub(crate) fn resume(
         &mut self,
         environment: &RequestEnvironment<'_>,
@@ -341,12 +342,12 @@ impl Session {
         }
     }
 
-    /// How many bytes have arrived and were not executed, or not to the end.
+    /// Bytes of requests that were not executed completely.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.input.len() + self.large.bytes()
     }
 
-    /// Notes how much input is waiting, and refuses to let it grow without bound.
+    /// Records how much input is waiting, and closes the session at the limits.
     fn note_input(
         &self,
         state: SessionState,

@@ -1,4 +1,4 @@
-//! Where the time of requests goes.
+//! Timing of requests.
 //!
 //! A worker reads the clock when a wait is over, when it turns to a connection, after each batch,
 //! and after each send; within a batch also where one command follows another, and after those

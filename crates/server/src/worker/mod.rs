@@ -1,4 +1,4 @@
-//! A worker: one thread, an event loop, and the sessions that it owns for as long as they live.
+//! A worker: one thread with an event loop and the sessions that it owns.
 
 mod arrivals;
 pub(crate) mod handovers;
@@ -37,11 +37,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a stopping worker goes on with what clients have sent, and then with replies as long as
-/// their sockets have room. Like Redis it does not wait for clients that do not read.
+/// How long a stopping worker executes requests that have arrived, and then sends replies while
+/// sockets have room. Like Redis it does not wait for clients that do not read.
 const STOP_EXECUTING: Duration = Duration::from_secs(1);
 const STOP_SENDING: Duration = Duration::from_secs(1);
-/// How often in a row nothing may happen meanwhile: a driver may need two turns to close.
+/// How many idle ticks in a row end the shutdown: a driver may need two turns to close.
 const STOP_IDLE_TICKS: usize = 3;
 
 /// Runs worker `index` until the server stops, and calls `report` once it is ready.
@@ -65,25 +65,25 @@ pub(crate) fn run(
     sessions.stop_serving(driver);
 }
 
-/// How long a worker looks for keys that have expired, and how soon it goes on when there are
-/// more: a quarter of its time at most.
+/// The length of an expiry slice, and the pause before the next one if there are more expired keys:
+/// a quarter of the worker's time at most.
 const EXPIRY_SLICE: Duration = Duration::from_micros(500);
 const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
 
-/// How long a worker walks for a snapshot before it looks for clients again, and how many times as
-/// long it leaves its processor to clients and other threads. A worker that walked without pauses
-/// would delay them, though the saver takes less than two workers can walk.
+/// The length of a walk slice for a snapshot, and the pause after it in multiples of the slice, for
+/// clients and other threads. Without pauses the walk would delay them, although the saver is
+/// slower than two walking workers.
 const WALK_SLICE: Duration = Duration::from_micros(60);
 const WALK_PAUSES: u32 = 2;
 /// The same while images are near their limit, so that writers need not wait.
 const URGENT_WALK_SLICE: Duration = Duration::from_millis(1);
-/// How long a worker that has stopped serving waits for the disk to take more of a snapshot.
+/// How long a worker that has stopped serving waits for the disk during a snapshot.
 const DISK_PAUSE: Duration = Duration::from_millis(1);
 
-/// Unread replies of a client that has not logged in, from which on it is not read from.
+/// Unread reply bytes of a client that has not logged in above which nothing is received from it.
 const UNAUTHENTICATED_UNSENT_BYTES: usize = 1024;
 
-/// The shorter of two times to wait; none is for ever.
+/// The shorter of two waits; `None` is for ever.
 fn least(first: Option<Duration>, second: Option<Duration>) -> Option<Duration> {
     first.into_iter().chain(second).min()
 }
@@ -97,7 +97,7 @@ struct Sessions {
     expirer: Expirer,
     ageing: Ageing,
     compactor: Compactor,
-    /// When to go on with expired keys, if the last look did not find them all.
+    /// When to continue with expired keys, if the last slice did not find them all.
     expire_at: Option<Instant>,
     /// The worker's part in the walk for a snapshot, and whether there is something to do.
     walker: Walker,
@@ -105,34 +105,34 @@ struct Sessions {
     /// When the last slice of it ended, and how long that took.
     walked: Option<(Instant, Duration)>,
     slots: Slots,
-    /// Sessions that have work left from the last tick.
+    /// Sessions with work left from the last tick.
     turns: Vec<Token>,
-    /// How many ticks there have been.
+    /// The number of ticks so far.
     ticks: u64,
-    /// Sessions whose clients have left in the middle of a request that must come to its end.
+    /// Sessions of disconnected clients whose current request must be completed.
     orphans: Vec<Session>,
     /// Whether there may be messages for subscribers.
     has_messages: bool,
-    /// Whether connections are taken; not any more at the end.
+    /// Whether connections are accepted; `false` during shutdown.
     takes_connections: bool,
-    /// What a session replies, until it is handed to the driver.
+    /// A session's replies, until they are passed to the driver.
     output: Output,
     output_overhead: Overhead,
     spans: SpanRoom,
     timing: Timing,
-    /// Connections whose clients have yet to take replies that are timed.
+    /// Connections with unsent replies of timed requests.
     unsent: Vec<Token>,
     /// Connections whose clients have left replies unread.
     slow_readers: Vec<SlowReader>,
-    /// For the memory of the lists of connections above.
+    /// Accounts for the memory of the lists of connections above.
     lists_overhead: Overhead,
-    /// The slot with which to go on looking for unreachable peers.
+    /// The next slot to check for an unreachable peer.
     next_checked_slot: usize,
     /// Connections between workers.
     handovers: Arc<Handovers>,
-    /// Those that are to move to other workers.
+    /// Connections that are about to move to other workers.
     leaving: Vec<Leaving>,
-    /// What connections had been asked when another worker was last to relieve this one.
+    /// The load of connections when another worker last relieved this one.
     asked_before: AskedBefore,
     /// Room for pipes that the worker was notified of.
     notified: Vec<Token>,
@@ -141,16 +141,15 @@ struct Sessions {
 /// A connection whose client has left replies unread.
 struct SlowReader {
     token: Token,
-    /// Since when these have been more than the soft limit, in milliseconds since 1970.
+    /// Since when they exceed the soft limit, in milliseconds since 1970.
     over_soft_limit_since_ms: Option<u64>,
 }
 
-/// From so many bytes on that have arrived after a request that waits for other clients, nothing
-/// more is received.
+/// Bytes after a blocked request above which nothing more is received.
 const MAX_BYTES_BEHIND: usize = 64 * 1024;
 
-/// What is to be received while a session waits. A driver does not tell of a connection's end
-/// while nothing is wanted from it: of a client that waits for other clients it is to be known.
+/// What to receive while a session waits. A driver does not report the end of a connection from
+/// which nothing is wanted, but a blocked client's end must be noticed.
 fn wanted(state: SessionState) -> Wanted {
     match state {
         SessionState::Bytes | SessionState::Pending(When::Served) => Wanted::Bytes,
@@ -195,8 +194,7 @@ impl Sessions {
         }
     }
 
-    /// Goes on removing keys that have expired, if it is time for that. Returns how long to wait
-    /// before the next time at most.
+    /// Removes expired keys, if it is time. Returns the longest wait until the next time.
     fn expire(&mut self) -> Option<Duration> {
         let left = self.expire_at?.saturating_duration_since(Instant::now());
         if !left.is_zero() {
@@ -207,8 +205,8 @@ impl Sessions {
         pause
     }
 
-    /// Goes on with the walk for a snapshot, if there is one. Returns how long to wait before the
-    /// next slice at most.
+    /// Continues the walk for a snapshot, if there is one. Returns the longest wait until the next
+    /// slice.
     fn walk(&mut self) -> Option<Duration> {
         if !self.walks {
             return None;
@@ -231,8 +229,8 @@ impl Sessions {
         self.walks.then(|| self.left_of_pause(ended))
     }
 
-    /// How long to wait before the next slice of a walk, or before another look at that: what asks
-    /// for a pause may change while it lasts.
+    /// The wait until the next slice of a walk, or until the pause is computed again, since its
+    /// cause may change meanwhile.
     fn left_of_pause(&self, now: Instant) -> Duration {
         let Some((ended, took)) = self.walked else { return Duration::ZERO };
         let is_urgent = self.shared.store.snapshot_pressure() >= throttle::URGENT_PRESSURE;
@@ -241,7 +239,7 @@ impl Sessions {
         (ended + pause).saturating_duration_since(now).min(throttle::LONGEST_WAIT)
     }
 
-    /// Comes to the end of a walk that is no longer needed.
+    /// Completes the walk during shutdown.
     fn end_walk(&mut self) {
         while self.shared.store.is_saving()
             && self.shared.store.walk(&mut self.walker, || false) != WalkProgress::Done
@@ -312,8 +310,8 @@ impl Sessions {
         Ok(happened + usize::from(self.has_messages))
     }
 
-    /// Notes the memory of the lists of connections: with thousands of clients it is enough to
-    /// drive out entries if it counts as data.
+    /// Accounts for the lists of connections: with thousands of clients their memory would evict
+    /// entries if it counted as data.
     fn measure_lists(&mut self) {
         let bytes = accounting::room_bytes::<Token>(self.turns.capacity())
             + accounting::room_bytes::<Token>(self.unsent.capacity())
@@ -373,7 +371,7 @@ impl Sessions {
         }
     }
 
-    /// Goes on with requests whose clients have left, each for a slice.
+    /// Runs a slice of each request whose client has disconnected.
     fn run_orphans(&mut self) {
         let mut orphans = std::mem::take(&mut self.orphans);
         orphans.retain_mut(|session| {
@@ -391,7 +389,7 @@ impl Sessions {
         self.timing.take_unsent();
     }
 
-    /// Has a session execute a slice of what it has been sent, and sends its replies.
+    /// Lets a session execute a slice of its input, and sends the replies.
     fn feed<D: Driver>(&mut self, driver: &mut D, token: Token, received: &mut [u8]) {
         let Some(slot) = self.slots.get_mut(token) else { return };
         let before = self.timing.latest();
@@ -408,7 +406,7 @@ impl Sessions {
             output_overhead: &mut self.output_overhead,
         };
         let state = slot.session.feed(received, &mut slice, &mut self.output);
-        // Before the reply tells that it is done.
+        // Events are published before the reply is sent.
         notification::publish(&*self.shared);
         if !self.output.is_empty() {
             let bytes = self.output.len() as u64;
@@ -430,8 +428,8 @@ impl Sessions {
         self.apply_state(driver, token, state);
     }
 
-    /// Keeps requests until the last of so many bytes of replies has been taken, which were handed
-    /// to the driver just now.
+    /// Keeps timed requests until the kernel has taken the last of their `bytes` of replies, which
+    /// were just passed to the driver.
     #[cold]
     fn keep_until_sent(&mut self, driver: &impl Driver, token: Token, bytes: u64) {
         let Some(slot) = self.slots.get_mut(token) else { return };
@@ -465,7 +463,7 @@ impl Sessions {
         !slot.unsent.is_empty()
     }
 
-    /// Does so for all connections that have some.
+    /// Does so for all connections with unsent replies.
     fn report_all_sent(&mut self, driver: &impl Driver) {
         let mut tokens = std::mem::take(&mut self.unsent);
         tokens.sort_unstable_by_key(|token| token.to_u64());
@@ -474,7 +472,7 @@ impl Sessions {
         self.unsent = tokens;
     }
 
-    /// Acts on what a session waits for now.
+    /// Acts on a session's new state.
     fn apply_state(&mut self, driver: &mut impl Driver, token: Token, state: SessionState) {
         let unsent = driver.unsent_bytes(token);
         if unsent > 0 && self.note_unread(driver, token, unsent) {
@@ -487,7 +485,7 @@ impl Sessions {
         }
         let is_for_bytes = state == SessionState::Bytes && slot.state == SessionState::Bytes;
         if is_for_bytes && unsent == 0 && !slot.ended {
-            // It waits on, as most often.
+            // The common case: it keeps waiting.
             return;
         }
         let is_unauthenticated = slot.session.must_log_in(self.shared.config());
@@ -526,7 +524,7 @@ impl Sessions {
         }
     }
 
-    /// Does what other threads have left reminders of.
+    /// Handles reminders from other threads.
     fn run_reminders(&mut self, reminders: Reminders, driver: &mut impl Driver) {
         if reminders.contains(Reminders::LISTENERS)
             && let Err(error) = driver.listen_to(&self.shared.listeners.get())
@@ -561,8 +559,8 @@ impl Sessions {
         }
     }
 
-    /// Looks up some of the large values that requests were for, before pages show them, and goes
-    /// on in the next tick.
+    /// Looks up some of the recorded large values again before pages show them, and continues in
+    /// the next tick.
     fn check_values(&self) {
         let store = &self.shared.store;
         let _batch = store.batch(&self.counters);
