@@ -1,4 +1,4 @@
-//! One database as a worker's command sees it: the keys' latches are taken here and nowhere else.
+//! A worker's handle to one database: the only place where the latches of keys are taken.
 
 use crate::claims::claiming::{Claim, ClaimProgress, Claiming, Growing, Growth};
 use crate::claims::table::Intent;
@@ -22,24 +22,24 @@ use std::task::Waker;
 /// How an operation is isolated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OperationScope<'a> {
-    /// It takes the latches that it needs, for as long as it lasts.
+    /// It takes the latches that it needs, while it runs.
     Alone,
-    /// Their latches are held, and all operations of this scope happen at one moment.
+    /// The latches are held already, and all operations of this scope are atomic together.
     Latched(&'a (dyn HeldShards + 'a)),
-    /// The same as alone, and its keys are claimed, so that it need not wait for that claim.
+    /// As `Alone`, and its keys are claimed, so that it need not wait for that claim.
     Claimed(PhantomData<&'a Claim>),
 }
 
-/// What a lookup has found.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LookupResult {
     Live,
     Nothing,
-    /// An entry whose time is over.
+    /// An expired entry.
     Expired,
 }
 
-/// A database, at the time of the batch that is being executed.
+/// A database, at the time of the current batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Database<'a> {
     pub(crate) store: &'a Store,
@@ -48,9 +48,9 @@ pub struct Database<'a> {
     pub(crate) now_ms: u64,
     pub(crate) access: AccessClock,
     pub(crate) scope: OperationScope<'a>,
-    /// Whether a lookup that finds nothing is reported, where a listener wants to know of it.
+    /// Whether misses are reported to a listener for misses.
     pub(crate) reports_misses: bool,
-    /// Whether a lookup removes what it finds expired.
+    /// Whether a lookup removes an expired entry.
     pub(crate) removes_expired: bool,
 }
 
@@ -68,14 +68,14 @@ impl<'a> Database<'a> {
         Database { index, ..*self }
     }
 
-    /// The same database at another time, in milliseconds since 1970: what belongs together happens
-    /// at one time, however long it takes.
+    /// The same database at another time, in milliseconds since 1970, so that related operations
+    /// share one time however long they take.
     #[must_use]
     pub fn at(&self, now_ms: u64) -> Self {
         Database { now_ms, ..*self }
     }
 
-    /// The same database for looking at keys without this counting as a use of them.
+    /// The same database for lookups that do not count as accesses.
     #[must_use]
     pub fn untouched(&self) -> Self {
         Database { access: self.access.untouching(), ..*self }
@@ -87,8 +87,8 @@ impl<'a> Database<'a> {
         Database { reports_misses: false, ..*self }
     }
 
-    /// The same database for looking at keys where what has expired is to stay, as while writes
-    /// are paused.
+    /// The same database for lookups that leave expired entries in place, as while writes are
+    /// paused.
     #[must_use]
     pub fn keeping_expired(&self) -> Self {
         Database { removes_expired: false, ..*self }
@@ -106,7 +106,7 @@ impl<'a> Database<'a> {
         self.now_ms
     }
 
-    /// The store that it is part of.
+    /// The store of the database.
     #[must_use]
     pub fn store(&self) -> &'a Store {
         self.store
@@ -118,19 +118,19 @@ impl<'a> Database<'a> {
         Database { scope: OperationScope::Claimed(PhantomData), ..*self }
     }
 
-    /// Whether operations find the latches that they need held.
+    /// Whether the latches that operations need are held already.
     pub(crate) fn is_latched(&self) -> bool {
         matches!(self.scope, OperationScope::Latched(_))
     }
 
-    /// Whether operations are on keys that have been claimed for them.
+    /// Whether the keys of operations are claimed for them.
     #[must_use]
     pub fn is_claimed(&self) -> bool {
         matches!(self.scope, OperationScope::Claimed(_))
     }
 
-    /// Whether a request must look for claims before it runs: to be asked within a batch. Requests
-    /// whose keys are latched have looked for all of them, and holders of a claim need not.
+    /// Whether a request must check claims before it runs; call this within a batch. Requests whose
+    /// keys are latched have checked all of them, and holders of a claim need not.
     #[inline]
     #[must_use]
     pub fn looks_for_claims(&self) -> bool {
@@ -150,8 +150,8 @@ impl<'a> Database<'a> {
         self.counters.changes.add(1);
     }
 
-    /// Goes on claiming until everything is claimed, something must be waited for, or `is_over`
-    /// says that the slice is. `waker` is called when it is worth another try.
+    /// Continues claiming until everything is claimed, a claim has to wait, or `is_over` says that
+    /// the slice has ended. `waker` is called when another try is worthwhile.
     pub fn take_claims(
         &self,
         claiming: &mut Claiming,
@@ -161,9 +161,9 @@ impl<'a> Database<'a> {
         claiming.step(&self.store.quiescence, self.counters.worker, waker, is_over)
     }
 
-    /// Goes on taking one more key for a claim that is held, or everything if that is none, until
-    /// it is held or must be waited for; see [`Claim::joint`] and [`Growing`]. Only one claim of
-    /// the process may grow at a time, which takes what it needs ahead of all waiters.
+    /// Continues adding one key to a held claim, or everything if there is no key, until it is held
+    /// or has to wait; see [`Claim::joint`] and [`Growing`]. Only one claim of the process may grow
+    /// at a time; it goes ahead of all waiters.
     pub fn grow_claim(
         &self,
         claim: &mut Claim,
@@ -176,7 +176,7 @@ impl<'a> Database<'a> {
         claim.grow(name, growing, place, waker)
     }
 
-    /// Runs `work` on a key's place, its latch held.
+    /// Runs `work` on a key's slot under its latch.
     pub(crate) fn write<R>(&self, key: Key<'_>, work: impl FnOnce(&mut Slot<'_>) -> R) -> R {
         self.write_briefly(key, |slot| {
             latch::slow();
@@ -184,7 +184,7 @@ impl<'a> Database<'a> {
         })
     }
 
-    /// The same for `work` that puts no more than one value in place of another.
+    /// The same for `work` that at most replaces one value by another.
     #[inline]
     pub(crate) fn write_briefly<R>(
         &self,
@@ -228,7 +228,7 @@ impl<'a> Database<'a> {
         result.expect("the work was done")
     }
 
-    // Always, since it has two callers, and a call would cost every request.
+    // Always inlined: it has two callers, and a call would cost every request.
     #[inline(always)]
     fn write_in<R>(
         &self,
@@ -253,7 +253,7 @@ impl<'a> Database<'a> {
         (result, slot.take_record())
     }
 
-    /// Shows `look` what stands under a key, its latch held; counts a hit or a miss.
+    /// Passes the entry of a key to `look` under its latch, and counts a hit or a miss.
     #[inline]
     pub(crate) fn read<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
         let read_in = |shard: &Shard, key: Key<'_>| self.read_in(shard, key, look);
@@ -273,8 +273,7 @@ impl<'a> Database<'a> {
         result
     }
 
-    /// Does what a lookup brings with it that has found what is expired, or nothing where a
-    /// listener wants to know of that.
+    /// Handles a lookup that has found an expired entry, or nothing while a listener wants misses.
     #[cold]
     fn missed(&self, key: Key<'_>, found: LookupResult) {
         if self.store.hook.listens_for_misses() {
@@ -285,8 +284,8 @@ impl<'a> Database<'a> {
         }
     }
 
-    /// Removes what a lookup has found to be expired, as Redis does, unless the key is claimed: the
-    /// request that holds it may have begun before that time.
+    /// Removes an expired entry after a lookup, as Redis does, unless the key is claimed: the
+    /// request that holds it may have begun before the expiry.
     #[cold]
     pub(crate) fn remove_expired(&self, key: Key<'_>) {
         let spares = self.store.spared().is_some_and(|spares| spares(key.hash));
@@ -295,8 +294,8 @@ impl<'a> Database<'a> {
         }
     }
 
-    /// Tells that a lookup has found nothing. What has expired goes at once, as listeners want to
-    /// know of that as well, unless it may be claimed.
+    /// Reports a miss. An expired entry is removed at once, since listeners expect that event as
+    /// well, unless it may be claimed.
     #[cold]
     fn report_miss(&self, key: Key<'_>) {
         let reports_misses = self.reports_misses && self.store.hook.reports_misses();
@@ -314,7 +313,7 @@ impl<'a> Database<'a> {
         }
     }
 
-    /// Shows `look` the shard of a key under a hold.
+    /// Passes the shard of a key to `look` under a hold.
     #[inline(never)]
     #[expect(clippy::expect_used, reason = "a hold does the work that it is given")]
     pub(crate) fn read_latched<R>(
@@ -349,7 +348,7 @@ impl<'a> Database<'a> {
         self.count_lookup(entry.is_some());
         // SAFETY: the latch is held while `look` runs.
         let result = look(entry.map(|entry| unsafe { EntryView::new(entry) }));
-        // Noted afterwards: `look` may want to know of the last use before this one.
+        // Recorded afterwards: `look` may read the previous access.
         if let Some(entry) = entry {
             self.access.note(entry, key.hash ^ self.counters.hits.get());
             entry.mark_fetched();
@@ -357,7 +356,7 @@ impl<'a> Database<'a> {
         (result, found)
     }
 
-    /// Whether there is an entry of a key that has expired.
+    /// Whether a key has an expired entry.
     #[cold]
     pub(crate) fn has_expired(&self, key: Key<'_>) -> bool {
         let long = self.store.long_keys.found(key);
@@ -382,8 +381,7 @@ impl<'a> Database<'a> {
         entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms)
     }
 
-    /// Shows `look` the entry and how long it has not been used, in milliseconds; that counts as
-    /// no use.
+    /// Passes the entry and its idle time in milliseconds to `look`, without counting an access.
     pub fn inspect<R>(
         &self,
         key: Key<'_>,
@@ -412,7 +410,7 @@ impl<'a> Database<'a> {
         if found { self.counters.hits.add(1) } else { self.counters.misses.add(1) }
     }
 
-    /// The same of what stands in a slot.
+    /// The same for the entry of a slot.
     pub(crate) fn count_lookup_in(&self, slot: &mut Slot<'_>) {
         let is_found = slot.entry().is_some();
         self.count_lookup(is_found);
@@ -420,7 +418,7 @@ impl<'a> Database<'a> {
         self.note_miss_in(slot);
     }
 
-    /// Notes that a lookup has found nothing, if that is so.
+    /// Counts a miss, if the lookup found nothing.
     pub(crate) fn note_miss_in(&self, slot: &mut Slot<'_>) {
         if self.reports_misses && self.store.hook.reports_misses() && slot.entry().is_none() {
             slot.note(Event::KeyMiss);

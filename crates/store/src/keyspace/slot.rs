@@ -1,5 +1,5 @@
-//! A key's place in its shard while the latch is held: what stands there, and the changes that
-//! types are made of. Every one of them passes the barrier.
+//! A slot: a key's place in its shard while the latch is held, with the primitive changes that
+//! types are built from. Every change passes the mutation barrier.
 
 use crate::collections::stream::Stream;
 use crate::effects::change::Effect;
@@ -27,35 +27,35 @@ use nagi_chunk::{CHUNK_BYTES, Chunk};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// Most bytes of a value that are copied in no time.
+/// Values up to this length are copied in negligible time.
 const QUICK_BYTES: usize = 1024;
 
-/// A key's place, occupied or vacant. What has expired has been removed before a slot is handed
-/// out.
+/// A key's place, occupied or vacant. An expired entry is removed before the slot is passed to an
+/// operation.
 #[derive(Debug)]
 pub(crate) struct Slot<'a> {
     table: &'a mut Table,
     last_cas: &'a mut u64,
     barrier: MutationBarrier,
     moment: Moment,
-    /// What the entry's access clock showed before this operation.
+    /// The entry's access clock before this operation.
     last_access: u32,
     key: Key<'a>,
     place: Option<Place>,
     garbage: &'a mut Garbage,
     /// Memory for the nodes of collections.
     blocks: &'a Arc<Blocks>,
-    /// How often the entry was changed.
+    /// Number of changes of the entry.
     changes: u32,
-    /// Whether the entry can expire that could not, or at another time.
+    /// Whether the entry's expiry was set or changed.
     gained_expiry: bool,
-    /// Whether an expired entry had to go before the slot was handed out.
+    /// Whether an expired entry was removed before the operation.
     was_expired: bool,
-    /// What has been done, if changes are reported.
+    /// A record of the operation, if changes are reported.
     record: Option<Box<Record>>,
 }
 
-/// Where and when an operation opens slots.
+/// The context in which an operation opens slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     /// The number of the database.
@@ -91,7 +91,8 @@ impl<'a> Slot<'a> {
             }
         }
         let record = barrier.is_listening().then(|| Record::begin(place.is_some()));
-        // Made where it is returned: it is large, and a copy of it would be the dearest thing here.
+        // Constructed in the return slot: it is large, and a copy would be the most expensive part
+        // here.
         Slot {
             table,
             last_cas,
@@ -109,7 +110,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Whether something stood here that had expired.
+    /// Whether an expired entry was here.
     pub(crate) fn was_expired(&self) -> bool {
         self.was_expired
     }
@@ -119,12 +120,12 @@ impl<'a> Slot<'a> {
         self.changes.into()
     }
 
-    /// Counts what was done as so many changes more.
+    /// Adds to the number of changes.
     pub(crate) fn add_changes(&mut self, more: u32) {
         self.changes += more;
     }
 
-    /// Notes what happened to the key.
+    /// Records an event of the key.
     #[inline]
     pub(crate) fn note(&mut self, event: Event) {
         if let Some(record) = &mut self.record {
@@ -132,20 +133,20 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Whether what is done here is reported.
+    /// Whether changes are reported.
     pub(crate) fn is_reported(&self) -> bool {
         self.record.is_some()
     }
 
-    /// Says whether the key counts as new, where that does not follow from what stands here: what
-    /// replaces an entry that is removed first is new, and what was reported as new is not again.
+    /// Sets whether the key counts as new, if that does not follow from the slot: a replacement of
+    /// an entry that is removed first is new, and a key is not reported as new twice.
     pub(crate) fn choose_new(&mut self, is_new: bool) {
         if let Some(record) = &mut self.record {
             record.is_new = Some(is_new);
         }
     }
 
-    /// Notes what happened to a collection, which may have lost its last element.
+    /// Records an event of a collection, which may have lost its last element.
     #[inline]
     pub(crate) fn note_removal(&mut self, event: Event) {
         self.note(event);
@@ -154,20 +155,19 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Says what the effect is, or that there is none, where it is another than what follows from
-    /// what was done here.
+    /// Sets the effect, or that there is none, if it differs from the default.
     pub(crate) fn choose_effect(&mut self, effect: impl FnOnce() -> Option<Effect>) {
         if let Some(record) = &mut self.record {
             record.chosen = Some(effect());
         }
     }
 
-    /// Notes nothing of what is done here: it is no change of the keyspace.
+    /// Stops recording: this operation is not a change of the keyspace.
     pub(crate) fn forget_record(&mut self) {
         self.record = None;
     }
 
-    /// What was done here, if changes are reported and anything happened.
+    /// The record, if changes are reported and anything has changed.
     #[inline]
     pub(crate) fn take_record(&mut self) -> Option<Box<Recorded>> {
         let record = self.record.take()?;
@@ -181,7 +181,7 @@ impl<'a> Slot<'a> {
         record.close(key, self.entry(), self.changes, reports_effects).map(Box::new)
     }
 
-    /// Whether what stands here can go for expiring that could not.
+    /// Whether the slot now has an expiry that it did not have.
     pub(crate) fn gained_expiry(&self) -> bool {
         self.gained_expiry
     }
@@ -191,32 +191,32 @@ impl<'a> Slot<'a> {
         self.moment.now_ms
     }
 
-    /// Whether looking at the entry counts as a use of it.
+    /// Whether reading the entry counts as an access.
     pub(crate) fn leaves_traces(&self) -> bool {
         self.moment.access.leaves_traces()
     }
 
-    /// What stands here.
+    /// The entry.
     pub(crate) fn entry(&self) -> Option<EntryView<'_>> {
         // SAFETY: changing the entry takes the slot exclusively, which ends this borrow.
         self.occupant().map(|(_, entry)| unsafe { EntryView::new(entry) })
     }
 
-    /// The string that stands here, if anything does.
+    /// The string, if there is an entry.
     #[inline]
     pub(crate) fn string(&self) -> Result<Option<StringValue<'_>>, WrongType> {
         self.entry().map(|entry| entry.string()).transpose()
     }
 
-    /// The collection that stands here, if anything does.
+    /// The collection, if there is an entry.
     #[inline]
     pub(crate) fn collection<C: Collection>(&self) -> Result<Option<C::Ref<'_>>, WrongType> {
         self.entry().map(|entry| entry.collection::<C>()).transpose()
     }
 
-    /// Has `change` change the collection that stands here, an empty one if there is nothing, and
-    /// say for how many changes that counts: with none, the collection must be as it was. An empty
-    /// one does not stay. Expiry and flags stay; the version becomes another.
+    /// Passes the collection, an empty one if there is no entry, to `change`, which returns the
+    /// number of changes: with 0, the collection must be unchanged. An empty collection is removed.
+    /// Expiry and flags stay; the version changes.
     pub(crate) fn change_collection<C: Collection, R>(
         &mut self,
         change: impl FnOnce(&mut C, &Arc<Blocks>) -> (R, u32),
@@ -239,8 +239,7 @@ impl<'a> Slot<'a> {
         Ok(result)
     }
 
-    /// Changes what OBJECT ENCODING says of the collection that stands here, which counts as no
-    /// change of the keyspace.
+    /// Changes the collection's name for OBJECT ENCODING, which is not a change of the keyspace.
     pub(crate) fn recode_collection<C: Collection>(
         &mut self,
         change: impl FnOnce(&mut C),
@@ -254,7 +253,7 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// What [`Slot::change_collection`] does, for a collection that is a root.
+    /// [`Slot::change_collection`] for a collection that is a root.
     fn change_root<C: Collection, R>(
         &mut self,
         change: impl FnOnce(&mut C, &Arc<Blocks>) -> (R, u32),
@@ -286,14 +285,13 @@ impl<'a> Slot<'a> {
         result
     }
 
-    /// The stream that stands here, if anything does.
+    /// The stream, if there is an entry.
     pub(crate) fn stream(&self) -> Result<Option<&Stream>, WrongType> {
         self.entry().map(|entry| entry.value().stream()).transpose()
     }
 
-    /// Lets `change` change the stream that stands here, an empty one if there is nothing, and say
-    /// for how many changes that counts: with none, what was empty does not stay. Expiry and flags
-    /// stay; the version becomes another.
+    /// Passes the stream, an empty one if there is no entry, to `change`, which returns the number
+    /// of changes: with 0, an empty stream is removed. Expiry and flags stay; the version changes.
     pub(crate) fn change_stream<R>(
         &mut self,
         change: impl FnOnce(&mut Stream) -> (R, u32),
@@ -327,13 +325,13 @@ impl<'a> Slot<'a> {
         Ok(result)
     }
 
-    /// Puts an entry here, in place of whatever stood here.
+    /// Stores an entry, replacing any other.
     pub(crate) fn put(&mut self, value: NewValue<'_>, attributes: Attributes) {
         self.record.iter_mut().for_each(|record| record.is_put = true);
         self.put_as(value, attributes, ValueOutcome::Goes);
     }
 
-    /// The same, told what becomes of the value that stood here.
+    /// The same, with what happens to the old value.
     fn put_as(&mut self, value: NewValue<'_>, attributes: Attributes, outcome: ValueOutcome) {
         self.changes += 1;
         if let Some(bytes) = value.piece().filter(|bytes| bytes.len() > QUICK_BYTES) {
@@ -357,7 +355,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Empties the place; whether there was anything.
+    /// Removes the entry; returns whether there was one.
     pub(crate) fn remove(&mut self) -> bool {
         let Some((place, entry)) = self.occupant() else { return false };
         let entry = self.table.mutable(self.barrier, entry, ValueOutcome::Goes);
@@ -367,7 +365,7 @@ impl<'a> Slot<'a> {
         true
     }
 
-    /// Sets what the entry knows of its use.
+    /// Sets the entry's access clock.
     pub(crate) fn set_usage(&mut self, usage: Usage) {
         if let Some((_, entry)) = self.occupant()
             && let Some(access) = usage.access(self.moment.access)
@@ -394,7 +392,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Changes the value and keeps expiry and flags; the version becomes another.
+    /// Changes the value and keeps expiry and flags; the version changes.
     pub(crate) fn set_value(&mut self, value: NewValue<'_>) {
         self.record.iter_mut().for_each(|record| record.is_put = true);
         self.replace_value(value);
@@ -418,7 +416,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// The same, made where nothing stands.
+    /// The same, creating the entry if there is none.
     pub(crate) fn set_or_put(&mut self, value: NewValue<'_>) {
         match self.place {
             Some(_) => self.set_value(value),
@@ -426,7 +424,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Appends to a string, whose expiry and flags stay; the version becomes another.
+    /// Appends to a string, whose expiry and flags stay; the version changes.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), WrongType> {
         let Some((_, entry)) = self.occupant() else { return Ok(()) };
         let old_len = match &self.record {
@@ -455,8 +453,8 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// Has `change` change a string where it lies, after it was made or grown with zeros to
-    /// `least_len` bytes. Expiry and flags stay; the version becomes another.
+    /// Passes a string to `change` in place, after it was created or extended with zeros to
+    /// `least_len` bytes. Expiry and flags stay; the version changes.
     pub(crate) fn change<R>(
         &mut self,
         least_len: usize,
@@ -465,8 +463,8 @@ impl<'a> Slot<'a> {
         self.change_counted(least_len, |string, _| (change(string), 1))
     }
 
-    /// The same where `change` gets whether the string was made or has grown, and says for how
-    /// many changes it counts.
+    /// The same, where `change` gets whether the string was created or extended, and returns the
+    /// number of changes.
     pub(crate) fn change_counted<R>(
         &mut self,
         least_len: usize,
@@ -482,7 +480,7 @@ impl<'a> Slot<'a> {
         let mut entry = self.table.mutable(self.barrier, entry, ValueOutcome::Stays);
         let written = self.record.as_mut().map(|record| {
             record.is_resized |= is_longer;
-            // What is changed in place is neither stale nor won.
+            // A value that is changed in place is neither stale nor won.
             let marks = entry.entry().marks();
             record.is_reshaped |= marks.stale || marks.won;
             &mut record.written
@@ -500,13 +498,13 @@ impl<'a> Slot<'a> {
         };
         self.changes = changes_before + count;
         if let Some(record) = self.record.as_mut().filter(|_| count == 0) {
-            // It was written as it was.
+            // It was rewritten unchanged.
             record.written.clear();
         }
         Ok(result)
     }
 
-    /// Makes a string that can be changed where it lies, and is of `least_len` bytes or a rope.
+    /// Makes a string that can be changed in place, of `least_len` bytes or a rope.
     fn prepare(&mut self, least_len: usize) -> Result<(), WrongType> {
         let Some(view) = self.entry() else {
             let value = if least_len > CHUNK_BYTES {
@@ -543,28 +541,28 @@ impl<'a> Slot<'a> {
         self.reshape(Attributes { cas: None, ..entry.attributes() });
     }
 
-    /// How long the entry had not been used when the slot was opened, in milliseconds.
+    /// The entry's idle time when the slot was opened, in milliseconds.
     pub(crate) fn idle_ms(&self) -> u64 {
         self.moment.access.idle_ms(self.last_access)
     }
 
-    /// The number that the youngest version was given.
+    /// The number of the latest version.
     pub(crate) fn last_cas(&self) -> u64 {
         *self.last_cas
     }
 
-    /// Makes numbers that are given out from now on greater than this one.
+    /// Makes version numbers from now on greater than this one.
     pub(crate) fn pass_cas(&mut self, cas: u64) {
         *self.last_cas = (*self.last_cas).max(cas);
     }
 
-    /// A number for a version that is about to be stored.
+    /// The number for a version that is about to be stored.
     pub(crate) fn next_cas(&mut self) -> u64 {
         *self.last_cas += 1;
         *self.last_cas
     }
 
-    /// Notes that a client has been given the value, which is no change.
+    /// Records that a client has fetched the value, which is not a change.
     pub(crate) fn mark_fetched(&mut self) {
         self.occupant().into_iter().for_each(|(_, entry)| entry.mark_fetched());
     }
@@ -576,14 +574,14 @@ impl<'a> Slot<'a> {
         self.table.mutable(self.barrier, entry, ValueOutcome::Stays).replace_marks(marks);
     }
 
-    /// Makes the entry one of which clients have been told nothing.
+    /// Resets what clients have learned about the entry.
     pub(crate) fn forget_marks(&mut self) {
         if self.entry().is_some_and(|entry| entry.marks() != Marks::default()) {
             self.set_marks(Marks::default());
         }
     }
 
-    /// Changes the version's number; none is as good as one that no client has seen.
+    /// Changes the version's number; `None` is equivalent to one that no client has seen.
     pub(crate) fn set_cas(&mut self, cas: Option<u64>) {
         let Some((_, entry)) = self.occupant() else { return };
         let attributes = entry.attributes();
@@ -592,7 +590,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// The number of the entry's version, given to it now if it has none.
+    /// The number of the entry's version, assigned now if it has none.
     pub(crate) fn ensure_cas(&mut self) -> u64 {
         let Some((_, entry)) = self.occupant() else { return 0 };
         let attributes = entry.attributes();
@@ -603,21 +601,21 @@ impl<'a> Slot<'a> {
         })
     }
 
-    /// A copy of what stands here, to be put elsewhere; a root's parts are shared. The copy has
-    /// no version yet.
+    /// A copy of the entry, to be stored elsewhere; a root's parts are shared. The copy has no
+    /// version yet.
     pub(crate) fn copy(&self) -> Option<(OwnedValue, Attributes)> {
         let (_, entry) = self.occupant()?;
         let value = self.entry()?.to_owned_value();
         Some((value, Attributes { cas: None, ..entry.attributes() }))
     }
 
-    /// Gives the entry attributes as another has them.
+    /// Sets the entry's attributes to those of another.
     pub(crate) fn set_attributes(&mut self, attributes: Attributes) {
         self.reshape(attributes);
         self.pass_cas(attributes.cas.unwrap_or(0));
     }
 
-    /// Gives the entry other attributes, which changes its size; the value stays.
+    /// Changes the entry's set of attributes, which changes its size; the value stays.
     fn reshape(&mut self, attributes: Attributes) {
         // A copy, since the entry may be rewritten where it lies.
         let Some((value, _)) = self.copy() else { return };
@@ -625,7 +623,7 @@ impl<'a> Slot<'a> {
         self.put_as(value.as_new(), attributes, ValueOutcome::Stays);
     }
 
-    /// When the fields of the hash that stands here are to be swept, if any expires.
+    /// When the fields of the hash must be swept, if any expires.
     fn fields_due_ms(&self) -> Option<u64> {
         self.entry().and_then(|entry| entry.fields_due_ms())
     }

@@ -1,4 +1,4 @@
-//! The shards, and what concerns all of them at once.
+//! The store: its shards, and operations on all of them.
 
 use crate::claims::claiming::Claiming;
 use crate::claims::table::{Claims, Intent, Wait};
@@ -33,18 +33,18 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// How a store is made.
+/// The options of a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// How many databases SELECT can choose from.
+    /// Number of databases.
     pub databases: usize,
-    /// How many shards, a power of two.
+    /// Number of shards, a power of two.
     pub shards: usize,
     /// The seed of the hash function; random in service, fixed in tests.
     pub seed: u128,
-    /// Where the time comes from.
+    /// The clock.
     pub clock: Clock,
-    /// How many workers will hold [`Counters`].
+    /// Number of workers, each with its [`Counters`].
     pub workers: usize,
 }
 
@@ -54,7 +54,7 @@ impl Default for StoreOptions {
     }
 }
 
-/// Which databases an operation on whole databases means.
+/// The scope of an operation on whole databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// One of them.
@@ -88,7 +88,7 @@ pub struct Store {
     pub(crate) blocks: Arc<Blocks>,
     databases: usize,
     counters: Vec<Arc<Counters>>,
-    /// Given back when nothing else of the store is left.
+    /// Freed when nothing else of the store is left.
     _lease: Lease,
 }
 
@@ -139,8 +139,8 @@ impl Store {
         }
     }
 
-    /// Reports changes with their effects, of operations that begin from now on. The first
-    /// listener stays; whether this one is it.
+    /// Registers a listener for changes with their effects, by operations that begin from now on.
+    /// Only the first listener is kept; returns whether this is it.
     pub fn report_changes_to(&self, listener: Box<dyn ChangeListener>) -> bool {
         let is_first = self.hook.attach(listener, true);
         self.word.report_effects();
@@ -148,8 +148,8 @@ impl Store {
         is_first
     }
 
-    /// Reports the events of changes, while [`Store::listen`] says so. The first listener stays;
-    /// whether this one is it.
+    /// Registers a listener for events of changes, while [`Store::listen`] is on. Only the first
+    /// listener is kept; returns whether this is it.
     pub fn report_events_to(&self, listener: Box<dyn ChangeListener>) -> bool {
         self.hook.attach(listener, false)
     }
@@ -159,7 +159,7 @@ impl Store {
         self.word.listen(is_listening || self.hook.has_effects_listener());
     }
 
-    /// Says what is wanted of lookups that find nothing, while changes are reported.
+    /// Sets whether misses are reported, while changes are reported.
     pub fn listen_for_misses(&self, interest: MissInterest) {
         self.hook.set_miss_interest(interest);
     }
@@ -176,42 +176,42 @@ impl Store {
         self.counters.get(index).map_or_else(Arc::default, Arc::clone)
     }
 
-    /// Begins a batch of requests on the worker that counts with `counters`, which is in the
-    /// middle of none. It remembers nothing of the store from one batch to the next.
+    /// Begins a batch of requests on the worker of `counters`, which must not be in a batch. The
+    /// worker keeps no references into the store from one batch to the next.
     #[inline]
     pub fn batch(&self, counters: &Counters) -> Batch<'_> {
         self.pool.maintain();
         self.quiescence.enter(counters.worker)
     }
 
-    /// Provides memory, so that no operation waits for the kernel under a latch: to be called
-    /// before much is stored outside a batch.
+    /// Maps memory in advance, so that no operation waits for the kernel under a latch; call this
+    /// before storing much outside a batch.
     #[inline]
     pub fn maintain(&self) {
         self.pool.maintain();
     }
 
-    /// Says that about so many bytes are going to be stored in bulk, so that the kernel can provide
-    /// memory for many of them at once; 0 when they are.
+    /// Announces that about so many bytes will be stored in bulk, so that memory can be mapped in
+    /// larger steps; 0 when they are stored.
     pub fn expect(&self, bytes: u64) {
         self.pool.expect(bytes);
     }
 
-    /// Whether any key is claimed: to be asked within a batch, before each request.
+    /// Whether any key is claimed; call this within a batch, before each request.
     #[inline]
     #[must_use]
     pub fn has_claims(&self) -> bool {
         self.claims.any()
     }
 
-    /// Says of a key's hash whether the key is claimed and has to stay, if any key is claimed: to
-    /// be asked within a batch.
+    /// A predicate on the hashes of keys: whether the key is claimed and must stay; `None` if no
+    /// key is claimed. Call this within a batch.
     pub(crate) fn spared(&self) -> Option<impl Fn(u64) -> bool + '_> {
         self.claims.any().then_some(|hash| self.claims.holds(hash))
     }
 
-    /// Whether a request must wait before it does something with one of `keys`. If so, `waker`
-    /// is called once it is worth another try, and the answer is dropped after that try.
+    /// Whether a request must wait before it uses one of `keys`. If so, `waker` is called when
+    /// another try is worthwhile, and the result must be kept until that try.
     pub fn meets_claim<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
@@ -226,7 +226,7 @@ impl Store {
         self.claims.meet_any(waker)
     }
 
-    /// Does `work` at a moment when nothing is claimed; see [`Claims::unclaimed`].
+    /// Runs `work` while nothing is claimed; see [`Claims::unclaimed`].
     pub(crate) fn unclaimed(&self, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
         self.claims.unclaimed(waker, work)
     }
@@ -253,21 +253,21 @@ impl Store {
         latch::longest_hold()
     }
 
-    /// The longest time for which the holder of a latch had a processor meanwhile, at most: what
-    /// [`Store::longest_latch_hold`] would be on a machine that takes no processor away.
+    /// An upper bound of the longest CPU time of a latch hold: [`Store::longest_latch_hold`]
+    /// without preemption.
     #[must_use]
     pub fn longest_latch_hold_on_cpu(&self) -> Duration {
         latch::longest_hold_on_cpu()
     }
 
-    /// How many large values and entries of emptied databases have been removed and are still to be
-    /// freed by threads of their own, and how many these have freed.
+    /// Numbers of large values and entries of flushed databases that background threads have yet to
+    /// free, and that they have freed.
     #[must_use]
     pub fn reclaimed(&self) -> (u64, u64) {
         (reclaim::pending(), reclaim::freed())
     }
 
-    /// Starts all counters again from zero.
+    /// Resets all counters.
     pub fn reset_counters(&self) {
         latch::reset_longest_hold();
         self.limit.reset_longest_eviction();
@@ -299,16 +299,16 @@ impl Store {
         hash.map_or_else(|| self.hasher.key(bytes), |hash| Key { bytes, hash, long: None })
     }
 
-    /// Makes a thread join, hash and look up a key that consists of these chunks, and call `waker`
-    /// then. The bytes that it finds serve as a key without hashing.
+    /// Starts a thread that joins, hashes and looks up a key that consists of these chunks, and
+    /// then calls `waker`. The result serves as a key without hashing.
     #[must_use]
     pub fn intern(&self, chunks: Vec<Chunk>, waker: &Waker) -> Interning {
         Interning::begin(&self.long_keys, self.hasher, chunks, waker.clone())
     }
 
-    /// Empties databases. Their tables are exchanged for empty ones with all latches held; the
-    /// reclaimer frees what they held, after a snapshot under way has seen it. Returns how many
-    /// entries that were.
+    /// Empties databases. Their tables are replaced by empty ones under all latches; the reclaimer
+    /// frees the old ones, after an active snapshot has read them. Returns the number of entries
+    /// removed.
     pub fn flush(&self, scope: Scope) -> u64 {
         let (mut tables, mut removed) = (Vec::new(), 0);
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
@@ -358,27 +358,27 @@ impl Store {
         self.pool.used_bytes()
     }
 
-    /// Publishes what this thread has allocated, and gives unused memory back to the kernel, for
-    /// some 20 microseconds: all that there is, a slice at each call, if none was asked for during
-    /// the last second. To be called now and then by an idle thread.
+    /// Publishes this thread's allocation counts, and returns unused memory to the kernel for about
+    /// 20 microseconds: all of it, a slice per call, if none was requested during the last second.
+    /// Call this now and then on an idle thread.
     pub fn rest(&self) {
         accounting::publish();
         self.pool.rest();
     }
 
-    /// What the preparer does, for a test in which it is in time.
+    /// Does the preparer's work, for tests in which it must be in time.
     #[cfg(all(test, not(miri)))]
     pub(crate) fn provide(&self) {
         self.pool.provide();
     }
 
-    /// Gives a slice of the memory that is in no use back to the kernel, even if it will be asked
-    /// for again; how many bytes.
+    /// Returns a slice of unused memory to the kernel, even if it will be needed again. Returns the
+    /// number of bytes.
     pub fn purge(&self) -> usize {
         self.pool.purge()
     }
 
-    /// Bytes that are in no use and were not given back to the kernel.
+    /// Unused bytes that were not returned to the kernel.
     #[must_use]
     pub fn warm_bytes(&self) -> usize {
         self.pool.warm_bytes()
@@ -390,12 +390,12 @@ impl Store {
         self.pool.notify_preparer();
     }
 
-    /// Whether there is so little data that memory must not lie idle in tables' arenas.
+    /// Whether there is so little data that arenas of tables must not hold idle memory.
     pub(crate) fn is_small(&self) -> bool {
         self.pool.is_small()
     }
 
-    /// Bytes of these pages that hold nothing now and wait for the next entry of their size.
+    /// Free bytes of these pages, available for entries of their size class.
     pub(crate) fn idle_bytes(&self) -> usize {
         self.pool.idle_bytes()
     }
@@ -417,9 +417,9 @@ impl Store {
     }
 }
 
-/// Ends the threads that all stores share, until there is work for them again.
+/// Stops the threads that all stores share, until there is work for them again.
 fn end_shared_threads() {
-    // In this order: what looks long keys up lets go of some.
+    // In this order: looking up long keys releases some.
     interning::end();
     reclaim::end();
 }

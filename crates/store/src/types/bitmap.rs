@@ -139,7 +139,7 @@ impl Field {
 enum FieldEffect {
     /// Nothing was written.
     None,
-    /// It was written as it was.
+    /// It was rewritten unchanged.
     Same,
     /// It is another.
     Changed,

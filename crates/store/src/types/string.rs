@@ -86,7 +86,7 @@ impl Slot<'_> {
         }
     }
 
-    /// Empties the place; whether there was anything.
+    /// Removes the entry; returns whether there was one.
     pub(crate) fn delete(&mut self) -> bool {
         let removed = self.remove();
         if removed {
