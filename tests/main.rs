@@ -73,6 +73,7 @@ mod protection;
 mod pubsub;
 mod rdb;
 mod relocation;
+mod renaming;
 mod robustness;
 mod rows;
 mod script_counts;

@@ -128,7 +128,6 @@ fn errors_name_file_line_and_reason() {
         ("replicaof 10.0.0.1 6379", "There is no replication"),
         ("cluster-enabled yes", "There is no cluster mode"),
         ("tls-port 6380", "There is no TLS"),
-        ("rename-command FLUSHALL \"\"", "Commands keep their names"),
         ("loadmodule /usr/lib/x.so", "There are no modules"),
     ] {
         let file = folder.write("some.conf", &format!("# one\nport 0\n{line}\n"));

@@ -1,5 +1,6 @@
 //! The list of all rows. Lower modules do not import it: lookups get the table as an argument.
 
+use crate::config::Config;
 use crate::families::{
     bitmaps, cluster, connections, geo, hashes, hyperloglog, keys, lists, pubsub, scripting,
     server, sets, sorted_sets, streams, strings, transactions,
@@ -79,13 +80,34 @@ const FAMILIES: &[&[&Command]] = &[
     transactions::transaction::ALL,
 ];
 
-static TABLE: LazyLock<CommandTable> =
-    LazyLock::new(|| CommandTable::new(FAMILIES, VERBS.iter().map(|verb| verb.name).collect()));
+static TABLE: LazyLock<CommandTable> = LazyLock::new(new_table);
+
+fn new_table() -> CommandTable {
+    CommandTable::new(FAMILIES, VERBS.iter().map(|verb| verb.name).collect())
+}
 
 /// All commands.
 #[must_use]
 pub fn command_table() -> &'static CommandTable {
     &TABLE
+}
+
+/// The same by the names that requests are to call them by (`rename-command`).
+///
+/// # Errors
+/// The place of a name that cannot be given, and why.
+pub fn renamed_table(config: &Config) -> Result<&'static CommandTable, String> {
+    let renamings = config.renamings();
+    if renamings.is_empty() {
+        return Ok(command_table());
+    }
+    let pairs = renamings.iter().map(|it| (it.old.as_str(), it.new.as_str()));
+    let renamed = new_table().renamed(pairs).map_err(|(place, reason)| {
+        let place = renamings.get(place).map_or("", |renaming| &renaming.place);
+        format!("{place}: {reason}")
+    })?;
+    // Once in the life of a process, which needs it to its end.
+    Ok(Box::leak(Box::new(renamed)))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub mod status;
 #[cfg(test)]
 mod testing;
 
-pub use catalogue::command_table;
+pub use catalogue::{command_table, renamed_table};
 pub use config::{Addresses, Config, MemcachedProtocol};
 pub use error::Error;
 pub use nagi_script::LogLevel;

@@ -16,6 +16,16 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+/// A name for a command in place of the one that it has had (`rename-command`).
+#[derive(Clone, Debug)]
+pub(crate) struct Renaming {
+    /// Where it was given.
+    pub(crate) place: String,
+    pub(crate) old: String,
+    /// None at all if it is empty.
+    pub(crate) new: String,
+}
+
 /// The value of every setting.
 #[derive(Debug)]
 pub struct Config {
@@ -36,6 +46,8 @@ pub struct Config {
     users: Users,
     /// Lines about them that were given when it started, each with its place.
     user_lines: Mutex<Vec<(String, Vec<Vec<u8>>)>>,
+    /// Commands that are called otherwise, in the order in which that was said.
+    renamings: Mutex<Vec<Renaming>>,
     /// Held while settings that belong together are changed.
     changing: Mutex<()>,
 }
@@ -60,6 +72,7 @@ impl Default for Config {
             memcached_users: OnceLock::new(),
             users: Users::default(),
             user_lines: Mutex::default(),
+            renamings: Mutex::default(),
             changing: Mutex::default(),
         };
         for setting in rows::ROWS.iter().filter(|setting| !setting.is_line()) {
@@ -199,6 +212,16 @@ impl Config {
         self.user_lines.lock().push((place, words));
     }
 
+    /// Commands that are called otherwise, in the order in which that was said.
+    pub(crate) fn renamings(&self) -> Vec<Renaming> {
+        self.renamings.lock().clone()
+    }
+
+    /// Has a command be called otherwise.
+    pub(super) fn add_renaming(&self, renaming: Renaming) {
+        self.renamings.lock().push(renaming);
+    }
+
     /// Prevents concurrent changes while settings that are given together are checked and set.
     pub(crate) fn changing(&self) -> MutexGuard<'_, ()> {
         self.changing.lock()
@@ -235,7 +258,11 @@ impl Setting {
         match self.place {
             Place::Number(number) => self.kind.show(&Value::Number(number(config).get())),
             Place::Text(text) => text(config).get().as_ref().to_owned(),
-            Place::Unused | Place::Refused(_) | Place::Directive | Place::User => {
+            Place::Unused
+            | Place::Refused(_)
+            | Place::Directive
+            | Place::User
+            | Place::Renaming => {
                 let unused = config.unused.read();
                 unused.get(self.name).map_or_else(|| self.default_value(), |it| it.as_ref().into())
             }

@@ -27,8 +27,6 @@ const BY_SAVE: &str = "A signal saves if there are save points, as by Redis' def
 const NO_COMPRESSION: &str = "Lists are not compressed";
 const NO_LOCALES: &str = "SORT compares bytes";
 const NO_MODULES: &str = "There are no modules";
-const NO_RENAMING: &str =
-    "Commands keep their names: any client that may connect may send all of them";
 const NO_REPLICATION: &str = "There is no replication";
 const NO_TLS: &str = "There is no TLS";
 const NOT_READ: &str = "nagi does not use it";
@@ -192,7 +190,6 @@ pub(super) static ROWS: &[Setting] = &[
     unused("rdma-completion-vector", &[], Integer(-1..=1024), "-1", SET, NOT_READ),
     refused("rdma-port", &[], Port, "0", FIXED, &[], "There is no RDMA"),
     unused("rdma-rx-size", &[], Memory(65536..=16_777_216), "1mb", SET, NOT_READ),
-    directive("rename-command", NO_RENAMING),
     unused("repl-backlog-size", &[], Memory(1..=i64::MAX as u64), "1mb", SET, NO_REPLICATION),
     unused("repl-backlog-ttl", &[], Integer(0..=i64::MAX), "3600", SET, NO_REPLICATION),
     unused("repl-disable-tcp-nodelay", &[], Switch, "no", SET, NO_REPLICATION),

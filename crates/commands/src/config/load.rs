@@ -1,6 +1,6 @@
 //! Applies the directives of files and the command line to the settings at the start.
 
-use super::current::{Config, find, settings};
+use super::current::{Config, Renaming, find, settings};
 use super::file::{Directive, Source};
 use super::kinds::Origin;
 use super::nearest::nearest;
@@ -54,6 +54,14 @@ pub fn load(
             config.add_user_line(directive.source.to_string(), line);
             continue;
         }
+        if matches!(setting.place, Place::Renaming) {
+            let [old, new] = directive.words.as_slice() else {
+                return Err(fail(WRONG_NUMBER.to_owned()));
+            };
+            let place = directive.source.to_string();
+            config.add_renaming(Renaming { place, old: old.clone(), new: new.clone() });
+            continue;
+        }
         match value(setting, directive).and_then(|value| apply(config, setting, &value)) {
             Ok(()) => config.note_given(setting),
             Err(Refusal::Unsupported) if ignore_unsupported => {
@@ -72,6 +80,8 @@ pub fn load(
     }
     Ok(loaded)
 }
+
+const WRONG_NUMBER: &str = "wrong number of arguments";
 
 /// Why an option is not taken.
 enum Refusal {
@@ -99,7 +109,7 @@ fn value(setting: &Setting, directive: &Directive) -> Result<String, Refusal> {
         [word] => Ok(word.clone()),
         // `save` alone says the same as `save ""`.
         words if setting.kind.takes_words() => Ok(words.join(" ")),
-        _ => Err(Refusal::Malformed("wrong number of arguments".to_owned())),
+        _ => Err(Refusal::Malformed(WRONG_NUMBER.to_owned())),
     }
 }
 
@@ -148,7 +158,8 @@ mod tests {
             ("maxmemory-policy x", "argument(s) must be one of the following: noeviction,"),
             ("appendonly yes", "There is no append-only file"),
             ("tls-port 6380", "There is no TLS"),
-            ("rename-command FLUSHALL \"\"", "Commands keep their names"),
+            ("rename-command FLUSHALL", "wrong number of arguments"),
+            ("loadmodule x.so", "There are no modules"),
         ] {
             let error = load_text(&Config::default(), &format!("timeout 1\n{line}"), false);
             let error = error.unwrap_err();
@@ -160,7 +171,7 @@ mod tests {
     #[test]
     fn unsupported_settings_are_left_out_on_request() {
         let config = Config::default();
-        let text = "appendonly yes\nrename-command GET x\nreplicaof no one\ncluster-enabled no";
+        let text = "appendonly yes\nloadmodule x.so\nreplicaof no one\ncluster-enabled no";
         let loaded = load_text(&config, text, true).unwrap();
         assert_eq!(loaded.left_out.len(), 2, "{:?}", loaded.left_out);
         assert_eq!(find("appendonly").unwrap().value(&config), "no");

@@ -575,6 +575,16 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Whether strings of more than 20 bytes are compressed in files",
     },
     Setting {
+        name: "rename-command",
+        aliases: &[],
+        kind: Kind::Words,
+        default: "",
+        changeable: false,
+        place: Place::Renaming,
+        summary: "A command and the name by which requests call it instead, or \"\" so that none \
+                  can; may be given again for other commands",
+    },
+    Setting {
         name: "requirepass",
         aliases: &[],
         kind: Kind::Password,

@@ -36,6 +36,8 @@ pub enum Place {
     Directive,
     /// A line of a file about a user, of which there may be many and CONFIG does not know.
     User,
+    /// A line of a file with another name for a command, likewise.
+    Renaming,
 }
 
 impl Setting {
@@ -47,12 +49,15 @@ impl Setting {
     /// Whether it has an effect.
     #[must_use]
     pub fn has_effect(&self) -> bool {
-        matches!(self.place, Place::Number(_) | Place::Text(_) | Place::User)
+        matches!(
+            self.place,
+            Place::Number(_) | Place::Text(_) | Place::User | Place::Renaming
+        )
     }
 
     /// Whether it is a line of a file that CONFIG does not know.
     pub(crate) fn is_line(&self) -> bool {
-        matches!(self.place, Place::Directive | Place::User)
+        matches!(self.place, Place::Directive | Place::User | Place::Renaming)
     }
 
     /// Its default, as CONFIG GET shows it.
@@ -70,7 +75,11 @@ impl Setting {
     /// Whether a value asks for what is not supported.
     pub(super) fn is_refused(&self, value: &Value) -> bool {
         match self.place {
-            Place::Number(_) | Place::Text(_) | Place::Unused | Place::User => false,
+            Place::Number(_)
+            | Place::Text(_)
+            | Place::Unused
+            | Place::User
+            | Place::Renaming => false,
             Place::Refused(harmless) => {
                 let value = self.kind.show(value);
                 value != self.default_value() && !harmless.contains(&value.as_str())

@@ -2,6 +2,7 @@
 
 use crate::registry::command::{Command, Flags};
 use nagi_proto::Args;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// A command's row and its number.
@@ -15,6 +16,8 @@ pub struct Entry<H: 'static> {
     pub full_name: String,
     /// Whether no call takes long, so that many in a row may be timed together.
     pub is_brief: bool,
+    /// Whether no request can call it (`rename-command`).
+    pub is_disabled: bool,
     /// [`crate::Keys::first`] of its keys.
     first_key: usize,
     subcommands: Range<usize>,
@@ -46,6 +49,8 @@ pub struct CommandTable<H: 'static> {
     commands: usize,
     short: Names<1>,
     long: Names<3>,
+    /// Names longer than these, in small letters, which only commands have that are renamed.
+    longest: HashMap<Box<[u8]>, usize>,
     /// The names of memcached's verbs.
     verbs: Vec<&'static str>,
 }
@@ -75,15 +80,64 @@ impl<H> CommandTable<H> {
                 entries.push(entry(sub, entries.len(), full_name, 0..0));
             }
         }
-        let (mut short, mut long) = (Names::new(commands.len()), Names::new(commands.len()));
-        for (index, command) in commands.iter().enumerate() {
-            let name = command.name.as_bytes();
-            match Folded::short(name) {
-                Some(name) => short.add(name, index),
-                None => Folded::long(name).into_iter().for_each(|name| long.add(name, index)),
+        let mut table = CommandTable {
+            entries,
+            commands: commands.len(),
+            short: Names::new(0),
+            long: Names::new(0),
+            longest: HashMap::new(),
+            verbs,
+        };
+        table.call_by(&table.own_names());
+        table
+    }
+
+    /// The same with other names for some commands, each with the one that it has had until then;
+    /// one that is renamed to nothing can be called no more. Their rows keep their names, by which
+    /// access control lists, statistics and documentation know them.
+    ///
+    /// # Errors
+    /// The place of the first pair that cannot be applied behind those before it, and why.
+    pub(crate) fn renamed<'r>(
+        mut self,
+        pairs: impl Iterator<Item = (&'r str, &'r str)>,
+    ) -> Result<Self, (usize, &'static str)> {
+        let mut names = self.own_names();
+        for (place, (old, new)) in pairs.enumerate() {
+            let index = names.remove(&old.to_ascii_lowercase());
+            let index = index.ok_or((place, "No such command in rename-command"))?;
+            if !new.is_empty() && names.insert(new.to_ascii_lowercase(), index).is_some() {
+                return Err((place, "Target command name already exists"));
             }
         }
-        CommandTable { entries, commands: commands.len(), short, long, verbs }
+        self.call_by(&names);
+        Ok(self)
+    }
+
+    /// The commands' places by their own names, in small letters.
+    fn own_names(&self) -> BTreeMap<String, usize> {
+        self.commands().iter().map(|entry| (entry.full_name.clone(), entry.index)).collect()
+    }
+
+    /// Has commands be called by these names, which are in small letters.
+    fn call_by(&mut self, names: &BTreeMap<String, usize>) {
+        (self.short, self.long) = (Names::new(names.len()), Names::new(names.len()));
+        let mut is_called = vec![false; self.entries.len()];
+        for (name, index) in names {
+            let within = self.entries.get(*index).map_or(0..0, |entry| entry.subcommands.clone());
+            for place in within.chain([*index]) {
+                is_called.get_mut(place).into_iter().for_each(|called| *called = true);
+            }
+            let name = name.as_bytes();
+            match (Folded::short(name), Folded::long(name)) {
+                (Some(name), _) => self.short.add(name, *index),
+                (None, Some(name)) => self.long.add(name, *index),
+                (None, None) => _ = self.longest.insert(name.into(), *index),
+            }
+        }
+        for (entry, is_called) in self.entries.iter_mut().zip(is_called) {
+            entry.is_disabled = !is_called;
+        }
     }
 
     /// The entry of the command called `name`, in any case.
@@ -93,12 +147,31 @@ impl<H> CommandTable<H> {
         // Of the commands that are asked for all the time, none has a long name.
         let index = match Folded::short(name) {
             Some(name) => self.short.find(&name)?,
-            None => self.long.find(&Folded::long(name)?)?,
+            None => self.find_long(name)?,
         };
         self.entries.get(index)
     }
 
-    /// The entry of a command or, as in `config|get`, of a subcommand.
+    fn find_long(&self, name: &[u8]) -> Option<usize> {
+        match Folded::long(name) {
+            Some(name) => self.long.find(&name),
+            None if self.longest.is_empty() => None,
+            None => self.longest.get(&*name.to_ascii_lowercase()).copied(),
+        }
+    }
+
+    /// The entry of a command or subcommand by its own name, whatever requests call it.
+    #[must_use]
+    pub(crate) fn find_own(&self, name: &[u8]) -> Option<&Entry<H>> {
+        self.entries.iter().find(|entry| is_called(&entry.full_name, name))
+    }
+
+    /// The commands that requests can call, without subcommands.
+    pub(crate) fn callable(&self) -> impl Iterator<Item = &Entry<H>> + Clone {
+        self.commands().iter().filter(|entry| !entry.is_disabled)
+    }
+
+    /// The entry of a command or, as in `config|get`, of a subcommand, by what requests call it.
     #[must_use]
     pub(crate) fn find_full(&self, name: &[u8]) -> Option<&Entry<H>> {
         let mut words = name.splitn(2, |byte| *byte == b'|');
@@ -158,6 +231,7 @@ fn entry<H>(
         index,
         full_name: full_name.to_ascii_lowercase(),
         is_brief: is_brief(command),
+        is_disabled: false,
         first_key: command.keys.first(),
         subcommands,
     }
@@ -263,6 +337,9 @@ fn to_small_letters(word: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::command::{Category, Group};
+    use crate::registry::keys::Keys;
+    use crate::registry::notes::Notes;
 
     #[test]
     fn only_capital_letters_are_folded() {
@@ -271,6 +348,57 @@ mod tests {
             assert_eq!(folded, [byte.to_ascii_lowercase(); 8]);
         }
     }
+
+    #[test]
+    fn renamed_commands_are_found_by_their_names_only() {
+        let table = || CommandTable::new(&[ROWS], Vec::new());
+        let renamed = |pairs: &[(&'static str, &'static str)]| {
+            table().renamed(pairs.iter().copied())
+        };
+        let long = "b840fc02d524045429941cc15f59e41cb7be6c52";
+        let swapped = [("ONE", "tmp"), ("two", "One"), ("TMP", "two"), ("Three", long)];
+        let table = renamed(&swapped).unwrap();
+        for (name, own) in [("one", "two"), ("TWO", "one"), (long.to_uppercase().as_str(), "three")] {
+            let entry = table.find(name.as_bytes()).unwrap();
+            assert_eq!(entry.full_name, own);
+            assert_eq!(table.find_own(own.as_bytes()).unwrap().index, entry.index);
+        }
+        assert!(table.find(b"three").is_none() && table.find(b"tmp").is_none());
+        assert_eq!(table.find_full(b"one|sub").unwrap().full_name, "two|sub");
+        let table = renamed(&[("two", ""), ("one", "one")]).unwrap();
+        assert!(table.find(b"two").is_none() && table.find(b"").is_none());
+        assert!(table.find(b"one").is_some() && table.find_own(b"two|sub").is_some());
+        let names: Vec<_> = table.callable().map(|entry| entry.full_name.as_str()).collect();
+        assert_eq!(names, ["one", "three"]);
+        assert!(table.entries().iter().all(|it| it.is_disabled == it.full_name.starts_with("two")));
+        let fault = |pairs| renamed(pairs).unwrap_err();
+        assert_eq!(fault(&[("one", "x"), ("one", "y")]), (1, "No such command in rename-command"));
+        assert_eq!(fault(&[("two|sub", "y")]), (0, "No such command in rename-command"));
+        assert_eq!(fault(&[("one", "TWO")]), (0, "Target command name already exists"));
+    }
+
+    const fn row(name: &'static str, subcommands: &'static [&'static Command<()>]) -> Command<()> {
+        Command {
+            name,
+            syntax: "",
+            arity: 1,
+            flags: Flags::FAST,
+            keys: Keys::NONE,
+            categories: Category::empty(),
+            group: Group::Server,
+            since: "1.0.0",
+            notes: Notes::of(""),
+            summary: "",
+            subcommands,
+            run: (),
+        }
+    }
+
+    static SUB: Command<()> = row("SUB", &[]);
+    static ONE: Command<()> = row("ONE", &[]);
+    static TWO: Command<()> = row("TWO", &[&SUB]);
+    static THREE: Command<()> = row("THREE", &[]);
+    static ROWS: &[&Command<()>] = &[&ONE, &TWO, &THREE];
 
     #[test]
     fn names_of_every_length_are_distinguished() {

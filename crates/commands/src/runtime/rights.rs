@@ -18,7 +18,7 @@ use nagi_proto::{Args, Span};
 pub fn may_observe(server: &dyn Server, user: &[u8]) -> bool {
     let name = if user.is_empty() { DEFAULT_USER } else { user };
     let may_run = |user: &User, command: &[u8]| {
-        server.commands().find_full(command).is_some_and(|entry| user.may_run(entry))
+        server.commands().find_own(command).is_some_and(|entry| user.may_run(entry))
     };
     server.config().users().get(name).is_some_and(|user| {
         [&b"info"[..], b"client|list", b"slowlog|get"].into_iter().all(|it| may_run(&user, it))
@@ -223,7 +223,7 @@ pub(crate) fn may_run_verb<'k, C: CommandSet>(
     if !cx.hooks.reasons().contains(HookFlags::LIMITED_USERS) || command.is_empty() {
         return true;
     }
-    let entry = cx.server.commands().find_full(command.as_bytes());
+    let entry = cx.server.commands().find_own(command.as_bytes());
     let (Some(user), Some(entry)) = (cx.client.user(cx.server.config().users()), entry) else {
         return false;
     };

@@ -196,7 +196,7 @@ pub(super) fn execute_unchecked(
         bytes.extend_from_slice(word);
     }
     let args = Args::new(&bytes, &spans);
-    if let Ok(entry) = dispatch::resolve(server.commands(), args) {
+    if let Some(entry) = words.first().and_then(|name| server.commands().find_own(name)) {
         execute(server, context, run, (entry, false), args, output);
     }
 }

@@ -373,7 +373,8 @@ fn connect(listener: &TcpListener, is_unix: bool) -> (Socket, Socket) {
 /// Has one worker serve a client of each protocol, over TCP and over a Unix socket, by a driver
 /// with faults.
 fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
-    let shared = Arc::new(Shared::new(ServerOptions::default(), Vec::new()).unwrap());
+    let commands = nagi_commands::command_table();
+    let shared = Arc::new(Shared::new(ServerOptions::default(), Vec::new(), commands).unwrap());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     std::thread::scope(|scope| {
         let served = Arc::clone(&shared);

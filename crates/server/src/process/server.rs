@@ -17,7 +17,7 @@ use crate::worker;
 use crate::worker::handovers::Handovers;
 use nagi_commands::memcached::{Users, UsersError, report_eviction};
 use nagi_commands::{
-    HookFlags, Process, Server as _, begin_tracking_worker, command_table, rights, user_file,
+    HookFlags, Process, Server as _, begin_tracking_worker, renamed_table, rights, user_file,
 };
 use nagi_store::{Policy, Walker, accounting};
 use std::net::SocketAddr;
@@ -47,6 +47,8 @@ pub enum StartError {
     MemcachedUsers(UsersError),
     /// Users of Redis' commands cannot be as they are given.
     Users(String),
+    /// Commands cannot be renamed as is said.
+    Renaming(String),
     /// Pages cannot be served over HTTP.
     Status(StatusError),
     /// The kernel refuses something else.
@@ -65,7 +67,7 @@ impl fmt::Display for StartError {
                 "--port and --memcached-port are both {port}: each protocol needs a port of its own"
             ),
             StartError::MemcachedUsers(error) => error.fmt(f),
-            StartError::Users(fault) => f.write_str(fault),
+            StartError::Users(fault) | StartError::Renaming(fault) => f.write_str(fault),
             StartError::Status(error) => error.fmt(f),
             StartError::Io(error) => error.fmt(f),
         }
@@ -116,13 +118,14 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
     if !users.is_empty() {
         options.config.set_memcached_users(Users::read(users.as_ref().as_ref())?);
     }
-    user_file::load_at_start(&options.config, command_table()).map_err(StartError::Users)?;
+    let commands = renamed_table(&options.config).map_err(StartError::Renaming)?;
+    user_file::load_at_start(&options.config, commands).map_err(StartError::Users)?;
     let pages = Pages::open(&options.config)?;
     let listeners = open::all(&options.config)?;
     if listeners.is_empty() {
         return Err(StartError::NoAddress);
     }
-    let shared = Arc::new(Shared::new(options, listeners)?);
+    let shared = Arc::new(Shared::new(options, listeners, commands)?);
     let weak = Arc::downgrade(&shared);
     shared.store.observe_evictions(Box::new(move |evicted| {
         if let Some(shared) = weak.upgrade() {

@@ -13,7 +13,7 @@ use nagi_commands::status::{
     Format, ListOptions, SCRIPT, STYLE, Sample, StatusForm, auto, is_ready, json, metrics, page,
 };
 use nagi_commands::{
-    Config, HttpClient, HttpRule, HttpRuleTexts, HttpRules, Server as _, admission, command_table,
+    Config, HttpClient, HttpRule, HttpRuleTexts, HttpRules, Server as _, admission,
     rights,
 };
 use nagi_http::{Answer, Ask, Bell, Bytes, GatewaySettings, Rule, Site, WorkerEnd};
@@ -269,7 +269,7 @@ impl SampleStore {
         if known.are(&texts) {
             return known;
         }
-        let rules = HttpRules::parse(&texts, command_table()).unwrap_or_else(|fault| {
+        let rules = HttpRules::parse(&texts, self.shared.commands()).unwrap_or_else(|fault| {
             tracing::warn!("commands over HTTP are refused: {fault}");
             HttpRules::nothing(&texts)
         });
@@ -364,7 +364,7 @@ impl Site for SampleStore {
 
     fn rule(&self, words: &[Bytes], address: IpAddr) -> Rule {
         let word = |at: usize| words.get(at).map_or(&b""[..], |word| word);
-        match self.http_rules().rule(command_table(), [word(0), word(1)], address) {
+        match self.http_rules().rule(self.shared.commands(), [word(0), word(1)], address) {
             HttpRule::Read => Rule::Read,
             HttpRule::Write => Rule::Write,
             HttpRule::Stream => Rule::Stream,
@@ -374,7 +374,7 @@ impl Site for SampleStore {
     }
 
     fn may_wait(&self, words: &[Bytes]) -> bool {
-        HttpRules::may_wait(command_table(), words)
+        HttpRules::may_wait(self.shared.commands(), words)
     }
 
     fn connect_worker(&self, user: &[u8], client: &HttpClient, end: WorkerEnd) -> io::Result<()> {

@@ -397,7 +397,8 @@ mod tests {
 
     impl SessionFixture {
         fn new(protocol: Protocol) -> Self {
-            let shared = Shared::new(ServerOptions::default(), Vec::new()).unwrap();
+            let commands = nagi_commands::command_table();
+            let shared = Shared::new(ServerOptions::default(), Vec::new(), commands).unwrap();
             SessionFixture {
                 session: Session::new(
                     Arc::default(),

@@ -16,7 +16,6 @@ use nagi_commands::saves::Saves;
 use nagi_commands::{
     Addresses, ClientInfo, CommandTable, Config, EventsListener, HookFlags, LogLevel, Marks,
     Process, PubSub, RequestHooks, ScriptingServer, Scripts, Server, Statistics, admission,
-    command_table,
 };
 use nagi_store::{Clock, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -77,7 +76,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(options: ServerOptions, listeners: Vec<Arc<Listener>>) -> io::Result<Self> {
+    pub(crate) fn new(
+        options: ServerOptions,
+        listeners: Vec<Arc<Listener>>,
+        commands: &'static CommandTable,
+    ) -> io::Result<Self> {
         let config = options.config;
         let workers = match usize::try_from(config.workers.get()) {
             Ok(0) | Err(_) => thread::available_parallelism().map_or(1, usize::from),
@@ -109,7 +112,7 @@ impl Shared {
         };
         Ok(Shared {
             store,
-            commands: command_table(),
+            commands,
             registry: Registry::new(workers),
             listeners,
             unsent_limit: options.unsent_limit,
@@ -122,7 +125,7 @@ impl Shared {
             sampler: OnceLock::new(),
             io,
             config,
-            statistics: Statistics::new(workers + 1, command_table().entries().len()),
+            statistics: Statistics::new(workers + 1, commands.entries().len()),
             process,
             pubsub: PubSub::new(workers),
             saves: Saves::default(),

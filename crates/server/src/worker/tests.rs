@@ -100,7 +100,8 @@ fn connected() -> (Sessions, Script) {
 
 /// The same, of a client that speaks this protocol.
 fn connected_with(protocol: Protocol) -> (Sessions, Script) {
-    let shared = Shared::new(ServerOptions::default(), Vec::new()).unwrap();
+    let commands = nagi_commands::command_table();
+    let shared = Shared::new(ServerOptions::default(), Vec::new(), commands).unwrap();
     let handovers = Arc::new(Handovers::new(shared.process().workers));
     let mut sessions = Sessions::new(0, Arc::new(shared), handovers);
     let (sent, sends) = (Vec::new(), Vec::new());

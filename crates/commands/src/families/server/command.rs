@@ -16,8 +16,8 @@ const SUBCOMMANDS: &[&Command] = &[&COUNT, &DOCS, &GETKEYS, &GETKEYSANDFLAGS, &H
 
 fn command<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let table = cx.server.commands();
-    cx.reply.array(table.commands().len());
-    for entry in table.commands() {
+    cx.reply.array(table.callable().count());
+    for entry in table.callable() {
         describe(&mut cx.reply, table, entry);
     }
     Ok(())
@@ -39,7 +39,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn count<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    cx.reply.integer(cx.server.commands().commands().len() as i64);
+    cx.reply.integer(cx.server.commands().callable().count() as i64);
     Ok(())
 }
 
@@ -94,7 +94,7 @@ static INFO: Command = Command {
 fn docs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let table = cx.server.commands();
     let entries: Vec<&Entry> = if args.len() == 2 {
-        table.commands().iter().collect()
+        table.callable().collect()
     } else {
         args.from(2).filter_map(|name| table.find_full(name)).collect()
     };
@@ -119,7 +119,7 @@ static DOCS: Command = Command {
 };
 
 fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let commands = cx.server.commands().entries().iter();
+    let commands = cx.server.commands().entries().iter().filter(|entry| !entry.is_disabled);
     let chosen: Vec<&Entry> = match (args.get(2), args.get(3), args.get(4)) {
         (None, ..) => commands.collect(),
         (Some(filter), Some(by), Some(value)) if is(filter, "FILTERBY") && args.len() == 5 => {

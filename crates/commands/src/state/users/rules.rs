@@ -157,7 +157,7 @@ impl<H> Acl<'_, H> {
             }
             (_, [b'+', name @ ..]) => self.permit(selector, name)?,
             (_, [b'-', name @ ..]) => {
-                let entry = self.table.find_full(name).ok_or(UNKNOWN)?;
+                let entry = self.table.find_own(name).ok_or(UNKNOWN)?;
                 selector.set_command(self.table, entry, false);
             }
             _ => return Err(SYNTAX),
@@ -169,12 +169,12 @@ impl<H> Acl<'_, H> {
     fn permit(&self, selector: &mut Selector, name: &[u8]) -> Result<(), &'static str> {
         let bar = name.iter().rposition(|byte| *byte == b'|');
         let Some((command, word)) = bar.and_then(|bar| name.split_at_checked(bar)) else {
-            let entry = self.table.find_full(name).ok_or(UNKNOWN)?;
+            let entry = self.table.find_own(name).ok_or(UNKNOWN)?;
             selector.set_command(self.table, entry, true);
             return Ok(());
         };
         let word = word.get(1..).unwrap_or_default();
-        let entry = self.table.find_full(command).ok_or(UNKNOWN)?;
+        let entry = self.table.find_own(command).ok_or(UNKNOWN)?;
         if command.contains(&b'|') {
             return Err(OF_SUBCOMMAND);
         }
@@ -185,7 +185,7 @@ impl<H> Acl<'_, H> {
             selector.add_first_argument(entry, without_spaces(word)?);
             return Ok(());
         }
-        let entry = self.table.find_full(name).ok_or(UNKNOWN)?;
+        let entry = self.table.find_own(name).ok_or(UNKNOWN)?;
         selector.set_command(self.table, entry, true);
         Ok(())
     }
