@@ -1,8 +1,9 @@
 //! Keys of any type: their life, their names, their number.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
-use harness::{Connection, Reply, Server, as_redis, until};
+use harness::{Connection, Reply, Server, as_redis, encode_command, until, words};
 
 #[test]
 fn keys_are_counted_removed_and_typed() {
@@ -229,6 +230,41 @@ fn wait_finds_no_replicas() {
     // Redis has this since 7.2.
     let server = Server::nagi();
     server.connect_resp().check("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n");
+}
+
+#[test]
+fn wait_takes_its_time_unless_it_is_ended() {
+    for (server, is_nagi) in [(Server::nagi(), true), (Server::redis(), false)] {
+        let (mut client, mut other) = (server.connect_resp(), server.connect_resp());
+        // Redis has the second since 7.2.
+        let requests = [("WAIT 1", ":0\r\n"), ("WAITAOF 0 1", "*2\r\n:0\r\n:0\r\n")];
+        for (request, reply) in &requests[..if is_nagi { 2 } else { 1 }] {
+            let began = Instant::now();
+            client.check(&format!("{request} 100"), reply);
+            assert!(began.elapsed() >= Duration::from_millis(100), "{request}");
+            let id = client.run("CLIENT ID").integer();
+            let with_error = "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n";
+            for (reason, reply) in [("", *reply), ("TIMEOUT", *reply), ("ERROR", with_error)] {
+                client.send(encode_command(&words(&format!("{request} 0"))));
+                until("a client that waits", || {
+                    let clients = other.run("INFO clients").text();
+                    clients.contains("blocked_clients:1\r\n").then_some(())
+                })
+                .expect("it waits");
+                other.check(&format!("CLIENT UNBLOCK {id} {reason}"), ":1\r\n");
+                client.expect(reply);
+            }
+            // Within a transaction nothing is waited for.
+            client.check("MULTI", "+OK\r\n");
+            client.check(&format!("{request} 0"), "+QUEUED\r\n");
+            client.check("EXEC", format!("*1\r\n{reply}"));
+        }
+        if is_nagi {
+            // Redis permits it in scripts since 7.2.
+            client.check("EVAL return(redis.call('wait',1,0)) 0", ":0\r\n");
+        }
+        client.check("PING", "+PONG\r\n");
+    }
 }
 
 #[test]

@@ -9,10 +9,12 @@ use crate::runtime::multi_key::{self, Claimed, Worked};
 use crate::runtime::resume::go_on;
 use crate::runtime::rights;
 use crate::runtime::suspension::Remainder;
-use crate::state::blocked::{Name, NewWaiter, Outcome, Taken, Waiting, Wanted};
+use crate::state::blocked::{Name, NewWaiter, Outcome, Permission, Taken, Waiting, Wanted};
 use crate::state::hooks::Alarm;
 use crate::{Context, Error, Flags, HookFlags, JobProgress, Marks, Suspension, When};
 use nagi_proto::resp::Writer;
+use nagi_store::types::collection::Limits;
+use nagi_store::{Database, Kind};
 
 const UNBLOCKED: Error = Error::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
@@ -84,10 +86,66 @@ pub(crate) fn wait(
             permission: rights::permission(cx),
             waker: cx.client.waker.clone(),
         };
-        let alarm = until_ms.map(|at_ms| alarm(cx, at_ms));
-        cx.client.info.mark(Marks::WAITING, true);
-        Ok(Worked::Then(waits(cx.hooks.block(new), alarm, reply)))
+        Ok(Worked::Then(block(cx, new, until_ms, (reply, |reply| reply.null_array()))))
     })
+}
+
+/// Has a request wait until its time is up, or another client ends its wait: there is nothing that
+/// it could be given. `nothing` replies so then, and at once within a transaction or a script.
+///
+/// # Errors
+/// Its wait has been ended with an error.
+pub(crate) fn pass_time(
+    cx: &mut Context<'_>,
+    until_ms: Option<u64>,
+    nothing: fn(&mut Writer<'_>),
+) -> Result<(), Error> {
+    if cx.client.is_executing {
+        nothing(&mut cx.reply);
+        return Ok(());
+    }
+    let new = NewWaiter {
+        client: cx.client.info.id,
+        database: cx.db.index(),
+        keys: Box::default(),
+        wanted: Box::new(Time),
+        permission: Permission::new(|_| true),
+        waker: cx.client.waker.clone(),
+    };
+    let never_given: Reply = |_, _| Ok(None);
+    let waits = block(cx, new, until_ms, (never_given, nothing));
+    cx.start(waits)
+}
+
+/// What a request waits for that only lets time pass.
+#[derive(Debug)]
+struct Time;
+
+impl Wanted for Time {
+    fn kind(&self) -> Kind {
+        Kind::String
+    }
+
+    fn destination(&self) -> Option<&Name> {
+        None
+    }
+
+    fn take(&self, _: Database<'_>, _: &Limits, _: &dyn Fn(&[u8]) -> bool) -> Option<Taken> {
+        None
+    }
+}
+
+/// Begins a client's wait, at the end of which it is replied what it was given, or that it was
+/// given nothing.
+fn block(
+    cx: &Context<'_>,
+    new: NewWaiter,
+    until_ms: Option<u64>,
+    replies: (Reply, fn(&mut Writer<'_>)),
+) -> Job {
+    let alarm = until_ms.map(|at_ms| alarm(cx, at_ms));
+    cx.client.info.mark(Marks::WAITING, true);
+    waits(cx.hooks.block(new), alarm, replies)
 }
 
 /// Has a client woken at a time.
@@ -100,7 +158,11 @@ pub(crate) fn alarm(cx: &Context<'_>, at_ms: u64) -> Alarm {
 }
 
 /// A client's wait.
-fn waits(waiting: Waiting, alarm: Option<Alarm>, reply: Reply) -> Job {
+fn waits(
+    waiting: Waiting,
+    alarm: Option<Alarm>,
+    (reply, nothing): (Reply, fn(&mut Writer<'_>)),
+) -> Job {
     let mut waiting = Some((waiting, alarm));
     let mut rest: Option<Job> = None;
     Box::new(move |cx| {
@@ -117,7 +179,7 @@ fn waits(waiting: Waiting, alarm: Option<Alarm>, reply: Reply) -> Job {
                 Outcome::Unblocked { with_error: true } => return Err(UNBLOCKED),
                 Outcome::Refused => return Err(rights::refusal(cx)),
                 Outcome::Unblocked { .. } | Outcome::Waiting | Outcome::Over => {
-                    cx.reply.null_array();
+                    nothing(&mut cx.reply);
                 }
             }
         }

@@ -1,8 +1,11 @@
-//! Replication, as far as it exists without replicas: the role, and WAIT, which returns at once.
+//! Replication, as far as it exists without replicas: the role, and WAIT, for which none of them
+//! ever confirms anything.
 
 use crate::runtime::arguments::{integer, is};
+use crate::runtime::blocking;
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
+use nagi_proto::resp::Writer;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&REPLICAOF, &ROLE, &SLAVEOF, &WAIT, &WAITAOF];
@@ -74,21 +77,25 @@ pub(crate) static SLAVEOF: Command = Command {
     run: replicaof,
 };
 
-/// Checks a timeout in milliseconds.
-fn check_timeout(cx: &Context<'_>, argument: &[u8]) -> Result<(), Error> {
+/// The end of a timeout in milliseconds, in milliseconds since 1970; none for 0.
+fn deadline_ms(cx: &Context<'_>, argument: &[u8]) -> Result<Option<u64>, Error> {
     let timeout = integer(argument);
     match timeout.map_err(|_| Error::fixed("ERR timeout is not an integer or out of range"))? {
         ..0 => Err(Error::fixed("ERR timeout is negative")),
+        0 => Ok(None),
         ms if i64::MAX as u64 - ms as u64 <= cx.db.now_ms() => {
             Err(Error::fixed("ERR timeout is out of range"))
         }
-        _ => Ok(()),
+        ms => Ok(Some(cx.db.now_ms() + ms as u64)),
     }
 }
 
 fn wait<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    integer(args.at(1))?;
-    check_timeout(cx, args.at(2))?;
+    let replicas = integer(args.at(1))?;
+    let until_ms = deadline_ms(cx, args.at(2))?;
+    if replicas > 0 {
+        return blocking::pass_time(cx, until_ms, |reply| reply.integer(0));
+    }
     cx.reply.integer(0);
     Ok(())
 }
@@ -103,7 +110,8 @@ pub(crate) static WAIT: Command = Command {
     group: Group::Generic,
     since: "3.0.0",
     notes: Notes::of("O(1)").tips(&["request_policy:all_shards", "response_policy:agg_min"]),
-    summary: "Returns how many replicas have what this client wrote: 0 at once, there being none",
+    summary: "Waits until so many replicas have what this client wrote, or for a time, and returns \
+              how many have: 0, there being none",
     subcommands: &[],
     run: wait,
 };
@@ -113,19 +121,28 @@ fn waitaof<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if !(0..=1).contains(&local) {
         return Err(Error::fixed("ERR value is out of range, value must between 0 and 1"));
     }
-    if integer(args.at(2))? < 0 {
+    let replicas = integer(args.at(2))?;
+    if replicas < 0 {
         return Err(Error::fixed("ERR value is out of range, must be positive"));
     }
-    check_timeout(cx, args.at(3))?;
+    let until_ms = deadline_ms(cx, args.at(3))?;
     if local > 0 {
         return Err(Error::fixed(
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
         ));
     }
-    cx.reply.array(2);
-    cx.reply.integer(0);
-    cx.reply.integer(0);
+    if replicas > 0 {
+        return blocking::pass_time(cx, until_ms, nothing_written);
+    }
+    nothing_written(&mut cx.reply);
     Ok(())
+}
+
+/// Neither this server nor any replica has written anything.
+fn nothing_written(reply: &mut Writer<'_>) {
+    reply.array(2);
+    reply.integer(0);
+    reply.integer(0);
 }
 
 pub(crate) static WAITAOF: Command = Command {
@@ -138,8 +155,8 @@ pub(crate) static WAITAOF: Command = Command {
     group: Group::Generic,
     since: "7.2.0",
     notes: Notes::of("O(1)").tips(&["request_policy:all_shards", "response_policy:agg_min"]),
-    summary: "Returns whether this server and how many replicas have written to disk what this \
-              client wrote: none, at once",
+    summary: "Waits until so many replicas have written to disk what this client wrote, or for a \
+              time, and returns whether this server has and how many have: 0 and 0",
     subcommands: &[],
     run: waitaof,
 };
@@ -158,7 +175,7 @@ mod tests {
              REPLICAOF localhost x => -ERR Invalid master port|
              REPLICAOF localhost 70000 => -ERR Invalid master port|
              WAIT 0 0 => :0|
-             WAIT 1 100 => :0|
+             WAIT -1 100 => :0|
              WAIT x 0 => -ERR value is not an integer or out of range|
              WAIT 0 x => -ERR timeout is not an integer or out of range|
              WAIT 0 -1 => -ERR timeout is negative|
