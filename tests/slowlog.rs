@@ -327,6 +327,28 @@ fn requests_of_a_transaction_are_logged_by_themselves() {
     assert_eq!(first_words(entry), "DEBUG SLEEP 0.2");
 }
 
+/// Neither when its requests are queued nor as EXEC, as by redis-server.
+#[test]
+fn requests_of_a_transaction_are_timed_once() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
+        client.check("SLOWLOG RESET", "+OK\r\n");
+        client.check("MULTI", "+OK\r\n");
+        client.check("SET key value", "+QUEUED\r\n");
+        client.check("SET key other", "+QUEUED\r\n");
+        client.check("LLEN key", "+QUEUED\r\n");
+        assert_eq!(client.run("EXEC").list().len(), 3);
+        client.check("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n");
+        let log = client.run("SLOWLOG GET");
+        let logged: Vec<String> = log.list().iter().map(first_words).collect();
+        let expected = ["LLEN key", "SET key other", "SET key value", "MULTI", "SLOWLOG RESET"];
+        assert_eq!(logged, expected);
+        let histogram = client.run("LATENCY HISTOGRAM set");
+        assert_eq!(histogram.list()[1].list()[1].integer(), 2, "{histogram:?}");
+    }
+}
+
 #[test]
 fn large_requests_and_replies_have_logs_of_their_own() {
     let server = Server::nagi();

@@ -110,8 +110,10 @@ bitflags::bitflags! {
         const RUNS_SCRIPTS = 1 << 20;
         /// Monitors are shown what it does rather than itself.
         const SKIP_MONITOR = 1 << 21;
+        /// The slow log has what it does rather than itself.
+        const SKIP_SLOWLOG = 1 << 22;
         /// Its keys may be none.
-        const NO_MANDATORY_KEYS = 1 << 22;
+        const NO_MANDATORY_KEYS = 1 << 23;
     }
 }
 

@@ -14,6 +14,7 @@
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::{Loggable, RequestKind};
 use crate::session::sampling::Samplers;
+use nagi_commands::admission::Restrictions;
 use nagi_commands::phases::Phases;
 use nagi_commands::{Client, Config, Entry, Flags, Server as _, SlowRequest, Statistics, Tally};
 use nagi_store::accounting::{Charge, room_bytes};
@@ -96,17 +97,15 @@ impl Settings {
 
     /// Whether a request of this kind belongs into the slow log.
     fn are_passed_by_request(self, kind: RequestKind, phases: Phases) -> bool {
-        let runs_queued = |entry: &Entry| entry.command.flags.contains(Flags::RUNS_QUEUED);
-        // What a transaction executes is logged by itself.
-        self.are_passed_by(match entry(kind).is_some_and(runs_queued) {
-            true => Phases { queue_ns: 0, execute_ns: 0, ..phases },
-            false => phases,
-        })
-    }
-
-    fn are_passed_by(self, phases: Phases) -> bool {
         let passes = |ns: u64, us: i64| u64::try_from(us).is_ok_and(|us| ns / 1000 >= us);
-        passes(phases.execute_ns, self.execute_us) || passes(phases.total_ns(), self.total_us)
+        let skips = |entry: &Entry| entry.command.flags.contains(Flags::SKIP_SLOWLOG);
+        // What a transaction executes is logged by itself.
+        let (executed_ns, total) = match entry(kind).is_some_and(skips) {
+            true => (None, Phases { queue_ns: 0, execute_ns: 0, ..phases }),
+            false => (Some(phases.execute_ns), phases),
+        };
+        executed_ns.is_some_and(|ns| passes(ns, self.execute_us))
+            || passes(total.total_ns(), self.total_us)
     }
 }
 
@@ -138,6 +137,7 @@ pub(crate) struct Unsent {
     weight: u64,
     /// Its entry in the slow log, if it gets one.
     request: Option<Arc<SlowRequest>>,
+    /// Whether it has its entry, or is to have none.
     logged: bool,
 }
 
@@ -172,6 +172,13 @@ pub(super) fn is_brief(kind: RequestKind) -> bool {
         RequestKind::Command(entry) => entry.is_brief,
         RequestKind::Verb => true,
     }
+}
+
+/// Whether a request has been queued for EXEC, by which it is timed and logged when that runs it.
+fn is_queued(kind: RequestKind, client: &Client) -> bool {
+    let is_for_later = |entry: &Entry| !entry.command.flags.contains(Flags::NOT_QUEUED);
+    client.restrictions.contains(Restrictions::IN_TRANSACTION)
+        && entry(kind).is_some_and(is_for_later)
 }
 
 #[inline]
@@ -536,7 +543,8 @@ impl Stopwatch<'_> {
         let sampler = timing.samplers.of(entry(executed.kind), count);
         let phases = self.phases(now, count);
         let all = Phases { execute_ns: phases.execute_ns * count, ..phases };
-        let is_slow = settings.are_passed_by_request(executed.kind, all);
+        let is_queued = is_queued(executed.kind, client);
+        let is_slow = !is_queued && settings.are_passed_by_request(executed.kind, all);
         let is_large = executed.is_large(&timing.bounds);
         let weight = if is_slow || is_large {
             sampler.leave_out(count);
@@ -548,7 +556,7 @@ impl Stopwatch<'_> {
         };
         // Each call that may take long is counted.
         let calls = if is_brief(executed.kind) { weight } else { count };
-        if let Some(entry) = entry(executed.kind).filter(|_| settings.tracks && calls > 0) {
+        if let Some(entry) = entry(executed.kind).filter(|_| settings.tracks && calls > 0 && !is_queued) {
             metrics.tally.time_calls(entry.index, calls, phases.execute_ns);
         }
         if weight > 0 && (settings.tracks || is_slow || is_large) {
@@ -606,7 +614,8 @@ impl Timing {
     ) {
         // The request itself may have changed them, which Redis heeds as well.
         let settings = Settings::of(metrics.config);
-        let slow = settings.are_passed_by_request(executed.kind, phases);
+        let is_queued = is_queued(executed.kind, client);
+        let slow = !is_queued && settings.are_passed_by_request(executed.kind, phases);
         let is_large = executed.is_large(&self.bounds);
         let request = (slow || is_large).then(|| Arc::new(describe(executed, phases, client)));
         if let Some(request) = &request {
@@ -620,7 +629,7 @@ impl Timing {
             reply_end: executed.replies.1 as u64,
             weight,
             request,
-            logged: slow,
+            logged: slow || is_queued,
         });
     }
 

@@ -89,7 +89,7 @@ pub(crate) static EXEC: Command = Command {
     name: "EXEC",
     syntax: "",
     arity: 1,
-    flags: AT_ONCE.union(Flags::RUNS_QUEUED),
+    flags: AT_ONCE.union(Flags::RUNS_QUEUED).union(Flags::SKIP_SLOWLOG),
     keys: Keys::NONE,
     categories: Category::TRANSACTION,
     group: Group::Transactions,
