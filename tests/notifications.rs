@@ -421,6 +421,44 @@ fn keys_expire_when_their_time_has_come_or_when_they_are_looked_at() {
     assert_eq!(listener.take(), "k0:a:expired e0:expired:a");
 }
 
+/// What is set until a time that has passed is set, and found to have expired.
+#[test]
+fn what_has_expired_from_the_start_is_set_all_the_same() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut listener = Listener::of(&server, "AE");
+        let mut client = server.connect_resp();
+        let events = "e0:set:a e0:expire:a e0:expired:a";
+        for (request, reply) in [
+            ("SET a 1 PXAT 1", "+OK\r\n"),
+            ("SET a 1 EXAT 1 NX", "+OK\r\n"),
+            ("SET a 1 PXAT 1 GET", "$-1\r\n"),
+        ] {
+            client.check(request, reply);
+            client.check("EXISTS a", ":0\r\n");
+            assert_eq!(listener.take(), events, "{request}");
+        }
+        // It is a change, by which others are told.
+        let mut watcher = server.connect_resp();
+        watcher.check("WATCH a", "+OK\r\n");
+        client.check("SET a 1 PXAT 1", "+OK\r\n");
+        watcher.check("MULTI", "+OK\r\n");
+        watcher.check("PING", "+QUEUED\r\n");
+        watcher.check("EXEC", "*-1\r\n");
+        client.check("EXISTS a", ":0\r\n");
+        assert_eq!(listener.take(), events);
+        client.check("SET a 1", "+OK\r\n");
+        client.check("SET a 2 PXAT 1 XX", "+OK\r\n");
+        client.check("EXISTS a", ":0\r\n");
+        assert_eq!(listener.take(), format!("e0:set:a {events}"));
+        let counted = client.run("INFO stats").text();
+        assert!(counted.contains("expired_keys:5\r\n"), "{counted}");
+        // Other commands remove a key whose new time has passed.
+        client.check("SET a 1", "+OK\r\n");
+        client.check("EXPIRE a -1", ":1\r\n");
+        assert_eq!(listener.take(), "e0:set:a e0:del:a");
+    }
+}
+
 #[test]
 fn evictions_are_published() {
     let server = Server::nagi_with(&["--maxmemory", "2mb", "--maxmemory-policy", "allkeys-random"]);

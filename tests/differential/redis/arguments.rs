@@ -194,8 +194,8 @@ impl Arguments for Vocabulary {
             // Redis' own sum of it and the time goes beyond 64 bits unnoticed.
             "ttl" => &["0", "0", "-1", "x", "", "1.5", "400000000", "9223372036854775808"],
             "milliseconds" => return time(random, 100_000_000).into_bytes(),
-            // A past time would leave in Redis, but not here, a key that DBSIZE counts until it
-            // is looked for.
+            // A past time would leave a key that DBSIZE counts until either server, at a time of
+            // its own, has looked for it.
             "unix-seconds" => &["4000000000", "4000000000", "0", "-1", "x", "9223372036854775807"],
             "unix-milliseconds" => &["4000000000000", "4000000000000", "0", "-1", "x"],
             "db" | "destination-db" | "index" | "index1" | "index2" => {

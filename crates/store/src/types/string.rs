@@ -31,7 +31,7 @@ pub enum Expiry {
     Never,
     /// It keeps the one that it has.
     Keep,
-    /// It expires at this time, in milliseconds since 1970; at once if that has passed.
+    /// It expires at this time, in milliseconds since 1970, which may have passed.
     AtMs(u64),
 }
 
@@ -56,28 +56,32 @@ pub enum End {
 }
 
 impl Slot<'_> {
-    /// Sets a string, whatever stood here; whether the condition allowed it.
+    /// Sets a string, whatever stood here; whether the condition allowed it. What has expired from
+    /// the start is set all the same, and found to be expired like anything else.
     #[inline]
     pub(crate) fn set(&mut self, value: NewValue<'_>, options: SetOptions) -> bool {
         let allowed = options.condition.allows(self);
         if allowed {
-            self.put_until(value, options, Event::Set);
+            self.put_with(value, options, Event::Set);
         }
         allowed
     }
 
     /// Puts a value here, unless its time has passed; the event of that.
-    #[inline]
     pub(super) fn put_until(&mut self, value: NewValue<'_>, options: SetOptions, event: Event) {
+        match options.expiry {
+            Expiry::AtMs(at_ms) if at_ms <= self.now_ms() => _ = self.delete(),
+            _ => self.put_with(value, options, event),
+        }
+    }
+
+    #[inline]
+    fn put_with(&mut self, value: NewValue<'_>, options: SetOptions, event: Event) {
         let expire_at_ms = match options.expiry {
             Expiry::Never => None,
             Expiry::Keep => self.entry().and_then(|entry| entry.expire_at_ms()),
             Expiry::AtMs(at_ms) => Some(at_ms),
         };
-        if expire_at_ms.is_some_and(|at| at <= self.now_ms()) {
-            self.delete();
-            return;
-        }
         let flags = options.flags;
         self.put(value, Attributes { expire_at_ms, flags, ..Attributes::default() });
         self.note(event);
