@@ -218,6 +218,32 @@ fn the_idle_time_begins_again_with_each_use() {
     }
 }
 
+/// Since 8.0.
+#[test]
+fn a_cursor_is_no_negative_integer_and_not_empty() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let nothing = "*2\r\n$1\r\n0\r\n*0\r\n";
+    for command in ["SCAN", "HSCAN key", "SSCAN key", "ZSCAN key"] {
+        for (cursor, reply) in [
+            ("-1", "-ERR invalid cursor\r\n"),
+            ("-9223372036854775808", "-ERR invalid cursor\r\n"),
+            ("18446744073709551616", "-ERR invalid cursor\r\n"),
+            ("\"\"", "-ERR invalid cursor\r\n"),
+            ("\"1 \"", "-ERR invalid cursor\r\n"),
+            ("0x1", "-ERR invalid cursor\r\n"),
+            ("\" 1\"", nothing),
+            ("+1", nothing),
+            ("-01", nothing),
+            ("0001", nothing),
+            ("-9223372036854775809", nothing),
+            ("18446744073709551615", nothing),
+        ] {
+            client.check(&format!("{command} {cursor}"), reply);
+        }
+    }
+}
+
 #[test]
 fn wait_finds_no_replicas() {
     as_redis(&[

@@ -110,7 +110,7 @@ const REQUESTS: &[&str] = &[
     "SORT ids STORE",
     "SORT ids nonsense",
     "SORT string nonsense",
-    "RPUSH odder \" 1\" \"+2\" 0x10 -5",
+    "RPUSH odder \"+2\" 1e1 .5 -5",
     "SORT odder",
     "RPUSH wrong \"1 \"",
     "SORT wrong",
@@ -153,13 +153,21 @@ fn scores_are_numbers() {
         ("SET w_x y", "+OK\r\n"),
         ("SORT l BY w_*", wrong),
     ]);
-    // Redis takes no other scores for numbers once it has met one of these.
+    // Since 8.0 numbers are decimal, have no blanks in front, and may be of any size.
     let server = Server::nagi();
     let mut client = server.connect_resp();
-    for number in ["1e400", "1e-400"] {
+    for (number, order) in [("1e400", ["1", "1e400"]), ("1e-400", ["1e-400", "1"])] {
+        client.run("DEL l");
+        client.run(&format!("RPUSH l 1 {number}"));
+        let sorted = client.run("SORT l");
+        assert!(sorted.list().iter().map(Reply::text).eq(order), "{sorted:?}");
+    }
+    for number in ["0x10", "\" 1\"", "\"1 \"", "nan", "1e", "0x1p4"] {
         client.run("DEL l");
         client.run(&format!("RPUSH l 1 {number}"));
         client.check("SORT l", wrong);
+        client.run(&format!("SET w_1 {number}"));
+        client.check("SORT l BY w_*", wrong);
     }
 }
 

@@ -106,8 +106,16 @@ fn is_part_of_any_order(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
 /// Whether scores were refused, which `errno` may have been left for by a number before: SORT looks
 /// at it and does not clear it.
 fn is_stale_range(theirs: &Reply) -> bool {
+    is_no_score(theirs)
+}
+
+fn is_no_score(reply: &Reply) -> bool {
     let text = "ERR One or more scores can't be converted into double";
-    matches!(theirs, Reply::Error(error) if error == text)
+    matches!(reply, Reply::Error(error) if error == text)
+}
+
+fn is_no_cursor(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(error) if error == "ERR invalid cursor")
 }
 
 /// How many references Redis says a small integer has.
@@ -261,6 +269,36 @@ const DIFFERENCES: &[Difference] = &[
         command: "SORT_RO",
         accepts: |words, ours, theirs| is_part_of_any_order(words, ours, theirs),
         reason: "a part of a set that BY leaves unsorted is any part",
+    },
+    Difference {
+        command: "SORT",
+        accepts: |_, ours, _| is_no_score(ours),
+        reason: "since 8.0 scores are decimal, and have no blanks in front",
+    },
+    Difference {
+        command: "SORT_RO",
+        accepts: |_, ours, _| is_no_score(ours),
+        reason: "since 8.0 scores are decimal, and have no blanks in front",
+    },
+    Difference {
+        command: "SCAN",
+        accepts: |_, ours, theirs| is_no_cursor(ours) != is_no_cursor(theirs),
+        reason: "since 8.0 a cursor is no negative integer and not empty",
+    },
+    Difference {
+        command: "HSCAN",
+        accepts: |_, ours, theirs| is_no_cursor(ours) != is_no_cursor(theirs),
+        reason: "since 8.0 a cursor is no negative integer and not empty",
+    },
+    Difference {
+        command: "SSCAN",
+        accepts: |_, ours, theirs| is_no_cursor(ours) != is_no_cursor(theirs),
+        reason: "since 8.0 a cursor is no negative integer and not empty",
+    },
+    Difference {
+        command: "ZSCAN",
+        accepts: |_, ours, theirs| is_no_cursor(ours) != is_no_cursor(theirs),
+        reason: "since 8.0 a cursor is no negative integer and not empty",
     },
     Difference {
         command: "SORT",

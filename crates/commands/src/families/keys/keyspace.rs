@@ -42,15 +42,21 @@ fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }))
 }
 
-/// Reads a cursor as strtoul(3) does: nothing is 0, a negative number counts from the end, and a
+/// Reads a cursor as Redis does: an integer must not be negative, and what is spelled otherwise is
+/// read as by strtoull(3), with blanks in front and a negative number that counts from the end. A
 /// zero byte ends the text.
 pub(crate) fn cursor(argument: &[u8]) -> Option<Cursor> {
     let text = quotable(argument, argument.len());
-    let (is_negative, digits) = match text.split_first() {
-        None => return Some(0),
-        Some((b'-', digits)) => (true, digits),
-        Some((b'+', digits)) => (false, digits),
-        Some(_) => (false, text),
+    if let Some(number) = nagi_store::parse_i64(text) {
+        return Cursor::try_from(number).ok();
+    }
+    let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let blanks = text.iter().take_while(|byte| is_blank(byte)).count();
+    let text = text.get(blanks..)?;
+    let (is_negative, digits) = match text.split_first()? {
+        (b'-', digits) => (true, digits),
+        (b'+', digits) => (false, digits),
+        _ => (false, text),
     };
     let number = nagi_store::parse_u64(digits)?;
     Some(if is_negative { number.wrapping_neg() } else { number })
@@ -379,6 +385,9 @@ mod tests {
              KEYS b => *0|
              SCAN x => -ERR invalid cursor|
              SCAN -x => -ERR invalid cursor|
+             SCAN -1 => -ERR invalid cursor|
+             SCAN -00 => *2|$1|0|*1|$1|a|
+             SCAN +0 => *2|$1|0|*1|$1|a|
              SCAN 99999999999999999999999 => -ERR invalid cursor|
              SCAN 0 COUNT 0 => -ERR syntax error|
              SCAN 0 COUNT -1 => -ERR syntax error|

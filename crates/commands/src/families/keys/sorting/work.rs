@@ -5,7 +5,7 @@ use crate::families::elements::ELEMENTS_PER_HOLD;
 use crate::families::keys::sorting::merge::MergeSort;
 use crate::families::keys::sorting::pattern::{OwnedString, look_up};
 use crate::families::keys::sorting::request::Request;
-use crate::runtime::numbers::double;
+use crate::runtime::numbers::bound;
 use crate::runtime::suspension::Slice;
 use crate::{Context, Error};
 use nagi_store::accounting::Charge;
@@ -201,16 +201,9 @@ impl Sorting {
     }
 }
 
-/// Reads a string as a number like C's `strtod`: up to a zero byte, and an empty one is 0.
+/// Reads a string as a number, which is written as the bounds of scores are.
 fn score(kept: &OwnedString) -> Result<f64, Error> {
-    let number = kept.value().with_bytes(|bytes| {
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        let text = bytes.get(..end)?;
-        let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
-        let blanks = text.iter().take_while(|byte| is_blank(byte)).count();
-        if text.is_empty() { Some(0.0) } else { double(text.get(blanks..)?) }
-    });
-    number.filter(|number| !number.is_nan()).ok_or(NO_NUMBER)
+    kept.value().with_bytes(bound).ok_or(NO_NUMBER)
 }
 
 fn compare(first: &Element, second: &Element) -> Ordering {
