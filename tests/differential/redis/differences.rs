@@ -251,6 +251,11 @@ const DIFFERENCES: &[Difference] = &[
         reason: "since 7.2 a command may stand there without arguments",
     },
     Difference {
+        command: "COMMAND GETKEYSANDFLAGS SINTERSTORE",
+        accepts: |_, ours, theirs| !matches!((ours, theirs), (Reply::Error(_), _)),
+        reason: "since 8.0 the destination is overwritten, as with SUNIONSTORE",
+    },
+    Difference {
         command: "COMMAND GETKEYS PFMERGE",
         accepts: |words, _, theirs| words.len() == 4 && matches!(theirs, Reply::Error(_)),
         reason: "Redis takes the destination alone for a mistake, which PFMERGE itself does not",

@@ -32,8 +32,10 @@ bitflags::bitflags! {
         const DELETE = 1 << 7;
         /// Nothing: it is no key, and only tells a cluster's clients the slot.
         const NOT_KEY = 1 << 8;
+        /// There may be more keys than those that are found in this way.
+        const INCOMPLETE = 1 << 9;
         /// Does less than that, depending on its options.
-        const VARIABLE_FLAGS = 1 << 9;
+        const VARIABLE_FLAGS = 1 << 10;
     }
 }
 
@@ -47,6 +49,8 @@ pub(crate) enum KeyFinder {
     Counted { at: u8 },
     /// After the first argument from a position on that is this word, in any case.
     AfterWord { word: &'static str, from: u8, extent: Extent },
+    /// All behind the last argument that is this word, in any case, and is followed by another.
+    AfterLast { word: &'static str },
     /// Where the command's own grammar says; COMMAND INFO does not tell.
     Grammar(fn(Args<'_>) -> Range<usize>),
 }
@@ -66,11 +70,15 @@ pub struct KeyGroup {
     pub(crate) finder: KeyFinder,
     access: Access,
     by_options: Option<fn(Args<'_>) -> Access>,
+    /// How COMMAND says that they are found, where that is not all that there is to it.
+    shown: Option<KeyFinder>,
+    /// Whether what belongs to the keys is changed although their values are only read.
+    is_changed: bool,
 }
 
 impl KeyGroup {
     const fn new(finder: KeyFinder, access: Access) -> Self {
-        KeyGroup { finder, access, by_options: None }
+        KeyGroup { finder, access, by_options: None, shown: None, is_changed: false }
     }
 
     /// The argument at a position.
@@ -113,6 +121,30 @@ impl KeyGroup {
         KeyGroup::new(KeyFinder::Grammar(positions), access)
     }
 
+    /// Shown as the argument at a position.
+    #[must_use]
+    pub const fn shown_at(self, position: u8) -> Self {
+        let shown = KeyGroup::at(position, self.access).finder;
+        KeyGroup { shown: Some(shown), ..self }
+    }
+
+    /// Shown as all behind the last argument that is this word.
+    #[must_use]
+    pub const fn shown_after_last(self, word: &'static str) -> Self {
+        KeyGroup { shown: Some(KeyFinder::AfterLast { word }), ..self }
+    }
+
+    /// Of keys to which something belongs that is changed, though their values are only read.
+    #[must_use]
+    pub const fn changed(self) -> Self {
+        KeyGroup { is_changed: true, ..self }
+    }
+
+    /// How COMMAND says that they are found.
+    pub(crate) fn shown(&self) -> KeyFinder {
+        self.shown.unwrap_or(self.finder)
+    }
+
     /// With an access that is what `access` answers for a request, and at most the group's own.
     #[must_use]
     pub const fn depending_on_options(self, access: fn(Args<'_>) -> Access) -> Self {
@@ -131,13 +163,15 @@ impl KeyGroup {
     /// What a request does with them.
     #[must_use]
     pub fn access_in(&self, args: Args<'_>) -> Access {
-        self.by_options.map_or(self.access, |access| access(args))
+        let own = self.access.difference(Access::INCOMPLETE);
+        self.by_options.map_or(own, |access| access(args))
     }
 
     /// Whether they are changed or only read.
     #[must_use]
     pub fn intent(&self) -> Intent {
-        if self.access.contains(Access::RO) { Intent::Read } else { Intent::Write }
+        let is_read = self.access.contains(Access::RO) && !self.is_changed;
+        if is_read { Intent::Read } else { Intent::Write }
     }
 
     /// The position of the first key where that is the same in every request, or 0.
@@ -145,7 +179,7 @@ impl KeyGroup {
         match self.finder {
             KeyFinder::Range { first, .. } => first.into(),
             KeyFinder::Counted { at } => usize::from(at) + 1,
-            KeyFinder::AfterWord { .. } | KeyFinder::Grammar(_) => 0,
+            KeyFinder::AfterWord { .. } | KeyFinder::AfterLast { .. } | KeyFinder::Grammar(_) => 0,
         }
     }
 
@@ -164,6 +198,7 @@ impl KeyGroup {
             KeyFinder::AfterWord { word, from, extent } => {
                 after_word(args, word, from.into(), extent).step_by(1)
             }
+            KeyFinder::AfterLast { word } => after_last(args, word).step_by(1),
             KeyFinder::Grammar(positions) => positions(args).step_by(1),
         }
     }
@@ -200,6 +235,15 @@ fn after_word(args: Args<'_>, word: &str, from: usize, extent: Extent) -> Range<
         Extent::FirstHalf => 0,
     };
     first..first + count
+}
+
+#[cold]
+fn after_last(args: Args<'_>, word: &str) -> Range<usize> {
+    let is_word = |at: &usize| {
+        args.get(*at).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let last = (1..args.len().saturating_sub(1)).rev().find(is_word);
+    last.map_or(0..0, |at| at + 1..args.len())
 }
 
 /// The keys of a command's requests.
@@ -367,13 +411,15 @@ impl Keys {
     /// are keys that these do not say.
     pub(crate) fn as_one_range(&self) -> ([i64; 3], bool) {
         let groups = self.specifications();
-        if let [KeyGroup { finder: KeyFinder::Range { first, last, step }, .. }] = groups {
-            return ([(*first).into(), (*last).into(), (*step).into()], false);
+        if let [group] = groups
+            && let KeyFinder::Range { first, last, step } = group.shown()
+        {
+            return ([first.into(), last.into(), step.into()], false);
         }
         let mut whole: Option<(u8, i8)> = None;
         let mut has_more = false;
         for group in groups {
-            match (group.finder, whole) {
+            match (group.shown(), whole) {
                 (KeyFinder::Range { first, last, step: 1 }, None) => whole = Some((first, last)),
                 (KeyFinder::Range { first, last, step: 1 }, Some((start, end)))
                     if i16::from(end) + 1 == i16::from(first) =>
@@ -486,6 +532,31 @@ mod tests {
     fn a_grammar_distinguishes_an_option_from_a_value() {
         assert_eq!(names(SORT, "SORT a BY store STORE b"), ["a", "b"]);
         assert_eq!(names(SORT, "SORT a BY store"), ["a"]);
+    }
+
+    #[test]
+    fn keys_may_be_found_otherwise_than_is_shown() {
+        let last = Keys::only(LAST);
+        assert_eq!(names(last, "X KEYS a keys b c"), ["b", "c"]);
+        for none in ["X", "X KEYS", "KEYS a"] {
+            assert_eq!(names(last, none), [""; 0], "{none}");
+        }
+        assert_eq!(names(SHOWN_OTHERWISE, "X a b c keys d"), ["a", "d"]);
+        assert_eq!(SHOWN_OTHERWISE.as_one_range(), ([3, 3, 1], true));
+    }
+
+    const LAST: KeyGroup = KeyGroup::new(KeyFinder::AfterLast { word: "KEYS" }, READ);
+    const SHOWN_OTHERWISE: Keys =
+        Keys::groups(&[KeyGroup::by_grammar(first_argument, READ).shown_at(3), LAST]);
+
+    fn first_argument(_: Args<'_>) -> Range<usize> {
+        1..2
+    }
+
+    #[test]
+    fn what_belongs_to_a_key_that_is_read_may_be_changed() {
+        let group = KeyGroup::at(1, READ).changed();
+        assert_eq!((group.access(), group.intent()), (READ, Intent::Write));
     }
 
     #[test]

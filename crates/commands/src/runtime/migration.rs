@@ -67,10 +67,18 @@ fn options(args: Args<'_>) -> impl Iterator<Item = MigrateOption> {
     })
 }
 
-/// Which arguments of a request are keys.
-pub(crate) fn keys(args: Args<'_>) -> Range<usize> {
+/// Which argument of a request is its only key.
+pub(crate) fn one_key(args: Args<'_>) -> Range<usize> {
+    match args.get(3).is_none_or(|key| !key.is_empty()) {
+        true => 3..args.len().clamp(3, 4),
+        false => 0..0,
+    }
+}
+
+/// Which arguments of a request are its keys, where these are listed.
+pub(crate) fn listed_keys(args: Args<'_>) -> Range<usize> {
     if args.get(3).is_none_or(|key| !key.is_empty()) {
-        return 3..args.len().clamp(3, 4);
+        return 0..0;
     }
     let found = options(args).find_map(|option| match option {
         MigrateOption::Keys(places) => Some(places),

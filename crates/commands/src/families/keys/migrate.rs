@@ -1,7 +1,7 @@
 //! MIGRATE: keys move to another server.
 
 use crate::families::scripting::submission::submit;
-use crate::runtime::migration::{Migration, keys, secrets};
+use crate::runtime::migration::{Migration, listed_keys, one_key, secrets};
 use crate::state::scripts::TaskKind;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
@@ -14,16 +14,21 @@ fn migrate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     submit(cx, TaskKind::Migrate, false)
 }
 
+/// What is done with the keys.
+const MOVED: Access = Access::RW.union(Access::ACCESS).union(Access::DELETE);
+
 static MIGRATE: Command = Command {
     name: "MIGRATE",
     syntax: "host port key destination-db timeout [COPY] [REPLACE] \
-             [AUTH password | AUTH2 username password] [KEYS keys [keys ...]]",
+             [AUTH password | AUTH2 username password] [KEYS key [key ...]]",
     arity: -6,
+    // The thread that runs scripts is the one that moves keys, so that no script can have it do so.
     flags: Flags::WRITE.union(Flags::NOSCRIPT).union(Flags::RUNS_SCRIPTS),
-    keys: Keys::only(KeyGroup::by_grammar(
-        keys,
-        Access::RW.union(Access::ACCESS).union(Access::DELETE),
-    )),
+    keys: Keys::groups(&[
+        KeyGroup::by_grammar(one_key, MOVED).shown_at(3),
+        KeyGroup::by_grammar(listed_keys, MOVED.union(Access::INCOMPLETE))
+            .shown_after_last("KEYS"),
+    ]),
     categories: Category::KEYSPACE.union(Category::DANGEROUS),
     group: Group::Generic,
     since: "2.6.0",

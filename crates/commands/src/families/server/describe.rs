@@ -51,7 +51,7 @@ fn key_specification(reply: &mut Writer<'_>, group: &KeyGroup) {
     let range = |last, step, limit| {
         [("lastkey", Number(last)), ("keystep", Number(step)), ("limit", Number(limit))]
     };
-    match group.finder {
+    match group.shown() {
         KeyFinder::Range { first, last, step } => {
             // Relative to the first key here, unless negative.
             let last = if last < 0 { last.into() } else { i64::from(last) - i64::from(first) };
@@ -71,6 +71,11 @@ fn key_specification(reply: &mut Writer<'_>, group: &KeyGroup) {
             let keyword = [("keyword", Word(word)), ("startfrom", Number(from.into()))];
             search(reply, begin, "keyword", &keyword);
             search(reply, find, "range", &range(last, 1, limit));
+        }
+        KeyFinder::AfterLast { word } => {
+            // The last argument but one is where it may stand at the latest.
+            search(reply, begin, "keyword", &[("keyword", Word(word)), ("startfrom", Number(-2))]);
+            search(reply, find, "range", &range(-1, 1, 0));
         }
         KeyFinder::Grammar(_) => {
             search(reply, begin, "unknown", &[]);
@@ -282,6 +287,15 @@ mod tests {
                  lastkey :-1 keystep :1 limit :2",
             ),
             (KeyGroup::by_grammar(|_| 0..0, read), "type unknown spec find_keys type unknown spec"),
+            (
+                KeyGroup::by_grammar(|_| 0..0, read).shown_at(3),
+                "type index spec index :3 find_keys type range spec lastkey :0 keystep :1 limit :0",
+            ),
+            (
+                KeyGroup::by_grammar(|_| 0..0, read).shown_after_last("KEYS"),
+                "type keyword spec keyword KEYS startfrom :-2 find_keys type range spec \
+                 lastkey :-1 keystep :1 limit :0",
+            ),
         ] {
             assert_eq!(shown(group), format!("flags +RO begin_search {specification}"));
         }

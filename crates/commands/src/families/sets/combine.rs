@@ -201,8 +201,7 @@ pub(crate) static SINTERSTORE: Command = Command {
     syntax: "destination key [key ...]",
     arity: -3,
     flags: Flags::WRITE.union(Flags::DENYOOM),
-    // Redis says RW of the destination here, and OW in SUNIONSTORE and SDIFFSTORE.
-    keys: Keys::groups(&[KeyGroup::at(1, Access::RW.union(Access::UPDATE)), SOURCES]),
+    keys: Keys::groups(&[KeyGroup::at(1, Access::OW.union(Access::UPDATE)), SOURCES]),
     categories: Category::SET,
     group: Group::Set,
     since: "1.0.0",

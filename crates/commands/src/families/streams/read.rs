@@ -453,7 +453,10 @@ pub(crate) static XREADGROUP: Command = Command {
              [key ...] id [id ...]",
     arity: -7,
     flags: Flags::WRITE.union(Flags::BLOCKING),
-    keys: Keys::only(KeyGroup::half_after_word("STREAMS", 4, Access::RW.union(Access::ACCESS))),
+    // The group of a stream is changed.
+    keys: Keys::only(
+        KeyGroup::half_after_word("STREAMS", 4, Access::RO.union(Access::ACCESS)).changed(),
+    ),
     categories: Category::STREAM,
     group: Group::Stream,
     since: "5.0.0",

@@ -409,8 +409,7 @@ pub(crate) static MSETNX: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.1",
-    notes: Notes::of("O(N), N being the keys")
-        .tips(&["request_policy:multi_shard", "response_policy:agg_min"]),
+    notes: Notes::of("O(N), N being the keys"),
     summary: "Stores several strings atomically if none of the keys exists",
     subcommands: &[],
     run: msetnx,
