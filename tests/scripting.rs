@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use harness::{Connection, Random, Reply, Server, encode_command, until, words};
+use harness::{Connection, Random, Reply, Server, encode_command, tool, until, words};
 
 /// A script that is slow on purpose: it goes on until it is ended, or a key that is its own by
 /// then has come.
@@ -384,6 +384,31 @@ fn a_slow_script_delays_only_requests_for_its_keys() {
 }
 
 #[test]
+fn a_script_is_killed_where_it_is() {
+    let mut redis = tool("redis-server");
+    redis.args(["--busy-reply-threshold", "50"]);
+    let redis = Server::start_redis(redis).unwrap_or_else(|problem| panic!("{problem}"));
+    for server in [Server::nagi_with(&["--busy-reply-threshold", "50"]), redis] {
+        let [mut script, mut other] = [(); 2].map(|()| server.connect_resp());
+        for (text, line) in [
+            ("while true do end", 1),
+            ("\n\nwhile true do pcall(function() while true do end end) end", 3),
+            ("local f = function()\nwhile true do end\nend\nreturn f()", 2),
+        ] {
+            script.send(encode_command(&["EVAL", text, "0"]));
+            until("a slow script", || {
+                (other.run("SCRIPT KILL") == Reply::Simple("OK".to_owned())).then_some(())
+            })
+            .expect("it can be killed");
+            let ended = error(&script.reply());
+            let begins = "ERR Script killed by user with SCRIPT KILL... script: ";
+            assert!(ended.starts_with(begins), "{ended}");
+            assert!(ended.ends_with(&format!(", on @user_script:{line}.")), "{ended}");
+        }
+    }
+}
+
+#[test]
 fn a_script_that_has_written_comes_to_its_end() {
     let server = Server::nagi_with(&["--busy-reply-threshold", "50"]);
     let [mut script, mut other] = [(); 2].map(|()| server.connect_resp());
@@ -393,6 +418,7 @@ fn a_script_that_has_written_comes_to_its_end() {
     until_busy(&mut other);
     let refused = error(&other.run("SCRIPT KILL"));
     assert!(refused.starts_with("UNKILLABLE"), "{refused}");
+    assert_eq!(error(&other.run("FUNCTION KILL")), refused);
     script.expect("$4\r\nover\r\n");
     other.check("GET a", "$1\r\n1\r\n");
 }

@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::sandbox::{self, Sandbox};
 use crate::source::Digest;
 use crate::state::{ENDED, State};
-use mlua::{Function, HookTriggers, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, Table, Value, VmState};
 use nagi_proto::resp::{Version, Writer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -71,6 +71,7 @@ impl Engine {
             has_libraries,
             began: Cell::new(Instant::now()),
             ended: Cell::new(None),
+            ended_at: RefCell::default(),
         });
         let sandbox = Sandbox::open(&state, version).map_err(|error| error.to_string())?;
         bounds::prepare(&sandbox.lua, &state);
@@ -242,6 +243,8 @@ impl Engine {
         self.make_room();
         self.state.version.set(Version::Two);
         self.state.ended.set(None);
+        *self.state.ended_at.borrow_mut() = None;
+        let name = called.2.clone();
         let done = self.execute(called, keys, arguments).and_then(|returned| {
             let (script, host) = (self.state.version.get(), &self.state.host);
             let meter = Meter::new(&self.sandbox.lua);
@@ -253,7 +256,16 @@ impl Engine {
             // What it has left may be all that there is room for.
             self.collect();
         }
-        done
+        done.map_err(|failure| self.ended(&name).unwrap_or(failure))
+    }
+
+    /// The error of a script that was ended, if its place is known: no handler may have got to it.
+    fn ended(&self, name: &str) -> Option<Failure> {
+        let why = self.state.ended.get()?;
+        let place = self.state.ended_at.borrow();
+        let (source, line) = place.as_ref()?;
+        let message = format!("ERR {why} script: {name}, on {source}:{line}.").into_bytes();
+        Some(Failure { message, is_counted: false })
     }
 
     fn execute<'a>(
@@ -295,9 +307,14 @@ impl Engine {
                 return Ok(VmState::Continue);
             }
             state.ended.set(Some(why));
+            note_end(&state, lua);
             // `pcall` in a loop may catch it, but not at every instruction.
             let at_each = HookTriggers::new().every_nth_instruction(1);
-            lua.set_global_hook(at_each, move |_, _| Err(mlua::Error::runtime(why)))?;
+            let state = Rc::clone(&state);
+            lua.set_global_hook(at_each, move |lua, _| {
+                note_end(&state, lua);
+                Err(mlua::Error::runtime(why))
+            })?;
             Err(mlua::Error::runtime(why))
         })
     }
@@ -335,6 +352,13 @@ impl Engine {
         let text = sandbox::innermost(error);
         let text = self.state.ended.get().unwrap_or(&text);
         Failure { message: format!("ERR {text}").into_bytes(), is_counted: false }
+    }
+}
+
+/// Notes that a script is ended in the function that it is in.
+fn note_end(state: &State, lua: &Lua) {
+    if let Some(place) = sandbox::place(lua, 0) {
+        *state.ended_at.borrow_mut() = Some(place);
     }
 }
 
@@ -583,6 +607,15 @@ mod tests {
         ] {
             let reply = run(&mut engine(20), text);
             assert!(reply.starts_with(&format!("ERR {ENDED}")), "{text}: {reply}");
+        }
+        for (text, line) in [
+            ("while true do end", 1),
+            ("\nlocal f = function()\nwhile true do end end\nf()", 3),
+            ("\nwhile true do pcall(function() while true do end end) end", 2),
+        ] {
+            let reply = run(&mut engine(20), text);
+            let place = format!(" script: SHA, on @user_script:{line}.");
+            assert!(reply.contains(&format!("ERR {ENDED}{place}")), "{text}: {reply}");
         }
         let mut engine = engine(20);
         run(&mut engine, "while true do end");

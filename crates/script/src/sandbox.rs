@@ -72,7 +72,7 @@ fn handle(lua: &Lua, raised: Value) -> mlua::Result<Table> {
             table
         }
     };
-    if let Some((source, line)) = place(lua) {
+    if let Some((source, line)) = place(lua, 1) {
         table.raw_set("source", source)?;
         table.raw_set("line", line)?;
     }
@@ -100,12 +100,12 @@ pub(crate) fn innermost(error: &mlua::Error) -> String {
     }
 }
 
-/// The source and line of the function that has raised an error, or of its caller if it is one of
-/// a library.
-fn place(lua: &Lua) -> Option<(String, usize)> {
-    /// Levels above the handler that are looked at.
-    const LEVELS: usize = 6;
-    for level in 1..LEVELS {
+/// The source and line of the function at a level of the stack, or of its caller if it is one of a
+/// library. A handler of errors has been called at level 1.
+pub(crate) fn place(lua: &Lua, level: usize) -> Option<(String, usize)> {
+    /// Levels that are looked at.
+    const LEVELS: usize = 5;
+    for level in level..level + LEVELS {
         let found = lua.inspect_stack(level, |debug| {
             let source = debug.source();
             let text = source.source.map(|source| source.into_owned()).unwrap_or_default();

@@ -24,10 +24,12 @@ pub(crate) struct State {
     pub(crate) began: Cell<Instant>,
     /// Why the script was ended, if it was.
     pub(crate) ended: Cell<Option<&'static str>>,
+    /// The source and line at which it was ended last, since it may catch that.
+    pub(crate) ended_at: RefCell<Option<(String, usize)>>,
 }
 
 /// The error of a script that is killed.
-pub(crate) const ENDED: &str = "Script killed by user with SCRIPT KILL.";
+pub(crate) const ENDED: &str = "Script killed by user with SCRIPT KILL...";
 
 impl State {
     /// The text of an error if the script is to end.

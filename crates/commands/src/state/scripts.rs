@@ -339,10 +339,10 @@ impl Scripts {
         let inner = self.inner.lock();
         match inner.running.as_ref().filter(|running| running.is_slow) {
             None => Killed::NotBusy,
+            Some(running) if running.has_written => Killed::HasWritten,
             Some(_) if inner.is_function() != is_function => {
                 Killed::IsOther(IsBusy(inner.is_function()))
             }
-            Some(running) if running.has_written => Killed::HasWritten,
             Some(running) => {
                 self.ended.store(running.number, Ordering::Relaxed);
                 Killed::Ended
