@@ -118,7 +118,40 @@ fn prefixes_are_invalidated_without_a_read() {
         });
         assert_eq!(item[1].list().len(), 1, "{item:?}");
         assert_eq!(users[1].list().len(), 2, "{users:?}");
+        // What one request changes twice is named once.
+        other.run("MSET user:9 x user:4 x user:9 y");
+        let Reply::Push(users) = tracker.reply() else { panic!("a push") };
+        let keys: Vec<_> = users[1].list().iter().map(Reply::text).collect();
+        assert_eq!(keys, ["user:4", "user:9"]);
+        tracker.check("PING", "+PONG\r\n");
     }
+}
+
+/// A client that has waited for a change is told of it once, and of the next one, as since 7.2.
+#[test]
+fn what_is_read_by_waiting_is_tracked_once() {
+    let server = Server::nagi();
+    let (mut tracker, mut other) = clients(&server, "");
+    tracker.send(harness::encode_command(&["XREAD", "BLOCK", "0", "STREAMS", "s", "t", "$", "$"]));
+    until_one_waits(&mut other);
+    other.run("XADD s 1-0 f v");
+    let came = [1, 2].map(|_| tracker.reply());
+    assert!(came.iter().any(|it| matches!(it, Reply::Map(_))), "{came:?}");
+    assert!(came.iter().any(|it| matches!(it, Reply::Push(_))), "{came:?}");
+    for key in ["s", "t"] {
+        other.run(&format!("XADD {key} 2-0 f v"));
+        tracker.expect(invalidated(key));
+    }
+    other.run("XADD s 3-0 f v");
+    tracker.check("PING", "+PONG\r\n");
+}
+
+fn until_one_waits(client: &mut Connection) {
+    until("a client that waits", || {
+        let clients = client.run("INFO clients").text();
+        clients.contains("blocked_clients:1\r\n").then_some(())
+    })
+    .unwrap();
 }
 
 #[test]
@@ -214,6 +247,7 @@ fn options_are_checked() {
 fn the_table_has_a_limit() {
     for server in both() {
         let (mut tracker, mut other) = clients(&server, "");
+        let (mut told_by_prefix, _) = clients(&server, "BCAST");
         other.check("CONFIG SET tracking-table-max-keys 10", "+OK\r\n");
         for key in 0..15 {
             tracker.send(harness::encode_command(&["GET", &format!("key:{key}")]));
@@ -227,6 +261,8 @@ fn the_table_has_a_limit() {
         assert_eq!(told, 5);
         let info = other.run("INFO stats").text();
         assert!(info.contains("tracking_total_keys:10\r\n"), "{info}");
+        // None of them was changed.
+        told_by_prefix.check("PING", "+PONG\r\n");
     }
 }
 

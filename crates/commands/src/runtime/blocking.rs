@@ -9,6 +9,7 @@ use crate::runtime::multi_key::{self, Claimed, Worked};
 use crate::runtime::resume::go_on;
 use crate::runtime::rights;
 use crate::runtime::suspension::Remainder;
+use crate::runtime::tracking;
 use crate::state::blocked::{Name, NewWaiter, Outcome, Permission, Taken, Waiting, Wanted};
 use crate::state::hooks::Alarm;
 use crate::{Context, Error, Flags, HookFlags, JobProgress, Marks, Suspension, When};
@@ -64,6 +65,7 @@ pub(crate) fn wait(
             None => {}
         }
     }
+    let tracks = tracking::is_remembered(command, cx);
     let mut blocking = Some(blocking);
     multi_key::claimed_then(cx, Claimed::all(&command.keys), move |cx, _| {
         let Some(blocking) = blocking.take() else {
@@ -84,6 +86,7 @@ pub(crate) fn wait(
             keys,
             wanted,
             permission: rights::permission(cx),
+            tracks,
             waker: cx.client.waker.clone(),
         };
         Ok(Worked::Then(block(cx, new, until_ms, (reply, |reply| reply.null_array()))))
@@ -110,6 +113,7 @@ pub(crate) fn pass_time(
         keys: Box::default(),
         wanted: Box::new(Time),
         permission: Permission::new(|_| true),
+        tracks: false,
         waker: cx.client.waker.clone(),
     };
     let never_given: Reply = |_, _| Ok(None);

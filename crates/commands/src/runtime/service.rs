@@ -3,6 +3,7 @@
 use crate::Context;
 use crate::runtime::rights;
 use crate::runtime::suspension::Slice;
+use crate::runtime::tracking;
 use crate::state::blocked::{BlockedClients, Name};
 use nagi_store::{Claiming, Intent};
 use std::collections::{BTreeSet, VecDeque};
@@ -107,6 +108,9 @@ impl Service {
                 blocked.leave(&waiter);
             } else if waiter.serve(db, &limits, &|name| self.awaited.has(name)) {
                 blocked.leave(&waiter);
+                if let Some((client, keys)) = waiter.tracked() {
+                    tracking::remember_served(cx, client, keys);
+                }
                 waiter.destination().into_iter().for_each(|name| self.add(cx, name));
             }
             if slice.is_over() {

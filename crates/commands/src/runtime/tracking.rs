@@ -1,6 +1,6 @@
 //! Requests of clients that track keys (CLIENT TRACKING).
 
-use crate::runtime::context::{CommandSet, Context, Entry, Job};
+use crate::runtime::context::{Command, CommandSet, Context, Entry, Job};
 use crate::runtime::suspension::JobProgress;
 use crate::state::tracking::as_client;
 use crate::{Access, Error, Flags, Server};
@@ -15,7 +15,7 @@ pub(crate) fn run<'a>(
     run: impl FnOnce(&mut Context<'a>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let id = cx.client.info.id;
-    let is_remembered = is_remembered(entry, cx);
+    let is_remembered = is_remembered(entry.command, cx);
     if is_remembered {
         each_key(entry, args, |key| {
             cx.hooks.tracking.remember(key, id, most(cx.server));
@@ -48,10 +48,10 @@ pub(crate) fn run<'a>(
 }
 
 /// Whether what a request reads is remembered.
-fn is_remembered(entry: &Entry, cx: &Context<'_>) -> bool {
+pub(crate) fn is_remembered(command: &Command, cx: &Context<'_>) -> bool {
     let Some(tracking) = &cx.client.tracking else { return false };
     let options = &tracking.options;
-    entry.command.flags.contains(Flags::READONLY)
+    command.flags.contains(Flags::READONLY)
         && !options.is_broadcast
         && (!options.opts_in || tracking.caching == Some(true))
         && (!options.opts_out || tracking.caching != Some(false))
@@ -91,6 +91,18 @@ fn invalidate_if_changed<C: CommandSet>(cx: &Context<'_, C>, key: &[u8]) {
     let id = cx.client.info.id;
     if !cx.hooks.tracking.remember(key, id, most(cx.server)) {
         cx.hooks.tracking.invalidate_again(key, id);
+    }
+}
+
+/// Notes that a client reads keys now that it is given what it has waited for: they have just been
+/// changed, of which it is told as of any other change, and are not changed before this returns.
+pub(crate) fn remember_served<'k>(
+    cx: &Context<'_>,
+    client: u64,
+    keys: impl Iterator<Item = &'k [u8]>,
+) {
+    for key in keys {
+        cx.hooks.tracking.remember(key, client, most(cx.server));
     }
 }
 

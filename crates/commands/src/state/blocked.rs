@@ -126,6 +126,8 @@ pub(crate) struct Waiter {
     keys: Box<[Name]>,
     wanted: Box<dyn Wanted>,
     permission: Permission,
+    /// Whether it is told of changes of the keys that it reads.
+    tracks: bool,
     waker: Waker,
     outcome: Mutex<Outcome>,
 }
@@ -176,6 +178,11 @@ impl Waiter {
 
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The client and the keys that it reads, if it is told of their changes.
+    pub(crate) fn tracked(&self) -> Option<(u64, impl Iterator<Item = &[u8]>)> {
+        self.tracks.then(|| (self.client, self.keys.iter().map(|key| &**key)))
     }
 }
 
@@ -249,6 +256,8 @@ pub(crate) struct NewWaiter {
     pub(crate) keys: Box<[Name]>,
     pub(crate) wanted: Box<dyn Wanted>,
     pub(crate) permission: Permission,
+    /// Whether it is told of changes of the keys that it reads.
+    pub(crate) tracks: bool,
     pub(crate) waker: Waker,
 }
 
@@ -276,7 +285,7 @@ impl BlockedClients {
     /// Enters a client into the queues of its keys, which it has claimed. `enter` is called before
     /// any can leave.
     pub(crate) fn enter(self: &Arc<Self>, new: NewWaiter, enter: impl FnOnce()) -> Waiting {
-        let NewWaiter { client, database, keys, wanted, permission, waker } = new;
+        let NewWaiter { client, database, keys, wanted, permission, tracks, waker } = new;
         let mut charge = Charge::default();
         let places_bytes: usize = keys.iter().map(|key| key.len() + PLACE_BYTES).sum();
         let wanted_bytes = room_bytes::<u8>(size_of_val(&*wanted));
@@ -288,8 +297,17 @@ impl BlockedClients {
         table.last_number += 1;
         let outcome = Mutex::new(Outcome::Waiting);
         let number = table.last_number;
-        let waiter = Waiter { number, client, database, keys, wanted, permission, waker, outcome };
-        let waiter = Arc::new(waiter);
+        let waiter = Arc::new(Waiter {
+            number,
+            client,
+            database,
+            keys,
+            wanted,
+            permission,
+            tracks,
+            waker,
+            outcome,
+        });
         for key in &waiter.keys {
             let queues = table.queues.entry(Arc::clone(key)).or_default();
             if queues.entry(database).or_default().insert(&waiter) {

@@ -65,6 +65,8 @@ enum Invalidation {
     Key(Box<[u8]>, Vec<u64>, u64),
     /// One client is to drop a key, though it was changed before.
     Again(Box<[u8]>, u64),
+    /// This key is forgotten for want of room, which these clients have read.
+    Forgotten(Box<[u8]>, Vec<u64>),
     /// All keys have gone.
     All,
 }
@@ -241,7 +243,7 @@ impl Tracking {
             let key = stripe.lock().keys().find(|key| ***key != *but).cloned();
             let Some(key) = key else { continue };
             let clients = self.take(&key);
-            return self.queue(Invalidation::Key(key, clients, 0));
+            return self.queue(Invalidation::Forgotten(key, clients));
         }
     }
 
@@ -320,7 +322,7 @@ impl Tracking {
             0 => Vec::new(),
             _ => trackers.values().filter(is_broadcast).collect(),
         };
-        let mut by_prefix = BTreeMap::<(u64, &[u8]), Vec<_>>::new();
+        let mut by_prefix = BTreeMap::<(u64, &[u8]), BTreeSet<&[u8]>>::new();
         let mut workers = BTreeSet::new();
         let mut push = |id: u64, keys: Option<&[&[u8]]>| {
             let Some(tracker) = trackers.get(&id) else { return };
@@ -337,6 +339,10 @@ impl Tracking {
                 Invalidation::Again(key, id)
                     if queued.iter().take(place).any(|before| before.tells(key, *id)) => {}
                 Invalidation::Again(key, id) => push(*id, Some(&[key])),
+                Invalidation::Forgotten(key, clients) => {
+                    let by_key = |id: &&u64| trackers.get(id).is_some_and(|it| !is_broadcast(&it));
+                    clients.iter().filter(by_key).for_each(|id| push(*id, Some(&[key])));
+                }
                 Invalidation::Key(key, clients, origin) => {
                     let is_own = |tracker: &Tracker| {
                         tracker.info.id == *origin && tracker.options.ignores_own
@@ -351,14 +357,14 @@ impl Tracking {
                     for &tracker in broadcasts.iter().filter(|tracker| !is_own(tracker)) {
                         if let Some(prefix) = tracker.prefix_of(key) {
                             let keys = by_prefix.entry((tracker.info.id, prefix)).or_default();
-                            keys.push(key.clone());
+                            keys.insert(key);
                         }
                     }
                 }
             }
         }
         for ((id, _), keys) in by_prefix {
-            let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+            let keys: Vec<&[u8]> = keys.into_iter().collect();
             push(id, Some(&keys));
         }
         drop((trackers, outboxes));

@@ -316,6 +316,7 @@ mod tests {
             keys,
             wanted,
             permission: Permission::new(|_| true),
+            tracks: false,
             waker,
         };
         bench.process.hooks.block(new)
