@@ -342,6 +342,24 @@ fn another_client_ends_a_wait() {
     }
 }
 
+/// Since 7.2 a request that has waited is refused like others while there is no memory.
+#[test]
+fn without_memory_nothing_is_moved_for_clients_that_wait() {
+    let server = Server::nagi();
+    let [mut moves, mut pops, mut other] = [(); 3].map(|()| server.connect_resp());
+    other.check("RPUSH full 1 2", ":2\r\n");
+    moves.send(encode_command(&words("BLMOVE from to LEFT LEFT 0")));
+    until_blocked(&mut other, 1);
+    pops.send(encode_command(&words("BLPOP from 0")));
+    until_blocked(&mut other, 2);
+    other.check("CONFIG SET maxmemory 1", "+OK\r\n");
+    other.check("RENAME full from", "+OK\r\n");
+    moves.expect("-OOM command not allowed when used memory > 'maxmemory'.\r\n");
+    pops.expect("*2\r\n$4\r\nfrom\r\n$1\r\n1\r\n");
+    other.check("LRANGE from 0 -1", "*1\r\n$1\r\n2\r\n");
+    other.check("EXISTS to", ":0\r\n");
+}
+
 /// However the clocks of the threads stand to each other.
 #[test]
 fn no_wait_outlasts_its_time() {

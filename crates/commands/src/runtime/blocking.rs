@@ -87,6 +87,7 @@ pub(crate) fn wait(
             wanted,
             permission: rights::permission(cx),
             tracks,
+            needs_memory: command.flags.contains(Flags::DENYOOM),
             waker: cx.client.waker.clone(),
         };
         Ok(Worked::Then(block(cx, new, until_ms, (reply, |reply| reply.null_array()))))
@@ -114,6 +115,7 @@ pub(crate) fn pass_time(
         wanted: Box::new(Time),
         permission: Permission::new(|_| true),
         tracks: false,
+        needs_memory: false,
         waker: cx.client.waker.clone(),
     };
     let never_given: Reply = |_, _| Ok(None);
@@ -182,6 +184,7 @@ fn waits(
                 Outcome::Served(taken) => rest = reply(cx, taken)?,
                 Outcome::Unblocked { with_error: true } => return Err(UNBLOCKED),
                 Outcome::Refused => return Err(rights::refusal(cx)),
+                Outcome::OutOfMemory => return Err(Error::OUT_OF_MEMORY),
                 Outcome::Unblocked { .. } | Outcome::Waiting | Outcome::Over => {
                     nothing(&mut cx.reply);
                 }

@@ -1,6 +1,7 @@
 //! Serving clients that wait for keys (BLPOP), by a request that has claimed and changed these.
 
 use crate::Context;
+use crate::runtime::gate::make_room;
 use crate::runtime::rights;
 use crate::runtime::suspension::Slice;
 use crate::runtime::tracking;
@@ -105,6 +106,9 @@ impl Service {
             };
             self.last = waiter.number();
             if rights::is_refused(cx, &waiter) {
+                blocked.leave(&waiter);
+            } else if waiter.needs_memory() && cx.db.store().is_over_limit() && !make_room(cx) {
+                waiter.refuse_memory();
                 blocked.leave(&waiter);
             } else if waiter.serve(db, &limits, &|name| self.awaited.has(name)) {
                 blocked.leave(&waiter);

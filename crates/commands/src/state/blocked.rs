@@ -112,6 +112,8 @@ pub(crate) enum Outcome {
     },
     /// Its user has lost the right to what there is for it now.
     Refused,
+    /// There is no memory for what it would do with that.
+    OutOfMemory,
     /// It waits no more.
     Over,
 }
@@ -128,6 +130,8 @@ pub(crate) struct Waiter {
     permission: Permission,
     /// Whether it is told of changes of the keys that it reads.
     tracks: bool,
+    /// Whether it is refused while there is no memory.
+    needs_memory: bool,
     waker: Waker,
     outcome: Mutex<Outcome>,
 }
@@ -140,6 +144,16 @@ impl Waiter {
             self.end(Outcome::Refused);
         }
         is_refused
+    }
+
+    /// Whether it is refused while there is no memory.
+    pub(crate) fn needs_memory(&self) -> bool {
+        self.needs_memory
+    }
+
+    /// Ends its wait since there is no memory for what it waits to do.
+    pub(crate) fn refuse_memory(&self) {
+        self.end(Outcome::OutOfMemory);
     }
 
     /// Ends its wait; whether it waited.
@@ -258,6 +272,8 @@ pub(crate) struct NewWaiter {
     pub(crate) permission: Permission,
     /// Whether it is told of changes of the keys that it reads.
     pub(crate) tracks: bool,
+    /// Whether it is refused while there is no memory.
+    pub(crate) needs_memory: bool,
     pub(crate) waker: Waker,
 }
 
@@ -285,7 +301,8 @@ impl BlockedClients {
     /// Enters a client into the queues of its keys, which it has claimed. `enter` is called before
     /// any can leave.
     pub(crate) fn enter(self: &Arc<Self>, new: NewWaiter, enter: impl FnOnce()) -> Waiting {
-        let NewWaiter { client, database, keys, wanted, permission, tracks, waker } = new;
+        let NewWaiter { client, database, keys, wanted, permission, tracks, needs_memory, waker } =
+            new;
         let mut charge = Charge::default();
         let places_bytes: usize = keys.iter().map(|key| key.len() + PLACE_BYTES).sum();
         let wanted_bytes = room_bytes::<u8>(size_of_val(&*wanted));
@@ -305,6 +322,7 @@ impl BlockedClients {
             wanted,
             permission,
             tracks,
+            needs_memory,
             waker,
             outcome,
         });

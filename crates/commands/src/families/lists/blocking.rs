@@ -317,6 +317,7 @@ mod tests {
             wanted,
             permission: Permission::new(|_| true),
             tracks: false,
+            needs_memory: false,
             waker,
         };
         bench.process.hooks.block(new)
