@@ -408,6 +408,32 @@ fn a_script_is_killed_where_it_is() {
     }
 }
 
+/// Neither one that comes while a script is slow, nor one that has waited since before.
+#[test]
+fn transactions_do_not_wait_for_a_slow_script() {
+    // One worker, so that whoever is told that the script has been sent comes behind it.
+    let server = Server::nagi_with(&["--busy-reply-threshold", "500", "--workers", "1"]);
+    let [mut script, mut early, mut late, mut other] = [(); 4].map(|()| server.connect_resp());
+    let transaction = |client: &mut Connection| {
+        client.check("MULTI", "+OK\r\n");
+        client.check("EVAL \"return 1\" 0", "+QUEUED\r\n");
+    };
+    transaction(&mut early);
+    transaction(&mut late);
+    script.send(encode_command(&["EVAL", ENDLESS, "0"]));
+    let is_sent = || other.run("CLIENT LIST").text().contains(" cmd=eval ").then_some(());
+    until("the script", is_sent).expect("it runs");
+    early.send(encode_command(&["EXEC"]));
+    let refused = "-EXECABORT Transaction discarded because of: BUSY Redis is busy running a \
+                   script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
+    early.expect(refused);
+    late.check("EXEC", refused);
+    early.check("SCRIPT KILL", "+OK\r\n");
+    script.reply();
+    transaction(&mut early);
+    early.check("EXEC", "*1\r\n:1\r\n");
+}
+
 #[test]
 fn a_script_that_has_written_comes_to_its_end() {
     let server = Server::nagi_with(&["--busy-reply-threshold", "50"]);

@@ -306,6 +306,11 @@ impl Scripts {
         }
         let (tasks, leases): (Vec<_>, Vec<_>) =
             inner.queue.drain(..).partition(|waiting| matches!(waiting, Waiting::Task(_)));
+        for waiting in &leases {
+            if let Waiting::Lease(_, waker) = waiting {
+                waker.wake_by_ref();
+            }
+        }
         inner.queue.extend(leases);
         let busy = IsBusy(inner.is_function());
         drop(inner);
@@ -315,6 +320,13 @@ impl Scripts {
                 task.finish(Outcome { error, ..Outcome::default() });
             }
         }
+    }
+
+    /// What a request is told that needs the thread, if the script that runs has been slow.
+    pub(crate) fn busy(&self) -> Option<IsBusy> {
+        let inner = self.inner.lock();
+        let is_slow = inner.running.as_ref().is_some_and(|running| running.is_slow);
+        is_slow.then(|| IsBusy(inner.is_function()))
     }
 
     /// Notes that no script runs any more.

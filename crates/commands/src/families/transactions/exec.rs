@@ -23,7 +23,7 @@ use crate::state::key_costs::Cost;
 use crate::state::scripts::{Lease, Leased, Scripts, runs_scripts};
 use crate::state::transaction::{Queued, Transaction};
 use crate::state::watched_keys::Watches;
-use crate::{Context, HookFlags, JobProgress, Suspension, When};
+use crate::{Context, Error, HookFlags, JobProgress, Suspension, When};
 use nagi_store::{Claim, ClaimProgress, Claiming, Intent, Store};
 use std::sync::Arc;
 use std::task::Waker;
@@ -97,6 +97,15 @@ impl Execution {
             is_committed: false,
             spent: None,
         }
+    }
+
+    /// Why nothing runs: it waits for the thread that runs scripts, one of which has been slow.
+    pub(super) fn refusal(&mut self, cx: &Context<'_>) -> Option<Error> {
+        let Stage::Leasing(lease) = &self.stage else { return None };
+        let busy = cx.server.scripts().busy().filter(|_| !lease.is_granted())?;
+        drop(std::mem::take(&mut self.watches));
+        cx.hooks.watched_keys.settle(cx.db.store());
+        Some(Error::new(format!("EXECABORT Transaction discarded because of: {}", busy.text())))
     }
 
     /// Continues for a slice.

@@ -82,7 +82,10 @@ fn exec<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     }
     let thread = (cx.server.scripts(), &cx.client.waker);
     let mut execution = Execution::new(transaction, watches, cx.db.store(), thread);
-    cx.start(Box::new(move |cx| Ok(execution.go_on(cx))))
+    cx.start(Box::new(move |cx| match execution.refusal(cx) {
+        Some(error) => Err(error),
+        None => Ok(execution.go_on(cx)),
+    }))
 }
 
 pub(crate) static EXEC: Command = Command {
