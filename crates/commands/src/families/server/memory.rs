@@ -6,6 +6,7 @@ use crate::state::usage::Usage;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::{Counters, EntryView, StringValue, Value};
+use std::sync::atomic::Ordering;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&MEMORY];
@@ -168,18 +169,25 @@ fn stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let per_key = figures.dataset / (keys as u64).max(1);
     let allocated = figures.allocated();
     let number = |bytes: u64| Figure::Number(bytes.cast_signed());
+    let scripts = cx.server.scripts();
+    let machines = [&scripts.script_bytes, &scripts.function_bytes];
+    let machines: usize = machines.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
     let fields = [
         ("peak.allocated", number(figures.peak_allocated())),
         ("total.allocated", number(allocated)),
         ("startup.allocated", number(figures.startup)),
         ("replication.backlog", number(0)),
+        ("replica.fullsync.buffer", number(0)),
         ("clients.slaves", number(0)),
         ("clients.normal", number(figures.clients)),
         ("cluster.links", number(0)),
         ("aof.buffer", number(0)),
-        ("lua.caches", number(0)),
-        ("functions.caches", number(0)),
+        ("lua.caches", number(scripts.cached().1 as u64)),
+        ("functions.caches", number(scripts.libraries().bytes() as u64)),
+        ("script.VMs", number(machines as u64)),
+        ("overhead.db.hashtable.rehashing", number(0)),
         ("overhead.total", number(figures.overhead())),
+        ("db.dict.rehashing.count", number(0)),
         ("keys.count", number(keys as u64)),
         ("keys.bytes-per-key", number(if keys == 0 { 0 } else { per_key })),
         ("dataset.bytes", number(figures.dataset)),
