@@ -13,6 +13,9 @@ pub(crate) struct Sums {
     pub(crate) output_bytes: u64,
     /// Keys that were removed because their time had come.
     pub(crate) expired: u64,
+    /// Rounds of event loops, and how long they were, in ticks.
+    pub(crate) turns: u64,
+    pub(crate) turn_ticks: u64,
 }
 
 impl Sums {
@@ -22,6 +25,8 @@ impl Sums {
             input_bytes: combine(self.input_bytes, other.input_bytes),
             output_bytes: combine(self.output_bytes, other.output_bytes),
             expired: combine(self.expired, other.expired),
+            turns: combine(self.turns, other.turns),
+            turn_ticks: combine(self.turn_ticks, other.turn_ticks),
         }
     }
 }
@@ -69,8 +74,8 @@ mod tests {
         let at = |tenth: u32| start + tenth * Duration::from_millis(100);
         for tenth in 0..=16 {
             let count = 10 * u64::from(tenth);
-            let sums =
-                Sums { requests: count, input_bytes: 3 * count, output_bytes: 1000, expired: 0 };
+            let (input_bytes, output_bytes) = (3 * count, 1000);
+            let sums = Sums { requests: count, input_bytes, output_bytes, ..Sums::default() };
             rates.sample(at(tenth), sums);
         }
         let steady = Sums { requests: 100, input_bytes: 300, ..Sums::default() };

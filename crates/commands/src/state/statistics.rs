@@ -111,6 +111,12 @@ tallies! {
     reads,
     /// Number of sends.
     writes,
+    /// How often a worker has gone through its event loop.
+    turns,
+    /// How long that was without its waits, in ticks.
+    turn_ticks,
+    /// How long expired keys were looked for, in ticks.
+    expiry_ticks,
 }
 
 /// What one worker counts of one command.
@@ -346,6 +352,11 @@ impl Statistics {
         self.workers.iter().map(calls).collect()
     }
 
+    /// How often each worker has received something and sent something, since the process started.
+    pub(crate) fn traffic_of_workers(&self) -> Vec<[u64; 2]> {
+        self.workers.iter().map(|tally| [tally.reads.get(), tally.writes.get()]).collect()
+    }
+
     /// The most memory that has been in use, now that `used_bytes` are.
     pub fn peak_bytes(&self, used_bytes: u64) -> u64 {
         self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)
@@ -360,6 +371,8 @@ impl Statistics {
             sums.requests += calls.sum::<u64>() + tally.verbs.calls.get();
             sums.input_bytes += tally.input_bytes.get();
             sums.output_bytes += tally.output_bytes.get();
+            sums.turns += tally.turns.get();
+            sums.turn_ticks += tally.turn_ticks.get();
         }
         self.rates.lock().sample(now, sums);
     }

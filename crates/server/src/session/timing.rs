@@ -258,6 +258,12 @@ impl Timing {
         self.begin_slice(now);
     }
 
+    /// The worker is going to wait.
+    pub(crate) fn end_turn(&self, tally: &Tally) {
+        tally.turns.add(1);
+        tally.turn_ticks.add(ticks::now().saturating_sub(self.turn.get()));
+    }
+
     /// A slice begins, now, in ticks.
     #[inline]
     fn begin_slice(&self, now: u64) {

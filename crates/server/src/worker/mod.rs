@@ -30,7 +30,7 @@ use nagi_commands::memcached::{CloseReason, report_disconnection};
 use nagi_commands::{HookFlags, Marks, Server as _, Tally, When, notification, stop_monitoring};
 use nagi_proto::Output;
 use nagi_store::accounting::{self, Overhead};
-use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope, WalkProgress, Walker};
+use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope, WalkProgress, Walker, ticks};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -262,7 +262,10 @@ impl Sessions {
         let latency = &self.shared.hooks.latency;
         let counters = &self.counters;
         let mut expire = || self.expirer.run(store, counters, now_ms, EXPIRY_SLICE);
-        let more = latency.time("expire-cycle", &mut expire)
+        let began = ticks::now();
+        let expires_more = latency.time("expire-cycle", &mut expire);
+        self.tally.expiry_ticks.add(ticks::now().saturating_sub(began));
+        let more = expires_more
             || latency.time("eviction-cycle", || {
                 store.database(0, counters, now_ms).evict_between_commands()
             });
@@ -286,6 +289,7 @@ impl Sessions {
             && !self.shared.hooks.notifications.is_pending();
         let timeout = if idle { timeout } else { Some(Duration::ZERO) };
         let mut turns = std::mem::take(&mut self.turns);
+        self.timing.end_turn(&self.tally);
         let happened = driver.turn(timeout, self)? + turns.len();
         for token in turns.drain(..) {
             driver.flush();

@@ -9,8 +9,10 @@ use crate::state::histogram::Distribution;
 use crate::state::phases::Phases;
 use crate::state::pubsub::Kind;
 use crate::state::usage::{self, Usage};
-use crate::{ClientInfo, CommandTotals, Config, Context, Marks, REDIS_VERSION, VERSION, config};
-use nagi_store::{Counters, Database};
+use crate::{
+    ClientInfo, CommandTotals, Config, Context, Marks, REDIS_VERSION, Totals, VERSION, config,
+};
+use nagi_store::{Counters, Database, ticks};
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,6 +34,7 @@ pub(crate) static SECTIONS: &[Section] = &[
     Section { name: "clients", title: "Clients", by_default: true, fields: clients },
     Section { name: "memory", title: "Memory", by_default: true, fields: memory },
     Section { name: "persistence", title: "Persistence", by_default: true, fields: persistence },
+    Section { name: "threads", title: "Threads", by_default: true, fields: threads },
     Section { name: "stats", title: "Stats", by_default: true, fields: stats },
     Section { name: "replication", title: "Replication", by_default: true, fields: replication },
     Section { name: "cpu", title: "CPU", by_default: true, fields: cpu },
@@ -190,8 +193,10 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
             "mem_replication_backlog",
             "mem_total_replication_buffers",
             "mem_clients_slaves",
+            "mem_replica_full_sync_buffer",
             "mem_cluster_links",
             "mem_aof_buffer",
+            "mem_overhead_db_hashtable_rehashing",
             "active_defrag_running",
         ],
     );
@@ -292,6 +297,19 @@ fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
+/// The workers, each of which reads, executes and writes for clients of its own.
+fn threads(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    let mut clients = vec![0_u64; cx.server.process().workers];
+    for client in cx.server.clients() {
+        clients.get_mut(client.worker()).into_iter().for_each(|count| *count += 1);
+    }
+    let traffic = cx.server.statistics().traffic_of_workers();
+    for (worker, (clients, [reads, writes])) in clients.into_iter().zip(traffic).enumerate() {
+        let value = format_args!("clients={clients},reads={reads},writes={writes}");
+        fields.add(&format!("io_thread_{worker}"), value);
+    }
+}
+
 /// Keys of all databases.
 fn keys(cx: &Context<'_>) -> u64 {
     let databases = 0..cx.db.store().databases();
@@ -326,6 +344,18 @@ fn longest(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("longest_latch_hold_usec", store.longest_latch_hold().as_micros());
     fields.add("longest_latch_hold_cpu_usec", store.longest_latch_hold_on_cpu().as_micros());
     fields.add("longest_eviction_usec", store.longest_eviction().as_micros());
+}
+
+/// How often workers have gone through their event loops, and how long that was without waits.
+fn event_loops(cx: &Context<'_>, totals: &Totals, fields: &mut Fields<'_>) {
+    let micros = |ticks: u64| ticks::duration(ticks).as_micros();
+    let rates = cx.server.statistics().rates();
+    fields.add("expire_cycle_cpu_milliseconds", micros(totals.expiry_ticks) / 1000);
+    fields.add("eventloop_cycles", totals.turns);
+    fields.add("eventloop_duration_sum", micros(totals.turn_ticks));
+    fields.add("instantaneous_eventloop_cycles_per_sec", rates.turns);
+    let mean_us = micros(rates.turn_ticks) / u128::from(rates.turns.max(1));
+    fields.add("instantaneous_eventloop_duration_usec", mean_us);
 }
 
 fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
@@ -368,6 +398,8 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("tracking_total_items", tracking.items);
     fields.add("tracking_total_prefixes", tracking.prefixes);
     fields.add_unused("0", NOT_THERE);
+    fields.add("evicted_scripts", cx.server.scripts().cached().2);
+    event_loops(cx, &totals, fields);
     longest(cx, fields);
     fields.add("client_query_buffer_limit_disconnections", totals.query_limit_disconnections);
     fields.add("client_output_buffer_limit_disconnections", totals.output_limit_disconnections);
