@@ -99,6 +99,23 @@ fn clients_choose_what_is_tracked() {
     }
 }
 
+/// Also where that request has waited.
+#[test]
+fn a_choice_is_for_one_request() {
+    for server in both() {
+        let (mut tracker, mut other) = clients(&server, "OPTIN");
+        tracker.check("CLIENT CACHING YES", "+OK\r\n");
+        tracker.send(harness::encode_command(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"]));
+        until_one_waits(&mut other);
+        other.run("XADD s 1-0 f v");
+        let came = [1, 2].map(|_| tracker.reply());
+        assert!(came.iter().any(|it| matches!(it, Reply::Map(_))), "{came:?}");
+        tracker.check("GET a", "_\r\n");
+        other.check("SET a 1", "+OK\r\n");
+        tracker.check("PING", "+PONG\r\n");
+    }
+}
+
 #[test]
 fn prefixes_are_invalidated_without_a_read() {
     for server in both() {

@@ -27,9 +27,10 @@ pub(crate) fn run<'a>(
         invalidate_changed(entry, cx, args);
     }
     if has_ended {
-        forget_caching(entry, cx);
+        forget_caching(is_about_clients(entry), cx);
         return outcome;
     }
+    let is_about_clients = is_about_clients(entry);
     let keys: Vec<Box<[u8]>> = match is_remembered {
         true => all_keys(entry, args),
         false => Vec::new(),
@@ -39,6 +40,7 @@ pub(crate) fn run<'a>(
             let progress = as_client(id, || job(cx));
             if !matches!(progress, Ok(JobProgress::Pending { .. })) {
                 keys.iter().for_each(|key| invalidate_if_changed(cx, key));
+                forget_caching(is_about_clients, cx);
             }
             progress
         })
@@ -57,9 +59,13 @@ pub(crate) fn is_remembered(command: &Command, cx: &Context<'_>) -> bool {
         && (!options.opts_out || tracking.caching != Some(false))
 }
 
+/// Whether it may say something about the next request, or lies between the two.
+fn is_about_clients(entry: &Entry) -> bool {
+    entry.full_name.starts_with("client|")
+}
+
 /// What CLIENT CACHING has said is over with the request after it, or with its transaction.
-fn forget_caching(entry: &Entry, cx: &mut Context<'_>) {
-    let is_about_clients = entry.full_name.starts_with("client|");
+fn forget_caching(is_about_clients: bool, cx: &mut Context<'_>) {
     if let Some(tracking) = cx.client.tracking.as_mut().filter(|_| !is_about_clients)
         && cx.client.transaction.is_none()
         && !cx.client.is_executing
