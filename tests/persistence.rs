@@ -252,6 +252,9 @@ fn only_one_save_at_a_time_and_none_to_cancel() {
     let idle = "-ERR Background saving is currently not in progress or scheduled\r\n";
     client.check("BGSAVE CANCEL", idle);
     client.check("BGSAVE FOO", "-ERR syntax error\r\n");
+    let no_file = "-ERR there is no append-only file; BGSAVE saves the data\r\n";
+    client.check("BGREWRITEAOF", no_file);
+    client.check("ACL SETUSER user +@all -bgrewriteaof", "+OK\r\n");
     client.check("BGSAVE SCHEDULE FOO", "-ERR syntax error\r\n");
     let before = client.run("LASTSAVE").integer();
     client.check("BGSAVE SCHEDULE", "+Background saving started\r\n");

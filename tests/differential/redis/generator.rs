@@ -74,6 +74,7 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("XREAD", "waits for other clients; tests/stream.rs compares it"),
     ("XREADGROUP", "waits for other clients; tests/stream.rs compares it"),
     ("XSETID", "looks at what was deleted since 7.2; tests/stream.rs compares it"),
+    ("BGREWRITEAOF", "there is no append-only file"),
     ("BGSAVE", "writes a file"),
     ("LASTSAVE", "says when a file was written"),
     ("LOLWUT", "draws"),

@@ -1,4 +1,4 @@
-//! Saving to disk: BGSAVE, SAVE, LASTSAVE.
+//! Saving to disk: BGSAVE, SAVE, LASTSAVE, and BGREWRITEAOF, for which there is no file.
 
 use crate::runtime::arguments::is;
 use crate::state::saves::Order;
@@ -6,7 +6,26 @@ use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, 
 use nagi_proto::Args;
 
 /// The family's rows.
-pub(crate) static ALL: &[&Command] = &[&BGSAVE, &LASTSAVE, &SAVE];
+pub(crate) static ALL: &[&Command] = &[&BGREWRITEAOF, &BGSAVE, &LASTSAVE, &SAVE];
+
+fn bgrewriteaof<'a>(_: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    Err(Error::fixed("ERR there is no append-only file; BGSAVE saves the data"))
+}
+
+static BGREWRITEAOF: Command = Command {
+    name: "BGREWRITEAOF",
+    syntax: "",
+    arity: 1,
+    flags: Flags::NO_ASYNC_LOADING.union(Flags::ADMIN).union(Flags::NOSCRIPT),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "1.0.0",
+    notes: Notes::of("O(1)"),
+    summary: "Answers that there is no append-only file; access control lists may name it",
+    subcommands: &[],
+    run: bgrewriteaof,
+};
 
 const BUSY: &str = "ERR Background save already in progress";
 
