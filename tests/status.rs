@@ -153,7 +153,7 @@ fn lists_can_be_short_and_sorted() {
     assert!(page.contains(head), "{page}");
     assert!(page.contains("<input type=\"hidden\" name=\"sort\" value=\"requests\">"), "{page}");
     let (_, table) = page.split_once("<table id=\"clients\">").expect("a table");
-    assert!(table.contains(&format!("<td class=\"text\">{id}</td>")), "the busiest: {table}");
+    assert!(table.contains(&format!("<td class=\"number\">{id}</td>")), "the busiest: {table}");
     assert_eq!(first.expect("they are counted")["id"], id);
     for wrong in ["&limit=x", "&sort=nothing", "&order=up"] {
         let (head, body) = get(&server, &format!("/server-status?json{wrong}"));
@@ -231,7 +231,7 @@ fn connections_come_in_pages() {
     let (_, page) = get(&server, "/server-status?limit=2&sort=id&page=2");
     let (_, table) = page.split_once("<table id=\"clients\">").expect("a table");
     assert!(table.contains("3 to 4 of 5; ?json has all of them."), "{table}");
-    let row = |id: &i64| table.contains(&format!("<tr><td class=\"text\">{id}</td>"));
+    let row = |id: &i64| table.contains(&format!("<tr><td class=\"number\">{id}</td>"));
     assert_eq!(ids.iter().map(row).collect::<Vec<_>>(), [false, true, true, false, false]);
     let href = |page: u32| format!("<a href=\"?page={page}&amp;sort=id&amp;limit=2\">");
     assert!([1, 3].iter().all(|page| table.contains(&href(*page))), "{table}");

@@ -49,8 +49,9 @@ fn a_script_that_runs_is_shown_as_busy() {
         (&"executing".into(), &id.into())
     );
     let (_, page) = get(&server, "/server-status");
-    let row = "<td class=\"text\">scripts</td><td class=\"text\">W</td>";
-    assert!(page.contains(row) && page.contains(&format!("eval key (client {id}, ")), "{page}");
+    let state = "<td><span class=\"state\" data-state=\"W\">W</span></td>";
+    let row = format!("<td class=\"text\">scripts</td>{state}");
+    assert!(page.contains(&row) && page.contains(&format!("eval key (client {id}, ")), "{page}");
     // The rate is that of what the total counts.
     let page = json(&server, "");
     let rate = page["requests_per_second"].as_u64().expect("a number");
@@ -102,7 +103,7 @@ fn a_value_that_comes_slowly_shows_as_receive() {
     let (_, page) = get(&server, "/server-status");
     let (_, table) = page.split_once("<table id=\"slow\">").expect("a table");
     let (_, row) = table.split_once("SET slow ").expect("a row");
-    let mut cells = row.split("<td class=\"text\">").skip(1);
+    let mut cells = row.split("<td class=\"number\">").skip(1);
     let receive = cells.next().and_then(|it| it.split('<').next()).expect("a cell");
     assert!(receive.parse::<f64>().expect("milliseconds") > 1000.0, "{receive}");
 }

@@ -15,16 +15,52 @@ pub(super) fn chart(html: &mut String, series: &Series, shown: impl Fn(u64) -> S
         let y = height - 1.0 - *value as f64 / largest * (height - 2.0);
         format!("{:.1},{y:.1}", index as f64 * step)
     });
-    let points: Vec<String> = points.collect();
+    let points = points.collect::<Vec<_>>().join(" ");
     let (name, now, most) =
         (escaped(&series.name), shown(series.latest()), shown(series.largest()));
     html.push_str(&format!(
-        "<figure><figcaption>{name} <b>{now}</b> at most {most}</figcaption>\
+        "<figure><figcaption>{name} <b>{now}</b> <small>at most {most}</small></figcaption>\
          <svg viewBox=\"0 0 {width} {height}\" preserveAspectRatio=\"none\" role=\"img\" \
          aria-label=\"{name}: {now} now, at most {most}\">\
-         <polyline points=\"{}\"/></svg></figure>\n",
-        points.join(" ")
+         <polygon points=\"0,{height} {points} {width},{height}\"/>\
+         <polyline points=\"{points}\"/></svg></figure>\n",
     ));
+}
+
+/// The contents of a table's cell.
+pub(super) enum Cell {
+    /// What is not markup.
+    Text(String),
+    Number(String),
+    /// A word or letter of a few, which a style sheet may colour.
+    State(String),
+    /// From 0 to 1.
+    Share(f64),
+}
+
+impl Cell {
+    pub(super) fn text(text: &str) -> Self {
+        Cell::Text(text.to_owned())
+    }
+
+    pub(super) fn number(number: impl ToString) -> Self {
+        Cell::Number(number.to_string())
+    }
+
+    fn markup(&self) -> String {
+        match self {
+            Cell::Text(text) => format!("<td class=\"text\">{}</td>", escaped(text)),
+            Cell::Number(number) => format!("<td class=\"number\">{}</td>", escaped(number)),
+            Cell::State(state) => {
+                let state = escaped(state);
+                format!("<td><span class=\"state\" data-state=\"{state}\">{state}</span></td>")
+            }
+            Cell::Share(share) => format!(
+                "<td class=\"number\">{:.1} %<meter value=\"{share:.3}\"></meter></td>",
+                share * 100.0
+            ),
+        }
+    }
 }
 
 pub(super) fn table(
@@ -32,27 +68,34 @@ pub(super) fn table(
     id: &str,
     caption: &str,
     columns: &[&str],
-    rows: impl Iterator<Item = Vec<String>>,
+    rows: impl Iterator<Item = Vec<Cell>>,
 ) {
-    let heads = columns.iter().map(|column| format!("<th scope=\"col\">{column}</th>"));
-    table_with(html, id, caption, &heads.collect::<String>(), rows);
+    let heads = columns.iter().map(|column| ("<th scope=\"col\"".to_owned(), (*column).to_owned()));
+    table_with(html, id, caption, &heads.collect::<Vec<_>>(), rows);
 }
 
-/// The same with heads of columns that are markup.
+/// The same with heads of columns that are markup: the beginning of a tag, and its contents.
 pub(super) fn table_with(
     html: &mut String,
     id: &str,
     caption: &str,
-    heads: &str,
-    rows: impl Iterator<Item = Vec<String>>,
+    heads: &[(String, String)],
+    rows: impl Iterator<Item = Vec<Cell>>,
 ) {
+    let mut rows = rows.peekable();
+    let first = rows.peek().map_or(&[][..], Vec::as_slice);
+    let is_number = |at: usize| matches!(first.get(at), Some(Cell::Number(_) | Cell::Share(_)));
+    let heads = heads.iter().enumerate().map(|(at, (tag, contents))| {
+        let class = if is_number(at) { " class=\"number\"" } else { "" };
+        format!("{tag}{class}>{contents}</th>")
+    });
     html.push_str(&format!(
         "<div class=\"wide\"><table id=\"{id}\"><caption>{caption}</caption>\
-         <thead><tr>{heads}</tr></thead>\n<tbody>\n"
+         <thead><tr>{}</tr></thead>\n<tbody>\n",
+        heads.collect::<String>()
     ));
     for row in rows {
-        let cells = row.iter().map(|cell| format!("<td class=\"text\">{}</td>", escaped(cell)));
-        html.push_str(&format!("<tr>{}</tr>\n", cells.collect::<String>()));
+        html.push_str(&format!("<tr>{}</tr>\n", row.iter().map(Cell::markup).collect::<String>()));
     }
     html.push_str("</tbody></table></div>\n");
 }
@@ -84,7 +127,7 @@ mod tests {
         let series = Series { name: "a<b".to_owned(), values: vec![0, 10, 5] };
         chart(&mut html, &series, |value| format!("{value} ms"));
         assert!(html.contains("points=\"0.0,31.0 60.0,1.0 120.0,16.0\""), "{html}");
-        assert!(html.contains("a&lt;b <b>5 ms</b> at most 10 ms"), "{html}");
+        assert!(html.contains("a&lt;b <b>5 ms</b> <small>at most 10 ms"), "{html}");
         chart(&mut html, &Series { name: String::new(), values: Vec::new() }, |it| it.to_string());
     }
 

@@ -3,7 +3,7 @@
 use super::client_groups::{ClientGroup, TopClients};
 use super::clients::{ClientSample, STATES};
 use super::list_options::{ListOptions, Listed};
-use super::markup::{chart, escaped, table, table_with};
+use super::markup::{Cell, chart, escaped, table, table_with};
 use super::sample::Sample;
 use crate::VERSION;
 use crate::state::large_values::LargeValue;
@@ -76,10 +76,10 @@ fn findings(html: &mut String, sample: &Sample) {
     html.push_str("<h2>Findings</h2>\n");
     let rows = rows.map(|(level, diagnosed)| {
         vec![
-            diagnosed.finding.name.to_owned(),
-            level.to_owned(),
-            diagnosed.evidence.verdict.clone(),
-            diagnosed.finding.remedies.join(" "),
+            Cell::text(diagnosed.finding.name),
+            Cell::State(level.to_owned()),
+            Cell::text(&diagnosed.evidence.verdict),
+            Cell::Text(diagnosed.finding.remedies.join(" ")),
         ]
     });
     let caption = "Over the last twenty seconds; nagi doctor, run on a client's host, sees more.";
@@ -124,13 +124,13 @@ fn workers(html: &mut String, sample: &Sample) {
     let threads = sample.workers.iter().chain([&sample.scripts]).zip(scoreboard.chars());
     let rows = threads.enumerate().map(|(index, (worker, letter))| {
         vec![
-            name(index),
-            letter.to_string(),
-            format!("{:.1} %", worker.busy * 100.0),
-            executed_by(sample, index),
-            worker.requests_per_second.to_string(),
-            worker.requests.to_string(),
-            worker.connections.to_string(),
+            Cell::Text(name(index)),
+            Cell::State(letter.to_string()),
+            Cell::Share(worker.busy),
+            Cell::Text(executed_by(sample, index)),
+            Cell::number(worker.requests_per_second),
+            Cell::number(worker.requests),
+            Cell::number(worker.connections),
         ]
     });
     let caption = "W: executing requests; K: idle connections; _: no connections; S: loading; .: \
@@ -185,25 +185,25 @@ fn slow_requests(html: &mut String, sample: &Sample) {
     table(html, "slow", &caption, &columns, rows);
 }
 
-fn slow_request(number: u64, request: &SlowRequest, now_s: u64) -> Vec<String> {
+fn slow_request(number: u64, request: &SlowRequest, now_s: u64) -> Vec<Cell> {
     /// Letters of a request that are shown.
     const MAX_LETTERS: usize = 120;
     let phases = request.phases();
-    let milliseconds = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
+    let milliseconds = |ns: u64| Cell::Number(format!("{:.3}", ns as f64 / 1e6));
     let words = request.arguments.iter().map(|word| String::from_utf8_lossy(word));
     let words: String = words.collect::<Vec<_>>().join(" ").chars().take(MAX_LETTERS).collect();
     vec![
-        number.to_string(),
-        now_s.saturating_sub(request.at_s).to_string(),
-        request.address.clone(),
-        request.name.clone(),
-        words,
+        Cell::number(number),
+        Cell::number(now_s.saturating_sub(request.at_s)),
+        Cell::text(&request.address),
+        Cell::text(&request.name),
+        Cell::Text(words),
         milliseconds(phases.receive_ns),
         milliseconds(phases.queue_ns),
         milliseconds(phases.execute_ns),
         milliseconds(phases.send_ns),
-        request.request_bytes.to_string(),
-        request.reply_bytes.to_string(),
+        Cell::number(request.request_bytes),
+        Cell::number(request.reply_bytes),
     ]
 }
 
@@ -216,7 +216,7 @@ fn hot_keys(html: &mut String, sample: &Sample) {
     }
     html.push_str("<h2>Hot keys</h2>\n");
     let rows = sample.hottest.iter().take(TOP);
-    let rows = rows.map(|(key, share)| vec![key.clone(), format!("{:.1} %", share * 100.0)]);
+    let rows = rows.map(|(key, share)| vec![Cell::text(key), Cell::Share(*share)]);
     let caption = "Shares of requests, in a sample of the last seconds.";
     table(html, "hot", caption, &["Key", "Share"], rows);
 }
@@ -230,12 +230,12 @@ fn largest_values(html: &mut String, sample: &Sample) {
     html.push_str("<h2>Largest values</h2>\n");
     let row = |value: &LargeValue| {
         vec![
-            value.shown_key(),
-            value.kind.name().to_owned(),
-            value.bytes.to_string(),
-            value.database.to_string(),
-            (sample.at_ms.saturating_sub(value.seen_ms) / 1000).to_string(),
-            value.command.to_owned(),
+            Cell::Text(value.shown_key()),
+            Cell::text(value.kind.name()),
+            Cell::number(value.bytes),
+            Cell::number(value.database),
+            Cell::number(sample.at_ms.saturating_sub(value.seen_ms) / 1000),
+            Cell::text(value.command),
         ]
     };
     let caption = "Used by requests of the last ten minutes, with their current sizes.";
@@ -269,17 +269,17 @@ fn top_clients(html: &mut String, sample: &Sample) {
     table(html, "top-time", caption, &columns, by_time.iter().map(client_group));
 }
 
-fn client_group(group: &ClientGroup) -> Vec<String> {
-    let milliseconds = |ns: u64| format!("{:.1}", ns as f64 / 1e6);
+fn client_group(group: &ClientGroup) -> Vec<Cell> {
+    let milliseconds = |ns: u64| Cell::Number(format!("{:.1}", ns as f64 / 1e6));
     vec![
-        group.address.clone(),
-        group.user.clone(),
-        group.name.clone(),
-        group.connections.to_string(),
-        group.bytes_per_second.to_string(),
-        group.requests_per_second.to_string(),
+        Cell::text(&group.address),
+        Cell::text(&group.user),
+        Cell::text(&group.name),
+        Cell::number(group.connections),
+        Cell::number(group.bytes_per_second),
+        Cell::number(group.requests_per_second),
         milliseconds(group.busy_ns_per_second),
-        group.bytes.to_string(),
+        Cell::number(group.bytes),
         milliseconds(group.busy_ns),
     ]
 }
@@ -297,13 +297,13 @@ fn top_connections(html: &mut String, sample: &Sample) {
     html.push_str("<h2>Top connections</h2>\n");
     let rows = clients.into_iter().take(TOP).map(|client| {
         vec![
-            client.id.to_string(),
-            client.address.clone(),
-            client.name.clone(),
-            client.command.clone(),
-            client.key.clone(),
-            client.bytes_per_second.to_string(),
-            client.requests_per_second.to_string(),
+            Cell::number(client.id),
+            Cell::text(&client.address),
+            Cell::text(&client.name),
+            Cell::text(&client.command),
+            Cell::text(&client.key),
+            Cell::number(client.bytes_per_second),
+            Cell::number(client.requests_per_second),
         ]
     });
     let columns = ["Id", "Address", "Name", "Command", "Key", "Bytes/s", "Requests/s"];
@@ -349,9 +349,10 @@ fn connections(html: &mut String, sample: &Sample, options: &ListOptions) {
         let (query, order) = options.sorted_by(name);
         let order = order.map_or(String::new(), |order| format!(" aria-sort=\"{order}\""));
         let query = escaped(&query);
-        format!("<th scope=\"col\"{order}><a href=\"?{query}#clients\">{title}</a></th>")
+        let link = format!("<a href=\"?{query}#clients\">{title}</a>");
+        (format!("<th scope=\"col\"{order}"), link)
     });
-    table_with(html, "clients", &caption, &heads.concat(), clients.into_iter().map(row));
+    table_with(html, "clients", &caption, &heads, clients.into_iter().map(row));
     pages(html, matching, options);
 }
 
@@ -417,25 +418,25 @@ fn progress(written: u64, total: u64) -> String {
     }
 }
 
-fn row(client: &ClientSample) -> Vec<String> {
+fn row(client: &ClientSample) -> Vec<Cell> {
     vec![
-        client.id.to_string(),
-        client.address.clone(),
-        client.name.clone(),
-        client.library.clone(),
-        client.protocol.to_owned(),
-        client.worker.to_string(),
-        client.state.to_owned(),
-        client.command.clone(),
-        client.key.clone(),
-        client.database.to_string(),
-        client.age_s.to_string(),
-        client.idle_s.to_string(),
-        client.memory_bytes.to_string(),
-        client.received_bytes.to_string(),
-        client.sent_bytes.to_string(),
-        client.requests.to_string(),
-        client.requests_per_second.to_string(),
+        Cell::number(client.id),
+        Cell::text(&client.address),
+        Cell::text(&client.name),
+        Cell::text(&client.library),
+        Cell::text(client.protocol),
+        Cell::number(client.worker),
+        Cell::State(client.state.to_owned()),
+        Cell::text(&client.command),
+        Cell::text(&client.key),
+        Cell::number(client.database),
+        Cell::number(client.age_s),
+        Cell::number(client.idle_s),
+        Cell::number(client.memory_bytes),
+        Cell::number(client.received_bytes),
+        Cell::number(client.sent_bytes),
+        Cell::number(client.requests),
+        Cell::number(client.requests_per_second),
     ]
 }
 
