@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use harness::{Connection, Folder, Server, encode_command};
 use serde_json::json;
 
@@ -129,6 +129,9 @@ pub(super) fn of_a_report(stage: &mut Stage) -> Result<()> {
     )?;
     tab.check("document.querySelectorAll('table').length >= 2 && document.scripts.length === 0")?;
     check_requests(&mut tab, "file://")?;
+    let height = tab.evaluate("document.documentElement.scrollHeight")?;
+    let height = height.as_u64().and_then(|height| u32::try_from(height).ok());
+    tab.look(Look { height: height.context("a page without a height")?, ..WIDE })?;
     take(&mut tab, "report")
 }
 
