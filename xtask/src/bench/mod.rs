@@ -14,8 +14,14 @@ mod fill;
 mod http;
 mod machine;
 mod memory;
+mod paced;
 mod parts;
+mod pipelined;
+mod replies;
 pub(crate) mod report;
+mod scripts;
+mod sender;
+mod servers;
 mod sid;
 mod snapshot;
 mod sockets;
@@ -54,7 +60,11 @@ pub(crate) struct Arguments {
     /// Measure hashes, lists, sets and sorted sets: memory, CPU time, stalls and crowds
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "calm"])]
     collections: bool,
-    /// Measure commands over HTTP beside webdis in front of Valkey
+    /// Measure scripts, streams, tracked reads and messages
+    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "collections"])]
+    scripts: bool,
+    /// Measure commands over HTTP beside webdis in front of Valkey, and what other clients notice
+    /// of them
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "collections"])]
     http: bool,
     /// Measure small requests while nothing else happens, and while disturbances do
@@ -119,6 +129,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         harness::allow_open_files(status::DESCRIPTORS);
         return parts::measure(&status::PARTS, &contestants, &arguments, finish_part);
     }
+    if arguments.scripts {
+        return parts::measure(&scripts::PARTS, &contestants, &arguments, finish_part);
+    }
+    if arguments.http {
+        return parts::measure(&http::PARTS, &contestants, &arguments, finish_part);
+    }
     if arguments.collections {
         harness::allow_open_files(collections::DESCRIPTORS);
         return parts::measure(&collections::PARTS, &contestants, &arguments, finish_part);
@@ -131,8 +147,6 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     }
     let report = if arguments.memory {
         memory::measure(&contestants, &arguments)?
-    } else if arguments.http {
-        http::measure(&contestants, &arguments)?
     } else if arguments.eviction {
         eviction::measure(&contestants, &arguments)?
     } else {
@@ -149,7 +163,8 @@ fn finish(
     contestants: &[Contestant],
 ) -> Result<()> {
     println!("\n{}\n{}", report.details, report.table);
-    let has_parts = arguments.sockets || arguments.collections || arguments.status;
+    let Arguments { sockets, collections, status, http, scripts, .. } = arguments;
+    let has_parts = *sockets || *collections || *status || *http || *scripts;
     let is_whole = match arguments.calm {
         true => calm::is_whole(arguments),
         false => has_parts || arguments.only.is_empty(),

@@ -8,13 +8,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, ensure};
 use harness::{Connection, until};
 
-use super::filling::Replies;
 use super::stalls::{COUNTED, counted};
 use super::{Contestants, Measured, milliseconds};
 use crate::bench::Arguments;
 use crate::bench::client::{Pair, check, connect, request};
 use crate::bench::contestants::{Contestant, Placement};
 use crate::bench::figures::median;
+use crate::bench::pipelined::receive;
 use crate::bench::report::Table;
 
 /// Descriptors for the crowd, and for what is beside it.
@@ -181,7 +181,7 @@ impl Crowd {
         let mut from = trigger.try_clone()?;
         std::thread::scope(|scope| {
             let sender = scope.spawn(|| trigger.write_all(&requests));
-            let replied = scope.spawn(move || await_replies(&mut from, count));
+            let replied = scope.spawn(move || receive(&mut from, count, &mut vec![0; 1 << 16]));
             for stream in &mut self.streams {
                 stream.read_exact(&mut reply)?;
                 let is_right =
@@ -192,15 +192,4 @@ impl Crowd {
             replied.join().map_err(|_| anyhow!("the receiver panicked"))?
         })
     }
-}
-
-/// Reads so many replies, none of which is an error.
-fn await_replies(stream: &mut TcpStream, count: u64) -> Result<()> {
-    let (mut replies, mut buffer) = (Replies::default(), vec![0; 1 << 16]);
-    while replies.count < count {
-        let received = stream.read(&mut buffer)?;
-        ensure!(received > 0, "the server has closed the connection");
-        replies.take(buffer.get(..received).unwrap_or_default())?;
-    }
-    Ok(())
 }

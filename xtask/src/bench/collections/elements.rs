@@ -2,11 +2,12 @@
 
 use anyhow::Result;
 
-use super::filling::{Filler, Kind};
+use super::filling::Kind;
 use super::{Contestants, Measured, nagi_to_valkey};
 use crate::bench::Arguments;
 use crate::bench::contestants::{Contestant, Placement};
 use crate::bench::report::Table;
+use crate::bench::sender::Sender;
 
 /// Elements at which memory is read: between them the slope is that of one element, whatever a
 /// table has allocated ahead.
@@ -81,12 +82,12 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
 /// How many bytes of resident memory one more element takes.
 fn slope(contestant: &Contestant, kind: Kind, from: u64, to: u64) -> Result<f64> {
     let server = contestant.start(Placement::Free)?;
-    let mut filler = Filler::new(server.resp())?;
-    filler.add(kind, "collection", 0, from)?;
-    filler.flush()?;
+    let mut sender = Sender::new(server.resp())?;
+    kind.fill(&mut sender, "collection", 0, from)?;
+    sender.flush()?;
     let before = server.resident_bytes() as f64;
-    filler.add(kind, "collection", from, to)?;
-    filler.flush()?;
+    kind.fill(&mut sender, "collection", from, to)?;
+    sender.flush()?;
     Ok((server.resident_bytes() as f64 - before) / (to - from) as f64)
 }
 
@@ -94,10 +95,10 @@ fn slope(contestant: &Contestant, kind: Kind, from: u64, to: u64) -> Result<f64>
 fn per_key(contestant: &Contestant, small: &Small, keys: u64) -> Result<f64> {
     let server = contestant.start(Placement::Free)?;
     let empty = server.resident_bytes() as f64;
-    let mut filler = Filler::new(server.resp())?;
+    let mut sender = Sender::new(server.resp())?;
     for key in 0..keys {
-        filler.send(&small.kind.request(key))?;
+        sender.send(&small.kind.request(key))?;
     }
-    filler.flush()?;
+    sender.flush()?;
     Ok((server.resident_bytes() as f64 - empty) / keys as f64)
 }

@@ -12,7 +12,7 @@ mod requests;
 mod stalls;
 
 use super::parts::{Contestants, Measured, Part, milliseconds};
-use super::report::ratio;
+use super::servers::nagi_to_valkey;
 
 pub(super) use clients::DESCRIPTORS;
 
@@ -42,12 +42,3 @@ pub(super) const PARTS: [Part; 4] = [
         measure: clients::measure,
     },
 ];
-
-/// nagi's figure to Valkey's, of one figure for each server; empty if one of the two is missing.
-fn nagi_to_valkey(servers: &[&str], figures: &[f64]) -> String {
-    let of = |name: &str| {
-        let at = servers.iter().position(|server| *server == name);
-        at.and_then(|at| figures.get(at))
-    };
-    of("nagi").zip(of("Valkey")).map_or(String::new(), |(nagi, valkey)| ratio(*nagi, *valkey))
-}

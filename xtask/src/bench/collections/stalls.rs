@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use harness::{Connection, Server};
 
-use super::filling::{Filler, Kind, run};
+use super::filling::Kind;
 use super::{Contestants, Measured, milliseconds};
 use crate::bench::Arguments;
 use crate::bench::client::Pair;
@@ -12,6 +12,7 @@ use crate::bench::contestants::{Contestant, Placement, Protocol};
 use crate::bench::figures::median;
 use crate::bench::fill::{Shape, fill};
 use crate::bench::report::Table;
+use crate::bench::sender::{Sender, run};
 
 /// Elements or keys of the largest row.
 const MANY: u64 = 10_000_000;
@@ -189,9 +190,9 @@ fn keep(_: &Server, _: u64) -> Result<()> {
 }
 
 fn fill_collection(server: &Server, kind: Kind, key: &str, count: u64) -> Result<()> {
-    let mut filler = Filler::new(server.resp())?;
-    filler.add(kind, key, 0, count)?;
-    filler.flush()
+    let mut sender = Sender::new(server.resp())?;
+    kind.fill(&mut sender, key, 0, count)?;
+    sender.flush()
 }
 
 fn fill_keys(server: &Server, count: u64) -> Result<()> {

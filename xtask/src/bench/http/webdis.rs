@@ -8,11 +8,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use harness::{Server, tool};
 use serde_json::json;
 
-use super::Arguments;
-use super::contestants::{Contestant, Placement};
-use super::figures::{Figures, medians};
-use super::report::{DOCUMENT, Report, Table, ratio};
-use super::usage::CpuTime;
+use super::{Contestants, GATEWAY, Measured};
+use crate::bench::Arguments;
+use crate::bench::contestants::{Contestant, Placement};
+use crate::bench::figures::{Figures, medians};
+use crate::bench::report::{Table, ratio};
+use crate::bench::usage::CpuTime;
 use crate::process;
 
 /// How connections are used, and the flag of ab for it.
@@ -29,7 +30,7 @@ struct Gateway {
 
 impl Gateway {
     fn nagi(nagi: &Contestant) -> Result<Self> {
-        let server = nagi.start_with(Placement::Free, &["--http-port", "any"])?;
+        let server = nagi.start_with(Placement::Free, &GATEWAY)?;
         Ok(Gateway { name: "nagi", address: server.http(), processes: vec![server] })
     }
 
@@ -88,7 +89,7 @@ impl Gateway {
 }
 
 /// Measures both in turn.
-pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let find = |name: &str| contestants.iter().find(|it| it.name == name);
     let nagi = find("nagi").context("there is no nagi")?;
     let valkey = find("Valkey").context("Valkey is missing: `cargo xtask bench` says where")?;
@@ -100,7 +101,8 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     }
     let requests = if arguments.quick { REQUESTS / 10 } else { REQUESTS };
     let mut table = Table::new(&["GET of 100 bytes, 10 clients", "", "requests/s", "CPU us"]);
-    let mut results = Vec::new();
+    let mut details =
+        Table::new(&["workload", "server", "requests_per_second", "cpu_us_per_request"]);
     for (name, manner) in MANNERS {
         let mut samples = [Vec::new(), Vec::new()];
         for _ in 0..arguments.repetitions {
@@ -114,26 +116,14 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
         };
         for (index, gateway) in gateways.iter().enumerate() {
             let (rate, cpu) = (of(index, "requests_per_second"), of(index, "cpu_us_per_request"));
-            let cells = [name.to_owned(), gateway.name.to_owned(), format!("{rate:.0}")];
-            table.row(cells.into_iter().chain([format!("{cpu:.1}")]).collect());
-            results.push(json!({
-                "workload": name,
-                "server": gateway.name,
-                "requests_per_second": rate,
-                "cpu_us_per_request": cpu,
-            }));
+            let [rate, cpu] = [format!("{rate:.0}"), format!("{cpu:.1}")];
+            let cells = vec![name.to_owned(), gateway.name.to_owned(), rate, cpu];
+            details.row(cells.clone());
+            table.row(cells);
         }
         let compared = |figure| ratio(of(0, figure), of(1, figure));
         let (rates, cpu) = (compared("requests_per_second"), compared("cpu_us_per_request"));
         table.row(vec![name.to_owned(), "ratio".to_owned(), rates, cpu]);
     }
-    Ok(Report {
-        name: "http",
-        table: table.to_string(),
-        details: String::new(),
-        summary: String::new(),
-        results,
-        document: DOCUMENT,
-        pictures: Vec::new(),
-    })
+    Ok(Measured { tables: vec![table], details: Some(details) })
 }

@@ -3,25 +3,21 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use harness::Server;
-use serde_json::Value;
 
 use super::pages::PageReader;
 use super::{Contestants, Measured, SEEN, milliseconds};
 use crate::bench::Arguments;
 use crate::bench::client::{check, connect};
-use crate::bench::contestants::{Contestant, Placement};
+use crate::bench::contestants::Placement;
 use crate::bench::figures::median;
+use crate::bench::paced::{RATE, p99_9_us};
 use crate::bench::report::Table;
-use crate::process;
 
 /// A thousand scrapers, each of which asks every 15 seconds.
 const SCRAPE_PACE: Duration = Duration::from_millis(15);
 const LIST_PACE: Duration = Duration::from_secs(1);
 /// Connections that are listed.
 const CONNECTIONS: usize = 10_000;
-/// Requests a second: what a server of two cores bears with ease.
-const RATE: u32 = 20_000;
 
 /// The slowest of a thousand requests at a rate that the server bears, with and without.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
@@ -72,17 +68,4 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         format!("{:.1}", list_bytes as f64 / 1e6),
     ]);
     Ok(Measured { tables: vec![table], details: None })
-}
-
-/// The 99.9th percentile in microseconds, counted from when each request was due.
-fn p99_9_us(nagi: &Contestant, server: &Server, seconds: u32) -> Result<f64> {
-    let mut command = Placement::Free.load(nagi.program());
-    command
-        .args(["bench", "--quiet", "--json", "-", "--port", &server.resp().port().to_string()])
-        .args(["--rate", &RATE.to_string(), "--seconds", &seconds.to_string()]);
-    let report = process::output(&mut command)?;
-    let report: Value = serde_json::from_str(&report).context("nagi bench prints JSON")?;
-    ensure!(report.get("errors").and_then(Value::as_u64) == Some(0), "errors: {report}");
-    let found = report.pointer("/latency_us/p99_9").and_then(Value::as_f64);
-    found.context("nagi bench reports p99.9")
 }

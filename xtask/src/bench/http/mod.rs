@@ -1,0 +1,25 @@
+//! `cargo xtask bench --http`: commands over HTTP, beside webdis and beside clients of Redis'
+//! protocol. `--only webdis` or `clients` measures one part.
+
+mod clients;
+mod webdis;
+
+use super::parts::{Contestants, Measured, Part};
+
+/// Options of a server that has a gateway, on whatever port.
+const GATEWAY: [&str; 2] = ["--http-port", "any"];
+
+pub(super) const PARTS: [Part; 2] = [
+    Part {
+        name: "webdis",
+        report: "http",
+        title: "Beside webdis in front of Valkey",
+        measure: webdis::measure,
+    },
+    Part {
+        name: "clients",
+        report: "http-clients",
+        title: "Clients of Redis' protocol beside requests over HTTP",
+        measure: clients::measure,
+    },
+];

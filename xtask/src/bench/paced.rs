@@ -1,0 +1,24 @@
+//! A load of `nagi bench` that is paced, and what its slowest requests took.
+
+use anyhow::{Context, Result, ensure};
+use harness::Server;
+use serde_json::Value;
+
+use super::contestants::{Contestant, Placement};
+use crate::process;
+
+/// Requests a second: what a server of two cores bears with ease.
+pub(super) const RATE: u32 = 20_000;
+
+/// The 99.9th percentile in microseconds, counted from when each request was due.
+pub(super) fn p99_9_us(nagi: &Contestant, server: &Server, seconds: u32) -> Result<f64> {
+    let mut command = Placement::Free.load(nagi.program());
+    command
+        .args(["bench", "--quiet", "--json", "-", "--port", &server.resp().port().to_string()])
+        .args(["--rate", &RATE.to_string(), "--seconds", &seconds.to_string()]);
+    let report = process::output(&mut command)?;
+    let report: Value = serde_json::from_str(&report).context("nagi bench prints JSON")?;
+    ensure!(report.get("errors").and_then(Value::as_u64) == Some(0), "errors: {report}");
+    let found = report.pointer("/latency_us/p99_9").and_then(Value::as_f64);
+    found.context("nagi bench reports p99.9")
+}

@@ -1,0 +1,122 @@
+//! Requests of one kind from 50 connections, and what each costs the server.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use harness::Server;
+
+use super::client::{connect, request};
+use super::replies::Replies;
+use super::usage::CpuTime;
+
+const CONNECTIONS: usize = 50;
+/// Keys that `{key}` stands for.
+pub(super) const KEYS: u64 = 1000;
+/// Elements that `{index}` stands for.
+pub(super) const ELEMENTS: u64 = 1000;
+
+/// What each connection sends.
+pub(super) struct Load<'a> {
+    /// Requests, one after the other and then from the first again. `{}` is a number that differs
+    /// from request to request, `{key}` one below [`KEYS`], and `{index}` one of nine digits below
+    /// [`ELEMENTS`].
+    pub(super) requests: &'a [String],
+    /// How many are sent at once.
+    pub(super) pipeline: u64,
+    /// What comes first.
+    pub(super) opening: &'a [&'a str],
+}
+
+/// What a request costs.
+#[derive(Clone, Copy)]
+pub(super) struct Cost {
+    /// The server's processor time for one, in microseconds.
+    pub(super) cpu_us: f64,
+    pub(super) per_second: f64,
+}
+
+impl Load<'_> {
+    /// Sends requests for as long as `length`.
+    pub(super) fn run(&self, server: &Server, length: Duration) -> Result<Cost> {
+        let mut clients = Clients::connect(server.resp(), self)?;
+        // What a first round brings into being is not part of it.
+        clients.round()?;
+        let before = CpuTime::of(server.process_id())?;
+        let (start, mut rounds) = (Instant::now(), 0);
+        while start.elapsed() < length {
+            clients.round()?;
+            rounds += 1;
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let used = CpuTime::of(server.process_id())?.since(before);
+        let requests = (rounds * CONNECTIONS) as f64 * self.pipeline as f64;
+        let cpu_us = (used.user + used.system) * 1e6 / requests;
+        Ok(Cost { cpu_us, per_second: requests / seconds })
+    }
+
+    fn encode(&self, number: u64) -> Result<Vec<u8>> {
+        let at = number as usize % self.requests.len().max(1);
+        let words = self.requests.get(at).context("a load has requests")?;
+        // Numbers are spread, so that neighbours in time are none in order.
+        let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 34;
+        let text = words
+            .replace("{}", &format!("{spread:010}"))
+            .replace("{key}", &(spread % KEYS).to_string())
+            .replace("{index}", &format!("{:09}", spread % ELEMENTS));
+        Ok(encoded(&text))
+    }
+}
+
+/// Words between blanks as one request.
+pub(super) fn encoded(text: &str) -> Vec<u8> {
+    request(&text.split_whitespace().map(str::as_bytes).collect::<Vec<_>>())
+}
+
+struct Clients<'a> {
+    load: &'a Load<'a>,
+    streams: Vec<TcpStream>,
+    /// The number of the next request.
+    next: u64,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Clients<'a> {
+    fn connect(address: SocketAddr, load: &'a Load<'a>) -> Result<Self> {
+        let streams = (0..CONNECTIONS).map(|_| connect(address)).collect::<Result<_>>()?;
+        let mut clients = Clients { load, streams, next: 0, buffer: vec![0; 1 << 20] };
+        for stream in &mut clients.streams {
+            for words in load.opening {
+                stream.write_all(&encoded(words))?;
+            }
+            receive(stream, load.opening.len() as u64, &mut clients.buffer)?;
+        }
+        Ok(clients)
+    }
+
+    /// Each connection sends its requests, and then receives all replies.
+    fn round(&mut self) -> Result<()> {
+        let Clients { load, streams, next, buffer } = self;
+        for stream in streams.iter_mut() {
+            let mut requests = Vec::new();
+            for number in *next..*next + load.pipeline {
+                requests.extend(load.encode(number)?);
+            }
+            *next += load.pipeline;
+            stream.write_all(&requests)?;
+        }
+        streams.iter_mut().try_for_each(|stream| receive(stream, load.pipeline, buffer))
+    }
+}
+
+/// Receives so many replies, none of which is an error.
+pub(super) fn receive(stream: &mut TcpStream, count: u64, buffer: &mut [u8]) -> Result<()> {
+    let mut replies = Replies::default();
+    while replies.count < count {
+        let received = stream.read(buffer)?;
+        ensure!(received > 0, "the server has closed the connection");
+        replies.take(buffer.get(..received).unwrap_or_default())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! What a message to many subscribers costs the server, and when the last of them has it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use harness::Server;
+
+use super::{Contestants, Measured, milliseconds, nagi_to_valkey, started};
+use crate::bench::Arguments;
+use crate::bench::client::{check, connect};
+use crate::bench::contestants::Placement;
+use crate::bench::figures::median;
+use crate::bench::pipelined::{encoded, receive};
+use crate::bench::report::Table;
+use crate::bench::usage::CpuTime;
+
+/// Subscribers, and how much processor time a message to them may take, as a multiple of Valkey's.
+const AUDIENCES: [(usize, &str); 3] = [(1, "1.1"), (100, "1"), (1000, "1")];
+/// The last delivery may take this many times Valkey's.
+const DELIVERY_ASKED: &str = "0.5";
+/// Messages that are sent at once where processor time is measured.
+const PIPELINE: usize = 16;
+const MESSAGE: &[u8] = b"*3\r\n$7\r\nmessage\r\n$7\r\nchannel\r\n$5\r\nhello\r\n";
+
+/// Each number of subscribers on each server in turn, as often as there are repetitions.
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
+    let names: Vec<&str> = contestants.resp().map(|it| it.name).collect();
+    let header = |first| [&[first], &names[..], &["nagi to Valkey", "asked"]].concat();
+    let mut cpu = Table::new(&header("CPU us of PUBLISH, one worker"));
+    let mut delivery = Table::new(&header("ms until the last has it, default workers"));
+    for (count, asked) in AUDIENCES {
+        // As many deliveries, whatever the number of subscribers.
+        let rounds = (100_000.0 * arguments.seconds) as usize / (PIPELINE * count) + 10;
+        let cpu_us = medians(contestants, Placement::Pinned, arguments, count, |audience| {
+            audience.cpu_us(rounds)
+        })?;
+        let last_us = medians(contestants, Placement::Free, arguments, count, |audience| {
+            let times: Result<Vec<f64>> = (0..100).map(|_| audience.last_us()).collect();
+            times.map(median)
+        })?;
+        let name = format!("{count} {}", if count == 1 { "subscriber" } else { "subscribers" });
+        let mut row = |table: &mut Table, cells: Vec<String>, figures: &[f64], asked: &str| {
+            let compared = [nagi_to_valkey(&names, figures), asked.to_owned()];
+            let cells: Vec<String> =
+                [name.clone()].into_iter().chain(cells).chain(compared).collect();
+            println!("bench: {}", cells.join(", "));
+            table.row(cells);
+        };
+        let cells = cpu_us.iter().map(|us| format!("{us:.2}")).collect();
+        row(&mut cpu, cells, &cpu_us, asked);
+        let cells = last_us.iter().copied().map(milliseconds).collect();
+        row(&mut delivery, cells, &last_us, DELIVERY_ASKED);
+    }
+    Ok(Measured { tables: vec![cpu, delivery], details: None })
+}
+
+/// The median of a figure for each server.
+fn medians(
+    contestants: &Contestants<'_>,
+    placement: Placement,
+    arguments: &Arguments,
+    count: usize,
+    figure: impl Fn(&mut Audience<'_>) -> Result<f64>,
+) -> Result<Vec<f64>> {
+    let servers = started(contestants, placement)?;
+    let mut audiences: Vec<Audience<'_>> =
+        servers.iter().map(|(_, server)| Audience::gather(server, count)).collect::<Result<_>>()?;
+    let mut figures = vec![Vec::new(); servers.len()];
+    for _ in 0..arguments.repetitions {
+        for (audience, figures) in audiences.iter_mut().zip(&mut figures) {
+            figures.push(figure(audience)?);
+        }
+    }
+    Ok(figures.into_iter().map(median).collect())
+}
+
+/// Subscribers of one channel, and a client that publishes.
+struct Audience<'a> {
+    server: &'a Server,
+    publisher: TcpStream,
+    subscribers: Vec<TcpStream>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Audience<'a> {
+    fn gather(server: &'a Server, count: usize) -> Result<Self> {
+        let mut subscribers = Vec::new();
+        for _ in 0..count {
+            let mut stream = connect(server.resp())?;
+            let reply = b"*3\r\n$9\r\nsubscribe\r\n$7\r\nchannel\r\n:1\r\n";
+            check(&mut stream, &encoded("SUBSCRIBE channel"), reply)?;
+            subscribers.push(stream);
+        }
+        let publisher = connect(server.resp())?;
+        Ok(Audience { server, publisher, subscribers, buffer: vec![0; 1 << 16] })
+    }
+
+    /// The server's processor time for one message, in microseconds.
+    fn cpu_us(&mut self, rounds: usize) -> Result<f64> {
+        let requests = encoded("PUBLISH channel hello").repeat(PIPELINE);
+        let messages = MESSAGE.repeat(PIPELINE);
+        let before = CpuTime::of(self.server.process_id())?;
+        for _ in 0..rounds {
+            self.publisher.write_all(&requests)?;
+            for stream in &mut self.subscribers {
+                await_messages(stream, &messages, &mut self.buffer)?;
+            }
+            receive(&mut self.publisher, PIPELINE as u64, &mut self.buffer)?;
+        }
+        let used = CpuTime::of(self.server.process_id())?.since(before);
+        Ok((used.user + used.system) * 1e6 / (rounds * PIPELINE) as f64)
+    }
+
+    /// From the request to the last of its messages, in microseconds.
+    fn last_us(&mut self) -> Result<f64> {
+        let request = encoded("PUBLISH channel hello");
+        let start = Instant::now();
+        self.publisher.write_all(&request)?;
+        for stream in &mut self.subscribers {
+            await_messages(stream, MESSAGE, &mut self.buffer)?;
+        }
+        let last = start.elapsed();
+        receive(&mut self.publisher, 1, &mut self.buffer)?;
+        Ok(last.as_secs_f64() * 1e6)
+    }
+}
+
+/// Receives exactly `messages`.
+fn await_messages(stream: &mut TcpStream, messages: &[u8], buffer: &mut [u8]) -> Result<()> {
+    let room = buffer.get_mut(..messages.len()).unwrap_or_default();
+    stream.read_exact(room)?;
+    ensure!(room == messages, "another message: {}", room.escape_ascii());
+    Ok(())
+}

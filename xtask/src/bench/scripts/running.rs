@@ -1,0 +1,188 @@
+//! What scripts cost the server, and how many a second it runs.
+
+use std::net::TcpListener;
+use std::slice;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use harness::Server;
+
+use super::{Contestants, Measured, nagi_to_valkey, ratio, started};
+use crate::bench::Arguments;
+use crate::bench::contestants::Placement;
+use crate::bench::figures::median;
+use crate::bench::pipelined::{Cost, Load, encoded};
+use crate::bench::report::Table;
+
+/// Three calls on keys that are declared.
+const THREE_CALLS: &str = "local count = redis.call('INCR', KEYS[1]) \
+    redis.call('SET', KEYS[2], count) return redis.call('GET', KEYS[3])";
+
+/// A job of a queue in the manner of BullMQ: the keys are made from a prefix, and not declared. It
+/// is added,
+const ADD: &str = "local queue = ARGV[1] \
+    local id = redis.call('INCR', queue .. ':id') \
+    redis.call('HMGET', queue .. ':meta', 'paused', 'concurrency', 'max', 'duration') \
+    redis.call('HMSET', queue .. ':' .. id, 'name', ARGV[2], 'data', ARGV[3], 'opts', ARGV[3], \
+        'timestamp', ARGV[4], 'delay', 0, 'priority', 0) \
+    redis.call('XADD', queue .. ':events', 'MAXLEN', '~', 10000, '*', 'event', 'added', \
+        'jobId', id, 'name', ARGV[2]) \
+    redis.call('LPUSH', queue .. ':wait', id) \
+    redis.call('ZADD', queue .. ':marker', 0, '0') \
+    redis.call('XADD', queue .. ':events', 'MAXLEN', '~', 10000, '*', 'event', 'waiting', \
+        'jobId', id) return id";
+/// taken,
+const TAKE: &str = "local queue = ARGV[1] \
+    redis.call('HMGET', queue .. ':meta', 'paused', 'concurrency', 'max', 'duration') \
+    redis.call('ZRANGE', queue .. ':delayed', 0, ARGV[4], 'BYSCORE', 'LIMIT', 0, 1000) \
+    local id = redis.call('RPOPLPUSH', queue .. ':wait', queue .. ':active') \
+    if not id then return 0 end \
+    redis.call('SET', queue .. ':' .. id .. ':lock', ARGV[2], 'PX', 30000) \
+    redis.call('HMGET', queue .. ':' .. id, 'rjk', 'pb') \
+    redis.call('XADD', queue .. ':events', 'MAXLEN', '~', 10000, '*', 'event', 'active', \
+        'jobId', id, 'prev', 'waiting') \
+    redis.call('HMSET', queue .. ':' .. id, 'processedOn', ARGV[4], 'attemptsMade', 1) \
+    return #redis.call('HGETALL', queue .. ':' .. id)";
+/// and finished, so that a run leaves as much as it has found.
+const FINISH: &str = "local queue = ARGV[1] \
+    local id = redis.call('RPOP', queue .. ':active') \
+    if not id then return 0 end \
+    redis.call('XADD', queue .. ':events', 'MAXLEN', '~', 10000, '*', 'event', 'completed', \
+        'jobId', id, 'returnvalue', '1') \
+    return redis.call('DEL', queue .. ':' .. id, queue .. ':' .. id .. ':lock')";
+
+const THREE_KEYS: &str = "3 counter:{key} copy:{key} copy:{key}";
+const JOB: &str = "0 queue send-mail {\"to\":\"somebody@example.org\",\"number\":{}} 1764000000000";
+
+/// Scripts that are run one after the other on each connection.
+struct Workload {
+    name: &'static str,
+    scripts: &'static [&'static str],
+    /// What follows the name of each script, as [`Load`] has it.
+    words: &'static str,
+    pipeline: u64,
+    /// At most this many times Valkey's processor time.
+    asked: f64,
+}
+
+const WORKLOADS: [Workload; 3] = [
+    Workload {
+        name: "three calls, declared keys, pipeline 1",
+        scripts: &[THREE_CALLS],
+        words: THREE_KEYS,
+        pipeline: 1,
+        asked: 1.5,
+    },
+    Workload {
+        name: "three calls, declared keys, pipeline 16",
+        scripts: &[THREE_CALLS],
+        words: THREE_KEYS,
+        pipeline: 16,
+        asked: 1.5,
+    },
+    Workload {
+        name: "a queue's jobs, undeclared keys, pipeline 1",
+        scripts: &[ADD, TAKE, FINISH],
+        words: JOB,
+        pipeline: 1,
+        asked: 2.0,
+    },
+];
+
+/// Each workload on each server in turn, as often as there are repetitions.
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
+    let servers = started(contestants, Placement::Pinned)?;
+    let names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
+    let mut cpu = Table::new(&header("CPU us of a script", &names));
+    let mut rate = Table::new(&header("scripts a second", &names));
+    let length = Duration::from_secs_f64(arguments.seconds);
+    for workload in &WORKLOADS {
+        let mut costs = vec![Vec::new(); servers.len()];
+        for _ in 0..arguments.repetitions {
+            for ((_, server), costs) in servers.iter().zip(&mut costs) {
+                costs.push(workload.run(server, length)?);
+            }
+        }
+        let of = |figure: fn(&Cost) -> f64| -> Vec<f64> {
+            costs.iter().map(|costs| median(costs.iter().map(figure).collect())).collect()
+        };
+        let (cpu_us, per_second) = (of(|cost| cost.cpu_us), of(|cost| cost.per_second));
+        let mut row = |table: &mut Table, figures: &[f64], digits: usize, asked: String| {
+            let mut cells = vec![workload.name.to_owned()];
+            cells.extend(figures.iter().map(|figure| format!("{figure:.digits$}")));
+            cells.extend([nagi_to_valkey(&names, figures), asked]);
+            println!("bench: {}", cells.join(", "));
+            table.row(cells);
+        };
+        row(&mut cpu, &cpu_us, 2, workload.asked.to_string());
+        row(&mut rate, &per_second, 0, String::new());
+    }
+    let claims = beside_claims(&servers, length, arguments.repetitions)?;
+    Ok(Measured { tables: vec![cpu, rate, claims], details: None })
+}
+
+fn header<'a>(first: &'a str, names: &[&'a str]) -> Vec<&'a str> {
+    [&[first], names, &["nagi to Valkey", "asked"]].concat()
+}
+
+impl Workload {
+    fn run(&self, server: &Server, length: Duration) -> Result<Cost> {
+        let mut client = server.connect_resp();
+        let requests: Vec<String> = self
+            .scripts
+            .iter()
+            .map(|script| {
+                let reply = client.run_words(&["SCRIPT", "LOAD", script]).text();
+                let name = reply.lines().last().unwrap_or_default();
+                format!("EVALSHA {name} {}", self.words)
+            })
+            .collect();
+        let load = Load { requests: &requests, pipeline: self.pipeline, opening: &[] };
+        load.run(server, length)
+    }
+}
+
+/// What GET and SET cost nagi while some key is claimed, as by a script, so that each request asks
+/// whether its own is.
+fn beside_claims(
+    servers: &[(&'static str, Server)],
+    length: Duration,
+    repetitions: u32,
+) -> Result<Table> {
+    let (_, nagi) = servers.iter().find(|(name, _)| *name == "nagi").context("nagi takes part")?;
+    let mut table = Table::new(&[
+        "nagi's CPU us of a request, pipeline 16",
+        "no key claimed",
+        "another key claimed",
+        "ratio",
+        "asked",
+    ]);
+    for (name, words) in [("GET", "GET key:{key}"), ("SET", "SET key:{key} {}")] {
+        let words = words.to_owned();
+        let load = Load { requests: slice::from_ref(&words), pipeline: 16, opening: &[] };
+        let (mut without, mut with) = (Vec::new(), Vec::new());
+        for _ in 0..repetitions {
+            without.push(load.run(nagi, length)?.cpu_us);
+            with.push(beside_a_claim(nagi, || load.run(nagi, length))?.cpu_us);
+        }
+        let (without, with) = (median(without), median(with));
+        let figures = [without, with].map(|us| format!("{us:.3}"));
+        let compared = [ratio(with, without), "1.03".to_owned()];
+        table.row([name.to_owned()].into_iter().chain(figures).chain(compared).collect());
+    }
+    Ok(table)
+}
+
+/// Does `work` while a MIGRATE waits for a server that never replies: its key stays claimed, and it
+/// takes no time.
+fn beside_a_claim<T>(server: &Server, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let silent = TcpListener::bind("127.0.0.1:0")?;
+    let port = silent.local_addr()?.port();
+    let mut client = server.connect_resp();
+    client.check("SET claimed value", "+OK\r\n");
+    client.send(encoded(&format!("MIGRATE 127.0.0.1 {port} claimed 0 600000")));
+    let (connection, _) = silent.accept()?;
+    let done = work();
+    drop(connection);
+    done
+}
