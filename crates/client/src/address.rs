@@ -22,11 +22,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Clone, Debug)]
 pub enum Address {
-    /// A host and port, with what they resolved to; tried in order.
+    /// A host and port, with the resolved addresses, tried in order.
     Tcp {
-        /// As the user wrote it.
+        /// As given by the user.
         name: String,
-        /// What it stands for.
+        /// The resolved addresses.
         resolved: Vec<SocketAddr>,
     },
     /// The path of a Unix socket.

@@ -129,7 +129,7 @@ impl Client {
         self.replies.limit_bytes = bytes;
     }
 
-    /// Lets sends and receives fail after `timeout` without progress; `None` waits for ever.
+    /// Makes sends and receives fail after `timeout` without progress; `None` waits for ever.
     ///
     /// # Errors
     /// A timeout of zero.
@@ -150,12 +150,12 @@ impl Client {
         Ok(set_socket_timeout(&self.socket, Timeout::Send, timeout)?)
     }
 
-    /// Sends one command, its name first, and waits for the reply. The server's errors are
-    /// replies like any other.
+    /// Sends one command, its name first, and waits for the reply. Errors of the server are
+    /// returned as replies.
     ///
     /// # Errors
-    /// The connection is broken, the server sends what is no reply, or an earlier command was given
-    /// up, whose reply may still come.
+    /// The connection is broken, the server sends an invalid reply, or an earlier command was
+    /// cancelled, whose reply may still arrive.
     ///
     /// ```
     /// # use std::io::Write;
@@ -208,7 +208,7 @@ impl Client {
     /// Waits for the next reply.
     ///
     /// # Errors
-    /// The connection is broken, or the server sends what is no reply.
+    /// The connection is broken, or the server sends an invalid reply.
     ///
     /// ```
     /// # use std::io::Write;

@@ -199,7 +199,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives once and hands what each complete reply amounts to to `on_reply`; otherwise as
+    /// Receives once and passes the outcome of each complete reply to `on_reply`; otherwise as
     /// [`Connection::receive_replies`].
     ///
     /// # Errors
@@ -223,15 +223,16 @@ impl Connection {
         self.receive_replies(scratch, |outcome, _| on_reply(outcome))
     }
 
-    /// Receives once and hands each reply that is complete to `on_reply`, with what it amounts to
-    /// and its bytes. `scratch` is what all connections of a thread receive into, so that only
-    /// those with an incomplete reply hold memory.
+    /// Receives once and passes each complete reply to `on_reply`, with its outcome and its bytes.
+    /// All connections of a thread receive into the same `scratch`, so that only those with an
+    /// incomplete reply hold memory.
     ///
-    /// Returns how many bytes came; fewer than `scratch` holds mean that the socket is drained.
+    /// Returns the number of bytes received; fewer than `scratch` holds means that the socket is
+    /// drained.
     ///
     /// # Errors
-    /// The connection is closed or broken, what came is no reply to anything, or a reply is too
-    /// long; replies before that have been handed over.
+    /// The connection is closed or broken, a reply belongs to no request, or a reply is too long;
+    /// earlier replies have been passed on.
     ///
     /// ```
     /// # use std::io::{Read, Write};

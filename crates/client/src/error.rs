@@ -9,7 +9,7 @@ use rustix::io::Errno;
 /// and what is around it.
 pub(crate) const REPLY_LIMIT_BYTES: usize = (512 << 20) + (1 << 20);
 
-/// Why a connection cannot be made or go on.
+/// Why a connection failed.
 ///
 /// ```
 /// let error = nagi_client::Error::Closed;
@@ -19,18 +19,18 @@ pub(crate) const REPLY_LIMIT_BYTES: usize = (512 << 20) + (1 << 20);
 pub enum Error {
     /// No connection to the address.
     Connect {
-        /// As the user wrote it.
+        /// As given by the user.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Sending or receiving failed.
     Io(io::Error),
     /// The server closed the connection.
     Closed,
-    /// Bytes that are no reply.
+    /// Bytes that are not a reply.
     Protocol(String),
-    /// A reply that would take more memory than it may.
+    /// A reply that is longer than the limit.
     TooLong {
         /// The limit.
         limit_bytes: usize,

@@ -57,7 +57,7 @@ impl Cache {
         Cache::new(Ring::Dalli(Dalli::new(Vec::new())), Settings::default())
     }
 
-    /// Where keys are at this time: without the servers that are ejected.
+    /// The current ring, without ejected servers.
     ///
     /// ```
     /// use nagi_client::asynchronous::Cache;
@@ -71,7 +71,7 @@ impl Cache {
         self.engine.ring()
     }
 
-    /// The servers that are left out of the ring at this time, if [`OnFailure::Eject`] is set.
+    /// The currently ejected servers, if [`OnFailure::Eject`] is set.
     ///
     /// ```
     /// use nagi_client::asynchronous::Cache;
@@ -87,8 +87,8 @@ impl Cache {
         self.engine.ejected()
     }
 
-    /// What went wrong with copies since the last call, if [`OnFailure::Replicate`] is set: a
-    /// request fails only by its first server. The first 100 are kept.
+    /// Failures of copies since the last call, if [`OnFailure::Replicate`] is set: a request itself
+    /// fails only by its first server. The first 100 are kept.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -108,10 +108,10 @@ impl Cache {
         self.engine.take_replica_failures()
     }
 
-    /// The value of a key, or nothing.
+    /// The value of a key; `None` for a miss.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -127,10 +127,10 @@ impl Cache {
         self.engine.get(key, key).await
     }
 
-    /// [`Cache::get`] on the server that `master` decides.
+    /// [`Cache::get`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -150,10 +150,10 @@ impl Cache {
         self.engine.get(master, key).await
     }
 
-    /// The value of a key, whose expiry is set again.
+    /// The value of a key, which gets a new expiry.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -173,10 +173,10 @@ impl Cache {
         self.engine.get_and_touch(key, key, expiry).await
     }
 
-    /// [`Cache::get_and_touch`] on the server that `master` decides.
+    /// [`Cache::get_and_touch`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -197,10 +197,10 @@ impl Cache {
         self.engine.get_and_touch(master, key, expiry).await
     }
 
-    /// Stores a value, whatever was there.
+    /// Stores a value, replacing any other.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -216,10 +216,10 @@ impl Cache {
         self.engine.store(key, key, Mode::Set, item).await
     }
 
-    /// [`Cache::set`] on the server that `master` decides.
+    /// [`Cache::set`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -240,10 +240,10 @@ impl Cache {
         self.engine.store(master, key, Mode::Set, item).await
     }
 
-    /// Stores a value only where nothing is.
+    /// Stores a value only if the key does not exist.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -259,10 +259,10 @@ impl Cache {
         self.engine.store(key, key, Mode::Add, item).await
     }
 
-    /// [`Cache::add`] on the server that `master` decides.
+    /// [`Cache::add`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -283,10 +283,10 @@ impl Cache {
         self.engine.store(master, key, Mode::Add, item).await
     }
 
-    /// Stores a value only where something is.
+    /// Stores a value only if the key exists.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -302,10 +302,10 @@ impl Cache {
         self.engine.store(key, key, Mode::Replace, item).await
     }
 
-    /// [`Cache::replace`] on the server that `master` decides.
+    /// [`Cache::replace`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -329,7 +329,7 @@ impl Cache {
     /// Appends to the value; flags and expiry stay.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -345,10 +345,10 @@ impl Cache {
         self.engine.store(key, key, Mode::Append, item).await
     }
 
-    /// [`Cache::append`] on the server that `master` decides.
+    /// [`Cache::append`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -369,10 +369,10 @@ impl Cache {
         self.engine.store(master, key, Mode::Append, item).await
     }
 
-    /// Prepends to the value; flags and expiry stay. Redis has no such command.
+    /// Prepends to the value; flags and expiry stay. Not available with Redis.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -388,10 +388,10 @@ impl Cache {
         self.engine.store(key, key, Mode::Prepend, item).await
     }
 
-    /// [`Cache::prepend`] on the server that `master` decides.
+    /// [`Cache::prepend`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -412,10 +412,10 @@ impl Cache {
         self.engine.store(master, key, Mode::Prepend, item).await
     }
 
-    /// Stores a value if it still has the unique number that a get brought.
+    /// Stores a value if its version number is still the one that a get returned (CAS).
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -437,10 +437,10 @@ impl Cache {
         self.engine.store(key, key, Mode::Cas(cas), item).await
     }
 
-    /// [`Cache::compare_and_store`] on the server that `master` decides.
+    /// [`Cache::compare_and_store`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -463,10 +463,10 @@ impl Cache {
         self.engine.store(master, key, Mode::Cas(cas), item).await
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key; returns whether it existed.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -482,10 +482,10 @@ impl Cache {
         self.engine.delete(key, key).await
     }
 
-    /// [`Cache::delete`] on the server that `master` decides.
+    /// [`Cache::delete`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -501,10 +501,10 @@ impl Cache {
         self.engine.delete(master, key).await
     }
 
-    /// Sets a new expiry; whether the key is there.
+    /// Sets a new expiry; returns whether the key exists.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -520,10 +520,10 @@ impl Cache {
         self.engine.touch(key, key, expiry).await
     }
 
-    /// [`Cache::touch`] on the server that `master` decides.
+    /// [`Cache::touch`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -544,10 +544,11 @@ impl Cache {
         self.engine.touch(master, key, expiry).await
     }
 
-    /// Adds to a number: the sum, or nothing where the key is not there. Redis begins at 0.
+    /// Increments a number. Returns the sum; `None` if the key does not exist, except that Redis
+    /// starts at 0.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -563,10 +564,10 @@ impl Cache {
         self.engine.count(key, key, by, false).await
     }
 
-    /// [`Cache::increment`] on the server that `master` decides.
+    /// [`Cache::increment`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -587,10 +588,10 @@ impl Cache {
         self.engine.count(master, key, by, false).await
     }
 
-    /// Subtracts from a number: the difference, in memcached not below 0.
+    /// Decrements a number. Returns the difference, in memcached never below 0.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -606,10 +607,10 @@ impl Cache {
         self.engine.count(key, key, by, true).await
     }
 
-    /// [`Cache::decrement`] on the server that `master` decides.
+    /// [`Cache::decrement`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -630,8 +631,8 @@ impl Cache {
         self.engine.count(master, key, by, true).await
     }
 
-    /// The values of many keys, from all servers at once; one server's failure is the failure of
-    /// its keys alone.
+    /// The values of many keys, from all servers at once; a failed server affects only its own
+    /// keys.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -647,7 +648,7 @@ impl Cache {
         self.engine.get_many(keys).await
     }
 
-    /// The values of keys with a request for each, spread over the connections of each server.
+    /// The values of keys, with one request per key, spread over the connections of each server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -663,7 +664,7 @@ impl Cache {
         self.engine.get_each(keys).await
     }
 
-    /// The values of related keys, with one request to the server that `master` decides.
+    /// The values of related keys, with one request to the server of the key `master`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -683,7 +684,7 @@ impl Cache {
         self.engine.get_many_by_key(master, keys).await
     }
 
-    /// Stores many values: requests are buffered and go to all servers at once, and each has its
+    /// Stores many values: requests are buffered and sent to all servers at once; each has its
     /// result.
     ///
     /// ```
@@ -700,8 +701,8 @@ impl Cache {
         self.engine.set_many(None, items).await
     }
 
-    /// Stores many values without being answered, except what memcached refuses: the failures of
-    /// each server. A batch of 100 whose end does not arrive is `Unknown`. Redis answers each.
+    /// Stores many values without answers except errors, and returns the failures of each server. A
+    /// batch of 100 whose end does not arrive is `Unknown`. Redis answers each request.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -718,7 +719,7 @@ impl Cache {
         self.engine.set_many_quietly(None, items).await
     }
 
-    /// Removes many keys without being answered whether they were there, as
+    /// Removes many keys without answers except errors, as
     /// [`Cache::set_many_quietly`] stores them.
     ///
     /// ```
@@ -735,7 +736,7 @@ impl Cache {
         self.engine.delete_many_quietly(None, keys).await
     }
 
-    /// The statistics of every server, each under its name.
+    /// The statistics of every server, with the server's name.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -751,7 +752,7 @@ impl Cache {
         self.engine.stats("").await
     }
 
-    /// Removes every key of every server; a result for each.
+    /// Removes all keys of all servers; returns a result for each server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {

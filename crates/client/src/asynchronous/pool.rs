@@ -8,7 +8,7 @@ use super::cache::Cache;
 use crate::cache::Settings;
 use crate::ring::Ring;
 
-/// Clients with connections that are used again.
+/// A pool of clients that reuses their connections.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool that keeps up to `kept` clients while they are not used; it never refuses one.
+    /// A pool that keeps up to `kept` idle clients; it always provides one.
     ///
     /// ```
     /// use nagi_client::asynchronous::Pool;
@@ -64,7 +64,7 @@ impl Pool {
         Lent { pool: self, cache }
     }
 
-    /// How many clients wait to be lent.
+    /// The number of idle clients.
     ///
     /// ```
     /// use nagi_client::asynchronous::Pool;

@@ -11,7 +11,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The server that was responsible; empty where none was reached for.
+    /// The server; empty if none was selected.
     pub server: String,
     /// What went wrong.
     pub reason: Reason,
@@ -24,23 +24,24 @@ pub struct Failure {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The request cannot be sent: the key, or the protocol lacks it. Nothing was sent.
+    /// The request cannot be sent: its key is invalid, or the protocol does not have it. Nothing
+    /// was sent.
     Request(String),
     /// No connection. Nothing was sent.
     Connect(String),
-    /// The server failed a moment ago and is left alone for a while. Nothing was sent.
+    /// The server failed a moment ago and is skipped for a while. Nothing was sent.
     Dead,
-    /// The answer to a request that changes nothing did not come in time.
+    /// A read was not answered in time.
     TimedOut,
-    /// The connection broke before the answer to a request that changes nothing.
+    /// The connection broke before the answer to a read.
     Broken(String),
-    /// A write was sent and its answer is lost: it may have happened or not.
+    /// A write was sent and its answer was lost: it may have been executed or not.
     Unknown(String),
-    /// The server refused, in its words.
+    /// The server returned this error.
     Refused(String),
-    /// The server sent something that is no answer; it may speak another protocol.
+    /// The server sent an invalid answer; it may speak another protocol.
     Protocol(String),
-    /// The answer to a request that changes nothing is longer than [`Settings`] allow.
+    /// The answer to a read is longer than [`Settings`] allow.
     ///
     /// [`Settings`]: super::Settings::reply_limit_bytes
     TooLong {

@@ -11,7 +11,7 @@
 pub struct Item<'a> {
     /// The value.
     pub value: &'a [u8],
-    /// What memcached keeps beside it.
+    /// memcached's client flags.
     pub flags: u32,
     /// Seconds from now, or a Unix time above 30 days; 0 means never.
     pub expiry: u32,
@@ -49,7 +49,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// What became of a value.
+/// The result of storing a value.
 ///
 /// ```
 /// assert_ne!(nagi_client::cache::Stored::Yes, nagi_client::cache::Stored::Condition);
@@ -58,10 +58,10 @@ impl<'a> Item<'a> {
 pub enum Stored {
     /// It is stored.
     Yes,
-    /// The condition does not hold: nothing to replace, something where to add.
+    /// The condition is not met: the key to replace does not exist, or the key to add exists.
     Condition,
-    /// The value was changed since its unique number was read.
+    /// The value has changed since its version number was read.
     Changed,
-    /// There is nothing to compare with.
+    /// The key to compare does not exist.
     Missing,
 }

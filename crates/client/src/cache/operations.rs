@@ -46,7 +46,7 @@ impl Cache {
         Cache { engine: Engine::new(ring, settings) }
     }
 
-    /// Where keys are at this time: without the servers that are ejected.
+    /// The current ring, without ejected servers.
     ///
     /// ```
     /// use nagi_client::cache::{Cache, Settings};
@@ -59,7 +59,7 @@ impl Cache {
         self.engine.ring()
     }
 
-    /// The servers that are left out of the ring at this time, if [`OnFailure::Eject`] is set.
+    /// The currently ejected servers, if [`OnFailure::Eject`] is set.
     ///
     /// ```
     /// use nagi_client::cache::{Cache, Settings};
@@ -74,8 +74,8 @@ impl Cache {
         self.engine.ejected()
     }
 
-    /// What went wrong with copies since the last call, if [`OnFailure::Replicate`] is set: a
-    /// request fails only by its first server. The first 100 are kept.
+    /// Failures of copies since the last call, if [`OnFailure::Replicate`] is set: a request itself
+    /// fails only by its first server. The first 100 are kept.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, OnFailure, Replicas, Settings};
@@ -93,10 +93,10 @@ impl Cache {
         self.engine.take_replica_failures()
     }
 
-    /// The value of a key, or nothing.
+    /// The value of a key; `None` for a miss.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -110,10 +110,10 @@ impl Cache {
         ready(self.engine.get(key, key))
     }
 
-    /// [`Cache::get`] on the server that `master` decides.
+    /// [`Cache::get`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -127,10 +127,10 @@ impl Cache {
         ready(self.engine.get(master, key))
     }
 
-    /// The value of a key, whose expiry is set again.
+    /// The value of a key, which gets a new expiry.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -144,10 +144,10 @@ impl Cache {
         ready(self.engine.get_and_touch(key, key, expiry))
     }
 
-    /// [`Cache::get_and_touch`] on the server that `master` decides.
+    /// [`Cache::get_and_touch`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -166,10 +166,10 @@ impl Cache {
         ready(self.engine.get_and_touch(master, key, expiry))
     }
 
-    /// Stores a value, whatever was there.
+    /// Stores a value, replacing any other.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -183,10 +183,10 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Set, item))
     }
 
-    /// [`Cache::set`] on the server that `master` decides.
+    /// [`Cache::set`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -205,10 +205,10 @@ impl Cache {
         ready(self.engine.store(master, key, Mode::Set, item))
     }
 
-    /// Stores a value only where nothing is.
+    /// Stores a value only if the key does not exist.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -222,10 +222,10 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Add, item))
     }
 
-    /// [`Cache::add`] on the server that `master` decides.
+    /// [`Cache::add`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -244,10 +244,10 @@ impl Cache {
         ready(self.engine.store(master, key, Mode::Add, item))
     }
 
-    /// Stores a value only where something is.
+    /// Stores a value only if the key exists.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -261,10 +261,10 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Replace, item))
     }
 
-    /// [`Cache::replace`] on the server that `master` decides.
+    /// [`Cache::replace`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -286,7 +286,7 @@ impl Cache {
     /// Appends to the value; flags and expiry stay.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -300,10 +300,10 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Append, item))
     }
 
-    /// [`Cache::append`] on the server that `master` decides.
+    /// [`Cache::append`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -322,10 +322,10 @@ impl Cache {
         ready(self.engine.store(master, key, Mode::Append, item))
     }
 
-    /// Prepends to the value; flags and expiry stay. Redis has no such command.
+    /// Prepends to the value; flags and expiry stay. Not available with Redis.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -339,10 +339,10 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Prepend, item))
     }
 
-    /// [`Cache::prepend`] on the server that `master` decides.
+    /// [`Cache::prepend`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -361,10 +361,10 @@ impl Cache {
         ready(self.engine.store(master, key, Mode::Prepend, item))
     }
 
-    /// Stores a value if it still has the unique number that a get brought.
+    /// Stores a value if its version number is still the one that a get returned (CAS).
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -384,10 +384,10 @@ impl Cache {
         ready(self.engine.store(key, key, Mode::Cas(cas), item))
     }
 
-    /// [`Cache::compare_and_store`] on the server that `master` decides.
+    /// [`Cache::compare_and_store`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -408,10 +408,10 @@ impl Cache {
         ready(self.engine.store(master, key, Mode::Cas(cas), item))
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key; returns whether it existed.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -425,10 +425,10 @@ impl Cache {
         ready(self.engine.delete(key, key))
     }
 
-    /// [`Cache::delete`] on the server that `master` decides.
+    /// [`Cache::delete`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -442,10 +442,10 @@ impl Cache {
         ready(self.engine.delete(master, key))
     }
 
-    /// Sets a new expiry; whether the key is there.
+    /// Sets a new expiry; returns whether the key exists.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -459,10 +459,10 @@ impl Cache {
         ready(self.engine.touch(key, key, expiry))
     }
 
-    /// [`Cache::touch`] on the server that `master` decides.
+    /// [`Cache::touch`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -481,10 +481,11 @@ impl Cache {
         ready(self.engine.touch(master, key, expiry))
     }
 
-    /// Adds to a number: the sum, or nothing where the key is not there. Redis begins at 0.
+    /// Increments a number. Returns the sum; `None` if the key does not exist, except that Redis
+    /// starts at 0.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -498,10 +499,10 @@ impl Cache {
         ready(self.engine.count(key, key, by, false))
     }
 
-    /// [`Cache::increment`] on the server that `master` decides.
+    /// [`Cache::increment`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -520,10 +521,10 @@ impl Cache {
         ready(self.engine.count(master, key, by, false))
     }
 
-    /// Subtracts from a number: the difference, in memcached not below 0.
+    /// Decrements a number. Returns the difference, in memcached never below 0.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -537,10 +538,10 @@ impl Cache {
         ready(self.engine.count(key, key, by, true))
     }
 
-    /// [`Cache::decrement`] on the server that `master` decides.
+    /// [`Cache::decrement`] on the server of the key `master`.
     ///
     /// # Errors
-    /// There is no answer, or the server refuses.
+    /// The server does not answer, or refuses the request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -559,8 +560,8 @@ impl Cache {
         ready(self.engine.count(master, key, by, true))
     }
 
-    /// The values of many keys, from all servers at once; one server's failure is the failure of
-    /// its keys alone.
+    /// The values of many keys, from all servers at once; a failed server affects only its own
+    /// keys.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -574,7 +575,7 @@ impl Cache {
         ready(self.engine.get_many(keys))
     }
 
-    /// The values of keys with a request for each, spread over the connections of each server.
+    /// The values of keys, with one request per key, spread over the connections of each server.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -588,7 +589,7 @@ impl Cache {
         ready(self.engine.get_each(keys))
     }
 
-    /// The values of related keys, with one request to the server that `master` decides.
+    /// The values of related keys, with one request to the server of the key `master`.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -606,7 +607,7 @@ impl Cache {
         ready(self.engine.get_many_by_key(master, keys))
     }
 
-    /// Stores many values: requests are buffered and go to all servers at once, and each has its
+    /// Stores many values: requests are buffered and sent to all servers at once; each has its
     /// result.
     ///
     /// ```
@@ -621,8 +622,8 @@ impl Cache {
         ready(self.engine.set_many(None, items))
     }
 
-    /// Stores many values without being answered, except what memcached refuses: the failures of
-    /// each server. A batch of 100 whose end does not arrive is `Unknown`. Redis answers each.
+    /// Stores many values without answers except errors, and returns the failures of each server. A
+    /// batch of 100 whose end does not arrive is `Unknown`. Redis answers each request.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Item, Settings};
@@ -637,7 +638,7 @@ impl Cache {
         ready(self.engine.set_many_quietly(None, items))
     }
 
-    /// Removes many keys without being answered whether they were there, as
+    /// Removes many keys without answers except errors, as
     /// [`Cache::set_many_quietly`] stores them.
     ///
     /// ```
@@ -652,7 +653,7 @@ impl Cache {
         ready(self.engine.delete_many_quietly(None, keys))
     }
 
-    /// The statistics of every server, each under its name.
+    /// The statistics of every server, with the server's name.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};
@@ -666,7 +667,7 @@ impl Cache {
         ready(self.engine.stats(""))
     }
 
-    /// Removes every key of every server; a result for each.
+    /// Removes all keys of all servers; returns a result for each server.
     ///
     /// ```
     /// # use nagi_client::cache::{Cache, Settings};

@@ -5,7 +5,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::{Cache, Settings};
 use crate::ring::Ring;
 
-/// Clients with connections that are used again.
+/// A pool of clients that reuses their connections.
 ///
 /// ```
 /// use nagi_client::cache::{Pool, Settings};
@@ -26,7 +26,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool that keeps up to `kept` clients while they are not used; it never refuses one.
+    /// A pool that keeps up to `kept` idle clients; it always provides one.
     ///
     /// ```
     /// use nagi_client::cache::{Pool, Settings};
@@ -58,7 +58,7 @@ impl Pool {
         result
     }
 
-    /// How many clients wait to be lent.
+    /// The number of idle clients.
     ///
     /// ```
     /// use nagi_client::cache::{Pool, Settings};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::REPLY_LIMIT_BYTES;
 use crate::wire::{Dialect, Login};
 
-/// How a [`Cache`](super::Cache) talks.
+/// Settings of a [`Cache`](super::Cache).
 ///
 /// ```
 /// use nagi_client::cache::Settings;
@@ -14,26 +14,26 @@ use crate::wire::{Dialect, Login};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the servers speak.
+    /// The servers' protocol.
     pub dialect: Dialect,
-    /// Which version of RESP Redis is asked to answer in.
+    /// The version of RESP for Redis.
     pub resp: RespVersion,
     /// The user and password that are sent first on each connection.
     pub login: Option<Login>,
     /// How long a connection, a send and an answer may take, each.
     pub timeout: Duration,
-    /// How long a server that did not answer in time is left alone; its requests fail at once.
+    /// How long a server that did not answer in time is skipped; its requests fail at once.
     pub retry_after: Duration,
-    /// What becomes of the keys of a server that fails.
+    /// What happens to the keys of a failed server.
     pub on_failure: OnFailure,
-    /// Put before every key.
+    /// A prefix of every key.
     pub prefix: Vec<u8>,
     /// Connections to each server, over which requests sent together are spread.
     pub connections: usize,
-    /// Whether requests go out at once instead of waiting for a full packet (`TCP_NODELAY`).
+    /// Whether requests are sent at once instead of waiting for a full packet (`TCP_NODELAY`).
     pub tcp_nodelay: bool,
-    /// How many bytes the reply to one request may have, all its values together; a longer one ends
-    /// the connection.
+    /// The maximum length of the reply to one request, with all its values, in bytes; a longer one
+    /// closes the connection.
     pub reply_limit_bytes: usize,
 }
 
@@ -63,14 +63,14 @@ impl Default for Settings {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RespVersion {
-    /// What every server speaks from the start.
+    /// The default of every server.
     #[default]
     Two,
-    /// Asked for with `HELLO 3`, from Redis 6 on.
+    /// Selected with `HELLO 3`, since Redis 6.
     Three,
 }
 
-/// What becomes of the keys of a server that fails.
+/// What happens to the keys of a failed server.
 ///
 /// ```
 /// use nagi_client::cache::{Ejection, OnFailure, Settings};
@@ -80,23 +80,23 @@ pub enum RespVersion {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Their requests fail. They go to no other server: two clients that see a failure at different
-    /// times would write to different servers.
+    /// Requests for them fail. They are not moved to other servers: two clients that notice a
+    /// failure at different times would write to different servers.
     #[default]
     Fail,
-    /// They go to other servers while theirs is left out of the ring.
+    /// They move to other servers while theirs is ejected from the ring.
     Eject(Ejection),
-    /// They are read from other servers, which have copies.
+    /// They are read from copies on other servers.
     Replicate(Replicas),
 }
 
-/// How servers that fail are left out of a ring of libmemcached that has points (consistent,
-/// weighted or `KETAMA_SPY`), as its `AUTO_EJECT_HOSTS` does; other rings leave none out, and the
-/// last server of a ring stays in it.
+/// Ejection of failed servers from libmemcached's rings with points (consistent, weighted or
+/// `KETAMA_SPY`), like its `AUTO_EJECT_HOSTS`; other rings eject none, and the last server of a
+/// ring is never ejected.
 ///
-/// A server comes back if it was restarted in the meantime and has loaded nothing, which its
-/// statistics say. Otherwise it is flushed first, so that what this client has replaced elsewhere
-/// is not read again. Values that were written to another server than usual are deleted there when
+/// A server returns if its statistics show that it was restarted in the meantime and has loaded
+/// nothing. Otherwise it is flushed first, so that values which this client has replaced elsewhere
+/// are not read again. Values that were written to another server than usual are deleted there when
 /// the ring changes.
 ///
 /// ```
@@ -104,15 +104,16 @@ pub enum OnFailure {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ejection {
-    /// After how many failures in a row, each a time-out or a refused connection.
+    /// The number of failures in a row, each a time-out or a refused connection, after which a
+    /// server is ejected.
     pub failures: u32,
-    /// For how long at least.
+    /// The minimum duration of an ejection.
     pub duration: Duration,
-    /// How long a server that was not restarted has to answer before it is flushed, so that it has
-    /// executed by then what was sent to it before it failed.
+    /// How long a server that was not restarted must answer before it is flushed, so that by then
+    /// it has executed requests that were sent before it failed.
     pub settling: Duration,
-    /// How many keys this client may write to other servers than usual. Writes of further ones
-    /// fail, since they could not be deleted there.
+    /// How many keys this client may write to other servers than usual. Further writes fail, since
+    /// they could not be deleted there.
     pub keys: usize,
 }
 
@@ -127,14 +128,14 @@ impl Default for Ejection {
     }
 }
 
-/// How values are copied to further servers, those that follow in the list of servers, as
-/// libmemcached does with `NUMBER_OF_REPLICAS`.
+/// Replication of values to the next servers in the list of servers, like libmemcached's
+/// `NUMBER_OF_REPLICAS`.
 ///
 /// Sets, deletions and new expiries go to all of them at once, and the result is that of the first;
-/// [`Cache::take_replica_failures`](super::Cache::take_replica_failures) has the failures of
-/// others. A value that was stored on a condition is copied when the first has answered, and what
-/// was counted, appended or prepended is deleted on the others. A read that fails goes to the next.
-/// A cluster of Redis has replicas of its own and gets none of these.
+/// [`Cache::take_replica_failures`](super::Cache::take_replica_failures) returns the failures of
+/// the others. A value that was stored conditionally is copied when the first has answered; after
+/// incrementing, appending or prepending, the copies are deleted. A failed read continues with the
+/// next server. Redis Cluster has its own replicas and uses none of this.
 ///
 /// ```
 /// use nagi_client::cache::{OnFailure, Replicas};
@@ -143,9 +144,9 @@ impl Default for Ejection {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
-    /// How many copies there are besides the first.
+    /// The number of copies besides the first.
     pub count: usize,
-    /// Whether reads begin at any of them, `RANDOMIZE_REPLICA_READ`, which spreads the load of hot
-    /// keys. What that one lacks is asked of the others.
+    /// Whether reads start at a random copy (`RANDOMIZE_REPLICA_READ`), which spreads the load of
+    /// hot keys. Missing values are read from the others.
     pub random_reads: bool,
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::{Configuration, Ring, Server};
 
-/// A configuration, perhaps with servers of its own after an `@`, separated by commas.
+/// A configuration, optionally with its own servers after an `@`, separated by commas.
 ///
 /// ```
 /// use nagi_client::ring::{ClientConfiguration, Server};

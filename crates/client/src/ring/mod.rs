@@ -19,7 +19,7 @@ pub use preset::{Configuration, Library};
 pub use server::Server;
 pub use slots::{SLOTS, slot_of};
 
-/// Servers and the rule that says which of them has a key.
+/// Servers and the rule that selects the server of a key.
 ///
 /// ```
 /// use nagi_client::ring::{Configuration, Server};
@@ -31,7 +31,7 @@ pub use slots::{SLOTS, slot_of};
 /// ```
 #[derive(Clone, Debug)]
 pub enum Ring {
-    /// libmemcached's, and what stands on it: pylibmc, PHP; and twemproxy's.
+    /// libmemcached's, also for pylibmc and PHP, which use it; and twemproxy's.
     Libmemcached(Libmemcached),
     /// dalli's.
     Dalli(Dalli),
@@ -99,7 +99,7 @@ impl Ring {
         matches!(self, Ring::Libmemcached(ring) if ring.has_points())
     }
 
-    /// Leaves out the servers whose place is true here, and no others, as libmemcached does with
+    /// Ejects exactly the servers whose place is true here, as libmemcached does with
     /// `AUTO_EJECT_HOSTS`; see [`Libmemcached::eject`].
     ///
     /// ```

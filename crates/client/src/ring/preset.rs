@@ -9,7 +9,7 @@ use super::libmemcached::{Behavior, Libmemcached};
 use super::other::{Dalli, Rendezvous};
 use super::server::Server;
 
-/// A library with the settings that decide where keys are.
+/// A library with the settings that determine where keys are placed.
 ///
 /// ```
 /// use nagi_client::ring::Library;
@@ -114,9 +114,9 @@ enum Call {
 /// A library and settings, read from text such as `php-ketama`,
 /// `libmemcached,hash=md5,distribution=consistent` or `pylibmc,ketama,servers,hash=crc`.
 ///
-/// Settings apply in their order. `servers` says at which point servers are added, which is the
-/// end where it is not given. Other settings are `hash=`, `distribution=`, `ketama`, `weighted`,
-/// `sort_hosts`, `hash_with_prefix` and `prefix=`.
+/// Settings apply in their order. `servers` is the point at which servers are added, by default the
+/// end. Other settings are `hash=`, `distribution=`, `ketama`, `weighted`, `sort_hosts`,
+/// `hash_with_prefix` and `prefix=`.
 ///
 /// ```
 /// use nagi_client::ring::{Configuration, Server};

@@ -22,7 +22,7 @@ pub struct Server {
     pub host: String,
     /// 0 with a Unix socket.
     pub port: u16,
-    /// Its share compared with that of other servers, from 1.
+    /// Its share relative to other servers, at least 1.
     pub weight: u32,
 }
 

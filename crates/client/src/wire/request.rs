@@ -78,7 +78,7 @@ pub enum Request<'a> {
         /// At least one.
         keys: Vec<&'a [u8]>,
     },
-    /// The value of a key, whose expiry is set again.
+    /// The value of a key, which gets a new expiry.
     GetAndTouch {
         /// The key.
         key: &'a [u8],
@@ -93,7 +93,7 @@ pub enum Request<'a> {
         key: &'a [u8],
         /// What to store.
         value: &'a [u8],
-        /// What memcached keeps beside it; 0 in RESP.
+        /// memcached's client flags; 0 in RESP.
         flags: u32,
         /// Seconds from now, or a Unix time above 30 days; 0 means never.
         expiry: u32,
@@ -146,7 +146,7 @@ pub enum Request<'a> {
     },
 }
 
-/// A value with what memcached keeps beside it.
+/// A value with its client flags.
 ///
 /// ```
 /// let value = nagi_client::wire::Value { bytes: b"x".to_vec(), flags: 0, cas: None };
