@@ -400,10 +400,10 @@ fn a_wait_that_ends_with_an_error_has_failed() {
 fn a_client_that_leaves_while_it_waits_is_given_nothing() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
-    for behind in ["", "PING\r\n", &"SET key value\r\n".repeat(100)] {
+    for after in ["", "PING\r\n", &"SET key value\r\n".repeat(100)] {
         for ends_one_direction in [true, false] {
             let mut other = server.connect_resp();
-            other.send(format!("BLPOP q 0\r\n{behind}"));
+            other.send(format!("BLPOP q 0\r\n{after}"));
             until_blocked(&mut client, 1);
             if ends_one_direction {
                 other.finish_sending();

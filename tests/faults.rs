@@ -139,12 +139,12 @@ fn lossy_link() {
 fn long_round_trip() {
     check("long-round-trip", |kind, strength| {
         let server = kind.start(&[]);
-        let (behind, late_ms) = (kind.address(&server), between(4.0, 40.0, strength));
+        let (target, late_ms) = (kind.address(&server), between(4.0, 40.0, strength));
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("an address");
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                std::thread::spawn(move || delay(&client, behind, late_ms));
+                std::thread::spawn(move || delay(&client, target, late_ms));
             }
         });
         let run = look(&kind.url_of(at), &[]);

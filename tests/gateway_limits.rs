@@ -197,8 +197,8 @@ fn readers_that_stall_hold_little_of_a_long_value() {
     redis.run_words(&[&b"SET"[..], b"long", &vec![b'x'; LENGTH]]);
     let used = |redis: &mut Connection| {
         let text = redis.run("INFO memory").text();
-        let (_, behind) = text.split_once("used_memory:").expect("it is told");
-        behind.split("\r\n").next().and_then(|it| it.parse::<usize>().ok()).expect("a number")
+        let (_, after) = text.split_once("used_memory:").expect("it is told");
+        after.split("\r\n").next().and_then(|it| it.parse::<usize>().ok()).expect("a number")
     };
     let before = used(&mut redis);
     let stalled: Vec<_> = (0..READERS)

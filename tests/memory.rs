@@ -497,7 +497,7 @@ fn requests_whose_replies_are_not_read_are_no_data() {
     client.check("SETRANGE key 100000 x", ":100001\r\n");
     let mut number = |name| info_of(&mut client, "everything", name);
     let (data, clients) = (number("used_memory_dataset"), number("mem_clients_normal"));
-    let behind: Vec<_> = (0..10)
+    let slow_readers: Vec<_> = (0..10)
         .map(|_| {
             let mut client = server.connect_resp();
             client.send("MGET key\r\n".repeat(REQUESTS));
@@ -510,7 +510,7 @@ fn requests_whose_replies_are_not_read_are_no_data() {
     let data = number("used_memory_dataset").saturating_sub(data);
     let clients = number("mem_clients_normal").saturating_sub(clients);
     assert!(data < clients / 2, "{data} bytes of data, {clients} of clients");
-    drop(behind);
+    drop(slow_readers);
 }
 
 /// A nagi that takes memcached's place, with such flags.

@@ -64,11 +64,11 @@ fn converse(mut stream: TcpStream, kind: usize, random: &mut Random) {
     let sending = std::thread::spawn(move || {
         let mut rest = &requests[..];
         for size in sizes.into_iter().cycle() {
-            let (piece, behind) = rest.split_at(size.min(rest.len()));
+            let (piece, after) = rest.split_at(size.min(rest.len()));
             if rest.is_empty() || writer.write_all(piece).is_err() {
                 break;
             }
-            rest = behind;
+            rest = after;
         }
         if kind % 4 == 1 {
             // Half open: what was sent is still answered.

@@ -75,9 +75,9 @@ impl Error {
     /// to a zero byte, and without line breaks at the end.
     #[must_use]
     #[cold]
-    pub fn quoting(before: &str, bytes: &[u8], behind: &str) -> Self {
+    pub fn quoting(before: &str, bytes: &[u8], after: &str) -> Self {
         let shown = quotable(bytes, bytes.len());
-        let text = [before.as_bytes(), shown, behind.as_bytes()].concat();
+        let text = [before.as_bytes(), shown, after.as_bytes()].concat();
         let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |at| at + 1);
         Error(Cow::Owned(text.get(..end).unwrap_or_default().to_vec()))
     }

@@ -57,24 +57,24 @@ impl<'a> Pattern<'a> {
         let mut pattern = last(self.bytes, place.pattern);
         let mut text_left = last(text, place.text);
         let mut retry =
-            place.retry.map(|(behind, from)| (last(self.bytes, behind), last(text, from)));
+            place.retry.map(|(after, from)| (last(self.bytes, after), last(text, from)));
         while *steps > 0 {
             *steps -= 1;
             match (pattern.split_first(), text_left.split_first()) {
-                (Some((b'*', behind)), _) => {
-                    if behind.is_empty() {
+                (Some((b'*', after)), _) => {
+                    if after.is_empty() {
                         return Some(true);
                     }
-                    pattern = behind;
-                    retry = Some((behind, text_left));
+                    pattern = after;
+                    retry = Some((after, text_left));
                     continue;
                 }
                 (Some(_), Some((byte, rest))) => {
-                    let (fits, behind) = self.one(pattern, *byte);
+                    let (fits, after) = self.one(pattern, *byte);
                     // A class may be long.
-                    *steps = steps.saturating_sub(pattern.len() - behind.len() - 1);
+                    *steps = steps.saturating_sub(pattern.len() - after.len() - 1);
                     if fits {
-                        (pattern, text_left) = (behind, rest);
+                        (pattern, text_left) = (after, rest);
                         continue;
                     }
                 }
@@ -86,7 +86,7 @@ impl<'a> Pattern<'a> {
             (pattern, text_left) = (behind_star, rest);
             retry = Some((behind_star, rest));
         }
-        let retry = retry.map(|(behind, from)| (behind.len(), from.len()));
+        let retry = retry.map(|(after, from)| (after.len(), from.len()));
         *place = Place { pattern: pattern.len(), text: text_left.len(), retry };
         None
     }
@@ -94,14 +94,14 @@ impl<'a> Pattern<'a> {
     /// Whether `byte` fits the first element of `pattern`, and what follows that element.
     fn one<'p>(&self, pattern: &'p [u8], byte: u8) -> (bool, &'p [u8]) {
         match pattern {
-            [b'?', behind @ ..] => (true, behind),
+            [b'?', after @ ..] => (true, after),
             [b'[', b'^', class @ ..] => {
-                let (fits, behind) = self.class(class, byte);
-                (!fits, behind)
+                let (fits, after) = self.class(class, byte);
+                (!fits, after)
             }
             [b'[', class @ ..] => self.class(class, byte),
-            [b'\\', literal, behind @ ..] | [literal, behind @ ..] => {
-                (self.fold(*literal) == self.fold(byte), behind)
+            [b'\\', literal, after @ ..] | [literal, after @ ..] => {
+                (self.fold(*literal) == self.fold(byte), after)
             }
             [] => (false, pattern),
         }
@@ -119,7 +119,7 @@ impl<'a> Pattern<'a> {
                     fits |= *literal == byte;
                     rest
                 }
-                [b']', behind @ ..] => return (fits, behind),
+                [b']', after @ ..] => return (fits, after),
                 [first, b'-', last, rest @ ..] => {
                     let (first, last) = (self.fold(*first), self.fold(*last));
                     fits |= (first.min(last)..=first.max(last)).contains(&byte);
@@ -193,14 +193,14 @@ mod tests {
     fn model(pattern: &Pattern<'_>, text: &[u8]) -> bool {
         match (pattern.bytes, text) {
             ([], text) => text.is_empty(),
-            ([b'*', behind @ ..], text) => {
-                let behind = Pattern { bytes: behind, ..*pattern };
-                (0..=text.len()).any(|from| model(&behind, &text[from..]))
+            ([b'*', after @ ..], text) => {
+                let after = Pattern { bytes: after, ..*pattern };
+                (0..=text.len()).any(|from| model(&after, &text[from..]))
             }
             (_, []) => false,
             (bytes, [byte, rest @ ..]) => {
-                let (fits, behind) = pattern.one(bytes, *byte);
-                fits && model(&Pattern { bytes: behind, ..*pattern }, rest)
+                let (fits, after) = pattern.one(bytes, *byte);
+                fits && model(&Pattern { bytes: after, ..*pattern }, rest)
             }
         }
     }

@@ -207,29 +207,29 @@ fn slow_reader(observation: &Observation) -> Evaluation {
         };
         return Evaluation::Unknown(needed.to_owned());
     };
-    let is_behind = |id: u64| {
+    let is_lagging = |id: u64| {
         let holds =
             |it: &crate::observation::Client| it.id == id && it.output_bytes >= UNREAD_BYTES;
         server.clients.len() >= 2 && server.clients.iter().all(|list| list.iter().any(holds))
     };
-    let behind: Vec<_> = last.iter().filter(|client| is_behind(client.id)).collect();
-    let unread = behind.iter().fold(0_u64, |all, it| all.saturating_add(it.output_bytes));
+    let lagging: Vec<_> = last.iter().filter(|client| is_lagging(client.id)).collect();
+    let unread = lagging.iter().fold(0_u64, |all, it| all.saturating_add(it.output_bytes));
     let verdict = format!(
         "{} clients do not read their replies: {} of unread replies are in the server's memory, \
          and {closed} clients were closed for it {}.",
-        behind.len(),
+        lagging.len(),
         bytes(unread as f64),
         in_time(observation)
     );
     let mut evidence = Evidence::new(verdict)
-        .with("clients", behind.len())
+        .with("clients", lagging.len())
         .with("unread", bytes(unread as f64))
         .with("closed in that time", closed);
-    if let Some(first) = behind.first() {
+    if let Some(first) = lagging.first() {
         evidence =
             evidence.with("number of the first", first.id).with("its command", &first.command);
     }
-    match behind.is_empty() && closed == 0.0 {
+    match lagging.is_empty() && closed == 0.0 {
         true => Evaluation::Healthy,
         false => Evaluation::Found(evidence),
     }

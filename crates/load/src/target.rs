@@ -272,9 +272,9 @@ pub fn masked(url: &str) -> String {
 fn host_and_port(place: &str, usual: u16) -> Result<(&str, u16), String> {
     let (host, port) = match place.strip_prefix('[') {
         Some(rest) => {
-            let (host, behind) =
+            let (host, after) =
                 rest.split_once(']').ok_or("the ] after the address is missing")?;
-            (host, behind.strip_prefix(':').or((!behind.is_empty()).then_some(behind)))
+            (host, after.strip_prefix(':').or((!after.is_empty()).then_some(after)))
         }
         None => match place.rsplit_once(':') {
             Some((host, port)) => (host, Some(port)),
@@ -299,8 +299,8 @@ fn host_and_port(place: &str, usual: u16) -> Result<(&str, u16), String> {
 fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
         if byte != b'%' {
             bytes.push(byte);
             continue;

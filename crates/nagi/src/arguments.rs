@@ -42,13 +42,13 @@ pub(crate) fn parse(words: &[String]) -> Result<Arguments, String> {
         arguments.stdin = true;
         rest = options;
     }
-    while let Some((word, behind)) = rest.split_first() {
+    while let Some((word, after)) = rest.split_first() {
         let (name, mut values) = option(word)?;
         let takes_next = values.is_empty() && !takes_nothing(&name) && name != "save";
-        let first = usize::from(takes_next && !behind.is_empty());
-        let further = behind.iter().skip(first).take_while(|word| !word.starts_with("--"));
+        let first = usize::from(takes_next && !after.is_empty());
+        let further = after.iter().skip(first).take_while(|word| !word.starts_with("--"));
         let count = first + further.count();
-        let (own, next) = behind.split_at_checked(count).unwrap_or((behind, &[]));
+        let (own, next) = after.split_at_checked(count).unwrap_or((after, &[]));
         values.extend_from_slice(own);
         rest = next;
         arguments.take(name, values)?;

@@ -202,11 +202,11 @@ mod tests {
             }
             let waiting = |out: &Output| out.slices().collect::<Vec<_>>().concat();
             for take in takes {
-                let mut behind = Output::default();
-                behind.push(b"before");
-                behind.append(&out);
-                prop_assert_eq!(waiting(&behind), [b"before", &model[..]].concat());
-                prop_assert_eq!(behind.len(), 6 + model.len());
+                let mut after = Output::default();
+                after.push(b"before");
+                after.append(&out);
+                prop_assert_eq!(waiting(&after), [b"before", &model[..]].concat());
+                prop_assert_eq!(after.len(), 6 + model.len());
                 prop_assert_eq!(waiting(&out), &model[..]);
                 prop_assert_eq!(out.len(), model.len());
                 if let Some(bytes) = out.as_contiguous() {

@@ -204,6 +204,6 @@ impl Node {
 
 /// Each of the first with each of the second after it.
 fn joined(first: &[Vec<Part>], second: &[Vec<Part>]) -> Vec<Vec<Part>> {
-    let with = |before: &Vec<Part>, behind: &Vec<Part>| [&before[..], behind].concat();
-    first.iter().flat_map(|it| second.iter().map(move |behind| with(it, behind))).collect()
+    let with = |before: &Vec<Part>, after: &Vec<Part>| [&before[..], after].concat();
+    first.iter().flat_map(|it| second.iter().map(move |after| with(it, after))).collect()
 }

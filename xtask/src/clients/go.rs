@@ -46,8 +46,8 @@ fn environment(folder: &Path) -> Environment {
 
 /// The version that follows `before`: its first two numbers.
 fn version(text: &str, before: &str) -> Option<(u32, u32)> {
-    let (_, behind) = text.split_once(before)?;
-    let mut numbers = behind.split(|letter: char| !letter.is_ascii_digit());
+    let (_, after) = text.split_once(before)?;
+    let mut numbers = after.split(|letter: char| !letter.is_ascii_digit());
     let mut number = || numbers.next()?.parse().ok();
     Some((number()?, number()?))
 }

@@ -83,14 +83,14 @@ pub(super) fn step(
     let Some(end) = progress.line_end(input) else {
         return Ok(Step::Incomplete { need_bytes: input.len() + 1 });
     };
-    let (line, behind) = input.split_at_checked(end).ok_or_else(malformed)?;
+    let (line, after) = input.split_at_checked(end).ok_or_else(malformed)?;
     let line = line.strip_suffix(b"\r\n").or(line.strip_suffix(b"\n")).unwrap_or(line);
     let mut words = line.split(|&byte| byte == b' ');
     let answer = match words.next().unwrap_or_default() {
         b"VA" => {
             let len: u32 = number(words.next().unwrap_or_default())?;
             let bytes = end + len as usize + 2;
-            let Some((value, _)) = split_value(behind, len as usize)? else {
+            let Some((value, _)) = split_value(after, len as usize)? else {
                 return Ok(Step::Incomplete { need_bytes: bytes });
             };
             if keys.is_empty() {

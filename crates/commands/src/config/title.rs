@@ -57,11 +57,11 @@ fn parse(template: &str) -> Option<Vec<Part>> {
     let mut parts = Vec::new();
     let mut rest = template;
     while let Some(letter) = rest.chars().next() {
-        if let Some(behind) = rest.strip_prefix('{').filter(|behind| !behind.starts_with('{')) {
-            let (name, behind) = behind.split_once('}')?;
+        if let Some(after) = rest.strip_prefix('{').filter(|after| !after.starts_with('{')) {
+            let (name, after) = after.split_once('}')?;
             let (_, variable) = VARIABLES.iter().find(|row| row.0 == name)?;
             parts.push(Part::Variable(*variable));
-            rest = behind;
+            rest = after;
         } else {
             parts.push(Part::Letter(letter));
             rest = rest.strip_prefix("{{").or(rest.get(letter.len_utf8()..)).unwrap_or_default();

@@ -225,8 +225,8 @@ impl Reader<'_> {
         }
         let names = self.rest.iter().rev().take_while(|word| is_name(word)).count();
         // Where alternatives follow, the word stands for the first name alone.
-        let behind = self.rest.iter().rev().nth(names);
-        let names = if behind == Some(&"<") { names.min(1) } else { names };
+        let after = self.rest.iter().rev().nth(names);
+        let names = if after == Some(&"<") { names.min(1) } else { names };
         for _ in 0..names {
             parts.extend(self.rest.pop().map(|name| Argument::named(name, self.command)));
         }

@@ -401,12 +401,12 @@ impl BlockedClients {
         &self,
         name: &[u8],
         database: usize,
-        behind: u64,
+        after: u64,
         kind: Option<Kind>,
     ) -> Option<Arc<Waiter>> {
         let table = self.table.lock();
         let queue = table.queues.get(name)?.get(&database)?;
-        let mut waiters = queue.waiters.range(behind + 1..).map(|(_, waiter)| waiter);
+        let mut waiters = queue.waiters.range(after + 1..).map(|(_, waiter)| waiter);
         let concerns = |wanted: &dyn Wanted| {
             kind.is_some_and(|kind| wanted.kind() == kind) || wanted.wakes_on_any_change()
         };

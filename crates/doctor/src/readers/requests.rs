@@ -32,9 +32,9 @@ pub(crate) fn slow_log_newest(wire: &mut Wire) -> Result<i64, String> {
 ///
 /// # Errors
 /// The server cannot be asked, or refuses; one line.
-pub(crate) fn slow_log(wire: &mut Wire, behind: i64) -> Result<Vec<SlowRequest>, String> {
+pub(crate) fn slow_log(wire: &mut Wire, after: i64) -> Result<Vec<SlowRequest>, String> {
     let entries = wire.run(&format!("SLOWLOG GET {SLOWEST}"))?;
-    let newer = entries_of(&entries).filter(|(number, _)| *number > behind);
+    let newer = entries_of(&entries).filter(|(number, _)| *number > after);
     let request = |(_, Entry { value, what })| SlowRequest { duration_us: value, what };
     Ok(newer.map(request).collect())
 }
@@ -65,11 +65,11 @@ pub(crate) fn large_log_newest(wire: &mut Wire) -> Result<LargeLogs, String> {
 ///
 /// # Errors
 /// The server cannot be asked, or refuses; one line.
-pub(crate) fn large_log(wire: &mut Wire, behind: [i64; 2]) -> Result<Vec<LargeRequest>, String> {
+pub(crate) fn large_log(wire: &mut Wire, after: [i64; 2]) -> Result<Vec<LargeRequest>, String> {
     let mut large = Vec::new();
-    for (log, behind) in LARGE_LOGS.iter().zip(behind) {
+    for (log, after) in LARGE_LOGS.iter().zip(after) {
         let entries = wire.run(&format!("COMMANDLOG GET {SLOWEST} {log}"))?;
-        let newer = entries_of(&entries).filter(|(number, _)| *number > behind);
+        let newer = entries_of(&entries).filter(|(number, _)| *number > after);
         let foreign = newer.filter(|(_, entry)| !entry.what.starts_with("ECHO "));
         large.extend(foreign.map(|(_, entry)| LargeRequest {
             bytes: entry.value,

@@ -282,9 +282,9 @@ impl JsonText {
 fn escape(text: &str, out: &mut Vec<u8>) {
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) {
-        let (plain, behind) = rest.split_at(at);
+        let (plain, after) = rest.split_at(at);
         out.extend_from_slice(plain);
-        let Some((byte, behind)) = behind.split_first() else { return };
+        let Some((byte, after)) = after.split_first() else { return };
         match byte {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),
@@ -295,7 +295,7 @@ fn escape(text: &str, out: &mut Vec<u8>) {
             0x0c => out.extend_from_slice(b"\\f"),
             byte => out.extend(format!("\\u{byte:04X}").bytes()),
         }
-        rest = behind;
+        rest = after;
     }
     out.extend_from_slice(rest);
 }

@@ -153,18 +153,18 @@ pub(super) fn decode(text: &str) -> Result<Bytes, BadPath> {
 fn percent_decoded(text: &str, plus: u8) -> Result<Bytes, BadPath> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
         match byte {
             b'+' => bytes.push(plus),
             b'%' => {
-                let (digits, behind) = rest.split_at_checked(2).ok_or(BadPath::Percent)?;
+                let (digits, after) = rest.split_at_checked(2).ok_or(BadPath::Percent)?;
                 let digits = std::str::from_utf8(digits).map_err(|_| BadPath::Percent)?;
                 if digits.starts_with('+') {
                     return Err(BadPath::Percent);
                 }
                 bytes.push(u8::from_str_radix(digits, 16).map_err(|_| BadPath::Percent)?);
-                rest = behind;
+                rest = after;
             }
             byte => bytes.push(*byte),
         }

@@ -192,14 +192,14 @@ fn pieces(word: &str) -> Result<Word, String> {
     if word.is_empty() {
         found.push(Piece::Text(Vec::new()));
     }
-    while let Some((before, behind)) = rest.split_once('{') {
+    while let Some((before, after)) = rest.split_once('{') {
         if !before.is_empty() {
             found.push(Piece::Text(before.as_bytes().to_vec()));
         }
-        let (place, behind) =
-            behind.split_once('}').ok_or_else(|| format!("{word}: the }} is missing"))?;
+        let (place, after) =
+            after.split_once('}').ok_or_else(|| format!("{word}: the }} is missing"))?;
         found.push(place_of(place)?);
-        rest = behind;
+        rest = after;
     }
     if !rest.is_empty() {
         found.push(Piece::Text(rest.as_bytes().to_vec()));

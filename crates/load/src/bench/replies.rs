@@ -12,26 +12,26 @@ pub(crate) fn each_value(protocol: Protocol, reply: &[u8], mut found: impl FnMut
                 rest = split_line(reply).1;
             }
             while let [b'$' | b'_', ..] = rest {
-                let (header, behind) = split_line(rest);
+                let (header, after) = split_line(rest);
                 let value = number(header.get(1..).unwrap_or_default())
-                    .and_then(|len| behind.split_at_checked(len));
+                    .and_then(|len| after.split_at_checked(len));
                 found(value.map(|(value, _)| value));
                 rest = match value {
-                    Some((_, behind)) => behind.get(2..).unwrap_or_default(),
-                    None => behind,
+                    Some((_, after)) => after.get(2..).unwrap_or_default(),
+                    None => after,
                 };
             }
         }
         Protocol::Memcached => {
             let mut rest = reply;
             while rest.starts_with(b"VALUE ") {
-                let (header, behind) = split_line(rest);
+                let (header, after) = split_line(rest);
                 let len = header.split(|byte| *byte == b' ').nth(3).and_then(number);
-                let Some((value, behind)) = len.and_then(|len| behind.split_at_checked(len)) else {
+                let Some((value, after)) = len.and_then(|len| after.split_at_checked(len)) else {
                     return;
                 };
                 found(Some(value));
-                rest = behind.get(2..).unwrap_or_default();
+                rest = after.get(2..).unwrap_or_default();
             }
         }
         Protocol::Http => {}

@@ -116,9 +116,9 @@ impl Requests {
                 let split = |request: &str, body: &[u8]| {
                     let name = String::from_utf8_lossy(&key);
                     let at = request.find(&*name).unwrap_or_default();
-                    let (before, behind) = request.split_at(at);
-                    let behind = behind.get(key_bytes..).unwrap_or_default();
-                    Template::new(before, &key, &[behind.as_bytes(), body].concat())
+                    let (before, after) = request.split_at(at);
+                    let after = after.get(key_bytes..).unwrap_or_default();
+                    Template::new(before, &key, &[after.as_bytes(), body].concat())
                 };
                 (split(&get, b""), split(&set, &value))
             }

@@ -592,7 +592,7 @@ mod tests {
     #[test]
     fn a_long_block_may_be_taken_out_as_it_arrives() {
         let limits = Limits { item_bytes: 1 << 20 };
-        for (behind, last) in [("\r\n", Some(Span::large(0))), ("xx", None)] {
+        for (after, last) in [("\r\n", Some(Span::large(0))), ("xx", None)] {
             let mut input = format!("set a 0 0 {LONG_BYTES}\r\n").into_bytes();
             let at = input.len() as u32;
             let mut parser = Parser::default();
@@ -605,7 +605,7 @@ mod tests {
                 parser.parse_with_large(input, &limits, &[at], spans)
             };
             assert_eq!(parse(&input, &mut Vec::new()), Parsed::Incomplete);
-            input.extend(behind.bytes());
+            input.extend(after.bytes());
             input.extend(b"get a\r\n");
             let mut spans = Vec::new();
             let consumed = at as usize + 2;

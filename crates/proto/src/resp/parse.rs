@@ -498,7 +498,7 @@ mod tests {
         let mut input = b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n".to_vec();
         let mut parser = Parser::default();
         let mut large_offsets = Vec::new();
-        for (word, behind) in long.iter().zip(["\r\n$1\r\nb\r\n", "\r\n"]) {
+        for (word, after) in long.iter().zip(["\r\n$1\r\nb\r\n", "\r\n"]) {
             input.extend(format!("${}\r\n", word.len()).bytes());
             let at = input.len() as u32;
             input.extend_from_slice(&word[..5]);
@@ -510,13 +510,13 @@ mod tests {
             large_offsets.push(at);
             parser.skip_large();
             assert_eq!(parser.awaited(), None);
-            for byte in behind.bytes().take(behind.len() - 1) {
+            for byte in after.bytes().take(after.len() - 1) {
                 let parsed =
                     parser.parse_with_large(&mut input, &LIMITS, &large_offsets, &mut Vec::new());
                 assert_eq!(parsed, Ok(None));
                 input.push(byte);
             }
-            input.extend(behind.bytes().last());
+            input.extend(after.bytes().last());
         }
         input.extend(b"*1\r\n");
         // From the start or from where the parser stopped, the request is the same.

@@ -247,8 +247,8 @@ fn a_lent_buffer_is_filled_to_the_end_of_the_argument_only<D: Driver>(waker: &Wa
             {
                 // All of it came before the driver had room for it.
                 let chunks = large.complete_parts().arguments[0].take();
-                let behind = std::mem::take(echo.received.entry(token.index).or_default());
-                echo.received.insert(token.index, [chunks.concat(), behind].concat());
+                let after = std::mem::take(echo.received.entry(token.index).or_default());
+                echo.received.insert(token.index, [chunks.concat(), after].concat());
                 echo.large = None;
                 driver.receive(token, Wanted::Bytes);
             }

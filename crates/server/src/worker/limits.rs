@@ -248,8 +248,8 @@ impl Sessions {
         let limit_of = |class| self.shared.config().output_limit(class);
         let limits = (limit_of(Class::Normal), limit_of(Class::PubSub));
         let now_ms = self.shared.store.now_ms();
-        let mut behind = std::mem::take(&mut self.slow_readers);
-        behind.retain_mut(|client| {
+        let mut slow = std::mem::take(&mut self.slow_readers);
+        slow.retain_mut(|client| {
             let unsent = self.unread_bytes(driver, client.token);
             let Some(slot) = self.slots.get_mut(client.token) else { return false };
             let (info, kept) = (slot.session.info(), driver.kept_bytes(client.token));
@@ -271,7 +271,7 @@ impl Sessions {
             }
             unsent > 0 && !has_passed
         });
-        self.slow_readers = behind;
+        self.slow_readers = slow;
     }
 
     /// Closes the connections that have been silent for too long.

@@ -253,24 +253,24 @@ impl Fixture {
 #[test]
 fn a_claim_that_grows_comes_ahead_of_all_waiters() {
     let world = Fixture::new();
-    let [script, other, behind] = [(); 3].map(|()| Claimant::new());
+    let [script, other, waiter] = [(); 3].map(|()| Claimant::new());
     let mut claim = world.held(&[1], Intent::Write);
     let held = world.held(&[2], Intent::Write);
     let mut waiting = world.claiming(&[1, 2], Intent::Write);
     world.waits(&mut waiting, &other);
-    let request = world.claims.meet(2, Intent::Read, &behind.waker);
+    let request = world.claims.meet(2, Intent::Read, &waiter.waker);
     let flush = world.claims.meet_any(&Claimant::new().waker);
     let mut growing = Growing::default();
     assert_eq!(world.grow(&mut claim, Some(2), &mut growing, &script), Growth::Wait);
     drop(held);
-    assert_eq!([script.calls(), behind.calls()], [1, 0]);
+    assert_eq!([script.calls(), waiter.calls()], [1, 0]);
     assert_eq!(world.grow(&mut claim, Some(2), &mut growing, &script), Growth::Held);
     assert_eq!(world.grow(&mut claim, Some(2), &mut Growing::default(), &script), Growth::Held);
     let mut joint = claim.joint();
     assert_eq!(world.grow(&mut joint, Some(1), &mut Growing::default(), &script), Growth::Held);
     assert_eq!(world.grow(&mut joint, Some(3), &mut Growing::default(), &script), Growth::Held);
     drop(claim);
-    assert_eq!(behind.calls(), 1);
+    assert_eq!(waiter.calls(), 1);
     assert!(world.claims.holds(3) && !world.claims.holds(2));
     drop((joint, request, waiting, flush));
     assert!(world.is_forgotten());

@@ -81,9 +81,9 @@ fn joined(chunks: &[Chunk]) -> Arc<[u8]> {
     let mut joined: Arc<[u8]> = std::iter::repeat_n(0, len).collect();
     let mut rest = Arc::get_mut(&mut joined).unwrap_or_default();
     for chunk in chunks {
-        let Some((place, behind)) = rest.split_at_mut_checked(chunk.len()) else { break };
+        let Some((place, after)) = rest.split_at_mut_checked(chunk.len()) else { break };
         place.copy_from_slice(chunk);
-        rest = behind;
+        rest = after;
     }
     joined
 }

@@ -222,14 +222,14 @@ fn key_used_after_this_workers_clock_is_not_the_oldest() {
     for policy in [Policy::AllKeysLru, Policy::AllKeysLfu] {
         let fixture = Fixture::new(1);
         fixture.store.set_limit(0, policy);
-        let behind = fixture.db(0);
+        let with_old_clock = fixture.db(0);
         (0..KEYS).for_each(|key| set(&fixture, &format!("old:{key}"), None));
         fixture.pass_ms(60_000);
         set(&fixture, "new", None);
         assert!(text(fixture.db(0), b"new").is_some());
         fixture.store.set_limit(fixture.store.used_bytes() / 4, policy);
         while fixture.store.is_over_limit() {
-            assert!(behind.make_room());
+            assert!(with_old_clock.make_room());
         }
         assert!(text(fixture.db(0), b"new").is_some(), "{policy:?}");
     }

@@ -202,8 +202,8 @@ fn keys_of_equal_hash_are_found_by_comparing_few() {
     assert!(using.most.compared <= 32, "{using:?}");
     let walking = most_of(|| {
         let mut shown = Vec::new();
-        let behind = db.scan(0, 10, |entry| shown.push(entry.key().to_vec()));
-        assert_eq!(db.scan(behind, 10_000, |_| unreachable!("all have one hash")), 0);
+        let cursor = db.scan(0, 10, |entry| shown.push(entry.key().to_vec()));
+        assert_eq!(db.scan(cursor, 10_000, |_| unreachable!("all have one hash")), 0);
         shown.sort();
         let mut sorted = names.clone();
         sorted.sort();

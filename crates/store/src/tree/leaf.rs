@@ -367,12 +367,12 @@ impl LeafMut<'_> {
     fn open(&mut self, group: usize, at: usize, bytes: usize) -> usize {
         let leaf = self.read();
         let is_before = at - leaf.first() < leaf.end() - at;
-        let (before, behind) = (leaf.first() - START, leaf.gap_after());
-        let (gap, other) = if is_before { (before, behind) } else { (behind, before) };
+        let (before, after) = (leaf.first() - START, leaf.gap_after());
+        let (gap, other) = if is_before { (before, after) } else { (after, before) };
         if gap >= bytes {
             return self.open_on_side(group, at, bytes, is_before);
         }
-        let total = behind + before;
+        let total = after + before;
         if other >= bytes && total < INSERTIONS_WORTH_MOVING * bytes {
             return self.open_on_side(group, at, bytes, !is_before);
         }
@@ -521,9 +521,9 @@ impl LeafMut<'_> {
             halve_by_key::<L>(bytes, it.elements)
         };
         if let Some(Half { elements, bytes, key }) = half {
-            let behind = Group { key, start: it.start + bytes, elements: it.elements - elements };
+            let after = Group { key, start: it.start + bytes, elements: it.elements - elements };
             self.set_group(group, Group { elements, ..it });
-            self.insert_group(group + 1, behind);
+            self.insert_group(group + 1, after);
         }
     }
 

@@ -142,10 +142,10 @@ impl Border<'_> {
     /// The child of an inner node below which it lies.
     fn child_of(self, inner: &Inner) -> usize {
         let first = inner.below(self.score);
-        let behind = inner.child_of(self.score) + 1;
+        let after = inner.child_of(self.score) + 1;
         let is_before =
             |child: usize| first_element(inner, child).is_some_and(|it| self.is_behind(it));
-        last_before(first, behind, is_before)
+        last_before(first, after, is_before)
     }
 
     /// How many elements of a run come before it, and where the first one that does not begins.
@@ -200,9 +200,9 @@ impl Tree<Scores> {
     /// The element of this score and member.
     pub(crate) fn find(&self, score: u64, member: &Text<'_>) -> Option<FoundMember> {
         // Just after it, so that it is in the leaf and in the group that are found.
-        let behind = Border { score, member: Some(member), is_behind: true };
-        let BoundPosition { found, .. } = self.seek(behind);
-        let spot = spot_in(found.leaf, behind, Border { is_behind: false, ..behind });
+        let after = Border { score, member: Some(member), is_behind: true };
+        let BoundPosition { found, .. } = self.seek(after);
+        let spot = spot_in(found.leaf, after, Border { is_behind: false, ..after });
         let element = found.leaf.element::<Scores>(spot);
         // SAFETY: as in `Border::is_behind`.
         let is_it = !element.is_empty()
@@ -332,13 +332,13 @@ fn spot_in(leaf: Leaf<'_>, border: Border<'_>, at: Border<'_>) -> LeafPosition {
     if groups == 0 {
         return leaf.spot::<Scores>(0);
     }
-    let behind = leaf.group_of(border.score) + 1;
-    let first = (0..behind).rev().take_while(|it| leaf.group(*it).key >= border.score).last();
-    let first = first.unwrap_or(behind);
+    let after = leaf.group_of(border.score) + 1;
+    let first = (0..after).rev().take_while(|it| leaf.group(*it).key >= border.score).last();
+    let first = first.unwrap_or(after);
     let is_before = |group: usize| {
         leaf.group_elements::<Scores>(group).next().is_some_and(|it| border.is_behind(it))
     };
-    let group = last_before(first, behind, is_before);
+    let group = last_before(first, after, is_before);
     let (index, bytes) = at.in_run(leaf.group_elements::<Scores>(group));
     LeafPosition { group, index, start: leaf.group(group).start + bytes }
 }

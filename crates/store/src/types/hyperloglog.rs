@@ -215,12 +215,12 @@ impl Sketch {
             return Ok(false);
         }
         // The run falls into what lies before the register, the register, and what lies after.
-        let (before, behind) = (index - first, first + run.len - index - 1);
+        let (before, after) = (index - first, first + run.len - index - 1);
         let part = |len: usize| match run.rank {
             0 => zeros(len).collect(),
             rank => values(rank, len),
         };
-        let parts = [part(before), values(mark.rank, 1), part(behind)].concat();
+        let parts = [part(before), values(mark.rank, 1), part(after)].concat();
         if parts.len() > run.bytes && self.0.len() + parts.len() - run.bytes > limit_bytes {
             return self.add_densely(mark);
         }

@@ -49,10 +49,10 @@ fn bitfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 fn access(args: Args<'_>) -> Access {
     let mut at = 2;
     while let Some(word) = args.get(at) {
-        let behind = args.len() - at - 1;
+        let after = args.len() - at - 1;
         at += match word {
-            word if is(word, "GET") && behind >= 2 => 3,
-            word if is(word, "OVERFLOW") && behind >= 1 => 2,
+            word if is(word, "GET") && after >= 2 => 3,
+            word if is(word, "OVERFLOW") && after >= 1 => 2,
             _ => return Access::RW.union(Access::ACCESS).union(Access::UPDATE),
         };
     }

@@ -125,12 +125,12 @@ fn limits(cx: &Context<'_>) -> StreamLimits {
 }
 
 /// The error of a missing group, as most commands word it.
-fn no_group(reason: NoGroup, key: &[u8], group: &[u8], behind: &str) -> Error {
+fn no_group(reason: NoGroup, key: &[u8], group: &[u8], after: &str) -> Error {
     if reason == NoGroup::WrongType {
         return Error::WRONG_TYPE;
     }
     let text = [b"NOGROUP No such key '", key, b"' or consumer group '", group].concat();
-    Error::quoting("", &text, &format!("'{behind}"))
+    Error::quoting("", &text, &format!("'{after}"))
 }
 
 /// The same where the key exists.

@@ -106,8 +106,8 @@ pub(super) fn reads_backwards(listpack: &[u8]) -> bool {
         let mut lens = (1..=5)
             .filter_map(|bytes| len_before(bytes).filter(|len| back_length_bytes(*len) == bytes));
         let is_right = lens.next().is_some_and(|len| {
-            let behind = listpack.get(at + len..next).unwrap_or_default();
-            behind.iter().copied().eq(back_length(len))
+            let after = listpack.get(at + len..next).unwrap_or_default();
+            after.iter().copied().eq(back_length(len))
         });
         if !is_right {
             return false;

@@ -218,7 +218,7 @@ impl Stream {
     /// How many entries there are from one id to another, both included.
     #[must_use]
     pub fn count(&self, from: Id, to: Id) -> u64 {
-        let up_to = to.next().map_or_else(|| self.len(), |behind| self.rank(behind));
+        let up_to = to.next().map_or_else(|| self.len(), |after| self.rank(after));
         up_to.saturating_sub(self.rank(from))
     }
 

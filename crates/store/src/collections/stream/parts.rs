@@ -136,9 +136,9 @@ fn walk_group<B>(
     if is_next() {
         visit(StreamPart::Group { name, last_id, entries_read, pending: pending.len() })?;
     }
-    let behind = left.min(pending.len());
-    left -= behind;
-    let broken = pending.walk_after(behind, |id, it| {
+    let after = left.min(pending.len());
+    left -= after;
+    let broken = pending.walk_after(after, |id, it| {
         let (delivered_ms, deliveries) = (it.delivered_ms, it.deliveries);
         visit(StreamPart::Pending { id: *id, delivered_ms, deliveries })
     });

@@ -104,7 +104,7 @@ impl Table {
         unasked: &mut ServerRemovals<'_>,
     ) -> usize {
         let (mut expired, position) = (Vec::new(), sweep.position);
-        let behind =
+        let after =
             self.visit_bucket(position, &mut sweep.within, |entry| match entry.expire_at_ms() {
                 Some(at_ms) if at_ms <= now_ms && !self.is_spared(entry, unasked) => {
                     expired.push(entry);
@@ -120,7 +120,7 @@ impl Table {
         // Afterwards, since freeing one may move entries that are still linked.
         expired.into_iter().for_each(|entry| unasked.garbage.add(self.free(entry)));
         let last = position | (span(segment) - 1);
-        match behind.filter(|behind| *behind <= last) {
+        match after.filter(|after| *after <= last) {
             Some(position) => self.sweep = Some(Sweep { position, ..sweep }),
             None => {
                 segment.set_earliest_expiry(sweep.earliest_ms);

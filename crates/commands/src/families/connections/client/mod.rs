@@ -135,8 +135,8 @@ fn printable(word: &[u8]) -> Option<String> {
 fn setinfo<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let attribute = args.at(2);
     let value = printable(args.at(3)).ok_or_else(|| {
-        let behind = " cannot contain spaces, newlines or special characters.";
-        Error::quoting("ERR ", attribute, behind)
+        let after = " cannot contain spaces, newlines or special characters.";
+        Error::quoting("ERR ", attribute, after)
     });
     let mut names = cx.client.info.names();
     if is(attribute, "LIB-NAME") {

@@ -88,14 +88,14 @@ pub(super) fn look_up(
         return Some(element.clone());
     }
     let at = asterisk(pattern)?;
-    let (before, behind) = (pattern.get(..at)?, pattern.get(at + 1..)?);
-    let arrow = behind.windows(2).position(|pair| pair == b"->");
-    let arrow = arrow.filter(|arrow| behind.get(arrow + 2).is_some_and(|byte| *byte != 0));
-    let (behind, field) = match arrow {
-        Some(arrow) => (behind.get(..arrow)?, Some(behind.get(arrow + 2..)?)),
-        None => (behind, None),
+    let (before, after) = (pattern.get(..at)?, pattern.get(at + 1..)?);
+    let arrow = after.windows(2).position(|pair| pair == b"->");
+    let arrow = arrow.filter(|arrow| after.get(arrow + 2).is_some_and(|byte| *byte != 0));
+    let (after, field) = match arrow {
+        Some(arrow) => (after.get(..arrow)?, Some(after.get(arrow + 2..)?)),
+        None => (after, None),
     };
-    let key = element.value().with_bytes(|element| [before, element, behind].concat());
+    let key = element.value().with_bytes(|element| [before, element, after].concat());
     cx.db.get(cx.db.key(&key), |entry| match (entry?.value(), field) {
         (Value::String(string), None) => Some(OwnedString::of(string)),
         (Value::Hash(hash), Some(field)) => {
