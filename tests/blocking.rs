@@ -28,7 +28,7 @@ fn until_blocked(client: &mut Connection, count: usize) {
     until("clients that wait", is_so).unwrap();
 }
 
-/// Has clients of a server do one thing after the other.
+/// Makes clients of a server do one thing after the other.
 fn play(server: &Server, steps: &[Step]) {
     let mut clients: Vec<Connection> = (0..5).map(|_| server.connect_resp()).collect();
     let mut observer = server.connect_resp();

@@ -23,7 +23,7 @@ fn apache(folder: &Path, cache: &[(&str, &str)]) -> WebServer {
     })
 }
 
-/// Has ab count through the module, and checks the sum.
+/// Makes ab count through the module, and checks the sum.
 fn count(folder: &Folder, server: &Server, cache: &[(&str, &str)], redis: &mut Connection) {
     let apache = apache(folder.path(), cache);
     post_often(folder, &format!("http://{}/counter", apache.address), "nothing");

@@ -16,7 +16,7 @@ fn costly(told: &BTreeMap<String, Reply>, name: &str) -> Vec<(String, i64)> {
     told[name].list().chunks(2).map(|pair| (pair[0].text(), pair[1].integer())).collect()
 }
 
-/// Has bytes counted of what `talk` says. Returns all of them, and keys with theirs.
+/// Counts the bytes of what `talk` sends. Returns all of them, and keys with theirs.
 fn counted(server: &Server, talk: impl FnOnce(&mut Connection)) -> (i64, BTreeMap<String, i64>) {
     let mut client = server.connect_resp();
     client.check("HOTKEYS START METRICS 1 NET COUNT 64", "+OK\r\n");

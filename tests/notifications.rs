@@ -306,7 +306,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Has the server publish events of these classes.
+    /// Makes the server publish events of these classes.
     fn of(server: &Server, classes: &str) -> Self {
         let mut publisher = server.connect_resp();
         publisher.check(&format!("CONFIG SET notify-keyspace-events \"{classes}\""), "+OK\r\n");

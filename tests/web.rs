@@ -119,7 +119,7 @@ pub(crate) fn requests() -> (usize, usize) {
     (size(1000, 10_000), size(3, 10))
 }
 
-/// Has ab post a body, ten at a time, run after run. None of its requests may fail.
+/// Makes ab post a body, ten at a time, run after run. None of its requests may fail.
 pub(crate) fn post_often(folder: &Folder, url: &str, body: &str) {
     let (requests, runs) = requests();
     let requests = requests.to_string();

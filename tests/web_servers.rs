@@ -87,7 +87,7 @@ fn get(address: SocketAddr, target: &str) -> (u16, Vec<u8>) {
     exchange(address, &format!("{head}Connection: close\r\n\r\n"))
 }
 
-/// Has ab count through a web server, and checks the sum and what is left of connections.
+/// Makes ab count through a web server, and checks the sum and what is left of connections.
 fn count_through(kind: Kind) {
     let mut pair = Pair::new(kind);
     let url = format!("http://{}/cache/", pair.web.address);

@@ -40,7 +40,7 @@ impl Side {
         Side { connection: server.connect_memcached(), versions: HashMap::new() }
     }
 
-    /// Has every key gone.
+    /// Removes every key.
     fn forget(&mut self) {
         for key in KEYS {
             let (value, extras, versioned) = ("", Vec::new(), false);

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 pub struct Bell(Notify);
 
 impl Bell {
-    /// Has everything that waits look again.
+    /// Wakes all waiting tasks.
     pub fn ring(&self) {
         self.0.notify_waiters();
     }

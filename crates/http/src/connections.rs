@@ -184,8 +184,8 @@ impl Connections {
         Some(Place { connections: Rc::clone(self), number })
     }
 
-    /// Has the connection end that has been idle for longest; whether there is one. It ends as if
-    /// its client had left: what is still being sent to it has time until it is noticed.
+    /// Closes the connection that has been idle longest; returns whether there is one. It ends as
+    /// if its client had left: what is still being sent to it has time until it is noticed.
     fn end_idle(&self) -> bool {
         if self.vacant.borrow().is_empty() {
             return false;
@@ -220,7 +220,7 @@ impl Connections {
         Progress::new(&self.counts)
     }
 
-    /// Has the looks see a connection, which `task` serves.
+    /// Adds a connection, which `task` serves, to the periodic checks.
     pub(crate) fn watch(
         &self,
         number: usize,

@@ -68,7 +68,7 @@ impl SharedStream {
         Ok(())
     }
 
-    /// Has the parser refuse the head that ends there, and forgets what is after it.
+    /// Makes the parser refuse the head that ends there, and forgets what is after it.
     fn refuse(&mut self, buffer: &mut ReadBuf<'_>, end: usize) {
         if let Some(last) = buffer.filled_mut().get_mut(..end).and_then(<[u8]>::last_mut) {
             *last = REFUSED;

@@ -122,7 +122,7 @@ pub trait Site: Send + Sync + 'static {
     /// Whether the command of these words may wait for ever for something.
     fn may_wait(&self, words: &[Bytes]) -> bool;
 
-    /// Has a worker serve a pipe as a connection in RESP2 of this user, which `client` makes
+    /// Makes a worker serve a pipe as a connection in RESP2 of this user, which `client` makes
     /// requests on.
     ///
     /// # Errors

@@ -235,7 +235,7 @@ fn write_all<W: Write>(
     Ok(Some((Saved { keys, bytes: bytes + end }, disk.file)))
 }
 
-/// Has the new file take the old one's name, which is the moment at which it counts.
+/// Renames the new file into place, which is the moment at which it counts.
 fn put_in_place(files: &impl Files, temporary: &Path, path: &Path) -> Result<(), SaveError> {
     let failed = |doing, error| SaveError::Io(doing, path.to_owned(), error);
     files.rename(temporary, path).map_err(|error| failed("renaming the new file to", error))?;

@@ -204,7 +204,7 @@ impl Drop for ClientEnd {
 }
 
 impl WorkerEnd {
-    /// Has the worker notified by `worker_waker` from now on; what is there already it has to look
+    /// Sets `worker_waker` for notifications of the worker; what is there already it has to look
     /// for.
     pub fn attach(&self, worker_waker: Waker) {
         let mut state = self.0.state.lock();

@@ -12,7 +12,7 @@ pub(crate) const LACKING: &str = "not enough memory";
 /// Elements between two looks at whether the script is to end.
 const STRIDE: u32 = 1024;
 
-/// Has meters of this Lua know of the limits.
+/// Sets the limits for meters of this Lua state.
 pub(crate) fn prepare(lua: &Lua, state: &Rc<State>) {
     lua.set_app_data(Rc::clone(state));
 }

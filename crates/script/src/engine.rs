@@ -112,7 +112,7 @@ impl Engine {
         self.note_room();
     }
 
-    /// Has the next collection wait until an eighth of the room is taken that there is now.
+    /// Makes the next collection wait until an eighth of the room is taken that there is now.
     fn note_room(&self) {
         let (used, most) = (self.used_memory(), self.state.most_bytes.get());
         self.crowded.set(used + most.saturating_sub(used) / 8);

@@ -48,7 +48,7 @@ impl Sandbox {
         Ok(Sandbox { run: made.raw_get("run")?, apply: made.raw_get("apply")?, lua, libraries })
     }
 
-    /// Has a library, and the functions that it makes, find what there is for libraries.
+    /// Gives a library, and the functions that it registers, the environment of libraries.
     pub(crate) fn confine(&self, library: &Function) -> mlua::Result<()> {
         library.set_environment(self.libraries.environment.clone())?;
         Ok(())

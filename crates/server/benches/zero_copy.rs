@@ -19,7 +19,7 @@ const TOTAL_BYTES: usize = 1 << 30;
 /// The two ways take turns so many times.
 const ROUNDS: usize = 5;
 
-/// Has the notification of a send say whether the kernel copied (`IORING_SEND_ZC_REPORT_USAGE`),
+/// Makes the notification of a send say whether the kernel copied (`IORING_SEND_ZC_REPORT_USAGE`),
 /// and where it says so (`IORING_NOTIF_USAGE_ZC_COPIED`): `io_uring_enter(2)`.
 const REPORT_USAGE: u16 = 1 << 3;
 const COPIED: u32 = 1 << 31;

@@ -149,7 +149,7 @@ impl Contestant {
         all
     }
 
-    /// Has nagi take part once for each of its drivers.
+    /// Makes nagi take part once for each of its drivers.
     pub(super) fn split_drivers(all: &mut Vec<Self>) {
         let Some(nagi) = all.iter_mut().find(|it| it.is_nagi()) else { return };
         (nagi.name, nagi.io) = ("nagi, io_uring", "uring");

@@ -87,7 +87,7 @@ const LATER_TEXTS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Has tests of errors accept the words of later versions.
+/// Makes tests of errors accept the words of later versions.
 fn accept_later_texts(unpacked: &Path) -> Result<()> {
     for (file, before, after) in LATER_TEXTS {
         let path = unpacked.join("tests").join(file);

@@ -161,7 +161,7 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// Has the ring leave out these servers from now on, once no server has a copy of a key that
+    /// Makes the ring leave out these servers from now on, once no server has a copy of a key that
     /// would be old then; whether it does.
     async fn change(&mut self, out: Vec<Option<Out>>) -> bool {
         let is_out = |server: usize| matches!(out.get(server), Some(Some(_)));

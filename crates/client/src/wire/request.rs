@@ -139,7 +139,7 @@ pub enum Request<'a> {
         /// Its user and password.
         login: &'a Login,
     },
-    /// Has Redis answer in RESP3 from here on, and says who the client is.
+    /// Makes Redis answer in RESP3 from here on, and says who the client is.
     Hello {
         /// Its user and password, where the server asks for one.
         login: Option<&'a Login>,

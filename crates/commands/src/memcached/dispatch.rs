@@ -191,7 +191,7 @@ fn run_now<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     }
 }
 
-/// Has CLIENT LIST and ACL LOG show a verb as the client's last one.
+/// Makes CLIENT LIST and ACL LOG show a verb as the client's last one.
 #[inline]
 fn note_verb(verb: &'static Verb, cx: &Context<'_>) {
     let place = VERBS.iter().position(|row| std::ptr::eq(*row, verb)).unwrap_or(0);

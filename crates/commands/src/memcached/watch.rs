@@ -46,7 +46,7 @@ pub(super) static WATCH: Verb = Verb {
     run: watch,
 };
 
-/// Has the store report evictions if a client watches them.
+/// Makes the store report evictions if a client watches them.
 fn listen(store: &Store, streams: Streams) {
     store.set_evictions_observed(streams.contains(Streams::EVICTIONS));
 }

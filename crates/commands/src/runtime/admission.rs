@@ -71,7 +71,7 @@ pub(crate) fn log_in_to_memcached(
     is_known
 }
 
-/// Has a client of memcached's protocols log in again, where that is required.
+/// Makes a client of memcached's protocols log in again, where that is required.
 pub(crate) fn log_out_of_memcached(client: &mut Client, config: &Config) {
     client.restrictions |= memcached_restrictions(config);
 }

@@ -38,7 +38,7 @@ pub(crate) struct Blocking {
 /// Replies with what a request was given, and returns what is left to reply.
 pub(crate) type Reply = fn(&mut Context<'_>, Taken) -> Result<Option<Job>, Error>;
 
-/// Has a request given what it waits for: at once if that is there, and if not when it is.
+/// Serves a request at once if its key has something for it, otherwise when it does.
 ///
 /// # Errors
 /// A value is of another type.
@@ -94,7 +94,7 @@ pub(crate) fn wait(
     })
 }
 
-/// Has a request wait until its time is up, or another client ends its wait: there is nothing that
+/// Lets a request wait until its time is up, or another client ends its wait: there is nothing that
 /// it could be given. `nothing` replies so then, and at once within a transaction or a script.
 ///
 /// # Errors
@@ -154,7 +154,7 @@ fn block(
     waits(cx.hooks.block(new), alarm, replies)
 }
 
-/// Has a client woken at a time.
+/// Wakes a client at a time.
 pub(crate) fn alarm(cx: &Context<'_>, at_ms: u64) -> Alarm {
     let (alarm, is_first) = cx.hooks.alarm(at_ms, &cx.client.waker);
     if is_first {

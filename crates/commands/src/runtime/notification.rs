@@ -9,7 +9,7 @@ use crate::state::pubsub::Published;
 use nagi_store::Store;
 use std::cell::OnceCell;
 
-/// Has the store report changes from now on if clients watch keys, track them, or subscribe to
+/// Makes the store report changes from now on if clients watch keys, track them, or subscribe to
 /// events that `notify-keyspace-events` names.
 pub fn settle(server: &dyn Server, store: &Store) {
     let hooks = server.hooks();
@@ -23,7 +23,7 @@ pub fn settle(server: &dyn Server, store: &Store) {
     });
 }
 
-/// Has a client track nothing more, and the store report nothing for it.
+/// Ends a client's tracking, and the store's reports for it.
 pub fn stop_tracking(server: &dyn Server, store: &Store, info: &ClientInfo) {
     if server.hooks().tracking.stop(info) {
         settle(server, store);

@@ -38,8 +38,8 @@ pub(crate) fn queue(
     Ok(true)
 }
 
-/// Has the transaction of a client refused one of whose requests was, if it is in one. Returns what
-/// it is told in place of `error`: of EXEC, that nothing is executed.
+/// Makes EXEC refuse a client's transaction after a refused request, if the client is in one.
+/// Returns what it is told in place of `error`: of EXEC, that nothing is executed.
 #[cold]
 pub(crate) fn abort(entry: Option<&Entry>, cx: &mut Context<'_>, error: &Error) -> Option<Error> {
     if entry.is_some_and(|entry| entry.command.flags.contains(Flags::RUNS_QUEUED)) {

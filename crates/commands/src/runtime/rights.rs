@@ -25,7 +25,7 @@ pub fn may_observe(server: &dyn Server, user: &[u8]) -> bool {
     })
 }
 
-/// Has requests be checked from now on if there are users that may do less than everything.
+/// Turns permission checks on if there are users with restrictions.
 pub fn note_users(server: &dyn Server) {
     let has_limited = server.config().users().has_limited();
     server.hooks().set(HookFlags::LIMITED_USERS, has_limited);

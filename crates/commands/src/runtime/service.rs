@@ -42,7 +42,7 @@ impl Awaited {
         names.is_whole = true;
     }
 
-    /// Has them claimed.
+    /// Claims them.
     pub(crate) fn claim(&self, cx: &Context<'_>, claiming: &mut Claiming) {
         let names = self.0.iter().flat_map(|names| &names.reached);
         names.for_each(|name| claiming.add(cx.db.key(name), Intent::Write));

@@ -52,7 +52,7 @@ pub(crate) fn show(server: &dyn Server, client: &Client, words: &str) {
     }
 }
 
-/// Has a client see nothing any more, if it did: when it leaves, or sends RESET.
+/// Ends a client's MONITOR, if any: when it disconnects, or sends RESET.
 pub fn stop_monitoring(server: &dyn Server, client: &ClientInfo) {
     if !client.marks().contains(Marks::MONITOR) {
         return;

@@ -88,7 +88,7 @@ fn all_keys(entry: &Entry, args: Args<'_>) -> Vec<Box<[u8]>> {
     keys
 }
 
-/// Has the client drop what was changed while it was read.
+/// Sends invalidations of keys that were changed while they were read.
 fn invalidate_changed(entry: &Entry, cx: &Context<'_>, args: Args<'_>) {
     each_key(entry, args, |key| invalidate_if_changed(cx, key));
 }

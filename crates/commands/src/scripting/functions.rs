@@ -66,7 +66,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Has the engine forget the libraries that are not among these.
+    /// Makes the engine forget the libraries that are not among these.
     pub(super) fn keep(&mut self, engine: &mut Engine, mut is_kept: impl FnMut(&str) -> bool) {
         self.0.retain(|name, _| {
             let keeps = is_kept(name);

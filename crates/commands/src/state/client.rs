@@ -148,7 +148,7 @@ impl Client {
         self.identity.as_ref()?.user.clone()
     }
 
-    /// Has the connection closed, which the client has asked for.
+    /// Closes the connection, as requested by the client.
     pub(crate) fn quit(&mut self) {
         self.closing = true;
         self.has_quit = true;
@@ -372,7 +372,8 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
-    /// Has CLIENT LIST and ACL LOG show a command, by its place among the entries, as the last one.
+    /// Makes CLIENT LIST and ACL LOG show a command, by its place among the entries, as the last
+    /// one.
     #[inline]
     pub fn note_command(&self, index: usize) {
         let number = u32::try_from(index + 1).unwrap_or(0);

@@ -95,7 +95,7 @@ pub(crate) enum Paused {
 }
 
 impl RequestHooks {
-    /// Has a client that is going to be closed be served nothing more, if it waits: what it were
+    /// Stops serving a blocked client that is about to be closed: what it were
     /// given would be lost.
     pub fn abandon_wait(&self, client: u64) {
         self.blocked.abandon(client);
@@ -252,7 +252,7 @@ impl RequestHooks {
         }
     }
 
-    /// Has a waker be called at a time, in milliseconds since 1970.
+    /// Makes a waker be called at a time, in milliseconds since 1970.
     pub(crate) fn call_at(&self, at_ms: u64, waker: &Waker) {
         self.calls.add(at_ms, waker);
     }
@@ -264,7 +264,7 @@ impl RequestHooks {
         (Alarm { calls: Arc::clone(&self.calls), call }, is_first)
     }
 
-    /// Has a client wait for keys, which it has claimed.
+    /// Adds a client to the queues of keys, which it has claimed.
     pub(crate) fn block(&self, new: NewWaiter) -> Waiting {
         self.blocked.enter(new, || self.set(HookFlags::AWAITED, true))
     }

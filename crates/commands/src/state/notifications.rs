@@ -136,8 +136,8 @@ pub struct Notifications {
 }
 
 impl Notifications {
-    /// Has events of these classes published if there are subscribers; whether there are, and what
-    /// is wanted of lookups that find nothing.
+    /// Publishes events of these classes if there are subscribers; returns whether there are, and
+    /// what is wanted of lookups that find nothing.
     pub(crate) fn listen(&self, classes: EventClasses, pubsub: &PubSub) -> (bool, MissInterest) {
         let is_wanted = classes.intersects(EventClasses::CHANNELS)
             && !(classes - EventClasses::CHANNELS).is_empty()

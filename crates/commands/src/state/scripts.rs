@@ -230,7 +230,7 @@ impl Scripts {
         Ok(Pending(completion))
     }
 
-    /// Has the thread serve nothing but this lease when its turn has come, and the waker called
+    /// Makes the thread serve only this lease when its turn has come, and call the waker
     /// then.
     pub(crate) fn lease(self: &Arc<Self>, waker: &Waker) -> Lease {
         let mut inner = self.inner.lock();
@@ -346,7 +346,7 @@ impl Scripts {
         self.ended.load(Ordering::Relaxed) == number || self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Has the script or the function that runs ended, if it has been slow and has changed nothing.
+    /// Kills the running script or function, if it is slow and has not written.
     pub(crate) fn kill(&self, is_function: bool) -> Killed {
         let inner = self.inner.lock();
         match inner.running.as_ref().filter(|running| running.is_slow) {
@@ -362,7 +362,7 @@ impl Scripts {
         }
     }
 
-    /// Has the thread stop, and the script that runs with it.
+    /// Stops the thread, and the running script with it.
     pub fn stop(&self) {
         let inner = self.inner.lock();
         self.is_stopping.store(true, Ordering::Relaxed);
@@ -452,7 +452,7 @@ impl Scripts {
         inner.libraries.iter().map(|library| Arc::clone(&library.code)).collect()
     }
 
-    /// Has the script thread load libraries that a file has, in place of those that there are,
+    /// Makes the script thread load libraries that a file has, in place of those that there are,
     /// before it does anything else.
     pub fn read_libraries(&self, codes: Vec<Vec<u8>>) {
         self.inner.lock().read.extend(codes);

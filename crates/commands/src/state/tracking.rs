@@ -136,7 +136,7 @@ impl Tracking {
         !self.trackers.read().is_empty()
     }
 
-    /// Has a client track keys from now on, in this way.
+    /// Starts tracking of keys for a client, with these options.
     pub(crate) fn start(&self, info: &Arc<ClientInfo>, options: Arc<TrackingOptions>) {
         self.broadcasts.fetch_add(usize::from(options.is_broadcast), Ordering::SeqCst);
         info.mark(Marks::TRACKING, true);
@@ -153,8 +153,8 @@ impl Tracking {
         self.broadcasts.fetch_sub(usize::from(is_broadcast), Ordering::SeqCst);
     }
 
-    /// Has a client track nothing more; whether it did. What it has read is forgotten when it is
-    /// changed, or no client tracks anything.
+    /// Ends a client's tracking; returns whether it tracked. What it has read is forgotten when it
+    /// is changed, or no client tracks anything.
     pub fn stop(&self, info: &ClientInfo) -> bool {
         if !info.marks().contains(Marks::TRACKING) {
             return false;
@@ -257,7 +257,7 @@ impl Tracking {
         readers.clients
     }
 
-    /// Has a client drop a key that it may hold an old copy of.
+    /// Sends a client the invalidation of a key of which it may have a stale copy.
     pub(crate) fn invalidate_again(&self, key: &[u8], client: u64) {
         self.queue(Invalidation::Again(key.into(), client));
     }
@@ -451,7 +451,7 @@ fn encode(info: &ClientInfo, keys: Option<&[&[u8]]>, subscribes: bool) -> Option
     Some(output)
 }
 
-/// Has this thread, a worker of this number, hand over what it changes by itself.
+/// Makes this thread, a worker of this number, hand over what it changes by itself.
 pub fn begin_worker(worker: usize) {
     THREAD.set(worker + 1);
 }

@@ -56,7 +56,7 @@ impl Transaction {
         self.requests.push(Queued::new(row, args));
     }
 
-    /// Has none of the requests executed, since one was refused.
+    /// Makes EXEC fail, since a request was refused.
     pub(crate) fn abort(&mut self) {
         self.is_aborted = true;
     }

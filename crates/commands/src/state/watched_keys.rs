@@ -66,7 +66,7 @@ impl WatchedKeys {
         (self.clients.load(Ordering::Relaxed), self.keys.load(Ordering::Relaxed))
     }
 
-    /// Has the store report changes if clients watch keys, or something else wants it.
+    /// Makes the store report changes if clients watch keys, or something else wants it.
     pub(crate) fn settle(&self, store: &Store) {
         let listening = self.listening.lock();
         store.listen(*listening || self.clients.load(Ordering::SeqCst) > 0);

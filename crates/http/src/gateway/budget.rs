@@ -63,7 +63,7 @@ impl Reservation {
         self.shrink(self.bytes);
     }
 
-    /// Has bytes carry this reservation, which is for them.
+    /// Attaches this reservation to its bytes.
     pub(super) fn attach(self, bytes: Vec<u8>) -> Bytes {
         Bytes::from_owner(Counted { bytes, _reservation: self })
     }

@@ -300,7 +300,7 @@ fn options() -> Response<ResponseBody> {
     response
 }
 
-/// Has a browser give a response to pages of a site that may ask.
+/// Adds the CORS headers for pages of an allowed site.
 fn permit_origin(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(header::VARY, HeaderValue::from_static("Origin"));

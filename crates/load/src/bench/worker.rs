@@ -181,7 +181,7 @@ impl Worker {
         self.links.get(link).is_some_and(|link| link.connection.is_none())
     }
 
-    /// Has the connections that are lost opened at `at_ns`: how many they are.
+    /// Reopens lost connections at `at_ns`; returns their number.
     pub(crate) fn prepare_lost(&mut self, at_ns: u64) -> usize {
         let lost = self.links.iter_mut().filter(|link| link.connection.is_none());
         lost.map(|link| link.retry_ns = at_ns).count()

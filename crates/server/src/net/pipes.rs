@@ -81,7 +81,7 @@ impl Pipes {
         self.connections.get_mut(token.in_table())
     }
 
-    /// Has the worker look at a pipe in the next turn.
+    /// Makes the worker check a pipe in the next turn.
     pub(crate) fn queue_turn(&mut self, token: Token) {
         if let Some(pipe) = self.get_mut(token)
             && !std::mem::replace(&mut pipe.is_queued, true)

@@ -370,7 +370,7 @@ fn connect(listener: &TcpListener, is_unix: bool) -> (Socket, Socket) {
     (listener.accept().unwrap().0.into(), theirs.into())
 }
 
-/// Has one worker serve a client of each protocol, over TCP and over a Unix socket, by a driver
+/// Makes one worker serve a client of each protocol, over TCP and over a Unix socket, by a driver
 /// with faults.
 fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
     let commands = nagi_commands::command_table();

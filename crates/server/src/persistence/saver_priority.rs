@@ -83,7 +83,7 @@ enum Policy {
     Idle = libc::SCHED_IDLE,
 }
 
-/// Has this thread scheduled by a policy; its niceness stays.
+/// Sets this thread's scheduling policy; its niceness stays.
 fn schedule(policy: Policy) -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: 0 };
     // SAFETY: the kernel reads the parameter and keeps no address.

@@ -15,7 +15,7 @@ const AREA_BYTES: usize = 256;
 static AREA: [AtomicU8; AREA_BYTES] = [const { AtomicU8::new(0) }; AREA_BYTES];
 static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Has the kernel show `title` from now on, and what [`set`] is given later. To be called before
+/// Makes the kernel show `title` from now on, and what [`set`] is given later. To be called before
 /// there are threads: the kernel is told where the heap ends, which one could move meanwhile.
 ///
 /// # Errors

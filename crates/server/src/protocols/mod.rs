@@ -44,7 +44,7 @@ pub(crate) struct SpanRoom {
 }
 
 impl SpanRoom {
-    /// Has `parse` fill it. Returns what that returns, and what is in it now.
+    /// Fills it with `parse`. Returns the result of `parse` and the contents.
     #[inline]
     pub(crate) fn fill<T>(&mut self, parse: impl FnOnce(&mut Vec<Span>) -> T) -> (T, &[Span]) {
         let parsed = parse(&mut self.spans);

@@ -35,8 +35,8 @@ struct PartialArgument {
 }
 
 impl PartialArgument {
-    /// Has a buffer for what comes next. Where the kernel has yet to provide the memory, while it
-    /// receives, a chunk takes sixteen page faults more.
+    /// Provides a buffer for the next bytes. Where the kernel has yet to provide the memory, while
+    /// it receives, a chunk takes sixteen page faults more.
     fn extend_buffer(&mut self) {
         let at_hand = pool::warm().max(1);
         let most = (self.bytes / CHUNK_BYTES).min(at_hand).clamp(1, BUFFER_CHUNKS);

@@ -63,7 +63,7 @@ pub(crate) fn prepare(config: &Config, workers: usize) {
     }
 }
 
-/// Has the kernel make its table of descriptors that large at once, which it keeps.
+/// Makes the kernel grow the table of descriptors to that size at once.
 ///
 /// When it grows it, by doubling, in a process of several threads, accepting a client waits
 /// for a grace period of RCU: long enough for more than 511 clients to connect, which overflows a

@@ -40,7 +40,7 @@ impl Registry {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// Has only so many workers take connections, one at least.
+    /// Makes only so many workers take connections, one at least.
     pub(crate) fn activate(&self, workers: usize) {
         let most = self.loads.lock().len();
         self.active.store(workers.clamp(1, most.max(1)), Ordering::Relaxed);

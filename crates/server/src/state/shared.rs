@@ -267,7 +267,7 @@ impl Shared {
         self.close(client, Marks::EVICTED);
     }
 
-    /// Has a client's worker close it for the reason that `mark` says.
+    /// Makes a client's worker close it for the reason in `mark`.
     fn close(&self, client: &ClientInfo, mark: Marks) {
         client.mark(mark, true);
         self.hooks.abandon_wait(client.id);

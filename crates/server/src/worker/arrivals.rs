@@ -109,7 +109,7 @@ impl Sessions {
         Waker::from(Arc::new(SessionWaker { shared, worker: self.worker, token }))
     }
 
-    /// Has a driver serve a link.
+    /// Passes a link to a driver.
     fn adopt(&self, driver: &mut impl Driver, link: Link) -> io::Result<Token> {
         match link {
             Link::Socket(socket) => {

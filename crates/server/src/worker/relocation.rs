@@ -32,14 +32,14 @@ const OUTDATED: Duration = Duration::from_millis(500);
 const MAX_TICKS: u32 = 100;
 
 impl Sessions {
-    /// Has a connection move to the next worker (DEBUG RELOCATE).
+    /// Makes a connection move to the next worker (DEBUG RELOCATE).
     #[cold]
     pub(super) fn leave_for_next(&mut self, token: Token) {
         let next = (self.worker + 1) % self.shared.process().workers;
         self.leaving.push(Leaving { token, to: Some(next), ticks: 0 });
     }
 
-    /// Has all connections leave if this worker is not active.
+    /// Makes all connections leave if this worker is not active.
     pub(super) fn retire(&mut self) {
         if self.worker >= self.shared.registry.active() && self.leaving.is_empty() {
             let tokens = self.slots.all().map(|slot| slot.token);
@@ -47,8 +47,8 @@ impl Sessions {
         }
     }
 
-    /// Has connections leave for workers that have become active, or all if this one is not active
-    /// any more.
+    /// Makes connections leave for workers that have become active, or all if this one is not
+    /// active any more.
     pub(super) fn follow_active(&mut self) {
         self.retire();
         let surplus = self.shared.registry.surplus(self.worker);
@@ -56,7 +56,7 @@ impl Sessions {
         self.leaving.extend(tokens.map(|token| Leaving { token, to: None, ticks: 0 }));
     }
 
-    /// Has connections that have sent about `share` of the last requests leave for worker `to`.
+    /// Makes connections that have sent about `share` of the last requests leave for worker `to`.
     /// The first time that this is asked for, requests begin to be counted.
     pub(super) fn relieve(&mut self, to: usize, share: f64) {
         let slots = || self.slots.all();

@@ -84,7 +84,7 @@ impl<'a> Database<'a> {
         Hold::new(self.store, keys)
     }
 
-    /// Has `work` done with the latches of `keys` held, at one moment.
+    /// Runs `work` under the latches of `keys`, atomically.
     pub(crate) fn latched<R>(&self, keys: &[Key<'_>], work: impl FnOnce(Database<'_>) -> R) -> R {
         if self.is_latched() {
             return work(*self);

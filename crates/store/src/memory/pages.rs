@@ -515,7 +515,7 @@ impl PagePool {
         self.warm_bytes() > MAX_WARM_BYTES && self.release_warm(|_| WARM_BYTES, bytes) > 0
     }
 
-    /// Has the same done; of a kind that was not requested during the last second, all idle memory
+    /// Does the same; of a kind that was not requested during the last second, all idle memory
     /// counts. To be called now and then.
     pub(crate) fn rest(&self) {
         let (now, before) = (ticks::now(), self.looked_at.load(Ordering::Relaxed));

@@ -64,7 +64,7 @@ fn had() -> Duration {
 mod tests {
     use super::*;
 
-    /// Has a processor for so long, however long that takes.
+    /// Uses so much CPU time, however long that takes.
     fn work(time: Duration) {
         let before = had();
         while had() - before < time {

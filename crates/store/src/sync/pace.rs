@@ -34,7 +34,7 @@ impl Slice {
     }
 }
 
-/// Has this thread work in slices from now on.
+/// Makes this thread work in slices from now on.
 pub(crate) fn begin() {
     SLICE.set(Some(Slice::after(Duration::ZERO)));
 }

@@ -346,7 +346,7 @@ impl LeafMut<'_> {
         self.move_groups(0..group, by);
     }
 
-    /// Has all elements begin at another place, and returns by how much that is further back.
+    /// Moves all elements to another start, and returns by how far.
     fn move_elements(&mut self, first: usize) -> isize {
         let by = first.wrapping_sub(self.read().first()).cast_signed();
         self.shift_after(self.read().first(), 0, by);

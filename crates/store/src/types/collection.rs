@@ -192,7 +192,7 @@ impl NewCollection {
         }
     }
 
-    /// Has OBJECT ENCODING call a set of integers an intset if they are not too many.
+    /// Makes OBJECT ENCODING call a set of integers an intset if they are not too many.
     pub fn narrow(&mut self) {
         let Content::Set(Some(set)) = &mut self.content else { return };
         if set.read().len() <= self.limits.set.intset_entries as u64 {

@@ -57,7 +57,7 @@ impl Done {
 }
 
 impl Slot<'_> {
-    /// Has `change` change the fields of a hash, if there is one, and notes what happened.
+    /// Makes `change` change the fields of a hash, if there is one, and notes what happened.
     fn change_fields(
         &mut self,
         change: impl FnOnce(&mut Hash, &mut Done, &Arc<Blocks>),

@@ -252,7 +252,8 @@ struct Shared {
 }
 
 impl Load {
-    /// Has all together send so many requests a second, or as many as are answered if that is less.
+    /// Makes all together send so many requests a second, or as many as are answered if that is
+    /// less.
     fn begin(busy: Vec<TcpStream>, rate: f64) -> Self {
         let shared = Arc::new(Shared::default());
         let pause = Duration::from_secs_f64((BATCH * busy.len()) as f64 / rate);

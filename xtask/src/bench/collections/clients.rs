@@ -24,7 +24,7 @@ const CROWD: usize = 10_000;
 /// What the crowd waits for, and what ends that.
 struct Event {
     name: &'static str,
-    /// Has the whole crowd wait.
+    /// Makes the whole crowd wait.
     gather: fn(&mut Crowd) -> Result<()>,
     /// The requests that give each of a crowd of this size something, and how many these are.
     requests: fn(usize) -> (Vec<u8>, u64),
@@ -148,7 +148,7 @@ impl Crowd {
         Ok(Self { streams, observer: Connection::open(address), is_subscribed: false })
     }
 
-    /// Has all of them wait for the queue.
+    /// Makes all of them wait for the queue.
     fn block(&mut self) -> Result<()> {
         let blpop = request(&[b"BLPOP", b"queue", b"0"]);
         for stream in &mut self.streams {
@@ -160,7 +160,7 @@ impl Crowd {
         until("the crowd to be blocked", are_blocked).map_err(|problem| anyhow!(problem))
     }
 
-    /// Has all of them listen to the channel, which they do until they leave.
+    /// Makes all of them listen to the channel, which they do until they leave.
     fn subscribe(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.is_subscribed, true) {
             return Ok(());

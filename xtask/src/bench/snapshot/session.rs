@@ -111,7 +111,7 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
     })
 }
 
-/// Has a file in the page cache, which some servers have the kernel drop it from.
+/// Reads a file into the page cache, from which some servers drop it.
 fn read_through(path: &Path) -> Result<()> {
     let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     io::copy(&mut file, &mut io::sink())?;

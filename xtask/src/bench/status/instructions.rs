@@ -139,7 +139,7 @@ fn count(
     read(&dump, requests).with_context(|| format!("{} {ratio}, {pipeline}", contestant.name))
 }
 
-/// Has callgrind begin again or write down what it has counted; by the time that this returns, it
+/// Makes callgrind begin again or write down what it has counted; by the time that this returns, it
 /// has.
 fn control(server: &Server, what: &str) -> Result<()> {
     let process_id = server.process_id().to_string();

@@ -57,7 +57,7 @@ impl PageReader {
     }
 }
 
-/// Has the page open and metrics scraped once a second while `work` is done.
+/// Makes the page open and metrics scraped once a second while `work` is done.
 pub(super) fn beside<T>(address: SocketAddr, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let readers =
         ["/server-status", "/metrics"].map(|path| PageReader::start(address, path, EACH_SECOND));

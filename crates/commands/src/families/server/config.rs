@@ -150,7 +150,7 @@ fn check_client_limit(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Res
     Err(cannot_set(&name.to_ascii_lowercase(), &fault))
 }
 
-/// Has the server listen on the new addresses and ports, if they are among the changed settings.
+/// Makes the server listen on the new addresses and ports, if they are among the changed settings.
 fn listen(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
     let present = cx.server.config().addresses();
     let mut wanted = present.clone();

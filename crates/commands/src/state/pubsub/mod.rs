@@ -207,8 +207,8 @@ impl PubSub {
         self.publishers.is_any_full()
     }
 
-    /// Has a client subscribe to something, if it does not. Its worker calls this. Returns what was
-    /// published for it before.
+    /// Adds a subscription of a client, if it does not exist. Its worker calls this. Returns what
+    /// was published for it before.
     pub(crate) fn subscribe(&self, client: &Arc<ClientInfo>, kind: Kind, name: &[u8]) -> Output {
         self.change(client, |worker| {
             self.with_names(kind, name, |names| {
@@ -225,7 +225,7 @@ impl PubSub {
         })
     }
 
-    /// Has it subscribe to this no more, if it does.
+    /// Removes the subscription, if it exists.
     pub(crate) fn unsubscribe(&self, client: &ClientInfo, kind: Kind, name: &[u8]) -> Output {
         self.change(client, |worker| {
             self.with_names(kind, name, |names| {
@@ -254,7 +254,7 @@ impl PubSub {
         worker.map_or_else(Vec::new, |worker| worker.table.lock().names_of(client, kind))
     }
 
-    /// Has a client subscribe to nothing any more: when it leaves, or sends RESET. What it
+    /// Removes all subscriptions of a client: when it disconnects, or sends RESET. What it
     /// subscribed to in great numbers is taken away in the course of time; see
     /// [`PubSub::forget_departed`].
     pub fn leave(&self, client: &ClientInfo) -> Output {

@@ -122,7 +122,7 @@ impl Table {
         Some(subscriber)
     }
 
-    /// Has a client be sent nothing more. What it subscribed to is left to
+    /// Stops sending messages to a client. What it subscribed to is left to
     /// [`Table::next_departed`]. Whether it subscribed at all.
     pub(super) fn depart(&mut self, client: &ClientInfo) -> bool {
         let Some(slot) = self.slots.remove(&client.id) else { return false };

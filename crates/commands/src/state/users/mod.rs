@@ -99,7 +99,7 @@ impl Users {
         outcome
     }
 
-    /// Has the default user log in by this password alone, or without any if it is empty
+    /// Sets the only password of the default user; an empty one means no password
     /// (`requirepass`).
     pub(crate) fn set_default_password(&self, password: &[u8]) {
         self.change(|users| {

@@ -61,7 +61,7 @@ impl User {
         self.is_on && self.has_no_password
     }
 
-    /// Has it log in by this password alone, or without any if it is empty.
+    /// Sets its only password; an empty one means no password.
     pub(super) fn require_only(&mut self, password: &[u8]) {
         self.has_no_password = password.is_empty();
         self.passwords = if password.is_empty() { Vec::new() } else { vec![hash(password)] };

@@ -296,7 +296,7 @@ impl<K: KernelShim> Uring<K> {
         }
     }
 
-    /// Has the kernel stop to receive.
+    /// Cancels receiving.
     fn stop_receiving(&mut self, token: Token) {
         let Some(connection) =
             self.connections.get_mut(token).filter(|connection| !connection.cancelled)
@@ -311,7 +311,7 @@ impl<K: KernelShim> Uring<K> {
         };
     }
 
-    /// Has the kernel stop what it went on with, if that still matters.
+    /// Repeats a cancellation, if it still matters.
     fn cancel_again(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.cancelled = false;

@@ -125,7 +125,7 @@ impl Policy {
         self.active
     }
 
-    /// Has all workers be active, whatever is seen.
+    /// Makes all workers active, whatever the samples show.
     pub(super) fn activate_all(&mut self) -> Option<Decision> {
         self.trial = None;
         if self.active == self.workers { None } else { self.change(self.workers) }
@@ -171,7 +171,7 @@ impl Policy {
         self.return_to(self.active + 1)
     }
 
-    /// Has more workers active than were, and holds retirements off: for long if the last one has
+    /// Makes more workers active than were, and holds retirements off: for long if the last one has
     /// not lasted.
     fn return_to(&mut self, active: usize) -> Option<Decision> {
         if self.retired_rounds > HOLD_ROUNDS {
