@@ -15,14 +15,14 @@ use crate::{process, workspace};
 /// What is put in, where and how often.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// How often each fault is put into each kind of server, from weak to strong; servers without
-    /// one are looked at thirty times as often
+    /// How often each fault is injected into each kind of server, from weak to strong; healthy
+    /// servers are observed thirty times as often
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     rounds: u32,
     /// Only these kinds of servers, such as nagi or valkey
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     kinds: Vec<String>,
-    /// Keep the results of the last run, and add to them
+    /// Add to the results of the last run
     #[arg(long)]
     resume: bool,
     /// Only these tests of tests/faults.rs, such as slow_keys

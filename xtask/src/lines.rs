@@ -18,7 +18,7 @@ const COUNTED: [&str; 3] = ["store", "commands", "server"];
 pub(crate) struct Arguments {
     /// Folders in crates/ [default: store commands server]
     crates: Vec<String>,
-    /// Count in this revision instead of in what is checked out
+    /// Count in this revision instead of the working tree
     #[arg(long)]
     revision: Option<String>,
 }

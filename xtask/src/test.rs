@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check there is, cheapest first, stopping at the first that fails.
+//! `cargo xtask test`: all checks, cheapest first, up to the first that fails.
 
 use std::io::{BufRead, BufReader};
 use std::ops::AddAssign;
@@ -18,16 +18,16 @@ struct Step {
 }
 
 const STEPS: [Step; 10] = [
-    Step { name: "setup", what: "what the tests need is in .setup/", run: set_up },
+    Step { name: "setup", what: "downloads for the tests, into .setup/", run: set_up },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
-    Step { name: "tidy", what: "the rules of the house", run: check_tidiness },
-    Step { name: "deny", what: "licences and origins of dependencies", run: check_dependencies },
+    Step { name: "tidy", what: "the repository's rules", run: check_tidiness },
+    Step { name: "deny", what: "licences and sources of dependencies", run: check_dependencies },
     Step { name: "clippy", what: "clippy, warnings denied", run: clippy },
-    Step { name: "doc", what: "the pages of what is published, warnings denied", run: document },
+    Step { name: "doc", what: "rustdoc of the published crates, warnings denied", run: document },
     Step { name: "unit", what: "unit and property tests", run: unit },
-    Step { name: "black-box", what: "the server through its sockets, by epoll", run: black_box },
-    Step { name: "uring", what: "the server through its sockets, by io_uring", run: by_uring },
-    Step { name: "python", what: "the server through clients written in Python", run: python },
+    Step { name: "black-box", what: "black-box tests with epoll", run: black_box },
+    Step { name: "uring", what: "black-box tests with io_uring", run: by_uring },
+    Step { name: "python", what: "Python clients", run: python },
 ];
 
 /// Features that the server does not need and their users turn on.
@@ -63,7 +63,7 @@ pub(crate) fn run(names: &[String]) -> Result<()> {
             failed => Err(anyhow!("{failed} tests failed")),
         });
         total += count.with_context(|| {
-            format!("step {name} failed; alone it is `cargo xtask test {name}`")
+            format!("step {name} failed; run it alone with `cargo xtask test {name}`")
         })?;
     }
     println!("\n{} passed, {} failed", total.passed, total.failed);

@@ -42,35 +42,35 @@ use serde_json::Value;
 /// What to measure, and how long.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// One short repetition, printed and not written down: to see that it works
+    /// One short repetition, printed but not written to files, to check that it works
     #[arg(long)]
     quick: bool,
     /// Measure memory per key instead of requests
     #[arg(long)]
     memory: bool,
-    /// Measure what eviction keeps, and memory at the limit, instead of requests
+    /// Measure hit rates of eviction, and memory at the limit, instead of requests
     #[arg(long, conflicts_with = "memory")]
     eviction: bool,
     /// Measure the store alone while it grows to 16 million keys, instead of requests
     #[arg(long, conflicts_with_all = ["memory", "eviction"])]
     store: bool,
-    /// Measure what connections cost and do to each other, with both of nagi's drivers
+    /// Measure the cost of connections and their effect on each other, with both of nagi's drivers
     #[arg(long, conflicts_with_all = ["memory", "eviction"])]
     sockets: bool,
-    /// Measure hashes, lists, sets and sorted sets: memory, CPU time, stalls and crowds
+    /// Measure hashes, lists, sets and sorted sets: memory, CPU time, stalls and many clients
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "calm"])]
     collections: bool,
     /// Measure scripts, streams, tracked reads and messages
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "collections"])]
     scripts: bool,
-    /// Measure commands over HTTP beside webdis in front of Valkey, and what other clients notice
-    /// of them
+    /// Compare commands over HTTP with webdis in front of Valkey, and measure RESP clients beside
+    /// them
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "collections"])]
     http: bool,
-    /// Measure small requests while nothing else happens, and while disturbances do
+    /// Measure small requests at rest and during disturbances
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "http"])]
     calm: bool,
-    /// Measure what an open status page and scrapers of metrics cost
+    /// Measure the cost of an open status page and of metrics scrapers
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "calm"])]
     status: bool,
     #[command(flatten)]
@@ -78,20 +78,20 @@ pub(crate) struct Arguments {
     /// Repetitions of each measurement
     #[arg(long, default_value_t = 5, value_name = "N")]
     repetitions: u32,
-    /// Time that one workload is measured for
+    /// Time to measure each workload
     #[arg(long, default_value_t = 1.5, value_name = "S")]
     seconds: f64,
     /// Keys that requests ask for
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     keys: u64,
-    /// Leave out workloads whose name does not contain this
+    /// Run only workloads whose name contains this text
     #[arg(long, default_value = "", value_name = "TEXT")]
     only: String,
-    /// Another build of nagi, such as one of an earlier revision, to compare with in place of the
-    /// peers; nothing is written down
+    /// Another build of nagi, such as an earlier revision, to compare with instead of the peers;
+    /// nothing is written to files
     #[arg(long, value_name = "BINARY")]
     beside: Option<PathBuf>,
-    /// Profile that nagi is built with [default: release, or quick with --quick]
+    /// Profile to build nagi with [default: release, or quick with --quick]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
 }

@@ -56,7 +56,7 @@ fn names() -> [&'static str; SCENES.len()] {
 // Another group of arguments is called after its type too.
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Look at the pages with headless Chromium, in place of the steps
+    /// Test the pages with headless Chromium instead of running the steps
     #[arg(long, conflicts_with_all = ["steps", "clients"])]
     pub(crate) browser: bool,
     /// Only this scene (may be given several times)

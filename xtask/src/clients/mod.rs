@@ -79,13 +79,13 @@ fn names() -> [&'static str; PROGRAMS.len()] {
 /// What to run of the programs.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Run client libraries, unchanged from their registries, in place of the steps
+    /// Run unmodified client libraries instead of the steps
     #[arg(long, conflicts_with = "steps")]
     pub(crate) clients: bool,
     /// Only this program (may be given several times)
     #[arg(long, requires = "clients", value_name = "PROGRAM", value_parser = names())]
     only: Vec<String>,
-    /// Run them on the redis-server of .setup/ instead, to see that a job itself is right
+    /// Run them with the redis-server in .setup/ instead, to verify the jobs themselves
     #[arg(long, requires = "clients")]
     redis: bool,
 }

@@ -85,15 +85,15 @@ const UNITS: &[&str] = &[
 /// What to run, and against what.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Units such as unit/type/string (default: those that nagi is held to)
+    /// Units such as unit/type/string (default: all that nagi must pass)
     units: Vec<String>,
-    /// How the suite meets the server
+    /// How the suite reaches the server
     #[arg(long, value_enum, default_value = "internal")]
     mode: Mode,
-    /// Only nagi, without the real redis-server beside it
+    /// Run only nagi, without comparing with the real redis-server
     #[arg(long)]
     alone: bool,
-    /// Run the tests that are on the list of exclusions as well, and name those that pass
+    /// Also run excluded tests, and name those that pass
     #[arg(long)]
     all: bool,
     /// Cargo's profile to build nagi with, unless NAGI_BINARY names a binary
@@ -106,9 +106,9 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Mode {
-    /// The suite starts servers as it needs them
+    /// The suite starts servers as needed
     Internal,
-    /// The suite speaks to one server that runs
+    /// The suite uses one running server
     External,
 }
 

@@ -1,4 +1,4 @@
-//! cargo-deny, which judges the licences and origins of dependencies, in `.setup/bin`.
+//! cargo-deny, which judges the licences and sources of dependencies, in `.setup/bin`.
 
 use std::path::{Path, PathBuf};
 

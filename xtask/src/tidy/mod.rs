@@ -23,20 +23,20 @@ use crate::{process, workspace};
 type Rule = (&'static str, fn(&Repository) -> Vec<String>);
 
 const RULES: [Rule; 14] = [
-    ("every Rust file opens by saying why it exists", source::files_say_why_they_exist),
+    ("every Rust file opens with a comment on why it exists", source::files_say_why_they_exist),
     ("files are short", source::files_are_short),
     ("lines are short", source::lines_are_short),
-    ("nothing is left over", source::nothing_is_left_over),
+    ("no unfinished code is left", source::nothing_is_left_over),
     ("tests wait for conditions", source::tests_do_not_sleep),
-    ("no host of a registry is named", source::no_registry_is_named),
+    ("no registry's host is named", source::no_registry_is_named),
     ("crates depend only along the design's edges", edges::follow_the_design),
     ("modules use each other only along the design's edges", modules::follow_the_design),
     ("files import in one direction", modules::files_import_in_one_direction),
     ("unsafe code stays where it is listed", unsafe_code::stays_where_listed),
-    ("the path of a GET is as told, and short", path_of_a_get::is_as_told),
+    ("the path of a GET in ARCHITECTURE.md is true, and short", path_of_a_get::is_as_told),
     ("names and comments speak of no persons", persons::are_not_the_subject),
-    ("documents mention files that exist", documents::mentioned_paths_exist),
-    ("what documents say to be in a file is there", names_in_files::are_there),
+    ("documents mention only existing files", documents::mentioned_paths_exist),
+    ("names that documents place in a file are in it", names_in_files::are_there),
 ];
 
 /// The text files under version control, and those about to be.
@@ -112,7 +112,7 @@ pub(crate) fn run() -> Result<()> {
         findings += found.len();
     }
     if findings > 0 {
-        bail!("tidy found {findings} faults");
+        bail!("tidy found {findings} problems");
     }
     println!("tidy: {} rules, {} files, nothing found", RULES.len(), repository.files.len());
     Ok(())

@@ -50,17 +50,17 @@ const SPARE_DISK_GB: f64 = 6.0;
 /// How a save is measured.
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// Measure what a save does to requests, memory and time, instead of requests
+    /// Measure the cost of a save in latency, memory and time, instead of requests
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "calm"])]
     pub(super) snapshot: bool,
-    /// With --snapshot: gigabytes of data [default: 1,2,4,8, or 0.25,0.5,1 with --quick]; the
-    /// results of other sizes stay
+    /// With --snapshot: gigabytes of data [default: 1,2,4,8, or 0.25,0.5,1 with --quick]; results
+    /// of other sizes are kept
     #[arg(long, value_name = "GB", value_delimiter = ',')]
     sizes: Vec<f64>,
-    /// With --snapshot: requests per second of the load that latencies are measured with
+    /// With --snapshot: requests per second of the load
     #[arg(long, default_value_t = 20_000.0, value_name = "N")]
     rate: f64,
-    /// With --snapshot: write tables and plots of the results that there are, without measuring
+    /// With --snapshot: write tables and plots from existing results, without measuring
     #[arg(long, requires = "snapshot")]
     redraw: bool,
 }
