@@ -50,8 +50,10 @@ pub(super) fn follow_the_design(repository: &Repository) -> Vec<String> {
             continue;
         }
         match EDGES.iter().find(|(path, _)| *path == crate_path) {
-            None => found.push(format!("{}: a crate that is not in the design (EDGES in \
-                                        xtask/src/tidy/edges.rs)", file.path)),
+            None => found.push(format!(
+                "{}: a crate that is not in the design (EDGES in xtask/src/tidy/edges.rs)",
+                file.path
+            )),
             Some((_, allowed)) => {
                 let forbidden = dependencies(&file.text).filter(|name| !allowed.contains(name));
                 found.extend(forbidden.map(|name| format!("{}: depends on {name}", file.path)));
