@@ -37,7 +37,7 @@ impl Subject {
         })
     }
 
-    /// Loads this instead; whether it was taken, and the names of all users then.
+    /// Loads this instead. Returns whether it was taken, and the names of all users then.
     fn load(&mut self, file: &[u8]) -> (bool, Reply) {
         fs::write(&self.path, file).expect("writes a file");
         let loaded = self.client.run("ACL LOAD");

@@ -46,8 +46,8 @@ impl<'a> Pattern<'a> {
         Place { pattern: self.bytes.len(), text: text.len(), retry: None }
     }
 
-    /// Continues a comparison for about so many steps, which are taken off; whether the whole of
-    /// `text` fits, once that is known.
+    /// Continues a comparison for about so many steps, which are taken off. Returns whether the
+    /// whole of `text` fits, once that is known.
     pub(crate) fn advance(
         &self,
         text: &[u8],

@@ -30,7 +30,7 @@ impl SharedStream {
         SharedStream { stream, inspector, ahead: Vec::new(), taken: 0 }
     }
 
-    /// Hands over what is there already; whether there was something.
+    /// Hands over what is there already. Returns whether there was something.
     fn hand_over(&mut self, buffer: &mut ReadBuf<'_>) -> io::Result<bool> {
         let there = self.ahead.get(self.taken..).unwrap_or_default();
         let there = there.get(..buffer.remaining()).unwrap_or(there);

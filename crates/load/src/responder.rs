@@ -221,7 +221,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Sends what there is to send; whether all of it went.
+    /// Sends what there is to send. Returns whether all of it went.
     fn flush(&mut self) -> Result<bool, Errno> {
         while !self.unsent.is_empty() {
             match rustix::net::send(&self.socket, &self.unsent, SendFlags::NOSIGNAL) {

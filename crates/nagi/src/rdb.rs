@@ -64,7 +64,7 @@ fn depth(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|depth| *depth > 0).ok_or("must be 1 or more".to_owned())
 }
 
-/// Checks a file; whether it is whole becomes the exit status.
+/// Checks a file. Returns whether it is whole becomes the exit status.
 pub(crate) fn check(options: &Check) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let (file, mut progress) = open(&options.file)?;
     let checking = inspect::check(file, now_ms(), &mut |bytes, keys| progress.show(bytes, keys));

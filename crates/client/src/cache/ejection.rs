@@ -33,7 +33,7 @@ impl<S: Socket> Engine<S> {
         servers.filter(|(place, _)| self.watch.is_out(*place)).map(|(_, server)| server).collect()
     }
 
-    /// Leaves out the servers that have failed often enough, and has one back whose time has come.
+    /// Ejects the servers that have failed often enough, and readmits one that is due.
     pub(super) async fn tend(&mut self) {
         let OnFailure::Eject(ejection) = self.settings.on_failure else { return };
         if self.ring.is_ejecting() {
@@ -162,7 +162,7 @@ impl<S: Socket> Engine<S> {
     }
 
     /// Makes the ring leave out these servers from now on, once no server has a copy of a key that
-    /// would be old then; whether it does.
+    /// would be old then. Returns whether it does.
     async fn change(&mut self, out: Vec<Option<Out>>) -> bool {
         let is_out = |server: usize| matches!(out.get(server), Some(Some(_)));
         // What a server holds that is left out is gone when it comes back.

@@ -238,7 +238,7 @@ impl Reader<'_> {
 }
 
 /// Says of the last arguments of a sequence that they may be repeated, if they are those that come
-/// `again`; whether they are.
+/// `again`. Returns whether they are.
 fn repeat(sequence: &mut Vec<Argument>, again: &[Argument]) -> bool {
     let Some(first) = sequence.len().checked_sub(again.len()) else { return false };
     let before = sequence.get(first..).unwrap_or_default();

@@ -158,7 +158,7 @@ enum Outcome {
 }
 
 /// Looks at the keys of a request, claims them if they are to be, and notes those that clients wait
-/// for if they are going to be changed; whether all have been looked at.
+/// for if they are going to be changed. Returns whether all have been looked at.
 fn gather(
     cx: &mut Context<'_>,
     claimed: Claimed,

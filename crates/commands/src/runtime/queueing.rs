@@ -9,7 +9,7 @@ use crate::runtime::gate;
 use nagi_proto::Args;
 
 /// Queues a request of a client that is in a transaction, unless it is one of those that run at
-/// once; whether it was.
+/// once. Returns whether it was.
 ///
 /// # Errors
 /// The command is not allowed within a transaction.

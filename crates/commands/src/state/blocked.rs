@@ -137,7 +137,7 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// Ends its wait if its user has no right to what it waits for; whether that is so.
+    /// Ends its wait if its user has no right to what it waits for. Returns whether that is so.
     pub(crate) fn refuse(&self, users: &Users) -> bool {
         let is_refused = !(self.permission.0)(users);
         if is_refused {
@@ -156,7 +156,7 @@ impl Waiter {
         self.end(Outcome::OutOfMemory);
     }
 
-    /// Ends its wait; whether it waited.
+    /// Ends its wait. Returns whether it waited.
     fn end(&self, end: Outcome) -> bool {
         let mut outcome = self.outcome.lock();
         let waits = matches!(*outcome, Outcome::Waiting);
@@ -167,7 +167,7 @@ impl Waiter {
         waits
     }
 
-    /// Gives it what it waits for, if that is there; whether it was.
+    /// Gives it what it waits for, if that is there. Returns whether it was.
     pub(crate) fn serve(
         &self,
         db: Database<'_>,
@@ -211,7 +211,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Adds a client; whether it was not there.
+    /// Adds a client. Returns whether it was not there.
     fn insert(&mut self, waiter: &Arc<Waiter>) -> bool {
         let is_new = self.waiters.insert(waiter.number, Arc::clone(waiter)).is_none();
         if let Some(name) = waiter.destination().filter(|_| is_new) {
@@ -220,7 +220,7 @@ impl Queue {
         is_new
     }
 
-    /// Removes a client; whether it was there.
+    /// Removes a client. Returns whether it was there.
     fn remove(&mut self, waiter: &Waiter) -> bool {
         let was_there = self.waiters.remove(&waiter.number).is_some();
         if let Some(name) = waiter.destination().filter(|_| was_there)
@@ -370,7 +370,7 @@ impl BlockedClients {
         }
     }
 
-    /// Ends the wait of a client; whether it waited.
+    /// Ends the wait of a client. Returns whether it waited.
     pub(crate) fn unblock(&self, client: u64, with_error: bool) -> bool {
         let Some(waiter) = self.table.lock().clients.get(&client).cloned() else { return false };
         waiter.end(Outcome::Unblocked { with_error })
@@ -414,7 +414,7 @@ impl BlockedClients {
     }
 
     /// Adds to `reached` a key for which clients wait, if any do, and those to which what is put
-    /// there goes in the end; whether any client waits.
+    /// there goes in the end. Returns whether any client waits.
     pub(crate) fn reach(&self, name: &[u8], reached: &mut BTreeSet<Name>) -> bool {
         let table = self.table.lock();
         let Some((name, _)) = table.queues.get_key_value(name) else { return false };

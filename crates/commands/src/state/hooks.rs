@@ -163,7 +163,7 @@ impl RequestHooks {
         self.reasons().intersects(PAUSED) && self.pause_until_ms.load(Relaxed) > now_ms
     }
 
-    /// Whether workers look for keys whose time has come.
+    /// Whether workers look for expired keys (active expiry).
     #[must_use]
     pub fn expires_actively(&self, now_ms: u64) -> bool {
         !self.expires_lazily.load(Relaxed)
@@ -245,7 +245,7 @@ impl RequestHooks {
         self.key_costs.stop(now_ms, || self.set(HookFlags::KEY_COSTS, false))
     }
 
-    /// Ends that if its time has come.
+    /// Ends it if it is due.
     pub(crate) fn end_key_costs_if_over(&self, now_ms: u64) {
         if self.reasons().contains(HookFlags::KEY_COSTS) {
             self.key_costs.end_if_over(now_ms, || self.set(HookFlags::KEY_COSTS, false));
@@ -274,7 +274,7 @@ impl RequestHooks {
         self.blocked.end_if_empty(|| self.set(HookFlags::AWAITED, false));
     }
 
-    /// Calls those whose time has come. Returns when to look again; never is [`u64::MAX`].
+    /// Calls those that are due. Returns when to check again; [`u64::MAX`] is never.
     pub fn call_due(&self, now_ms: u64) -> u64 {
         self.end_pause_if_over(now_ms);
         self.end_key_costs_if_over(now_ms);
@@ -297,7 +297,7 @@ type Call = (u64, u64);
 struct Calls(Mutex<(BTreeMap<Call, Waker>, u64)>);
 
 impl Calls {
-    /// Adds a call; whether none comes before it.
+    /// Adds a call. Returns whether none comes before it.
     fn add(&self, at_ms: u64, waker: &Waker) -> (Call, bool) {
         let (calls, last) = &mut *self.0.lock();
         *last += 1;
@@ -306,7 +306,7 @@ impl Calls {
         (call, calls.first_key_value().is_some_and(|(first, _)| *first == call))
     }
 
-    /// Takes those whose time has come, with when the next one's comes.
+    /// Takes those that are due, with the time of the next one.
     fn take_due(&self, now_ms: u64) -> (BTreeMap<Call, Waker>, u64) {
         let (calls, _) = &mut *self.0.lock();
         let later = calls.split_off(&(now_ms.saturating_add(1), 0));

@@ -232,7 +232,7 @@ impl KeyCosts {
         active.is_some()
     }
 
-    /// The same if its time has come.
+    /// The same if it is due.
     pub(crate) fn end_if_over(&self, now_ms: u64, off: impl FnOnce()) {
         let latest = self.0.lock();
         let is_over = |session: &&Arc<Session>| session.is_active() && session.until_ms <= now_ms;

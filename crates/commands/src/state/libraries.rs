@@ -71,7 +71,7 @@ impl Libraries {
         Ok(())
     }
 
-    /// Removes a library; whether it was there.
+    /// Removes a library. Returns whether it was there.
     pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
         let name = std::str::from_utf8(name).unwrap_or_default();
         self.0.remove(name).is_some()

@@ -11,7 +11,7 @@ pub(crate) struct Sums {
     pub(crate) requests: u64,
     pub(crate) input_bytes: u64,
     pub(crate) output_bytes: u64,
-    /// Keys that were removed because their time had come.
+    /// Expired keys that were removed.
     pub(crate) expired: u64,
     /// Rounds of event loops, and how long they were, in ticks.
     pub(crate) turns: u64,

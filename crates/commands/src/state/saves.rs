@@ -240,7 +240,8 @@ impl Saves {
         self.order_instead_with(Order::Save, true, waker)
     }
 
-    /// Cancels the save after which the process would stop, and the shutdown; whether there is one.
+    /// Cancels the save after which the process would stop, and the shutdown. Returns whether there
+    /// is one.
     pub(crate) fn abort_shutdown(&self) -> bool {
         let mut state = self.lock();
         let is_there = state.before_shutdown > state.ended;
@@ -269,7 +270,7 @@ impl Saves {
         self.lock().aborted == ticket
     }
 
-    /// Gives up the save that is asked for or under way; whether there is one.
+    /// Gives up the save that is asked for or under way. Returns whether there is one.
     pub fn cancel(&self) -> bool {
         let state = self.lock();
         self.progress.cancel.store(true, Ordering::Relaxed);

@@ -200,8 +200,8 @@ impl Tracking {
         self.stripes[self.hasher.hash_one(key) as usize % STRIPES].lock()
     }
 
-    /// Notes that a client is going to read a key; whether it was noted before. With more than
-    /// `most` keys, another one is forgotten, and its clients are told.
+    /// Notes that a client is going to read a key. Returns whether it was noted before. With more
+    /// than `most` keys, another one is forgotten, and its clients are told.
     pub(crate) fn remember(&self, key: &[u8], client: u64, most: usize) -> bool {
         let mut stripe = self.stripe(key);
         if let Some(readers) = stripe.get_mut(key) {

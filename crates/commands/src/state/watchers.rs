@@ -92,7 +92,7 @@ impl Watchers {
         self.streams.load(Ordering::Relaxed) & stream.bits() != 0
     }
 
-    /// Adds a watcher unless there are too many; whether it did. `changed` is told what is
+    /// Adds a watcher unless there are too many. Returns whether it did. `changed` is told what is
     /// watched now, before another comes or goes.
     pub(crate) fn add(
         &self,
@@ -184,7 +184,7 @@ impl Watchers {
 }
 
 impl Watcher {
-    /// Adds a line if there is room for it; whether there was.
+    /// Adds a line if there is room for it. Returns whether there was.
     fn push(&mut self, line: &str) -> bool {
         if self.lines.len() + line.len() + SKIPPED_BYTES > ROOM_BYTES {
             self.skipped += 1;

@@ -4,8 +4,8 @@ use super::{is_unknown, requests};
 use nagi_findings::observation::KeyCosts;
 use nagi_load::wire::{Answer, Wire};
 
-/// Begins to count, for not much longer than `seconds`; whether the server does. Where a count is
-/// under way, that is left alone and not read.
+/// Begins to count, for not much longer than `seconds`. Returns whether the server does. Where a
+/// count is under way, that is left alone and not read.
 ///
 /// # Errors
 /// The server cannot be asked, or refuses; one line.

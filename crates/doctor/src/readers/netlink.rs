@@ -61,7 +61,8 @@ impl Kernel {
     }
 }
 
-/// Takes the messages of one datagram; whether that was the end, and none if it is an error.
+/// Takes the messages of one datagram. Returns whether that was the end, and none if it is an
+/// error.
 pub(super) fn take<T>(
     mut datagram: &[u8],
     read: &impl Fn(&[u8]) -> Option<T>,

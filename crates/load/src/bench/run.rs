@@ -409,7 +409,7 @@ impl<'a> Run<'a> {
         self.tally.reconnects += 1;
     }
 
-    /// Opens the lost connections whose time has come.
+    /// Reopens the lost connections that are due.
     fn retry(&mut self, now: u64) {
         if now < self.next_retry_ns {
             return;

@@ -111,7 +111,7 @@ impl<V> Batch<V> {
         self.records.is_empty()
     }
 
-    /// Reads a key's value; whether it is one that is kept.
+    /// Reads a key's value. Returns whether it is one that is kept.
     fn read<R: Read, B: Builders<Value = V>>(
         &mut self,
         reader: &mut Reader<R>,

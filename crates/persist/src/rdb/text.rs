@@ -15,8 +15,8 @@ pub(super) enum Form {
     Packed { packed: u64, len: u64 },
 }
 
-/// What a compressed string of [`super::Text::Packed`] was, in place of `out`; whether it is that
-/// long.
+/// What a compressed string of [`super::Text::Packed`] was, in place of `out`. Returns whether it
+/// is that long.
 #[must_use]
 pub fn unpack(mut packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
     out.clear();

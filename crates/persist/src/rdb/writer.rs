@@ -258,7 +258,7 @@ impl<W: Write> Writer<W> {
         self.keys
     }
 
-    /// Compresses a string of a block; whether that is worth it.
+    /// Compresses a string of a block. Returns whether that is worth it.
     fn pack(&mut self, bytes: &[u8], piece: &Piece) -> bool {
         let text = bytes.get(piece.at..piece.end).unwrap_or_default();
         self.packed.clear();

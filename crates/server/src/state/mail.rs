@@ -55,14 +55,14 @@ impl<T> Mail<T> {
         Mail { tasks: Mutex::new(Vec::new()), reminders: AtomicU32::new(0) }
     }
 
-    /// Leaves a task; whether the worker is to be woken.
+    /// Leaves a task. Returns whether the worker is to be woken.
     #[must_use]
     pub(crate) fn post(&self, task: T) -> bool {
         self.tasks.lock().push(task);
         self.remind(Reminders::CONNECTION_TASKS)
     }
 
-    /// Leaves reminders; whether the worker is to be woken.
+    /// Leaves reminders. Returns whether the worker is to be woken.
     #[must_use]
     pub(crate) fn remind(&self, reminders: Reminders) -> bool {
         // The worker's swap comes after this in either case: it sees what was left before.

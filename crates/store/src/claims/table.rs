@@ -219,9 +219,9 @@ impl Claims {
         }
     }
 
-    /// Takes `name` for a claim that holds other names, ahead of all waiters; whether it was not
-    /// held before. A waiter for a name holds none, so that no two wait for each other as long as
-    /// one claim at a time grows.
+    /// Takes `name` for a claim that holds other names, ahead of all waiters. Returns whether it
+    /// was not held before. A waiter for a name holds none, so that no two wait for each other as
+    /// long as one claim at a time grows.
     pub(super) fn take_more(
         self: &Arc<Self>,
         (name, intent): (u64, Intent),
@@ -246,7 +246,7 @@ impl Claims {
     }
 
     /// Extends a claim that holds some names to everything, once nothing else is claimed, ahead of
-    /// all waiters; whether it did not hold that before.
+    /// all waiters. Returns whether it did not hold that before.
     pub(super) fn take_all(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<bool, Wait> {
         let mut entrance = self.entrance.lock();
         if self.exclusive.load(Ordering::Acquire) == owner {
@@ -263,8 +263,8 @@ impl Claims {
         Err(self.wait(WaitingFor::Whole, number))
     }
 
-    /// Takes `name` for `owner`; whether it was not held before. `ahead` is the number of the
-    /// owner's place in the queue, if it has one.
+    /// Takes `name` for `owner`. Returns whether it was not held before. `ahead` is the number of
+    /// the owner's place in the queue, if it has one.
     pub(super) fn take(
         self: &Arc<Self>,
         (name, intent): (u64, Intent),

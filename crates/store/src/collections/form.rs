@@ -164,8 +164,8 @@ impl<L: Layout> Form<L> {
 }
 
 impl<L: Keyed> Form<L> {
-    /// Inserts an element, or puts it in the place of the one of this name; whether there was none.
-    /// What the element has elsewhere belongs to the collection from now on.
+    /// Inserts an element, or puts it in the place of the one of this name. Returns whether there
+    /// was none. What the element has elsewhere belongs to the collection from now on.
     pub(crate) fn set(&mut self, name: &Text<'_>, new: New<'_>, blocks: &Arc<Blocks>) -> bool {
         if let Form::Packed(packed) = self
             && !new.is_long
@@ -190,7 +190,7 @@ impl<L: Keyed> Form<L> {
         }
     }
 
-    /// Removes the element of this name; whether there was one.
+    /// Removes the element of this name. Returns whether there was one.
     pub(crate) fn delete(&mut self, name: &Text<'_>) -> bool {
         match self {
             Form::Packed(packed) => {

@@ -34,7 +34,7 @@ pub struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Whether its time has come by `now_ms`.
+    /// Whether it has expired by `now_ms`.
     #[must_use]
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
@@ -71,7 +71,7 @@ pub struct HashRef<'a>(pub(crate) FormRef<'a, Fields>);
 pub(crate) struct Hash(pub(crate) Form<Fields>);
 
 impl<'a> HashRef<'a> {
-    /// How many fields there are, those included whose time has come and which are still there.
+    /// The number of fields, including expired ones that have not been removed.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no hash that is kept is empty")]
     pub fn len(self) -> u64 {
@@ -97,7 +97,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Whether there are fields whose time has come by `now_ms`, as far as is known without
+    /// Whether there are expired fields at `now_ms`, as far as is known without
     /// looking at all.
     #[must_use]
     pub fn may_have_expired(self, now_ms: u64) -> bool {
@@ -126,18 +126,18 @@ impl<'a> HashRef<'a> {
         self.0.bytes()
     }
 
-    /// The field of this name, unless its time has come by `now_ms`.
+    /// The field of this name, unless it has expired by `now_ms`.
     pub fn get(self, name: &Text<'_>, now_ms: u64) -> Option<Field<'a>> {
         self.0.get(name).map(Field::of).filter(|field| !field.is_expired(now_ms))
     }
 
-    /// The field with so many before it, also if its time has come: a rank that is drawn evenly
+    /// The field with so many before it, even if it has expired: a rank that is drawn evenly
     /// gives each the same chance.
     pub fn select(self, rank: u64) -> Option<Field<'a>> {
         self.0.select(rank).map(Field::of)
     }
 
-    /// Shows fields from the one with so many before it on, those included whose time has come,
+    /// Shows fields from the one with so many before it on, including expired ones,
     /// until `visit` breaks off.
     pub fn walk<B>(
         self,
@@ -147,7 +147,7 @@ impl<'a> HashRef<'a> {
         self.0.walk(rank, |element| visit(Field::of(element)))
     }
 
-    /// Shows about `count` fields from a cursor on, those included whose time has come; the cursor
+    /// Shows about `count` fields from a cursor on, including expired ones; the cursor
     /// to go on with, 0 at the end ([`FormRef::scan`]).
     pub fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(Field<'_>)) -> u64 {
         self.0.scan(cursor, count, |element| show(Field::of(element)))
@@ -174,7 +174,7 @@ impl Hash {
         }
     }
 
-    /// Sets a field at the time `now_ms`; whether it is new.
+    /// Sets a field at the time `now_ms`. Returns whether it is new.
     pub(crate) fn set(
         &mut self,
         name: &Text<'_>,
@@ -218,8 +218,8 @@ impl Hash {
         }
     }
 
-    /// Lets a field expire at a time in milliseconds since 1970, or never; whether there is one of
-    /// this name.
+    /// Lets a field expire at a time in milliseconds since 1970, or never. Returns whether there is
+    /// one of this name.
     pub(crate) fn expire(
         &mut self,
         name: &Text<'_>,
@@ -243,7 +243,8 @@ impl Hash {
         true
     }
 
-    /// Removes the field of this name, unless its time has come by `now_ms`; whether there was one.
+    /// Removes the field of this name, unless it has expired by `now_ms`. Returns whether there
+    /// was one.
     pub(crate) fn remove(&mut self, name: &Text<'_>, now_ms: u64) -> bool {
         let may_be_expired = self.0.read().expiring() > 0;
         if may_be_expired && self.read().get(name, now_ms).is_none() {
@@ -252,7 +253,7 @@ impl Hash {
         self.0.delete(name)
     }
 
-    /// Removes at most so many fields whose time has come by `now_ms`, each shown to `removed`
+    /// Removes at most so many fields that have expired by `now_ms`, each shown to `removed`
     /// before; how many. Fewer than `most` means that there are no more, as far as can be told
     /// without looking at all: some may be found up to a second late.
     pub(crate) fn sweep(

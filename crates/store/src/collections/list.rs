@@ -333,7 +333,7 @@ impl List {
         }
     }
 
-    /// Puts another element in the place of one; whether there is one at this rank.
+    /// Puts another element in the place of one. Returns whether there is one at this rank.
     pub(crate) fn set(&mut self, rank: u64, element: &Text<'_>, blocks: &Arc<Blocks>) -> bool {
         if rank >= self.read().len() {
             return false;

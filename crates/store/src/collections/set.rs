@@ -147,7 +147,7 @@ impl Set {
         self.0.set_name(Name::Intset);
     }
 
-    /// Adds a member; whether it is new.
+    /// Adds a member. Returns whether it is new.
     pub(crate) fn add(
         &mut self,
         member: &Text<'_>,
@@ -215,7 +215,7 @@ impl Set {
         }
     }
 
-    /// Removes a member; whether it was one.
+    /// Removes a member. Returns whether it was one.
     pub(crate) fn remove(&mut self, member: &Text<'_>) -> bool {
         self.0.delete(member)
     }

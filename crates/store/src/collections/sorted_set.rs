@@ -287,8 +287,9 @@ impl SortedSetScan {
         }
     }
 
-    /// Shows members, looking at no more than about `most`; whether all have been shown. `set` is
-    /// the one for which the step was begun, unchanged, or a clone. A packed one shows all.
+    /// Shows members, looking at no more than about `most`. Returns whether all have been shown.
+    /// `set` is the one for which the step was begun, unchanged, or a clone. A packed one shows
+    /// all.
     pub fn show(
         &mut self,
         set: SortedSetRef<'_>,

@@ -39,7 +39,7 @@ pub enum MissInterest {
 }
 
 impl ChangeHook {
-    /// Attaches a listener in one of the two places; whether it was free.
+    /// Attaches a listener in one of the two places. Returns whether it was free.
     pub(crate) fn attach(&self, listener: Box<dyn ChangeListener>, wants_effects: bool) -> bool {
         let [events, effects] = &self.listeners;
         if wants_effects { effects } else { events }.set(listener).is_ok()

@@ -362,7 +362,7 @@ impl Table {
     }
 
     /// Goes on leaving images of what belongs to the snapshot, and stamps it, for as many bytes as
-    /// one hold allows; whether the walk has come through.
+    /// one hold allows. Returns whether the walk has come through.
     pub(crate) fn walk(&mut self, barrier: MutationBarrier, images: &mut Images) -> bool {
         self.begin(barrier);
         let enough = images.copied_bytes() + HOLD_BYTES;

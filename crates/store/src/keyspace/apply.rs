@@ -8,7 +8,7 @@ use crate::value::rope::{Patch, StringMut};
 
 impl Store {
     /// Makes of this store what a change made of the one that reported it, all by one thread and in
-    /// order. Keys whose time has come stay until an effect removes them.
+    /// order. Expired keys stay until an effect removes them.
     pub fn apply(&self, counters: &Counters, change: &StoreChange) {
         change.effects.iter().for_each(|effect| self.apply_effect(counters, effect));
     }

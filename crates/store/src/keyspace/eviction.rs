@@ -100,7 +100,7 @@ impl Database<'_> {
         while self.evict_one() {}
     }
 
-    /// Removes an entry; whether there was one.
+    /// Removes an entry. Returns whether there was one.
     #[cfg(test)]
     pub(crate) fn evict_one(&self) -> bool {
         let clock = self.store.limit.clock(self.now_ms);

@@ -28,8 +28,8 @@ impl Expirer {
         Expirer { first: worker, stride: workers.max(1), next: worker }
     }
 
-    /// Removes what has expired by `now_ms`, for at most about `budget`; whether more is due, so
-    /// that the caller comes back soon. A latch is held for one segment at a time.
+    /// Removes what has expired by `now_ms`, for at most about `budget`. Returns whether more is
+    /// due, so that the caller comes back soon. A latch is held for one segment at a time.
     pub fn run(
         &mut self,
         store: &Store,
@@ -57,8 +57,8 @@ impl Expirer {
 }
 
 impl Store {
-    /// One step in one shard, whose worker is in the middle of no batch; whether it has more to
-    /// look at now. What is claimed stays.
+    /// One step in one shard, whose worker is in the middle of no batch. Returns whether it has
+    /// more to look at now. What is claimed stays.
     pub(crate) fn expire_in(&self, shard: usize, counters: &Counters, now_ms: u64) -> bool {
         let Some(latch) = self.shards.get(shard) else { return false };
         // A claimer waits for the end of this batch, or its claim is seen here.

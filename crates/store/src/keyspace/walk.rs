@@ -70,7 +70,7 @@ impl Store {
         self.walk.counting.note_done();
     }
 
-    /// One hold of a shard's latch; whether there is more to do in it.
+    /// One hold of a shard's latch. Returns whether there is more to do in it.
     fn walk_shard(&self, number: usize, walker: &mut Walker) -> bool {
         let Some(latch) = self.shards.get(number) else { return false };
         let images = walker.images.get_or_insert_with(|| Images::new(0, FULL_BYTES));

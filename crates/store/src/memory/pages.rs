@@ -160,7 +160,7 @@ struct Frontier {
 
 /// What is to be done next so that no thread has to wait for the kernel.
 enum PreparerTask {
-    /// Another region; whether it will be the first.
+    /// Another region. Returns whether it will be the first.
     Region(bool),
     Memory(Frontier),
 }
@@ -410,7 +410,7 @@ impl PagePool {
         }
     }
 
-    /// Makes the kernel provide the rest of an arena that is in use; whether there was one.
+    /// Makes the kernel provide the rest of an arena that is in use. Returns whether there was one.
     fn complete_arena(&self) -> bool {
         let late = self.arenas.lock_nested().late.pop_front();
         // SAFETY: an arena is part of a region. What is in it stays.

@@ -45,11 +45,11 @@ counters! {
     misses,
     /// Those of them that found what had expired.
     expired_misses,
-    /// Keys removed because their time had come.
+    /// Expired keys that were removed.
     expired,
-    /// Fields of hashes removed because their time had come.
+    /// Expired fields of hashes that were removed.
     expired_fields,
-    /// Keys removed to make room.
+    /// Evicted keys.
     evicted,
     /// Changes that commands made to entries.
     changes,

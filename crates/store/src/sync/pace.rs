@@ -39,8 +39,8 @@ pub(crate) fn begin() {
     SLICE.set(Some(Slice::after(Duration::ZERO)));
 }
 
-/// Lets other threads go first if this one works in slices and its slice is over; whether it did.
-/// To be called often, with no lock held.
+/// Lets other threads go first if this one works in slices and its slice is over. Returns whether
+/// it did. To be called often, with no lock held.
 pub fn pause() -> bool {
     let is_over = SLICE.get().is_some_and(|slice| slice.began.elapsed() >= slice.length);
     if is_over {

@@ -31,7 +31,7 @@ impl Count {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives a reference up; whether it was the last, and the node is to be freed.
+    /// Gives a reference up. Returns whether it was the last, and the node is to be freed.
     #[inline]
     #[must_use]
     pub(crate) fn give_up(&self) -> bool {

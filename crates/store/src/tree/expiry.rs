@@ -44,7 +44,7 @@ impl<L: Layout> Tree<L> {
     }
 
     /// Notes in all nodes on the way to the leaf that is said to have what expires first when that
-    /// is; whether the leaf's has become later.
+    /// is. Returns whether the leaf's has become later.
     fn note_earliest(&mut self, path: &Path) -> bool {
         let before = self.earliest_s();
         let mut leaf = self.own(path, super::root::Change::NONE);

@@ -84,7 +84,7 @@ impl<L: Keyed> Tree<L> {
         }
     }
 
-    /// Removes the element of this name; whether there was one.
+    /// Removes the element of this name. Returns whether there was one.
     pub(crate) fn delete(&mut self, name: &Text<'_>) -> bool {
         let Lookup { found, spot, element } = self.lookup(name, key_of(name.source()));
         let (path, is_there) = (found.path, element.is_some());

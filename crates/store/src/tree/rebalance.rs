@@ -212,7 +212,8 @@ impl<L: Layout> Tree<L> {
         (load, room)
     }
 
-    /// Shifts groups from a leaf to its neighbours; whether that makes room for so many bytes.
+    /// Shifts groups from a leaf to its neighbours. Returns whether that makes room for so many
+    /// bytes.
     fn shift(&mut self, path: &Path, bytes: usize) -> bool {
         let parent = self.height - 1;
         let child = path.child(parent);

@@ -136,8 +136,8 @@ impl NewCollections {
 }
 
 impl NewCollection {
-    /// Adds an element; whether there was none of its name, whose value or score is replaced
-    /// otherwise.
+    /// Adds an element. Returns whether there was none of its name, whose value or score is
+    /// replaced otherwise.
     ///
     /// # Errors
     /// The collection is of another type.

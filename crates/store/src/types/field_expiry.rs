@@ -257,7 +257,7 @@ impl Database<'_> {
     }
 
     /// Sets fields of a hash, which is made if there is none, and when they expire (HSETEX), if
-    /// they are there or not as `when` asks; whether it was done.
+    /// they are there or not as `when` asks. Returns whether it was done.
     ///
     /// # Errors
     /// The value is no hash.
@@ -301,7 +301,7 @@ impl Database<'_> {
         })
     }
 
-    /// Removes some of the fields of a hash whose time has come; how many.
+    /// Removes some expired fields of a hash. Returns their number.
     pub(crate) fn remove_expired_fields(&self, key: Key<'_>) -> usize {
         let now_ms = self.now_ms();
         let removed = self.write(key, |slot| {

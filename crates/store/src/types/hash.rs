@@ -63,7 +63,7 @@ impl Database<'_> {
         self.write(key, |slot| slot.set_fields(pairs, limits))
     }
 
-    /// Sets a field that the hash does not have yet (HSETNX); whether it was done.
+    /// Sets a field that the hash does not have yet (HSETNX). Returns whether it was done.
     ///
     /// # Errors
     /// The value is no hash.

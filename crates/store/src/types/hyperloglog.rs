@@ -115,8 +115,8 @@ impl Sketch {
         is_dense(&self.0)
     }
 
-    /// Notes an element; whether this changed anything. `sparse_limit_bytes` is how long a sparse
-    /// sketch may become.
+    /// Notes an element. Returns whether this changed anything. `sparse_limit_bytes` is how long a
+    /// sparse sketch may become.
     ///
     /// # Errors
     /// [`Refusal::Corrupted`].
@@ -157,7 +157,7 @@ impl Sketch {
         Ok(None)
     }
 
-    /// Makes it a dense one; whether it was not.
+    /// Makes it a dense one. Returns whether it was not.
     ///
     /// # Errors
     /// [`Refusal::Corrupted`].
@@ -436,7 +436,7 @@ fn rank_at(bytes: &[u8], register: usize) -> u8 {
     (window >> shift & 0x3f) as u8
 }
 
-/// Raises a register of a dense sketch; whether it was lower.
+/// Raises a register of a dense sketch. Returns whether it was lower.
 fn raise(bytes: &mut [u8], mark: Mark) -> bool {
     let (window, at, shift) = dense_window(bytes, usize::from(mark.register));
     let is_lower = ((window >> shift & 0x3f) as u8) < mark.rank;
@@ -471,7 +471,7 @@ fn estimate(bytes: &[u8]) -> Result<u64, Refusal> {
 }
 
 impl Database<'_> {
-    /// Notes elements in a sketch, which is made if nothing is there; whether this changed
+    /// Notes elements in a sketch, which is made if nothing is there. Returns whether this changed
     /// anything. Few of them, since the latch is held for all.
     ///
     /// # Errors

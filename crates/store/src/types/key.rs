@@ -59,7 +59,8 @@ impl Walk {
 }
 
 impl Slot<'_> {
-    /// Makes the entry expire at a time, which removes it if that has passed; whether it was done.
+    /// Makes the entry expire at a time, which removes it if that has passed. Returns whether it
+    /// was done.
     pub(crate) fn expire(&mut self, at_ms: u64, when: ExpireWhen) -> bool {
         let Some(old_ms) = self.entry().map(|entry| entry.expire_at_ms()) else { return false };
         let allowed = when.allows(old_ms, at_ms);
@@ -69,7 +70,7 @@ impl Slot<'_> {
         allowed
     }
 
-    /// Takes the entry's expiry away; whether it had one.
+    /// Takes the entry's expiry away. Returns whether it had one.
     pub(crate) fn persist(&mut self) -> bool {
         let had = self.entry().is_some_and(|entry| entry.expire_at_ms().is_some());
         if had {
@@ -81,7 +82,7 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Removes one key; whether it was there.
+    /// Removes one key. Returns whether it was there.
     pub fn delete(&self, key: Key<'_>) -> bool {
         self.write(key, |slot| slot.delete())
     }
@@ -136,12 +137,13 @@ impl Database<'_> {
         self.read(key, |entry| entry.map(|entry| entry.expire_at_ms()))
     }
 
-    /// Makes a key expire at a time, which removes it if that has passed; whether it was done.
+    /// Makes a key expire at a time, which removes it if that has passed. Returns whether it was
+    /// done.
     pub fn expire(&self, key: Key<'_>, at_ms: u64, when: ExpireWhen) -> bool {
         self.write(key, |slot| slot.expire(at_ms, when))
     }
 
-    /// Takes a key's expiry away; whether it had one.
+    /// Takes a key's expiry away. Returns whether it had one.
     pub fn persist(&self, key: Key<'_>) -> bool {
         self.write(key, |slot| slot.persist())
     }

@@ -329,7 +329,7 @@ impl Database<'_> {
     }
 
     /// Puts an element in the place of another one (LSET), of which `rank`, told how many there
-    /// are, says how many are before it; whether there is a list.
+    /// are, says how many are before it. Returns whether there is a list.
     ///
     /// # Errors
     /// Those of `rank`, and if the value is no list; nothing has happened.

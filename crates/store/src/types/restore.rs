@@ -79,8 +79,8 @@ impl Database<'_> {
         self.restore_value(key, value, expiry, replace, usage)
     }
 
-    /// Puts a string under `key`; whether that was allowed, which it always is where `replace`.
-    /// What is known of its use counts only under a policy that considers it.
+    /// Puts a string under `key`. Returns whether that was allowed, which it always is where
+    /// `replace`. What is known of its use counts only under a policy that considers it.
     pub fn restore<'v>(
         &self,
         key: Key<'_>,

@@ -149,7 +149,7 @@ impl Database<'_> {
     }
 
     /// Moves a member from one set to another, which is made if there is none (SMOVE), at one
-    /// moment; whether there was such a member.
+    /// moment. Returns whether there was such a member.
     ///
     /// # Errors
     /// There is a value under `from`, and one of the two is no set.

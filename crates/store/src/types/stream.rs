@@ -162,7 +162,7 @@ impl Slot<'_> {
         changed.ok_or(NoGroup::Group)
     }
 
-    /// Adds a consumer, unless it is there; whether it was not.
+    /// Adds a consumer, unless it is there. Returns whether it was not.
     fn note_consumer(&mut self, member: GroupMember<'_>) -> Result<bool, NoGroup> {
         let now_ms = self.now_ms();
         let is_new = self.change_group(member.group, |group, _| {
@@ -315,7 +315,8 @@ impl Database<'_> {
         })
     }
 
-    /// Adds a group (XGROUP CREATE), and the stream if `make`; whether there was no such group.
+    /// Adds a group (XGROUP CREATE), and the stream if `make`. Returns whether there was no such
+    /// group.
     ///
     /// # Errors
     /// The value is no stream, or there is none and none is to be made.
@@ -363,7 +364,7 @@ impl Database<'_> {
         })
     }
 
-    /// Removes a group (XGROUP DESTROY); whether there was one.
+    /// Removes a group (XGROUP DESTROY). Returns whether there was one.
     ///
     /// # Errors
     /// There is no stream.
@@ -383,7 +384,8 @@ impl Database<'_> {
         })
     }
 
-    /// Adds a consumer to a group (XGROUP CREATECONSUMER); whether there was none of this name.
+    /// Adds a consumer to a group (XGROUP CREATECONSUMER). Returns whether there was none of this
+    /// name.
     ///
     /// # Errors
     /// There is no such group.

@@ -56,8 +56,8 @@ pub enum End {
 }
 
 impl Slot<'_> {
-    /// Sets a string, whatever stood here; whether the condition allowed it. What has expired from
-    /// the start is set all the same, and found to be expired like anything else.
+    /// Sets a string, whatever stood here. Returns whether the condition allowed it. A value whose
+    /// time to live is over from the start is set all the same, and expires like any other.
     #[inline]
     pub(crate) fn set(&mut self, value: NewValue<'_>, options: SetOptions) -> bool {
         let allowed = options.condition.allows(self);
@@ -259,7 +259,7 @@ impl Database<'_> {
         })
     }
 
-    /// Sets a string, whatever stood there before; whether the condition allowed it.
+    /// Sets a string, whatever stood there before. Returns whether the condition allowed it.
     pub fn set<'v>(
         &self,
         key: Key<'_>,

@@ -222,7 +222,7 @@ impl Filter {
         self.pattern().begin(key)
     }
 
-    /// Continues a comparison; whether the key fits, once that is known.
+    /// Continues a comparison. Returns whether the key fits, once that is known.
     fn advance(&self, key: &[u8], place: &mut Place, steps: &mut usize) -> Option<bool> {
         self.pattern().advance(key, place, steps)
     }

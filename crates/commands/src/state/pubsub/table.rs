@@ -53,7 +53,7 @@ pub(super) struct Departed {
 }
 
 impl Table {
-    /// Adds a subscription; whether it was not there.
+    /// Adds a subscription. Returns whether it was not there.
     pub(super) fn add(&mut self, client: &Arc<ClientInfo>, kind: Kind, name: &Name) -> bool {
         let slot = self.slot_of(client);
         let Some(Some(subscriber)) = self.subscribers.get_mut(slot as usize) else { return false };
@@ -88,7 +88,8 @@ impl Table {
         slot
     }
 
-    /// Takes a subscription away; whether it was there. A client that has none left has no slot.
+    /// Takes a subscription away. Returns whether it was there. A client that has none left has no
+    /// slot.
     pub(super) fn remove(&mut self, client: &ClientInfo, kind: Kind, name: &[u8]) -> bool {
         let Some(&slot) = self.slots.get(&client.id) else { return false };
         let Some(subscriber) = self.subscriber(slot) else { return false };

@@ -93,7 +93,7 @@ impl<B: Builder> Build<B> {
         Ok(Build { elements, builder, value_type, offset })
     }
 
-    /// Adds elements until they have so many bytes; whether there may be more.
+    /// Adds elements until they have so many bytes. Returns whether there may be more.
     pub(crate) fn go_on<R: Read>(
         &mut self,
         input: &mut Input<R>,

@@ -114,7 +114,7 @@ impl Entries {
         self.blob.damaged()
     }
 
-    /// Reads the next; whether there was one. If not, all is well with the string.
+    /// Reads the next. Returns whether there was one. If not, all is well with the string.
     pub(in crate::rdb) fn next<R: Read>(
         &mut self,
         input: &mut Input<R>,
@@ -168,7 +168,7 @@ fn check_len<R: Read>(blob: &mut Blob, input: &mut Input<R>) -> Result<(), Fault
     if u64::from(len) == blob.len() { Ok(()) } else { Err(blob.damaged()) }
 }
 
-/// Takes an entry after one that is `expected_before` bytes long; whether there was one.
+/// Takes an entry after one that is `expected_before` bytes long. Returns whether there was one.
 fn ziplist_entry<R: Read>(
     blob: &mut Blob,
     input: &mut Input<R>,
@@ -206,7 +206,7 @@ fn ziplist_entry<R: Read>(
     Ok(true)
 }
 
-/// Takes an entry; whether there was one.
+/// Takes an entry. Returns whether there was one.
 fn listpack_entry<R: Read>(
     blob: &mut Blob,
     input: &mut Input<R>,

@@ -91,7 +91,7 @@ impl Group {
         self.names.get(&pending.consumer).map(|it| &it.0)
     }
 
-    /// Adds a consumer, if there is none of this name; whether there was none.
+    /// Adds a consumer, if there is none of this name. Returns whether there was none.
     pub(crate) fn add_consumer(&mut self, name: &[u8], now_ms: u64) -> bool {
         self.restore_consumer(name, now_ms, None)
     }
@@ -165,7 +165,7 @@ impl Group {
         self.pending.insert(id, Pending { consumer, delivered_ms, deliveries }).is_none()
     }
 
-    /// Notes whose it is; whether it is pending, and no consumer's so far.
+    /// Notes whose it is. Returns whether it is pending, and no consumer's so far.
     pub(crate) fn restore_owner(&mut self, id: Id, to: &[u8]) -> bool {
         let Some(consumer) = self.consumers.get(to).map(|it| it.number) else { return false };
         let is_free = |it: &mut Pending| std::mem::replace(&mut it.consumer, consumer) == u32::MAX;
@@ -173,7 +173,7 @@ impl Group {
             && self.consumers.update(to, |it| it.pending.insert(id, ()).is_none()) == Some(true)
     }
 
-    /// Notes that an entry is done with; whether it was pending.
+    /// Notes that an entry is done with. Returns whether it was pending.
     pub(crate) fn acknowledge(&mut self, id: Id) -> bool {
         let removed = self.pending.remove(&id);
         removed.into_iter().for_each(|it| self.forget(id, it.consumer));

@@ -272,7 +272,7 @@ impl Stream {
         }
     }
 
-    /// Deletes the entry of an id; whether there was one.
+    /// Deletes the entry of an id. Returns whether there was one.
     pub(crate) fn delete(&mut self, id: Id) -> bool {
         let Some(first) = self.nodes.floor(&id).map(|(first, _)| *first) else { return false };
         let deleted = self.delete_of_node(first, |it| (it <= id).then_some(it == id));
@@ -356,7 +356,7 @@ impl Stream {
         self.groups.get(name).map(|group| &**group)
     }
 
-    /// Adds a group, unless there is one of this name; whether there was none.
+    /// Adds a group, unless there is one of this name. Returns whether there was none.
     pub(crate) fn add_group(&mut self, name: &[u8], group: Group) -> bool {
         let is_new = self.groups.get(name).is_none();
         if is_new {
@@ -365,7 +365,7 @@ impl Stream {
         is_new
     }
 
-    /// Removes a group; whether there was one.
+    /// Removes a group. Returns whether there was one.
     pub(crate) fn remove_group(&mut self, name: &[u8]) -> bool {
         let removed = self.groups.remove(name);
         let is_there = removed.is_some();

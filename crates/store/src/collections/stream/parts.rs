@@ -195,7 +195,7 @@ impl StreamBuilder {
         StreamBuilder::default()
     }
 
-    /// Adds the next part; whether that makes sense.
+    /// Adds the next part. Returns whether that makes sense.
     pub fn add(&mut self, part: StreamPart<'_>) -> bool {
         let is_added = self.try_add(part).is_some();
         let Left { groups, pending, consumers, owned, .. } = self.left;
