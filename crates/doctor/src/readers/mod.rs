@@ -13,7 +13,7 @@ mod key_costs;
 mod latency;
 mod listeners;
 #[cfg(test)]
-mod made_up;
+mod sample_files;
 mod netlink;
 mod process;
 mod requests;

@@ -169,7 +169,7 @@ impl Stat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readers::made_up::MadeUp;
+    use crate::readers::sample_files::SampleFiles;
 
     #[test]
     fn names_may_contain_brackets_and_blanks() {
@@ -189,7 +189,7 @@ mod tests {
         let figures = |throttled| {
             format!("nr_periods {throttled}0\nnr_throttled {throttled}\nthrottled_usec 900\n")
         };
-        let root = MadeUp::new(&[
+        let root = SampleFiles::new(&[
             ("proc/7/comm", "redis-server\n"),
             ("proc/7/stat", &stat('S', 10, 100)),
             ("proc/7/task/7/comm", "redis-server\n"),

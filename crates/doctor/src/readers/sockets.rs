@@ -165,7 +165,7 @@ fn address(text: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readers::made_up::MadeUp;
+    use crate::readers::sample_files::SampleFiles;
 
     #[test]
     fn sockets_are_counted_by_their_remote_address() {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn ports_and_full_queues_are_read_below_a_made_up_folder() {
-        let root = MadeUp::new(&[
+        let root = SampleFiles::new(&[
             ("sys/net/ipv4/ip_local_port_range", "32768\t60999\n"),
             ("sys/net/ipv4/tcp_tw_reuse", "2\n"),
             ("net/netstat", "TcpExt: SyncookiesSent ListenOverflows\nTcpExt: 1 27\n"),

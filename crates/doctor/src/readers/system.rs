@@ -81,7 +81,7 @@ pub(super) fn total_stall(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readers::made_up::MadeUp;
+    use crate::readers::sample_files::SampleFiles;
 
     /// Counts of a made-up root folder with these totals.
     fn counts(totals: [(&str, u64); 3]) -> SystemCounts {
@@ -91,13 +91,13 @@ mod tests {
             (format!("proc/pressure/{name}"), text)
         });
         let files = files.each_ref().map(|(path, text)| (&**path, &**text));
-        System::new(MadeUp::new(&files).path().to_path_buf()).counts()
+        System::new(SampleFiles::new(&files).path().to_path_buf()).counts()
     }
 
     #[test]
     fn swap_huge_pages_and_overcommit_are_read() {
         let root = |pages: u64| {
-            MadeUp::new(&[
+            SampleFiles::new(&[
                 ("proc/vmstat", &format!("pgpgin 9\npswpin {pages}\npswpout 5\n")),
                 ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
                 ("proc/sys/vm/overcommit_memory", "2\n"),

@@ -21,7 +21,7 @@ mod report;
 mod requests;
 mod run;
 #[cfg(test)]
-mod samples;
+mod sample_run;
 mod save;
 mod search;
 mod servers;

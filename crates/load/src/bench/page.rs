@@ -290,12 +290,12 @@ fn time(us: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::samples;
+    use crate::bench::sample_run;
 
     #[test]
     fn a_page_needs_no_network_and_everything_in_it_is_escaped() {
         let hostile = "<script>alert('x')</script> & \"co\"";
-        let mut measured = samples::measured(&["--unix=/run/x", "--seconds=1.5", "--rate=2000"]);
+        let mut measured = sample_run::measured(&["--unix=/run/x", "--seconds=1.5", "--rate=2000"]);
         measured.report.address = hostile.to_owned();
         measured.report.errors_by_text = [(hostile.to_owned(), 3)].into();
         for server in &mut measured.report.servers {
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn figures_of_the_report_are_on_the_page() {
-        let measured = samples::measured(&["--unix=/run/x", "--seconds=1.5", "--rate=2000"]);
+        let measured = sample_run::measured(&["--unix=/run/x", "--seconds=1.5", "--rate=2000"]);
         let page = render(&measured).unwrap();
         for text in [
             "open loop, uniform arrivals at 2,000/s",

@@ -498,10 +498,10 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::bench::samples;
+    use crate::bench::sample_run;
 
     fn report(arguments: &[&str]) -> Report {
-        samples::measured(arguments).report
+        sample_run::measured(arguments).report
     }
 
     /// Compares with a file of the tests; UPDATE_GOLDEN=1 in the environment rewrites it.

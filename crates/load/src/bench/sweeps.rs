@@ -121,10 +121,10 @@ impl fmt::Display for Swept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::samples;
+    use crate::bench::sample_run;
 
     fn runs(sweep: &str) -> Result<Vec<(String, BenchOptions)>, String> {
-        runs_of(&sweep.parse()?, &samples::options(&["--seconds=1"]))
+        runs_of(&sweep.parse()?, &sample_run::options(&["--seconds=1"]))
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
     fn a_table_has_a_line_for_each_value() {
         let run = |value: &str| SweptRun {
             value: value.to_owned(),
-            report: samples::measured(&["--seconds=1.5", "--rate=2000"]).report,
+            report: sample_run::measured(&["--seconds=1.5", "--rate=2000"]).report,
         };
         let swept = Swept {
             sweep: "rate=2000,3000".parse().unwrap(),

@@ -6,7 +6,7 @@ use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::session_state::SessionState;
 use crate::session::batch::{BatchSession, SliceContext};
 use crate::session::dialect::Dialect;
-use crate::session::held::Held;
+use crate::session::held_messages::Held;
 use crate::session::input::Input;
 use crate::session::large_arguments::{FIRST_BYTES, LargeArguments};
 use crate::session::suspended::Suspended;

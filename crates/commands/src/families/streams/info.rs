@@ -1,6 +1,6 @@
 //! The state of streams, their groups and consumers.
 
-use super::shown::write_some;
+use super::reply::write_some;
 use super::{no_group_of_key, write_entry, write_id};
 use crate::families::elements::{ELEMENTS_PER_HOLD, in_strides};
 use crate::runtime::arguments::{integer, is};

@@ -6,7 +6,7 @@ pub(crate) mod info;
 pub(crate) mod pending;
 pub(crate) mod range;
 pub(crate) mod read;
-mod shown;
+mod reply;
 
 use crate::families::elements::write;
 use crate::{Context, Error};

@@ -1,6 +1,6 @@
 //! Entries that were delivered to consumers of a group and not acknowledged.
 
-use super::shown::write_some;
+use super::reply::write_some;
 use super::{end_of_interval, no_group, start_of_interval, strict_id, write_id};
 use crate::families::elements::{ELEMENTS_PER_HOLD, strides};
 use crate::runtime::arguments::{RemainingArguments, integer, is};

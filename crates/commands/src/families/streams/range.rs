@@ -1,6 +1,6 @@
 //! Entries of streams by their ids.
 
-use super::shown::write_some;
+use super::reply::write_some;
 use super::{end_of_interval, start_of_interval};
 use crate::families::elements::in_strides;
 use crate::runtime::arguments::{RemainingArguments, integer, is};

@@ -1,7 +1,7 @@
 //! Reading entries as they are added: by each client for itself, or shared among the consumers of a
 //! group.
 
-use super::shown::write_some;
+use super::reply::write_some;
 use super::{no_group, strict_id};
 use crate::families::elements::strides;
 use crate::runtime::arguments::{RemainingArguments, integer, is};

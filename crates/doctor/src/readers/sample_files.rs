@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A root folder, which goes at the end.
 #[derive(Debug)]
-pub(super) struct MadeUp(PathBuf);
+pub(super) struct SampleFiles(PathBuf);
 
-impl MadeUp {
+impl SampleFiles {
     /// One with these files.
     pub(super) fn new(files: &[(&str, &str)]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("nagi-made-up-{}-{count}", std::process::id());
-        let root = MadeUp(std::env::temp_dir().join(name));
+        let root = SampleFiles(std::env::temp_dir().join(name));
         files.iter().for_each(|(path, text)| root.write(path, text));
         root
     }
@@ -30,7 +30,7 @@ impl MadeUp {
     }
 }
 
-impl Drop for MadeUp {
+impl Drop for SampleFiles {
     fn drop(&mut self) {
         // Nothing depends on it.
         let _ = std::fs::remove_dir_all(&self.0);
