@@ -1,8 +1,8 @@
-//! Every command, one file per family: a literal row each, with its handler above it.
+//! All commands, one file per family: a literal row for each, with its handler above it.
 //!
-//! A handler reads as parse, one call of the store, reply. It never asks its own name or which
-//! protocol its client speaks: memcached's verbs have rows and handlers of their own over the same
-//! calls. What a handler needs of the process around it stands in the trait [`Server`].
+//! A handler parses, calls the store once and replies. It never depends on its own name or on the
+//! client's protocol: memcached's verbs have their own rows and handlers over the same calls of the
+//! store. The trait [`Server`] is a handler's interface to the process.
 
 mod catalogue;
 pub mod config;

@@ -1,17 +1,17 @@
-//! Threads and sockets around the commands.
+//! The server: threads and sockets around the commands.
 //!
-//! A [`worker`] is a thread with an event loop that owns its connections for as long as they live;
-//! a command runs on the worker whose connection sent it. A [`session`](session::conversation) is a
-//! client's conversation without its socket; a [`driver`](net::driver) moves the bytes.
+//! A [`worker`] is a thread with an event loop that owns its connections; a command runs on the
+//! worker of the connection that sent it. A [`session`](session::conversation) is a client's
+//! conversation without its socket; a [`driver`](net::driver) moves the bytes.
 //!
 //! Modules use only those below them:
 //!
 //! ```text
-//! process             starting, stopping, signals, the housekeeper
-//! worker              the event loop, and the limits of its connections
+//! process             start, stop, signals, the housekeeper, the sampler
+//! worker              the event loop, limits of connections, moves between workers
 //! session             batches, slices and times of one client
-//! protocols           how requests are read and executed      persistence   saving, loading
-//! state               what all threads share, and their mailboxes
+//! protocols           reading and executing requests      persistence   saving, loading
+//! state               state shared by all threads, and mailboxes
 //! net                 sockets, listeners, drivers
 //! ```
 

@@ -1,28 +1,30 @@
 //! The keyspace: every database, key and value, and the only ways to change them.
 //!
-//! The store knows no wire format and no socket. Callers are the workers, each with its own
-//! [`Counters`], working through a [`Database`] handle; `types/` holds one file of operations per
-//! type of value, each of which takes the latches that it needs, passes the barrier (`Slot`) for
-//! every change, and lets go before it returns.
+//! The store knows no wire format and no socket. Workers use it, each with its own [`Counters`],
+//! through a [`Database`] handle. `types/` has one file of operations per type of value; each
+//! operation takes the latches that it needs, passes the mutation barrier (`Slot`) for every change,
+//! and releases the latches before it returns.
 //!
 //! A module uses only those below it, and so does each file within one:
 //!
 //! ```text
 //!  types         operations on values, by type
-//!  keyspace      Store, Shard, Slot, Database; what goes through all shards: evicting, expiring,
-//!                ageing, compaction, the walk of a snapshot
-//!  effects       what operations change, reported to a listener
-//!  claims        keys that a command holds for longer than a latch
+//!  keyspace      Store, Shard, Slot, Database; operations on all shards: eviction, expiry, ageing,
+//!                compaction, the walk of a snapshot
+//!  effects       changes by operations, reported to a listener
+//!  claims        keys that a command reserves for longer than a latch is held
 //!  index         from a hash to its entry: tables, directories, segments, buckets
-//!  snapshot      images of entries that are about to change      eviction   what entries know of
-//!                                                                           their use; victims
+//!  snapshot      images of entries that are about to change
+//!  eviction      access clocks of entries, and the choice of victims
 //!  entry         one key with its value and attributes
-//!  value         strings, ropes, and values of other types
+//!  collections   hashes, lists, sets, sorted sets and streams
+//!  packed, tree  the two forms of collections: small and large
+//!  value         strings and ropes
 //!  memory        pages, arenas and chunks; accounting; the reclaimer
 //!  sync          latches, fences, clocks, counters
 //! ```
 
-/// The name by which tests that other crates share know this one.
+/// Lets tests that are shared with other crates refer to this one by name.
 #[cfg(test)]
 extern crate self as nagi_store;
 
