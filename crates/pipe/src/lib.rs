@@ -22,9 +22,9 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Bytes of requests that wait for a worker at most.
+/// Maximum bytes of requests that wait for a worker.
 const REQUEST_BYTES: usize = if cfg!(loom) { 2 } else { 64 << 10 };
-/// The room for replies, at first and where they have filled that.
+/// Capacity of the reply buffer: initially, and after replies have filled it.
 const REPLY_BYTES: usize = if cfg!(loom) { 1 } else { 4 << 10 };
 const MAX_REPLY_BYTES: usize = if cfg!(loom) { 2 } else { 16 << 10 };
 
@@ -32,7 +32,7 @@ const MAX_REPLY_BYTES: usize = if cfg!(loom) { 2 } else { 16 << 10 };
 #[derive(Debug)]
 pub struct WorkerEnd(Arc<Pipe>);
 
-/// The other end, which sends requests and waits for replies.
+/// The client's end, which sends requests and waits for replies.
 #[derive(Debug)]
 pub struct ClientEnd(Arc<Pipe>);
 
@@ -45,30 +45,30 @@ struct Pipe {
 #[derive(Debug, Default)]
 struct State {
     request: Vec<u8>,
-    /// An empty buffer that becomes that of requests when the worker takes it.
+    /// An empty buffer that replaces the request buffer when the worker takes it.
     spare: Vec<u8>,
     reply: Vec<u8>,
-    /// By which the worker is told; none until it has the pipe.
+    /// Wakes the worker; `None` until it has the pipe.
     worker_waker: Option<Waker>,
-    /// Whether it is going to look without being told again.
+    /// Whether the worker has been notified and will check the pipe.
     is_notified: bool,
     /// Whether the worker waits for room for its reply.
     is_full: bool,
-    /// Tasks that wait for a reply, and for room for a request.
+    /// Tasks waiting for a reply, and for room for a request.
     reader: Option<Waker>,
     writer: Option<Waker>,
-    client_has_left: bool,
-    worker_has_left: bool,
+    client_closed: bool,
+    worker_closed: bool,
 }
 
-/// Workers that are notified together at most: the first requests are not to wait for hundreds of
+/// Maximum number of workers notified together: the first requests must not wait for hundreds of
 /// others.
 const MAX_WORKER_WAKERS: usize = 32;
 
 /// What a worker finds in a pipe.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Bytes, in a buffer that is to be given back.
+    /// Bytes, in a buffer that must be given back.
     Bytes(Vec<u8>),
     /// Nothing yet.
     Nothing,
@@ -78,9 +78,9 @@ pub enum Taken {
 
 /// The client has closed its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HasLeft;
+pub struct PipeClosed;
 
-/// Clients that a worker has something for, and has not told yet.
+/// Clients with new replies that a worker has not notified yet.
 #[derive(Debug, Default)]
 pub struct Wakes {
     wakers: Vec<Waker>,
@@ -92,9 +92,9 @@ pub struct Wakes {
 pub struct Notifier {
     /// Of workers.
     worker_wakers: Mutex<Vec<Waker>>,
-    /// Of tasks of the thread that serves HTTP, left by workers.
+    /// Of tasks of the HTTP thread, added by workers.
     clients: Mutex<Vec<Waker>>,
-    /// That of the task that polls this.
+    /// Of the task that polls the notifier.
     task: Mutex<Option<Waker>>,
 }
 
@@ -108,7 +108,7 @@ pub fn pipe(notifier: &Arc<Notifier>) -> (ClientEnd, WorkerEnd) {
 }
 
 impl State {
-    /// The worker's waker, since it is to look at the pipe; none if it is going to anyway.
+    /// The worker's waker, to make it check the pipe; `None` if it will anyway.
     fn worker_waker(&mut self) -> Option<Waker> {
         let worker_waker = self.worker_waker.as_ref().filter(|_| !self.is_notified)?;
         self.is_notified = true;
@@ -117,13 +117,13 @@ impl State {
 }
 
 impl ClientEnd {
-    /// Sends what there is room for. Pending until there is some.
+    /// Sends as many bytes as there is room for; pending while there is none.
     ///
     /// # Errors
     /// The worker has closed its end.
     pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.0.state.lock();
-        if state.worker_has_left {
+        if state.worker_closed {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         let len = bytes.len().min(REQUEST_BYTES.saturating_sub(state.request.len()));
@@ -138,14 +138,14 @@ impl ClientEnd {
         Poll::Ready(Ok(len))
     }
 
-    /// Appends bytes of replies to `input`. Pending until there are some.
+    /// Appends bytes of replies to `input`; pending while there are none.
     ///
     /// # Errors
     /// The worker has closed its end, and there is nothing left.
     pub fn poll_read(&self, cx: &mut Context<'_>, input: &mut Vec<u8>) -> Poll<io::Result<()>> {
         let mut state = self.0.state.lock();
         if state.reply.is_empty() {
-            if state.worker_has_left {
+            if state.worker_closed {
                 return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
             }
             state.reader = Some(cx.waker().clone());
@@ -173,10 +173,10 @@ impl ClientEnd {
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         let state = self.0.state.lock();
-        !state.worker_has_left && state.reply.is_empty()
+        !state.worker_closed && state.reply.is_empty()
     }
 
-    /// Frees buffers that are larger than at first.
+    /// Frees buffers that have grown beyond their initial capacity.
     pub fn shrink(&self) {
         let mut state = self.0.state.lock();
         if state.reply.is_empty() && state.reply.capacity() > REPLY_BYTES {
@@ -192,7 +192,7 @@ impl ClientEnd {
 impl Drop for ClientEnd {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
-        state.client_has_left = true;
+        state.client_closed = true;
         (state.reply, state.spare) = (Vec::new(), Vec::new());
         (state.reader, state.writer) = (None, None);
         let worker_waker = state.worker_waker.take();
@@ -204,11 +204,11 @@ impl Drop for ClientEnd {
 }
 
 impl WorkerEnd {
-    /// Sets `worker_waker` for notifications of the worker; what is there already it has to look
-    /// for.
+    /// Sets `worker_waker` for notifications of the worker, which must check for earlier requests
+    /// itself.
     pub fn attach(&self, worker_waker: Waker) {
         let mut state = self.0.state.lock();
-        if !state.client_has_left {
+        if !state.client_closed {
             state.worker_waker = Some(worker_waker);
         }
     }
@@ -218,24 +218,24 @@ impl WorkerEnd {
         let mut state = self.0.state.lock();
         state.is_notified = false;
         if state.request.is_empty() {
-            return if state.client_has_left { Taken::End } else { Taken::Nothing };
+            return if state.client_closed { Taken::End } else { Taken::Nothing };
         }
         wakes.add(state.writer.take(), &self.0);
         let spare = std::mem::take(&mut state.spare);
         Taken::Bytes(std::mem::replace(&mut state.request, spare))
     }
 
-    /// Gives a buffer back whose bytes have been taken.
+    /// Returns a buffer whose bytes have been processed.
     pub fn give_back(&self, mut buffer: Vec<u8>) {
         buffer.clear();
         let mut state = self.0.state.lock();
-        if !state.client_has_left && state.spare.capacity() == 0 {
+        if !state.client_closed && state.spare.capacity() == 0 {
             state.spare = buffer;
         }
     }
 
-    /// Leaves the client as much of a reply as there is room for. Returns how many bytes those are;
-    /// if they are not all, the worker is told when there is room.
+    /// Passes as much of a reply to the client as there is room for. Returns the number of bytes;
+    /// if that is not all, the worker is notified when there is room.
     ///
     /// # Errors
     /// The client has closed its end.
@@ -243,11 +243,11 @@ impl WorkerEnd {
         &self,
         reply: impl Iterator<Item = &'a [u8]>,
         wakes: &mut Wakes,
-    ) -> Result<usize, HasLeft> {
+    ) -> Result<usize, PipeClosed> {
         let mut state = self.0.state.lock();
         state.is_notified = false;
-        if state.client_has_left {
-            return Err(HasLeft);
+        if state.client_closed {
+            return Err(PipeClosed);
         }
         let mut taken = 0;
         for bytes in reply {
@@ -270,7 +270,7 @@ impl Drop for WorkerEnd {
     fn drop(&mut self) {
         let mut wakes = Wakes::default();
         let mut state = self.0.state.lock();
-        state.worker_has_left = true;
+        state.worker_closed = true;
         state.worker_waker = None;
         wakes.add(state.reader.take(), &self.0);
         wakes.add(state.writer.take(), &self.0);
@@ -288,7 +288,7 @@ impl Wakes {
         }
     }
 
-    /// Tells the clients.
+    /// Notifies the clients.
     #[inline]
     pub fn notify(&mut self) {
         if !self.wakers.is_empty()
@@ -298,7 +298,7 @@ impl Wakes {
         }
     }
 
-    /// How many there is room for.
+    /// The number of clients that fit without allocation.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.wakers.capacity()
@@ -336,8 +336,8 @@ impl Notifier {
         }
     }
 
-    /// Tells all that are to be told, again and again. The task of this goes after those that are
-    /// to go on already, so that workers are told of all that these leave.
+    /// Notifies all pending workers and clients, for ever. Its task runs after all runnable tasks,
+    /// so that workers are notified once of all requests of these.
     pub async fn notify_all(&self) {
         let mut told = Vec::with_capacity(MAX_WAKERS);
         for list in [&self.clients, &self.worker_wakers] {
@@ -359,7 +359,7 @@ impl Notifier {
     }
 }
 
-/// Room for wakers that workers leave, so that they need not make any: a pipe has two at most.
+/// Capacity for wakers, so that workers need not allocate any: a pipe has two at most.
 const MAX_WAKERS: usize = 4096;
 
 #[cfg(all(test, not(loom)))]
@@ -383,7 +383,7 @@ mod tests {
         }
     }
 
-    /// A pipe, how often its worker and its client have been told, and what tells them.
+    /// A pipe with its notifier, and counts of notifications of its worker and its client.
     struct Fixture {
         client: ClientEnd,
         worker: WorkerEnd,
@@ -413,7 +413,7 @@ mod tests {
             read.map(|read| read.ok().map(|()| input))
         }
 
-        fn put(&mut self, reply: &[u8]) -> Result<usize, HasLeft> {
+        fn put(&mut self, reply: &[u8]) -> Result<usize, PipeClosed> {
             self.worker.put([reply].into_iter(), &mut self.wakes)
         }
 
@@ -489,6 +489,6 @@ mod tests {
         assert_eq!(notified.take(), 1);
         assert_eq!(worker.take(&mut wakes), Taken::Bytes(b"DEL x".to_vec()));
         assert_eq!(worker.take(&mut wakes), Taken::End);
-        assert_eq!(worker.put([&b"x"[..]].into_iter(), &mut wakes), Err(HasLeft));
+        assert_eq!(worker.put([&b"x"[..]].into_iter(), &mut wakes), Err(PipeClosed));
     }
 }

@@ -195,7 +195,7 @@ fn two_pipes_share_a_notifier() {
 }
 
 #[test]
-fn a_client_is_told_that_its_worker_has_left() {
+fn a_client_is_told_that_its_worker_closed() {
     check(|| {
         let notifier = Arc::new(Notifier::default());
         let (client, worker) = pipe(&notifier);
@@ -206,7 +206,7 @@ fn a_client_is_told_that_its_worker_has_left() {
 }
 
 #[test]
-fn a_request_is_taken_although_its_client_has_left() {
+fn a_request_is_taken_although_its_client_closed() {
     check(|| {
         let notifier = Arc::new(Notifier::default());
         let (client, worker) = pipe(&notifier);

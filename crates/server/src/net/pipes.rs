@@ -6,7 +6,7 @@ use crate::net::connection_table::ConnectionTable;
 use crate::net::link::{Link, Release};
 use crate::net::outgoing::{Outgoing, Sent};
 use crate::net::token::{Token, Wanted};
-use nagi_http::{HasLeft, Taken, Wakes, WorkerEnd};
+use nagi_http::{PipeClosed, Taken, Wakes, WorkerEnd};
 use nagi_proto::Output;
 use nagi_store::accounting::{self, Overhead};
 use rustix::io::Errno;
@@ -114,7 +114,7 @@ impl Pipes {
         if !pipe.unsent.is_empty() {
             let sent = pipe.unsent.send_by(|output| put(&pipe.end, output, wakes));
             match sent {
-                Err(HasLeft) => pipe.is_broken = true,
+                Err(PipeClosed) => pipe.is_broken = true,
                 Ok(Sent::All) if !pipe.is_closing => return Some(Happening::Drained),
                 Ok(Sent::All) => {}
                 Ok(Sent::Part) => self.queue_turn(token),
@@ -173,7 +173,7 @@ impl Pipes {
         match put(&pipe.end, output, wakes) {
             Ok(Sent::All) => output.clear(KEPT_OUTPUT_BYTES),
             Ok(Sent::Part | Sent::Blocked) => pipe.unsent.push(output),
-            Err(HasLeft) => {
+            Err(PipeClosed) => {
                 output.clear(KEPT_OUTPUT_BYTES);
                 pipe.is_broken = true;
                 self.queue_turn(token);
@@ -229,7 +229,7 @@ impl Pipes {
 }
 
 /// Leaves the other side what it has room for, and forgets that.
-fn put(end: &WorkerEnd, output: &mut Output, wakes: &mut Wakes) -> Result<Sent, HasLeft> {
+fn put(end: &WorkerEnd, output: &mut Output, wakes: &mut Wakes) -> Result<Sent, PipeClosed> {
     let taken = end.put(output.slices(), wakes)?;
     output.advance(taken);
     Ok(if output.is_empty() { Sent::All } else { Sent::Blocked })
