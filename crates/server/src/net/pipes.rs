@@ -19,9 +19,9 @@ const KEPT_OUTPUT_BYTES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Pipes {
     connections: ConnectionTable<Piped>,
-    /// Those to come back to in the next turn.
+    /// Pipes to check again in the next turn.
     again: Vec<Token>,
-    /// Requests over HTTP that have been left something.
+    /// Clients with new replies, to be notified.
     wakes: Wakes,
     lists_overhead: Overhead,
 }
@@ -33,27 +33,27 @@ struct Piped {
     wanted: Wanted,
     /// Whether it is in `again`.
     is_queued: bool,
-    /// Whether it is to be closed when everything has been sent.
+    /// Whether it will be closed when everything has been sent.
     is_closing: bool,
-    /// Whether what is sent is not read any more.
+    /// Whether the client has closed its end.
     is_broken: bool,
 }
 
-/// What has happened to a pipe.
+/// An event of a pipe.
 #[derive(Debug)]
-pub(crate) enum Happening {
-    /// All that had to wait has been sent.
+pub(crate) enum PipeEvent {
+    /// Everything has been sent, after some of it had to wait.
     Drained,
     /// Bytes have arrived, in a buffer that is to be given back.
     Bytes(Vec<u8>),
     /// Nothing more will arrive.
     End,
-    /// What is sent is not read any more; it has been removed.
+    /// The client has closed its end; the pipe has been removed.
     Lost(Errno),
 }
 
 impl Pipes {
-    /// Takes a pipe over; the worker is to look at it in the next turn.
+    /// Adopts a pipe, which the worker checks in the next turn.
     pub(crate) fn adopt(
         &mut self,
         end: WorkerEnd,
@@ -90,12 +90,12 @@ impl Pipes {
         }
     }
 
-    /// Whether some are to be looked at without the worker being told.
+    /// Whether pipes need a turn without a notification.
     pub(crate) fn has_turns(&self) -> bool {
         !self.again.is_empty()
     }
 
-    /// Takes those that are to be looked at.
+    /// Takes the pipes that need a turn.
     pub(crate) fn take_turns(&mut self) -> Vec<Token> {
         let turns = std::mem::take(&mut self.again);
         for token in &turns {
@@ -106,16 +106,16 @@ impl Pipes {
         turns
     }
 
-    /// What has happened to a pipe since this was called last; nothing if there is no more to say
-    /// until the worker is told again, or another turn has been asked for.
-    pub(crate) fn next(&mut self, token: Token) -> Option<Happening> {
+    /// The next event of a pipe; `None` if there is none until the worker is notified again or
+    /// another turn is queued.
+    pub(crate) fn next(&mut self, token: Token) -> Option<PipeEvent> {
         let Pipes { connections, wakes, .. } = self;
         let pipe = connections.get_mut(token.in_table())?;
         if !pipe.unsent.is_empty() {
             let sent = pipe.unsent.send_by(|output| put(&pipe.end, output, wakes));
             match sent {
                 Err(PipeClosed) => pipe.is_broken = true,
-                Ok(Sent::All) if !pipe.is_closing => return Some(Happening::Drained),
+                Ok(Sent::All) if !pipe.is_closing => return Some(PipeEvent::Drained),
                 Ok(Sent::All) => {}
                 Ok(Sent::Part) => self.queue_turn(token),
                 Ok(Sent::Blocked) => {}
@@ -126,17 +126,17 @@ impl Pipes {
         if pipe.is_broken || is_done {
             let is_lost = !pipe.is_closing;
             self.abort(token);
-            return is_lost.then_some(Happening::Lost(Errno::PIPE));
+            return is_lost.then_some(PipeEvent::Lost(Errno::PIPE));
         }
         if pipe.is_closing || pipe.wanted == Wanted::Nothing {
             return None;
         }
         match pipe.end.take(&mut self.wakes) {
-            Taken::Bytes(bytes) => Some(Happening::Bytes(bytes)),
+            Taken::Bytes(bytes) => Some(PipeEvent::Bytes(bytes)),
             Taken::Nothing => None,
             Taken::End => {
                 pipe.wanted = Wanted::Nothing;
-                Some(Happening::End)
+                Some(PipeEvent::End)
             }
         }
     }
@@ -148,7 +148,7 @@ impl Pipes {
         }
     }
 
-    /// Tells the other side of all that has been left for it.
+    /// Notifies the other side of everything that has been left for it.
     #[inline]
     pub(crate) fn notify(&mut self) {
         self.wakes.notify();
@@ -288,7 +288,7 @@ mod tests {
             (pipes.unsent_bytes(token) > 0).then(|| pipes.next(token))
         });
         let last = drained.last().unwrap();
-        assert!(matches!(last, Some(Happening::Drained)), "{last:?}");
+        assert!(matches!(last, Some(PipeEvent::Drained)), "{last:?}");
         assert!(received == sent);
     }
 
@@ -315,10 +315,10 @@ mod tests {
         assert!(pipes.next(token).is_none() && !pipes.has_turns());
         pipes.receive(token, Wanted::Bytes);
         assert_eq!(pipes.take_turns(), [token]);
-        let Some(Happening::Bytes(bytes)) = pipes.next(token) else { panic!("nothing arrives") };
+        let Some(PipeEvent::Bytes(bytes)) = pipes.next(token) else { panic!("nothing arrives") };
         assert_eq!(bytes, b"PING\r\n");
         pipes.give_back(token, bytes);
-        assert!(matches!(pipes.next(token), Some(Happening::End)));
+        assert!(matches!(pipes.next(token), Some(PipeEvent::End)));
         assert!(pipes.next(token).is_none(), "it is told once");
     }
 
@@ -327,7 +327,7 @@ mod tests {
         let (mut pipes, token, client) = adopted();
         send_much(&mut pipes, token);
         drop(client);
-        assert!(matches!(pipes.next(token), Some(Happening::Lost(Errno::PIPE))));
+        assert!(matches!(pipes.next(token), Some(PipeEvent::Lost(Errno::PIPE))));
         assert_eq!((pipes.len(), pipes.unsent_bytes(token)), (0, 0));
         assert!(pipes.next(token).is_none());
 
@@ -338,7 +338,7 @@ mod tests {
         pipes.send(token, &mut output);
         assert!(output.is_empty());
         assert_eq!(pipes.take_turns(), [token]);
-        assert!(matches!(pipes.next(token), Some(Happening::Lost(Errno::PIPE))));
+        assert!(matches!(pipes.next(token), Some(PipeEvent::Lost(Errno::PIPE))));
     }
 
     #[test]
@@ -355,7 +355,7 @@ mod tests {
         let mut others = Pipes::default();
         let token = others.adopt(end, |_| Waker::noop().clone());
         assert!(
-            matches!(others.next(token), Some(Happening::Bytes(bytes)) if bytes == b"PING\r\n")
+            matches!(others.next(token), Some(PipeEvent::Bytes(bytes)) if bytes == b"PING\r\n")
         );
     }
 }

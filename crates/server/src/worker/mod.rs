@@ -719,7 +719,7 @@ impl<D: Driver> Sink<D> for Sessions {
             }
         }
         if reminders.contains(Reminders::PIPES) {
-            self.run_rung_pipes(driver);
+            self.run_notified_pipes(driver);
         }
         self.run_reminders(reminders, driver);
         self.timing.lap(&self.tally);

@@ -2,14 +2,14 @@
 
 use super::Sessions;
 use crate::net::driver::{Driver, Sink, Token};
-use crate::net::pipes::Happening;
+use crate::net::pipes::PipeEvent;
 
-/// What is done for a pipe in one turn at most.
-const MAX_HAPPENINGS: usize = 2;
+/// Maximum number of events of a pipe that are handled in one turn.
+const MAX_EVENTS_PER_TURN: usize = 2;
 
 impl Sessions {
     /// Looks at the pipes that the worker was notified of.
-    pub(super) fn run_rung_pipes<D: Driver>(&mut self, driver: &mut D) {
+    pub(super) fn run_notified_pipes<D: Driver>(&mut self, driver: &mut D) {
         let mut notified = std::mem::take(&mut self.notified);
         self.shared.collect_notified(self.worker, &mut notified);
         for token in notified.drain(..) {
@@ -19,7 +19,7 @@ impl Sessions {
         driver.pipes_mut().measure();
     }
 
-    /// Looks at those that are to have a turn without that.
+    /// Looks at pipes that need another turn without a notification.
     pub(super) fn run_pipe_turns<D: Driver>(&mut self, driver: &mut D) {
         if driver.pipes().has_turns() {
             for token in driver.pipes_mut().take_turns() {
@@ -29,16 +29,16 @@ impl Sessions {
     }
 
     fn run_pipe<D: Driver>(&mut self, driver: &mut D, token: Token) {
-        for _ in 0..MAX_HAPPENINGS {
+        for _ in 0..MAX_EVENTS_PER_TURN {
             match driver.pipes_mut().next(token) {
                 None => return,
-                Some(Happening::Drained) => self.drained(driver, token),
-                Some(Happening::Bytes(mut bytes)) => {
+                Some(PipeEvent::Drained) => self.drained(driver, token),
+                Some(PipeEvent::Bytes(mut bytes)) => {
                     self.received(driver, token, &mut bytes);
                     return driver.pipes().give_back(token, bytes);
                 }
-                Some(Happening::End) => return self.ended(driver, token),
-                Some(Happening::Lost(error)) => return self.lost(driver, token, error),
+                Some(PipeEvent::End) => return self.ended(driver, token),
+                Some(PipeEvent::Lost(error)) => return self.lost(driver, token, error),
             }
         }
         // More may have arrived after what was sent.
