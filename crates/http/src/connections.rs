@@ -1,5 +1,5 @@
-//! The connections that are served, and one look a second at all of them: which are too slow, and
-//! which have ended. Timers of each would cost as much as a short request.
+//! The open connections, and a check of all of them once a second for slow and ended ones. A timer
+//! for each would cost as much as a short request.
 //!
 //! At the limit, a new connection replaces an idle one, so that pages about the server are always
 //! available.
@@ -17,22 +17,22 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 
-/// Connections at a time, if there are descriptors for so many.
+/// Maximum number of connections, if there are enough descriptors.
 pub const MAX_CONNECTIONS: usize = 1024;
-/// What part of all connections is left for pages where all others have commands under way.
+/// The share of connections that is reserved for pages while all others execute commands.
 const PART_FOR_PAGES: usize = 16;
-/// Connections that have been told to end and have not ended yet, beyond the others.
+/// Maximum number of connections that are being closed, beyond the others.
 const MAX_LEAVING: usize = 64;
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
-/// How long the first request of a connection may take to arrive, in looks.
+/// How long the first request of a connection may take to arrive, in checks (seconds).
 const FIRST_REQUEST_WITHIN: u32 = 5;
-/// How long further requests may take, and how long a connection may be idle, once there is little
-/// room. Until then it may be idle for as long as its peer wants: a connection that is closed here
-/// may be one that a proxy is sending a request on, which is lost (502). Apache's prefork processes
-/// keep theirs without limit, and `ttl` does not change that, so that no number would be enough.
+/// How long later requests may take, and a connection may be idle, when there is little room. Until
+/// then there is no limit: a proxy may be sending a request on a connection that is closed here,
+/// which is then lost (502). Apache's prefork processes keep theirs without limit, whatever `ttl`
+/// says, so no limit would be long enough.
 const IDLE: u32 = 90;
-/// In how many looks in a row a connection has ended: what is being sent to a peer that sends
-/// nothing more has time until then.
+/// The number of checks in a row after which an ended connection is closed, so that a response to a
+/// half-closed peer can be completed.
 const ENDED_LOOKS: u32 = 2;
 /// Rejected connections that get the error at a time, and for how long one may take to read
 /// it.
@@ -42,13 +42,13 @@ const REJECTION: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2
     Content-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\nConnection: close\r\n\r\n\
     all connections are busy";
 
-/// All connections, and places for further ones.
+/// All connections, in slots.
 #[derive(Debug)]
 pub(crate) struct Connections {
     places: RefCell<Vec<Option<Watched>>>,
     vacant: RefCell<Vec<usize>>,
     most: usize,
-    /// How many connections are watched, and what tells that there is a first one.
+    /// The number of checked connections, and the notification of the first one.
     watched: Cell<usize>,
     begun: Notify,
     counts: Rc<Counts>,
@@ -59,32 +59,32 @@ pub(crate) struct Connections {
 /// What all connections share.
 #[derive(Debug)]
 struct Counts {
-    /// How many looks there have been.
+    /// The number of checks so far.
     looks: Cell<u32>,
-    /// How many requests are being answered, and beyond how many only pages are.
+    /// The number of requests in progress, and the number above which only pages are served.
     answered: Cell<usize>,
     most_answered: usize,
 }
 
-/// A connection as the looks see it.
+/// A connection as the checks see it.
 #[derive(Debug)]
 struct Watched {
     socket: Arc<TcpStream>,
     progress: Progress,
     task: AbortHandle,
     ended_looks: u32,
-    /// Whether it has been told to end.
+    /// Whether it is being closed.
     is_leaving: bool,
 }
 
-/// A connection's place, which it leaves when this is dropped.
+/// A connection's slot, which is freed on drop.
 #[derive(Debug)]
 pub(crate) struct Place {
     connections: Rc<Connections>,
     number: usize,
 }
 
-/// How far a connection's conversation is.
+/// The progress of a connection's conversation.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     counts: Rc<Counts>,
@@ -93,18 +93,18 @@ pub(crate) struct Progress {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// A request is awaited since so many looks, or its head is arriving.
+    /// A request has been awaited for so many checks, or its head is arriving.
     Awaits { since: u32, within: u32 },
     /// A request is being answered.
     Answers,
 }
 
-/// A request whose response is over when this is dropped.
+/// A request whose response ends on drop.
 #[derive(Debug)]
 pub(crate) struct Answering(Progress);
 
 impl Answering {
-    /// Whether so many requests are under way that only pages are answered.
+    /// Whether so many requests are in progress that only pages are served.
     pub(crate) fn is_beyond_commands(&self) -> bool {
         let Counts { answered, most_answered, .. } = &*self.0.counts;
         answered.get() > *most_answered
@@ -132,7 +132,7 @@ impl Progress {
         Answering(self.clone())
     }
 
-    /// For how many looks a request has been awaited, and within how many it has to come.
+    /// The number of checks for which a request has been awaited, and the limit.
     fn awaited_for(&self) -> Option<(u32, u32)> {
         match self.stage.get() {
             Stage::Awaits { since, within } => {
@@ -142,10 +142,10 @@ impl Progress {
         }
     }
 
-    /// Whether a request is awaited for too long, as long as there is room for other connections
-    /// or not.
+    /// Whether a request is awaited for too long, given whether there is room for other
+    /// connections.
     fn is_overdue(&self, has_room: bool) -> bool {
-        // The look that it began in was a part of a second ago.
+        // The check in which it began was a fraction of a second ago.
         let is_past = |(looks, within)| looks > within && !(has_room && within == IDLE);
         self.awaited_for().is_some_and(is_past)
     }
@@ -170,12 +170,12 @@ impl Connections {
         })
     }
 
-    /// Whether there are as many connections as there may be.
+    /// Whether the maximum number of connections is reached.
     pub(crate) fn are_full(&self) -> bool {
         self.places.borrow().len() - self.vacant.borrow().len() >= self.most
     }
 
-    /// A place for another connection. If there is none left, one that is idle is told to end.
+    /// A slot for another connection. If there is none left, an idle connection is closed.
     pub(crate) fn place(self: &Rc<Self>) -> Option<Place> {
         if self.are_full() && !self.end_idle() {
             return None;
@@ -185,7 +185,7 @@ impl Connections {
     }
 
     /// Closes the connection that has been idle longest; returns whether there is one. It ends as
-    /// if its client had left: what is still being sent to it has time until it is noticed.
+    /// if its client had closed it: a response in progress has time until that is noticed.
     fn end_idle(&self) -> bool {
         if self.vacant.borrow().is_empty() {
             return false;
@@ -194,7 +194,7 @@ impl Connections {
         let staying = places.iter_mut().flatten().filter(|it| !it.is_leaving);
         let mut idle: Vec<_> =
             staying.filter_map(|it| Some((it.progress.awaited_for()?, it))).collect();
-        // Among those of one look, the ones that have had a response come first.
+        // Of those with equal idle time, connections that have had a response come first.
         idle.sort_by_key(|(awaited_for, _)| Reverse(*awaited_for));
         let ended = idle.into_iter().map(|(_, it)| it).find(|it| !is_readable(&it.socket));
         let Some(watched) = ended else { return false };
@@ -202,7 +202,7 @@ impl Connections {
         SockRef::from(&*watched.socket).shutdown(Shutdown::Read).is_ok()
     }
 
-    /// Tells a client that there is no place for its connection.
+    /// Rejects a client with an error.
     pub(crate) fn turn_away(&self, stream: TcpStream) {
         if self.rejecting.get() >= MAX_REJECTING {
             return;
@@ -215,7 +215,7 @@ impl Connections {
         });
     }
 
-    /// How far a new connection is.
+    /// The progress of a new connection.
     pub(crate) fn progress(&self) -> Progress {
         Progress::new(&self.counts)
     }
@@ -236,7 +236,7 @@ impl Connections {
         }
     }
 
-    /// Looks at all connections, for as long as it is polled.
+    /// Checks all connections, while it is polled.
     pub(crate) async fn look_periodically(&self) {
         loop {
             while self.watched.get() == 0 {
@@ -287,15 +287,15 @@ impl Drop for Place {
     }
 }
 
-/// Whether something has arrived that has not been read.
+/// Whether there are unread bytes.
 fn is_readable(socket: &TcpStream) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut polled = [PollFd::new(socket, PollFlags::IN)];
     !matches!(rustix::event::poll(&mut polled, Some(&at_once)), Ok(0))
 }
 
-/// Sends a response to whatever may come, and hears out what does: closed before, the connection
-/// would be broken, and the response lost with it.
+/// Sends a response and reads the request, since closing with unread bytes would reset the
+/// connection and lose the response.
 async fn send_rejection(stream: &TcpStream) -> io::Result<()> {
     stream.writable().await?;
     stream.try_write(REJECTION)?;

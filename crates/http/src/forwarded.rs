@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// A client that a proxy does not name.
+/// The address of a client that its proxy does not name.
 const UNKNOWN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Two headers name different clients: one of them is the client's own, which its proxy has let
@@ -17,7 +17,7 @@ const UNKNOWN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction;
 
-/// Whether a proxy says that it has passed a request on.
+/// Whether a proxy has passed on the request.
 pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
     let mut names = headers.keys();
     names.any(|it| it == FORWARDED || it == VIA || it.as_str().starts_with("x-forwarded-"))

@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 const LONGEST_TARGET: usize = 2048;
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Why a request is refused.
+/// The refusal of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
@@ -30,19 +30,19 @@ const fn refusal(status: u16, reason: &'static str) -> Refusal {
     Refusal { status, reason }
 }
 
-/// A client that may have what it asks for.
+/// A client that has passed the checks.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// The name of its user, empty for the default one.
     pub(crate) user: Vec<u8>,
-    /// Where it is, as far as trusted proxies tell.
+    /// Its address, according to trusted proxies.
     pub(crate) address: SocketAddr,
 }
 
-/// Whether a client may have what it asks for by a connection from `peer`.
+/// Checks a client's request on a connection from `peer`.
 ///
 /// # Errors
-/// Why not, for the answer.
+/// The refusal, as a response.
 pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Result<Caller, Refusal> {
     let headers = &request.headers;
     let is_page = site.has_page(request.uri.path());
@@ -90,7 +90,7 @@ fn check_page(request: &Parts) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The user of a client; with the address that its connection comes from comes its own.
+/// The user of a client, by its credentials or, without a password, by its address.
 fn identify(
     site: &dyn Site,
     headers: &HeaderMap,
@@ -101,7 +101,7 @@ fn identify(
         return login();
     }
     if is_forwarded(headers) && !site.is_trusted_proxy(peer.ip()) {
-        // After a proxy every client has a loopback address.
+        // Behind a proxy every client has a loopback address.
         let reason =
             "without a password, requests through a proxy are refused (see http-trusted-proxies)";
         return Err(refusal(403, reason));
@@ -112,7 +112,7 @@ fn identify(
     if headers.contains_key(AUTHORIZATION) { login() } else { Ok(Vec::new()) }
 }
 
-/// The value of a header that is there exactly once, as text.
+/// The value of a header that occurs exactly once, as text.
 fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -149,7 +149,7 @@ fn is_port(text: &str) -> bool {
     text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
-/// Whether a request comes from no page at all, from one of this server, or from one of `origins`.
+/// Whether a request comes from no page, from this server's pages, or from one of `origins`.
 fn is_permitted_origin(headers: &HeaderMap, host: &str, origins: &str) -> bool {
     if permitted_origin(headers, origins).is_some() {
         return true;
@@ -172,7 +172,7 @@ pub(crate) fn permitted_origin<'h>(headers: &'h HeaderMap, origins: &str) -> Opt
     is_permitted.then_some(origin)
 }
 
-/// The user whose password is given, in the Basic or the Bearer scheme.
+/// The user of the credentials in the Basic or Bearer scheme.
 fn authorized(site: &dyn Site, headers: &HeaderMap) -> Option<Vec<u8>> {
     let (scheme, secret) = only(headers, AUTHORIZATION)?.split_once(' ')?;
     let secret = secret.trim();
@@ -367,7 +367,7 @@ mod tests {
             (remote, "x-forwarded-for", "198.51.100.1", "198.51.100.1:0"),
             (remote, "x-forwarded-for", "198.51.100.1:81", "198.51.100.1:0"),
             (remote, "forwarded", "for=\"[2001:db8::1]:1\";by=_x", "[2001:db8::1]:0"),
-            // What a client has sent itself stands in front.
+            // The client's own headers come first.
             (remote, "x-forwarded-for", "127.0.0.1, 198.51.100.1, 192.0.2.10", "198.51.100.1:0"),
             (remote, "forwarded", "for=127.0.0.1, for=198.51.100.1,", "198.51.100.1:0"),
             (remote, "x-forwarded-for", "192.0.2.10, 192.0.2.9", "192.0.2.10:0"),

@@ -31,14 +31,14 @@ use tokio::task::spawn_local;
 const LONGEST_HEAD: usize = 32 << 10;
 const MAX_HEADERS: usize = 64;
 const BACKLOG: i32 = 1024;
-/// How long nothing has to come from a peer before the kernel asks whether it is still there: idle
-/// connections are kept, and one whose machine has vanished would be for ever.
+/// The silence after which the kernel probes a peer: idle connections are kept, and one whose
+/// machine has vanished would stay for ever.
 const KEEPALIVE: Duration = Duration::from_secs(300);
-/// For how long nothing is accepted where that has failed: there may be no descriptors left.
+/// The pause after a failed accept: there may be no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// For how long an answer waits for what the page lacks.
+/// How long a response waits for the data of a page.
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
-/// By how much the thread is nicer than the process.
+/// The thread's nice level relative to the process.
 const NICENESS: i32 = 10;
 
 /// A thread that serves a site; dropping it stops it.
@@ -59,10 +59,10 @@ impl Drop for Running {
     }
 }
 
-/// Listens on an address; port 0 leaves the choice to the kernel.
+/// Listens on an address; with port 0 the kernel chooses the port.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
@@ -79,10 +79,11 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
-/// Serves a site on listeners of [`bind`], on a thread of its own; so many connections at a time.
+/// Serves a site on listeners of [`bind`] with a thread of its own, and at most so many
+/// connections.
 ///
 /// # Errors
-/// What the thread could not get from the kernel.
+/// The thread could not be set up.
 pub fn start(
     listeners: Vec<std::net::TcpListener>,
     site: Arc<dyn Site>,
@@ -167,11 +168,11 @@ async fn accept(listener: TcpListener, gateway: Arc<Gateway>, connections: Rc<Co
     }
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 struct Conversation {
     peer: SocketAddr,
     progress: Progress,
-    /// Left when the connection ends.
+    /// Freed when the connection ends.
     place: Place,
 }
 
@@ -191,7 +192,7 @@ impl Conversation {
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     expected.protocol_changes();
                 } else if body.is_none() {
-                    // Where the body ends, and another request begins, the parser alone knows.
+                    // Only the parser knows where the body ends and the next request begins.
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
                 }
@@ -202,11 +203,11 @@ impl Conversation {
         let connection = http1::Builder::new()
             .max_headers(MAX_HEADERS)
             .max_buf_size(LONGEST_HEAD)
-            // Looks at all connections see to that.
+            // The periodic checks do that.
             .header_read_timeout(None)
             .serve_connection(stream, service)
             .with_upgrades();
-        // Errors of a client that has ended, is broken or is slow are no concern of the server.
+        // Errors of disconnected, broken or slow clients do not matter to the server.
         let _ = connection.await;
         drop(place);
     }

@@ -12,8 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 
-/// What every answer tells a browser: to take it for what it says it is, to keep it nowhere, and to
-/// load nothing from elsewhere.
+/// Headers of every response: no content sniffing, no caching, and nothing loaded from elsewhere.
 static SAFETY: [(HeaderName, HeaderValue); 6] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -28,15 +27,15 @@ static SAFETY: [(HeaderName, HeaderValue); 6] = [
         HeaderValue::from_static("same-origin"),
     ),
 ];
-/// Headers that most responses have at most, so that their table need not grow.
+/// The usual number of headers, so that their table need not grow.
 const USUAL_HEADERS: usize = 12;
 
-/// What a page may load, all of it from this server.
+/// The content security policy of pages: everything from this server.
 static PAGE_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
 );
-/// What a value may do in a browser: nothing, whatever it is.
+/// The content security policy of values: nothing.
 static VALUE_POLICY: HeaderValue =
     HeaderValue::from_static("default-src 'none'; sandbox; frame-ancestors 'none'");
 
@@ -45,7 +44,7 @@ pub(crate) enum ResponseBody {
     Whole(Option<Bytes>),
     /// Pieces as they come, without end.
     Pieces(mpsc::Receiver<Bytes>),
-    /// A body that makes its pieces where they are asked for.
+    /// A body that produces its pieces on demand.
     Made(Pin<Box<dyn Body<Data = Bytes, Error = io::Error>>>),
 }
 
@@ -84,7 +83,7 @@ impl Body for ResponseBody {
     }
 }
 
-/// A body that tells when it is over.
+/// A body that reports its end.
 pub(crate) struct Tracked {
     pub(crate) body: ResponseBody,
     pub(crate) _answering: Answering,

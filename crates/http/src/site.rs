@@ -8,7 +8,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Where the client is whose request has a connection to a worker, or had it last.
+/// The address of the client of a worker connection's current or last request.
 pub type HttpClient = Arc<Mutex<SocketAddr>>;
 
 /// A request for a page that has passed all checks.
@@ -16,9 +16,9 @@ pub type HttpClient = Arc<Mutex<SocketAddr>>;
 pub struct Ask<'a> {
     /// The path, undecoded, with its leading slash.
     pub path: &'a str,
-    /// What stands after the question mark, undecoded; nothing if there is none.
+    /// The query, undecoded; empty if there is none.
     pub query: &'a str,
-    /// The Accept header; nothing if there is none.
+    /// The Accept header; empty if there is none.
     pub accept: &'a str,
 }
 
@@ -34,7 +34,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// One line for people, which the line feed is added to.
+    /// A one-line message; the line feed is added.
     #[must_use]
     pub fn line(status: u16, line: &str) -> Self {
         let body = Bytes::from(format!("{line}\n"));
@@ -42,7 +42,7 @@ impl Answer {
     }
 }
 
-/// What may be done with a command over HTTP.
+/// The rule for a command over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// It only reads.
@@ -51,26 +51,26 @@ pub enum Rule {
     Write,
     /// Its replies are messages without end.
     Stream,
-    /// It may not come over HTTP, for this reason.
+    /// It is not allowed over HTTP, for this reason.
     Refused(&'static str),
-    /// There is no such command.
+    /// The command is unknown.
     Unknown,
 }
 
-/// How commands are taken.
+/// Settings of commands over HTTP.
 #[derive(Clone, Debug)]
 pub struct GatewaySettings {
-    /// Whether they are taken at all.
+    /// Whether commands are served.
     pub is_on: bool,
-    /// Whether GET may change something.
+    /// Whether GET may change data.
     pub writes_by_get: bool,
-    /// Whether values may have media types that browsers run.
+    /// Whether values may have media types that browsers execute.
     pub active_types: bool,
-    /// Whether a reply may be a call of a function.
+    /// Whether replies may be JSONP.
     pub jsonp: bool,
-    /// Sites whose pages may ask, separated by spaces, or `*`.
+    /// Sites whose pages may send commands, separated by spaces, or `*`.
     pub origins: Arc<str>,
-    /// The Cache-Control header of what GET reads.
+    /// The Cache-Control header of responses to GET.
     pub cache_control: Arc<str>,
     /// The longest argument, in bytes.
     pub longest_argument: usize,
@@ -79,14 +79,14 @@ pub struct GatewaySettings {
 /// Pages, commands, and which clients may have them. Users are named; an empty name stands for the
 /// default one.
 pub trait Site: Send + Sync + 'static {
-    /// Called first on the thread that makes the answers.
+    /// Called first on the HTTP thread.
     fn thread_starts(&self) {}
 
-    /// The page that is asked for; none if there is no such page. It must not wait for anything.
+    /// Renders a page; `None` if there is no such page. It must not block.
     fn answer(&self, ask: Ask<'_>) -> Option<Answer>;
 
-    /// What rings when a page that is asked for may have what it lacks now; none if it lacks
-    /// nothing. It is waited for no longer than for some seconds.
+    /// Rings when the missing data of a page may be available; `None` if nothing is missing. The
+    /// wait is limited to some seconds.
     fn awaited(&self, _: Ask<'_>) -> Option<&Bell> {
         None
     }
@@ -94,32 +94,31 @@ pub trait Site: Send + Sync + 'static {
     /// Whether there is a page at this path.
     fn has_page(&self, path: &str) -> bool;
 
-    /// Whether a path tells so little that it needs no password.
+    /// Whether a path needs no password (health checks).
     fn is_open(&self, path: &str) -> bool;
 
     /// Whether a password is needed for everything else.
     fn has_password(&self) -> bool;
 
-    /// Whether there is such a user with such a password. It takes the same time whatever part of
-    /// a password is right.
+    /// Whether the user has this password, in constant time.
     fn is_login(&self, user: &[u8], password: &[u8]) -> bool;
 
     /// Whether a user may see pages.
     fn may_observe(&self, user: &[u8]) -> bool;
 
-    /// Names by which the server may be called beside its addresses, separated by spaces.
+    /// Host names accepted besides the server's addresses, separated by spaces.
     fn hosts(&self) -> Arc<str>;
 
-    /// Whether this is the address of a proxy that is believed where requests come from.
+    /// Whether this is the address of a trusted proxy.
     fn is_trusted_proxy(&self, address: IpAddr) -> bool;
 
-    /// How commands are taken now.
+    /// The current settings of commands over HTTP.
     fn gateway(&self) -> GatewaySettings;
 
-    /// What a client of this address may do with the command that begins with these words.
+    /// The rule for a command from a client of this address.
     fn rule(&self, words: &[Bytes], address: IpAddr) -> Rule;
 
-    /// Whether the command of these words may wait for ever for something.
+    /// Whether the command may block for ever.
     fn may_wait(&self, words: &[Bytes]) -> bool;
 
     /// Makes a worker serve a pipe as a connection in RESP2 of this user, which `client` makes

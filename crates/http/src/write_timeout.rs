@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long a client may take nothing of what there is for it.
+/// How long a client may read nothing while data is waiting.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Wraps a connection.

@@ -5,27 +5,27 @@ use hyper::body::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What all requests may hold, in bytes.
+/// The budget of all requests, in bytes.
 const MAX_BYTES: usize = 256 << 20;
 
-/// All requests together would hold too much.
+/// The budget is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exceeded;
 
-/// What is held by all requests.
+/// The bytes reserved by all requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budget {
     held_bytes: Arc<AtomicUsize>,
 }
 
-/// What one request holds; dropping it gives it back.
+/// The reservation of one request, released on drop.
 #[derive(Debug)]
 pub(super) struct Reservation {
     budget: Budget,
     bytes: usize,
 }
 
-/// Bytes that are counted for as long as they are there.
+/// Bytes with their reservation.
 struct Counted {
     bytes: Vec<u8>,
     _reservation: Reservation,
@@ -42,7 +42,7 @@ impl Reservation {
     /// Reserves more.
     ///
     /// # Errors
-    /// All requests together would hold too much.
+    /// The budget is exhausted.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Exceeded> {
         let before = self.budget.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;

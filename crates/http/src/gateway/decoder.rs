@@ -93,7 +93,7 @@ impl Decoder {
         Ok(Some((part, end + 2)))
     }
 
-    /// Whether the reply that has begun is over.
+    /// Whether the current reply is complete.
     pub(super) fn is_over(&self) -> bool {
         !self.is_within
     }

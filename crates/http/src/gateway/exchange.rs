@@ -1,5 +1,5 @@
-//! One command and its reply, both of which may be longer than memory is spent on them: a body goes
-//! to the worker as it arrives, and a reply goes to the client as it comes.
+//! One command and its reply, both streamed: a body is passed to the worker as it arrives, and a
+//! reply to the client as it comes.
 
 use super::event::{COMMENT, SILENCE};
 use super::format::{Formatter, Kind};
@@ -22,19 +22,19 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
-/// Up to so many bytes of a reply are held, so that a shorter one has a length and an ETag.
+/// Replies up to this length are buffered, so that they have a length and an ETag.
 const HELD_BYTES: usize = 64 << 10;
-/// How many pieces of messages may wait for their client.
+/// The number of pieces of messages that may wait for their client.
 const PIECES: usize = 2;
 
-/// How long a client may send nothing of a body that it has announced.
+/// How long the sender of a body may pause.
 pub(super) const BODY_PAUSE: Duration = Duration::from_secs(30);
 
-/// A command with the way in which its reply is wanted.
+/// A command and the requested format.
 pub(super) struct Command {
     pub(super) caller: Caller,
     pub(super) path: PathCommand,
-    /// The last argument, if the body is it.
+    /// The body, if it is the last argument.
     pub(super) body: Option<Incoming>,
     /// The ETags that the client has.
     pub(super) known: Option<HeaderValue>,
@@ -96,7 +96,7 @@ async fn send_with_body(
     connection.send_bytes(b"\r\n").await.map_err(|it| failed(&it))
 }
 
-/// Answers with the reply: as a whole if it is short, or as it comes.
+/// Responds with the reply: as a whole if it is short, or streamed.
 async fn respond(
     mut reply: Reply,
     pool: &Arc<ConnectionPool>,
@@ -150,7 +150,7 @@ pub(super) fn media_type(options: &Options) -> HeaderValue {
 /// Bytes of a hash that an ETag has.
 const TAG_BYTES: usize = 16;
 
-/// A name of these bytes: the same bytes have the same, different bytes a different one.
+/// A strong ETag: a hash of the bytes.
 fn entity_tag(body: &[u8]) -> HeaderValue {
     let digit = |number: u8| char::from_digit(number.into(), 16).unwrap_or_default() as u8;
     let hash = Sha256::digest(body);
@@ -205,8 +205,8 @@ impl Messages {
         Ok(beginning)
     }
 
-    /// Waits for messages: all that have arrived, or a piece of them where they are long. Nothing
-    /// is lost where it is not waited for to the end.
+    /// Waits for messages: all that have arrived, or a piece of them where they are long. It is
+    /// cancel-safe.
     async fn next(&mut self) -> Result<Bytes, Failure> {
         loop {
             let is_whole = self.is_between() && self.reply.connection.is_empty();

@@ -102,7 +102,7 @@ impl Formatter {
             Formatter::Text { separator, has_element, depth } => {
                 let begins = !matches!(part, Part::Bytes(..) | Part::Array(_) | Part::End);
                 let is_further = begins && *depth > 0 && std::mem::replace(has_element, true);
-                // As with webdis, nothing stands before what is nothing.
+                // As with webdis, there is no separator before a missing value.
                 if is_further && part != Part::Nil {
                     out.extend(&*separator);
                 }
@@ -129,7 +129,7 @@ impl Formatter {
     }
 }
 
-/// How a reply becomes JSON.
+/// The state of a conversion to JSON.
 #[derive(Debug)]
 pub(super) struct Json {
     verb: Vec<u8>,
@@ -242,7 +242,7 @@ pub(super) fn json_string(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Escapes a string that comes in pieces. What is not UTF-8 becomes U+FFFD.
+/// Escapes a string that comes in pieces. Bytes that are not UTF-8 become U+FFFD.
 #[derive(Debug, Default)]
 pub(super) struct JsonText {
     /// The beginning of a letter whose end is to come.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many requests that may last are under way.
+/// The number of requests in progress that may block.
 #[derive(Clone, Debug)]
 pub(super) struct Lasting {
     under_way: Arc<AtomicUsize>,

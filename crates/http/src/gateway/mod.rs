@@ -40,10 +40,10 @@ use request::{Options, PathCommand};
 use service::Service;
 use std::sync::Arc;
 
-/// The longest body that has to be read as a whole: a command, or lists of commands in JSON.
+/// The longest body that is buffered: a command, or JSON lists of commands.
 const LONGEST_WHOLE_BODY: usize = 64 << 20;
 
-/// What part of all connections is kept from requests that may wait for ever.
+/// The share of connections that is not available to requests that may block for ever.
 const PART_FOR_OTHERS: usize = 4;
 
 const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
@@ -69,12 +69,12 @@ impl Gateway {
         &*self.service.site
     }
 
-    /// Tells workers and requests of what has been left for them, for as long as it is polled.
+    /// Notifies workers and requests of data in their pipes, while it is polled.
     pub(crate) async fn notify_all(&self) {
         self.service.pool.notify_all().await;
     }
 
-    /// Serves a request of a client, which is for no page.
+    /// Serves a request that is not for a page.
     pub(crate) async fn serve(
         &self,
         request: Request<Incoming>,
@@ -155,7 +155,7 @@ impl Gateway {
         let body = if body.size_hint().exact().is_some() {
             Some(body).filter(|body| is_put || !body.is_end_stream())
         } else {
-            // Its length goes ahead of it to the worker.
+            // Its length is sent to the worker first.
             let body = read_whole(body, &parts.headers, &self.service.budget).await?;
             path.words.extend(Some(body).filter(|body| is_put || !body.is_empty()));
             None
@@ -163,7 +163,7 @@ impl Gateway {
         self.run(Command { caller, path, body, known: None }, true, settings).await
     }
 
-    /// Runs what the body of a POST says: the path of a command, or lists in JSON.
+    /// Runs the body of a POST: the path of a command, or JSON lists.
     async fn run_body(
         &self,
         parts: &Parts,
@@ -208,7 +208,7 @@ impl Gateway {
         request::parse(path, query).map_err(|fault| refuse(400, fault.reason()))
     }
 
-    /// Checks a command, runs it and gives its reply in the form that is asked for.
+    /// Checks a command, runs it and responds in the requested format.
     async fn run(
         &self,
         command: Command,
@@ -236,7 +236,7 @@ fn refuse_body(body: &Incoming) -> Result<(), Refused> {
     }
 }
 
-/// Refuses forms of replies that the settings do not permit.
+/// Refuses formats that the settings do not permit.
 fn check_options(options: &Options, settings: &GatewaySettings) -> Result<(), Refused> {
     if options.callback.is_some() && !settings.jsonp {
         return Err(refuse(403, "JSONP is off (see http-jsonp)"));
@@ -251,7 +251,7 @@ fn check_options(options: &Options, settings: &GatewaySettings) -> Result<(), Re
     Ok(())
 }
 
-/// Reads a body that is needed as a whole.
+/// Buffers a body.
 async fn read_whole(
     body: Incoming,
     headers: &HeaderMap,
@@ -292,7 +292,7 @@ fn not_allowed() -> Refused {
     Box::new(response)
 }
 
-/// What may be sent.
+/// The response to OPTIONS.
 fn options() -> Response<ResponseBody> {
     let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
     let mut response = response::value(200, media_type, ResponseBody::Whole(None));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-/// A piece is not made larger than so many bytes if there is something to send.
+/// The target size of a piece.
 const PIECE_BYTES: usize = 8 << 10;
 
 /// A reply on its way to a client.
@@ -33,7 +33,7 @@ pub(super) struct Beginning {
     pub(super) error: Option<Vec<u8>>,
     pub(super) status: u16,
     pub(super) is_nil: bool,
-    /// How many bytes the body has in all, where that is known from the start.
+    /// The length of the body, if it is known from the start.
     pub(super) len: Option<u64>,
 }
 
@@ -83,22 +83,22 @@ fn beginning(part: Part<'_>, bytes: usize, formatter: Option<&Formatter>) -> Beg
 
 /// The rest of a long reply as the body of a response.
 pub(super) struct ReplyBody {
-    /// None once it is over.
+    /// `None` at the end.
     reply: Option<Reply>,
-    /// How many bytes are left of it, where that is known.
+    /// The bytes left, if known.
     left: Option<u64>,
     pool: Arc<ConnectionPool>,
     sent: Arc<Sent>,
 }
 
-/// Whether a piece is on its way, and who waits for it to have been sent.
+/// Whether a piece is in flight, and the waker for its completion.
 #[derive(Default)]
 struct Sent {
     is_under_way: AtomicBool,
     waker: AtomicWaker,
 }
 
-/// Bytes that tell when they have been sent.
+/// Bytes that report when they have been sent.
 struct Piece {
     bytes: Vec<u8>,
     sent: Arc<Sent>,

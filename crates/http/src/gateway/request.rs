@@ -20,13 +20,13 @@ pub(super) struct Options {
     pub(super) media_type: Option<String>,
     /// What stands between the elements of an array, as text.
     pub(super) separator: Vec<u8>,
-    /// The name under which a browser is to save the reply.
+    /// The file name under which a browser saves the reply.
     pub(super) filename: Option<String>,
-    /// The function that is to be called with the reply.
+    /// The JSONP function.
     pub(super) callback: Option<String>,
 }
 
-/// What is wrong with a path.
+/// Errors of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BadPath {
     /// It names no command.

@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
 use std::sync::Arc;
 
-/// The site, connections to its workers, and what requests may hold.
+/// The site, connections to its workers, and the memory budget of requests.
 pub(super) struct Service {
     pub(super) site: Arc<dyn Site>,
     pub(super) pool: Arc<ConnectionPool>,
@@ -35,10 +35,10 @@ impl Service {
         Ok(connection)
     }
 
-    /// What a client may do with a command.
+    /// The rule for a client's command.
     ///
     /// # Errors
-    /// It may not come, or not in this way.
+    /// It is not allowed, or not in this way.
     pub(super) fn check(
         &self,
         caller: &Caller,

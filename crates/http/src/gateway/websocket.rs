@@ -37,7 +37,7 @@ const LONGEST: usize = 64 << 20;
 const KEY_BYTES: usize = 16;
 /// Commands whose replies are awaited at a time; further ones wait to be read.
 const MAX_AWAITED: usize = 1024;
-/// How long a client may take nothing of what there is for it.
+/// How long a client may read nothing while data is waiting.
 const STALL: Duration = Duration::from_secs(60);
 
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
@@ -113,7 +113,7 @@ async fn run(upgrade: OnUpgrade, mut conversation: Conversation) {
     if let Err(failure) = conversation.go_on(&mut socket).await {
         tracing::debug!(?failure, "a WebSocket connection failed");
     }
-    // A client that is gone needs no goodbye.
+    // A disconnected client needs no close frame.
     let _ = tokio::time::timeout(STALL, socket.close(None)).await;
 }
 

@@ -19,14 +19,14 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Pipes that wait for requests.
+/// Maximum number of idle pipes.
 const MAX_IDLE: usize = 64;
-/// What a connection keeps of its buffers for the next request.
+/// The capacity of buffers that an idle connection keeps.
 const KEPT_BYTES: usize = 4 << 10;
-/// What a word takes in a request beside its bytes, most often at most.
+/// The usual overhead of an argument in a request.
 const HEAD_BYTES: usize = 10;
 
-/// Connections, and those of them that wait for requests.
+/// The pool of connections.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionPool {
     idle: Mutex<Vec<WorkerConnection>>,
@@ -38,7 +38,7 @@ pub(super) struct ConnectionPool {
 pub(super) struct WorkerConnection {
     pipe: ClientEnd,
     user: Vec<u8>,
-    /// Whose request it has, which the worker shows.
+    /// The client of the current request, which the worker shows.
     client: HttpClient,
     database: usize,
     decoder: Decoder,
@@ -51,16 +51,16 @@ pub(super) struct WorkerConnection {
     pub(super) lasting: Option<LastingRequest>,
 }
 
-/// Why a request has no reply.
+/// The reason for a missing reply.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// There are too many requests that may last.
+    /// There are too many requests that may block.
     TooMany,
     /// The connection to the worker broke, or could not be made.
     Lost(io::Error),
-    /// Requests hold as much memory as they may.
+    /// The memory budget is exhausted.
     Full,
-    /// The reply is none.
+    /// The reply is malformed.
     Malformed,
 }
 
@@ -112,12 +112,12 @@ impl ConnectionPool {
         Ok(WorkerConnection::new(pipe, caller.user.clone(), client))
     }
 
-    /// Tells workers and tasks of what has been left for them, for as long as it is polled.
+    /// Notifies workers and tasks of data in their pipes, while it is polled.
     pub(super) async fn notify_all(&self) {
         self.notifier.notify_all().await;
     }
 
-    /// Keeps a connection whose reply is over for the next request.
+    /// Returns a connection to the pool after its reply.
     pub(super) fn give_back(&self, mut connection: WorkerConnection) {
         if !connection.decoder.is_over() || connection.read < connection.input.len() {
             return;
@@ -146,19 +146,19 @@ impl WorkerConnection {
         }
     }
 
-    /// A connection whose worker is a test.
+    /// A connection to a worker that a test plays.
     #[cfg(test)]
     pub(super) fn of_pipe(pipe: ClientEnd) -> Self {
         let client = Arc::new(Mutex::new(([127, 0, 0, 1], 0).into()));
         WorkerConnection::new(pipe, Vec::new(), client)
     }
 
-    /// Whether the worker has not closed it, and has sent nothing that was not asked for.
+    /// Whether the connection is reusable: open, and without unexpected bytes.
     fn is_alive(&self) -> bool {
         self.pipe.is_quiet()
     }
 
-    /// Forgets what has been read, and buffers that are larger than need be.
+    /// Discards processed bytes, and oversized buffers.
     fn forget_input(&mut self) {
         self.input.clear();
         self.read = 0;
@@ -205,7 +205,7 @@ impl WorkerConnection {
         Ok(())
     }
 
-    /// The next part of the reply, with its bytes as they came, for `take`. Waits for them.
+    /// Waits for the next part of the reply, and passes it with its raw bytes to `take`.
     pub(super) async fn part<T>(
         &mut self,
         mut take: impl FnMut(Part<'_>, &[u8]) -> T,
@@ -232,7 +232,7 @@ impl WorkerConnection {
         }
     }
 
-    /// Whether the reply that has begun is over.
+    /// Whether the current reply is complete.
     pub(super) fn is_over(&self) -> bool {
         self.decoder.is_over()
     }
