@@ -41,7 +41,7 @@ impl Peer {
 }
 
 /// What is shown of a connection that requests over HTTP take turns on: it has no address, and is
-/// not taken for a local client, as the clients after it need not be local.
+/// not taken for a local client, as the clients behind it need not be local.
 pub(crate) const GATEWAY: &str = "0.0.0.0:0";
 
 /// Where a client has connected to.
