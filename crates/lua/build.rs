@@ -13,7 +13,7 @@ fn main() -> io::Result<()> {
     }
     // Slow scripts hold up others: it is optimized whatever the profile is.
     build.include("c").define("LUA_USE_POSIX", None).opt_level(2).warnings(false);
-    // Those who call its functions are another crate, which the linker may look at later.
+    // Its functions are called by another crate, which the linker may look at later.
     build.link_lib_modifier("+whole-archive").compile("lua5.1");
     Ok(())
 }

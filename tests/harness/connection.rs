@@ -44,7 +44,7 @@ impl Connection {
         self.stream.write_all(bytes.as_ref())
     }
 
-    /// Tells the server that nothing more will come; what it still sends can be received.
+    /// Shuts down the sending side; replies can still be received.
     ///
     /// # Panics
     /// When the connection is broken.

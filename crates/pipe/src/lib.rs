@@ -421,7 +421,7 @@ mod tests {
             self.worker.take(&mut self.wakes)
         }
 
-        /// Tells all that are to be told; how often the worker and the client have been.
+        /// Delivers all notifications. Returns how many the worker and the client have received.
         fn told(&mut self) -> (usize, usize) {
             self.wakes.notify();
             for list in [&self.notifier.clients, &self.notifier.worker_wakers] {

@@ -2,8 +2,8 @@
 //!
 //! The store knows no wire format and no socket. Workers use it, each with its own [`Counters`],
 //! through a [`Database`] handle. `types/` has one file of operations per type of value; each
-//! operation takes the latches that it needs, passes the mutation barrier (`Slot`) for every change,
-//! and releases the latches before it returns.
+//! operation takes the latches that it needs, passes the mutation barrier (`Slot`) for every
+//! change, and releases the latches before it returns.
 //!
 //! A module uses only those below it, and so does each file within one:
 //!

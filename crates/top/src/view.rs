@@ -7,13 +7,13 @@ use nagi_load::text::plain;
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Commands that are shown.
+/// How many commands are shown.
 const MAX_COMMANDS: usize = 12;
 
-/// All that is shown.
+/// Everything on the screen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct View {
-    /// Which server, and for how long it runs.
+    /// The server and its uptime.
     pub(crate) title: String,
     /// Names and values.
     pub(crate) figures: Vec<(&'static str, String)>,
@@ -22,7 +22,7 @@ pub(crate) struct View {
     pub(crate) clients: Table,
     pub(crate) slow: Table,
     pub(crate) events: Table,
-    /// What only nagi tells: its threads, where the time of requests goes, hot keys.
+    /// What only nagi reports: its threads, where the time of requests goes, hot keys.
     pub(crate) workers: Table,
     pub(crate) phases: Table,
     pub(crate) hot_keys: Table,
@@ -43,7 +43,7 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// Two samples and what lies between them.
+/// Two samples and the time between them.
 struct Pair<'a> {
     before: &'a Sample,
     now: &'a Sample,
@@ -60,7 +60,7 @@ impl Pair<'_> {
         text.map_or("-".to_owned(), |text| plain(text))
     }
 
-    /// By how much figures have grown together in a second; 0 where there are none.
+    /// The growth per second of the sum of fields; 0 if there are none.
     fn rate(&self, names: &[&str]) -> f64 {
         let of = |sample: &Sample, name: &str| sample.fields.get(name)?.parse::<f64>().ok();
         let grown = |name: &&str| {
@@ -71,7 +71,7 @@ impl Pair<'_> {
     }
 }
 
-/// What memcached counts of requests.
+/// memcached's counters that add up to its requests.
 const MEMCACHED_REQUESTS: [&str; 12] = [
     "cmd_get",
     "cmd_set",
@@ -87,7 +87,7 @@ const MEMCACHED_REQUESTS: [&str; 12] = [
     "cas_misses",
 ];
 
-/// Works out what is shown.
+/// Computes the view.
 pub(crate) fn view(url: &str, before: &Sample, now: &Sample, sort: Sort) -> View {
     let seconds = now.at.saturating_duration_since(before.at).as_secs_f64().max(0.001);
     let pair = Pair { before, now, seconds };
@@ -115,7 +115,7 @@ fn part<'a>(value: &'a str, name: &str) -> Option<&'a str> {
     value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// Fields whose names begin so, with the rest of their names.
+/// Fields whose names begin with `prefix`, with the rest of their names.
 fn named<'a>(sample: &'a Sample, prefix: &'static str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let fields = sample.fields.iter();
     fields.filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))

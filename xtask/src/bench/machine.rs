@@ -10,7 +10,7 @@ use crate::{process, workspace};
 /// Of all servers: no bench sets anything but the number of workers, where it says so.
 pub(super) const SETTINGS: &str = "default settings";
 
-/// The machine, the code and the command, for a reader who wants to repeat the run.
+/// The machine, the code and the command, so that the run can be repeated.
 pub(super) fn describe() -> Value {
     let load_average = load_average();
     if load_average > 0.5 {

@@ -132,14 +132,14 @@ pub enum Request<'a> {
     },
     /// Removes every key.
     Flush,
-    /// Tells a Redis Cluster's server that the next request is for a slot on its way to it.
+    /// Allows the next request on a Redis Cluster node that is importing its slot (ASKING).
     Asking,
     /// Logs in.
     Login {
         /// Its user and password.
         login: &'a Login,
     },
-    /// Makes Redis answer in RESP3 from here on, and says who the client is.
+    /// Makes Redis answer in RESP3 from here on, and names the client.
     Hello {
         /// Its user and password, where the server asks for one.
         login: Option<&'a Login>,

@@ -1,4 +1,4 @@
-//! The loop of the script thread.
+//! The loop of the script thread, which runs one script or function at a time.
 
 use crate::runtime::migration::Migration;
 use crate::runtime::{gate, notification};
@@ -53,14 +53,14 @@ struct ScriptThread<S> {
     context: Rc<ThreadContext>,
     /// The script that runs, which the engine's host shares.
     run: Rc<RefCell<Option<Run>>>,
-    /// Made for the first script.
+    /// Created for the first script.
     engine: Option<Engine>,
-    /// How often all scripts had been forgotten when the engine was made.
+    /// The number of SCRIPT FLUSHes when the engine was created.
     flushes: u64,
-    /// Made for the first library of functions.
+    /// Created for the first library of functions.
     functions: Option<Engine>,
     loaded: Loaded,
-    /// For Lua's memory, which is no data.
+    /// Accounts for Lua's memory, which is not data.
     overhead: Overhead,
 }
 
@@ -89,7 +89,7 @@ fn policy(replaces: bool) -> Policy {
     if replaces { Policy::Replace } else { Policy::New }
 }
 
-/// Replies with a name, or that all is done.
+/// Replies with a name, or with OK if there is none.
 fn reply_to(
     task: &Task,
     joint: Option<Claim>,
@@ -106,7 +106,7 @@ fn reply_to(
 }
 
 impl<S: ScriptingServer> ScriptThread<S> {
-    /// Does what a request asks for, and leaves the outcome to its client.
+    /// Performs a task and hands the outcome to its client.
     fn serve(&mut self, mut task: Task) {
         let joint = task.joint.take();
         let mut outcome = match task.asked {
@@ -130,7 +130,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         task.finish(outcome);
     }
 
-    /// Tells what Lua has taken.
+    /// Records how much memory Lua uses.
     fn note_memory(&mut self) {
         let used = |engine: &Option<Engine>| engine.as_ref().map_or(0, Engine::used_memory);
         let (script_bytes, function_bytes) = (used(&self.engine), used(&self.functions));

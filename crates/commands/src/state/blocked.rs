@@ -1,9 +1,9 @@
-//! Clients that wait until a key has something for them (BLPOP), in the order in which they came.
+//! Clients that are blocked until a key has something for them (BLPOP), first come, first served.
 //!
-//! A client enters the queues of its keys while it has claimed them and found nothing. A request
-//! that changes a key for which clients wait claims it as well, and serves them before it gives the
-//! key back, so that no other client ever sees what they get. Which of the two comes first, the
-//! claims decide: nothing is put where it would lie beside a client that waits for it.
+//! A client that finds nothing enters the queues of its keys before it releases its claim on them.
+//! A request that changes a key for which clients wait claims it as well, and serves them before it
+//! releases the key, so that no other client sees the elements that they get. The claims order the
+//! two: no element is left in a key for which a client waits.
 
 use crate::state::users::Users;
 use nagi_store::accounting::{Charge, room_bytes};
@@ -19,11 +19,11 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Counters by hash of how many clients wait for keys, so that most requests need look no further.
+/// Counters of waiting clients by the hash of the key: for most requests, a zero is all they read.
 const COUNTERS: usize = if cfg!(loom) { 1 } else { 1024 };
-/// What a client takes in a queue beside the bytes of the key, in bytes.
+/// A client's memory in one queue in addition to the key, in bytes.
 const PLACE_BYTES: usize = 160;
-/// What a client that waits takes in the table, and its session of what it waits with, about.
+/// A waiting client's memory in the table and in its session, in bytes, approximately.
 const CLIENT_BYTES: usize = 256;
 
 /// A key's name.
@@ -31,24 +31,24 @@ pub(crate) type Name = Arc<[u8]>;
 
 /// What a client waits for.
 pub(crate) trait Wanted: Debug + Send + Sync {
-    /// The type of value that has it.
+    /// The type of value that it is taken from.
     fn kind(&self) -> Kind;
 
-    /// The key that gets what is taken, if one does.
+    /// The key that receives it, if any (BLMOVE).
     fn destination(&self) -> Option<&Name>;
 
-    /// Whether it is to look at its keys after any change, whatever is under them then, and even if
-    /// nothing is.
+    /// Whether it looks at its keys after any change, even if their values are of another type or
+    /// removed.
     fn wakes_on_any_change(&self) -> bool {
         false
     }
 
-    /// Whether taking it is more than one operation, for which the keys have to be claimed.
+    /// Whether taking it needs several operations, and therefore a claim on the keys.
     fn takes_several_steps(&self) -> bool {
         false
     }
 
-    /// Takes it, of the first of the keys that `may_take` allows and that has it.
+    /// Takes it from the first key that has it and that `may_take` allows.
     fn take(
         &self,
         db: Database<'_>,
@@ -60,25 +60,25 @@ pub(crate) trait Wanted: Debug + Send + Sync {
 /// Members with their scores.
 pub(crate) type Scored = Vec<(OwnedText, f64)>;
 
-/// Entries of streams, by the keys of these.
+/// Entries of streams, by key.
 pub(crate) type Streams = Vec<(Name, Selection)>;
 
 /// What a client was given.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// Nothing, since a value is of another type.
+    /// Nothing: a value is of another type.
     WrongType,
     /// An element of the list under a key.
     Element(Name, OwnedText),
     /// Elements of the list under a key.
     Elements(Name, SharedPopped),
-    /// An element that is in another list now.
+    /// An element that was moved to another list.
     Moved(OwnedText),
     /// Members of the sorted set under a key, with their scores.
     Members(Name, Scored),
     /// Entries of streams.
     Streams(Streams),
-    /// Nothing, since the stream under a key has no such group, or is gone.
+    /// Nothing: the stream has no such group, or was removed.
     NoGroup(Name),
 }
 
@@ -86,7 +86,7 @@ pub(crate) enum Taken {
 pub(crate) struct Permission(Box<dyn Fn(&Users) -> bool + Send + Sync>);
 
 impl Permission {
-    /// By what the users may do when it is asked.
+    /// `is_permitted` is evaluated with the users' rights at that time.
     pub(crate) fn new(is_permitted: impl Fn(&Users) -> bool + Send + Sync + 'static) -> Self {
         Permission(Box::new(is_permitted))
     }
@@ -98,30 +98,30 @@ impl Debug for Permission {
     }
 }
 
-/// What has become of a client that waits.
+/// The state of a waiting client.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It waits.
+    /// It is still waiting.
     Waiting,
-    /// This is for it.
+    /// It was given this.
     Served(Taken),
-    /// Another client has ended its wait (CLIENT UNBLOCK), as if its time were up or with an error.
+    /// Another client has ended its wait (CLIENT UNBLOCK), as a timeout or with an error.
     Unblocked {
         /// Whether with an error.
         with_error: bool,
     },
-    /// Its user has lost the right to what there is for it now.
+    /// Its user has lost the right to what it waits for.
     Refused,
     /// There is no memory for what it would do with that.
     OutOfMemory,
-    /// It waits no more.
+    /// It no longer waits.
     Over,
 }
 
 /// A client that waits.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    /// Ascending by the time at which it began to.
+    /// Ascending in the order of arrival.
     number: u64,
     client: u64,
     database: usize,

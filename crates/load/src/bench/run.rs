@@ -1,4 +1,4 @@
-//! One phase of a run on one thread: what is sent when, and what is recorded of it.
+//! One phase of a run on one thread: when each request is sent, and what is recorded.
 
 use std::io;
 use std::ops::Range;
@@ -29,7 +29,7 @@ const EVENTS: usize = 256;
 const FIRST_PAUSE_NS: u64 = SECOND / 50;
 const LONGEST_PAUSE_NS: u64 = SECOND / 2;
 
-/// Requests of one turn of a closed loop that may fail since their server is lost.
+/// How many requests of one turn of a closed loop may fail because their server is lost.
 const LOST_TRIES: usize = 64;
 
 /// The error of a request that was due while there was no connection to send it on.
@@ -41,23 +41,23 @@ pub(crate) struct Plan {
     pub(crate) work: Work,
     /// Requests in flight on one connection.
     pub(crate) depth: usize,
-    /// When measuring begins; what was begun before is not recorded.
+    /// When measuring begins; requests begun before are not recorded.
     pub(crate) measure_ns: u64,
-    /// When the run ends if its requests are not limited; none is begun from then on.
+    /// When the run ends unless a number of requests is given; no request begins afterwards.
     pub(crate) end_ns: u64,
-    /// Requests that all threads together may still begin once measuring, if they are limited.
+    /// How many measured requests all threads together may still begin, if their number is limited.
     pub(crate) budget: Option<Arc<AtomicU64>>,
     /// When paced requests are due.
     pub(crate) timetable: Option<Timetable>,
     /// How long to wait for replies once no more requests are begun.
     pub(crate) reply_timeout_ns: u64,
-    /// The save that latencies are told apart by.
+    /// The save during which latencies are recorded separately.
     pub(crate) marks: Option<Arc<Marks>>,
     /// After how many requests a session reopens its connections.
     pub(crate) reconnect_every: Option<u64>,
     /// Ctrl-C, which ends the run as its time would.
     pub(crate) interrupt: Interrupt,
-    /// Ends the run without waiting for replies: what it was to find out is known.
+    /// Ends the run without waiting for replies, when its result is already known.
     pub(crate) stop: Interrupt,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Plan {
 pub(crate) enum Work {
     /// Each key is written once.
     Fill { keys: u64 },
-    /// What the load is made of.
+    /// The load itself.
     Load,
 }
 
@@ -75,14 +75,14 @@ pub(crate) enum Work {
 pub(crate) struct Interval {
     /// The boundary; the same for all threads.
     pub(crate) end_ns: u64,
-    /// When the last reply so far came; of a last report, the end asked for if that was later.
+    /// When the last reply so far came; in the last report, the requested end if that was later.
     pub(crate) reached_ns: u64,
     pub(crate) tally: Tally,
     /// Whether the thread has nothing more to do.
     pub(crate) last: bool,
-    /// With the last: the latencies of the whole run, told apart by the save.
+    /// In the last report: the latencies of the whole run, divided by the save.
     pub(crate) windows: Option<Windows>,
-    /// With the last: what --verify has found.
+    /// In the last report: the results of --verify.
     pub(crate) verified: Verified,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Run<'a> {
     /// Keys still to be filled.
     fill: Range<u64>,
     tally: Tally,
-    /// Latencies told apart by the save, if there is to be one.
+    /// Latencies divided by the save, if there is to be one.
     windows: Option<Windows>,
     /// The results of --verify.
     verified: Verified,
@@ -108,15 +108,15 @@ pub(crate) struct Run<'a> {
     /// Requests due and not answered, over all open sessions.
     unanswered_requests: u64,
     next_tick_ns: u64,
-    /// When to look next whether the user has asked for the end.
+    /// When to check next for Ctrl-C.
     next_look_ns: u64,
-    /// When the last reply came; at the end, that if it is later.
+    /// When the last reply came; at the end of the run, the requested end if that is later.
     reached_ns: u64,
     /// The thread's processor time at the last tick.
     cpu_ns: u64,
-    /// Sessions that a request has come due on.
+    /// Sessions with a request that has come due.
     ready: Vec<usize>,
-    /// What came at the last wake-up, kept for its buffers.
+    /// What arrived at the last wake-up; kept to reuse its buffers.
     arrival: Arrival,
 }
 

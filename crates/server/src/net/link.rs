@@ -40,11 +40,11 @@ impl Link {
         }
     }
 
-    /// Tells a client why it is turned away.
+    /// Sends a client the reason for refusing its connection.
     pub(crate) fn refuse(&self, protocol: Protocol, refusal: Refusal) {
         match self {
             Link::Socket(socket) => refuse(socket, protocol, refusal),
-            // The end of the pipe tells it.
+            // The client sees the end of the pipe.
             Link::Pipe(_) => {}
         }
     }

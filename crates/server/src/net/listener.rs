@@ -75,7 +75,7 @@ pub(crate) struct Backlog {
 /// All that are listened to at one time.
 pub(crate) type Listeners = Arc<[Arc<Listener>]>;
 
-/// Tells a file from other files that have its path before or afterwards.
+/// Identifies a file among those that have had the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     device: u64,
@@ -83,7 +83,7 @@ struct FileId {
 }
 
 impl FileId {
-    /// That of the socket at a path, if there is one.
+    /// The identity of the socket at a path, if there is one.
     fn of(path: &Path) -> Option<Self> {
         let found = path.symlink_metadata().ok().filter(|it| it.file_type().is_socket())?;
         Some(FileId { device: found.dev(), inode: found.ino() })

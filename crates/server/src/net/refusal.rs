@@ -31,10 +31,10 @@ const PROTECTED: &str = "nagi is in protected mode: it has no password, so it an
      may read and change the data, switch the mode off (--protected-mode no, or CONFIG SET \
      protected-mode no).";
 
-/// Tells a client why it is turned away, once, and without waiting for room.
+/// Sends a client the reason for refusing its connection: once, without waiting for room.
 pub(crate) fn refuse(socket: &OwnedFd, protocol: Protocol, refusal: Refusal) {
     let words = refusal.words(protocol) + "\r\n";
     let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
-    // Its loss costs the client the reason, no more.
+    // If it is lost, the client misses only the reason.
     let _ = rustix::net::send(socket, words.as_bytes(), flags);
 }

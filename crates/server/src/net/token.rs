@@ -5,7 +5,7 @@
 pub(crate) struct Token {
     /// Dense and small.
     pub(crate) index: u32,
-    /// Tells apart the connections that had the same index one after the other.
+    /// Distinguishes successive connections with the same index.
     pub(crate) generation: u32,
 }
 

@@ -86,7 +86,7 @@ pub fn leave_terminal() -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the waiting process that the server listens, and closes the standard streams.
+/// Reports to the waiting process that the server is listening, and closes the standard streams.
 ///
 /// # Errors
 /// The waiting process is gone, or `/dev/null` cannot be opened.

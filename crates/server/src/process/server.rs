@@ -39,19 +39,19 @@ pub struct Running {
 pub enum StartError {
     /// An address cannot be listened on.
     Open(OpenError),
-    /// No address is to be listened on.
+    /// The settings name no address to listen on.
     NoAddress,
-    /// Both protocols are to be spoken on one port.
+    /// Both protocols are set to the same port.
     SamePort(u64),
-    /// The file of memcached's users is not one.
+    /// The file of memcached's users is invalid.
     MemcachedUsers(UsersError),
-    /// Users of Redis' commands cannot be as they are given.
+    /// The users of Redis' protocol are invalid.
     Users(String),
     /// Commands cannot be renamed as is said.
     Renaming(String),
     /// Pages cannot be served over HTTP.
     Status(StatusError),
-    /// The kernel refuses something else.
+    /// Another system call has failed.
     Io(io::Error),
 }
 
@@ -100,15 +100,15 @@ impl From<io::Error> for StartError {
     }
 }
 
-/// Stacks of threads, in bytes, and that of scripts, whose patterns and calls go deep.
+/// The stack size of threads, in bytes; scripts need a larger one, for nested calls and patterns.
 const STACK_BYTES: usize = 2 << 20;
 const SCRIPT_STACK_BYTES: usize = 16 << 20;
 
-/// Starts a server: when this returns, it accepts connections, and answers those commands that need
-/// no data until [`Running::load`] has returned.
+/// Starts a server. When this returns, it accepts connections; until [`Running::load`] has
+/// returned, it answers only commands that need no data.
 ///
 /// # Errors
-/// What it could not get from the kernel; nothing is left running then.
+/// Invalid settings or a failed system call; nothing is left running.
 pub fn start(options: ServerOptions) -> Result<Running, StartError> {
     let addresses = options.config.addresses();
     if let Some(port) = addresses.shared_port() {
@@ -147,7 +147,7 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
         Ok(()) => Ok(running),
         Err(error) => {
             running.stop();
-            // Nothing was changed that could be lost.
+            // There is no data yet that could be lost.
             let _ = running.join();
             Err(error.into())
         }
@@ -224,41 +224,42 @@ impl Running {
         &self.http
     }
 
-    /// Whether commands that change something may come over HTTP by GET.
+    /// Whether HTTP GET requests may run commands that change data.
     #[must_use]
     pub fn http_writes_by_get(&self) -> bool {
         let config = self.shared.config();
         config.http_gateway.is_on() && config.http_writes_by_get.is_on()
     }
 
-    /// The memory limit in bytes, 0 for none, and what goes when it is reached.
+    /// The memory limit in bytes (0 for none) and the eviction policy.
     #[must_use]
     pub fn memory_limit(&self) -> (u64, Policy) {
         self.shared.store.limit()
     }
 
-    /// What does not change while it runs.
+    /// The facts that do not change while the server runs.
     #[must_use]
     pub fn process(&self) -> &Process {
         self.shared.process()
     }
 
-    /// Loads what the last process left, and lets all commands run from then on. Whether it came
-    /// to that: it does not if the server is to stop meanwhile.
+    /// Loads the dump file of an earlier process, after which all commands are served. Returns
+    /// `false` if the server was asked to stop meanwhile.
     ///
     /// # Errors
-    /// What is wrong with it: then the server is to be stopped, and leaves the file as it is.
+    /// Why the file cannot be loaded. Stop the server then; it leaves the file as it is.
     pub fn load(&self) -> Result<bool, LoadError> {
         let is_loaded = loading::load(&self.shared)?;
         if is_loaded {
             self.shared.hooks.set(HookFlags::LOADING, false);
-            // A thread that waits for this finds that all commands run.
+            // Set last: a thread that waits for it may use all commands.
             self.shared.saves().loading.end();
         }
         Ok(is_loaded)
     }
 
-    /// Asks it to stop: what clients have sent is executed and answered, nothing more is taken.
+    /// Asks the server to stop: requests already received are executed and answered, no more are
+    /// read.
     pub fn stop(&self) {
         self.shared.stop();
     }

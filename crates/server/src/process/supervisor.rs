@@ -31,7 +31,7 @@ pub fn find(supervised: u64) -> Option<Supervisor> {
 }
 
 impl Supervisor {
-    /// Tells it that the server is ready.
+    /// Reports to the supervisor that the server is ready.
     ///
     /// # Errors
     /// It cannot be reached.

@@ -165,7 +165,7 @@ pub(crate) trait RequestProtocol {
     /// long.
     fn named<'r>(request: &'r Request<'_, Self::Work<'_>>) -> (&'static str, Vec<&'r [u8]>);
 
-    /// Tells the client why its connection is closed.
+    /// Sends the client the reason why its connection is closed.
     fn refuse(
         malformed: Self::Malformed,
         client: &mut Client,

@@ -53,7 +53,7 @@ impl Mailbox {
         Ok(Mailbox { mail: Mail::new(), notified, waker: Waker::new()? })
     }
 
-    /// Tells the worker of something in a pipe.
+    /// Notifies the worker of input in a pipe.
     pub(crate) fn notify_pipe(&self, token: Token) {
         self.notified.lock().push(token);
         self.remind(Reminders::PIPES);

@@ -24,9 +24,9 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 use std::{fmt, io};
 
-/// Replies that a client leaves unread before it is read from no more, in bytes. Clients that send
-/// a whole pipeline before they read the first reply are the reason for so much: with Redis, which
-/// knows no bound, they work.
+/// How many bytes of replies a client may leave unread before the server stops reading from it. The
+/// limit is this high for clients that send a whole pipeline before they read the first reply:
+/// they work with Redis, which has no limit.
 const UNSENT_LIMIT_BYTES: usize = 64 << 20;
 /// `flush_at_ms` when nothing is to be flushed.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -36,7 +36,7 @@ pub(crate) const NEVER: u64 = u64::MAX;
 pub struct ServerOptions {
     /// The settings.
     pub config: Config,
-    /// Replies that a client may leave unread before it is read from no more, in bytes.
+    /// How many bytes of replies a client may leave unread before the server stops reading from it.
     pub unsent_limit: usize,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Shared {
     pub(crate) client_memory: ClientMemory,
     /// When database 0 is to be emptied, in milliseconds since 1970.
     pub(crate) flush_at_ms: AtomicU64,
-    /// Whether the data is saved at the end, if a command has said so.
+    /// Whether to save the data on exit, if a command has decided that.
     pub(crate) saves_at_end: OnceLock<bool>,
     pub(crate) housekeeper: OnceLock<Thread>,
     pub(crate) saver: OnceLock<Thread>,
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     scripts: Arc<Scripts>,
     mailboxes: Box<[Mailbox]>,
     is_stopping: AtomicBool,
-    /// Whether pages that show keys are looked at.
+    /// Whether pages that show keys are being viewed.
     shows_keys: AtomicBool,
 }
 
@@ -136,8 +136,8 @@ impl Shared {
         })
     }
 
-    /// Says in the log which clients are refused although they can connect, or are not although
-    /// they perhaps should be.
+    /// Logs which clients will be refused although they can connect, and warns if every client that
+    /// can connect has access.
     pub(crate) fn log_protection(&self) {
         let mut endpoints = self.listeners.endpoints();
         if self.config.memcached_users().is_some() {
@@ -166,7 +166,7 @@ impl Shared {
         }
     }
 
-    /// Whether nothing but its address would keep a client from the data.
+    /// Whether only a client's address decides whether it may access the data.
     pub(crate) fn is_unprotected(&self, protocol: Protocol) -> bool {
         let config = &self.config;
         config.protected_mode.is_on()
@@ -176,14 +176,14 @@ impl Shared {
             }
     }
 
-    /// Leaves something to do for a connection of a worker.
+    /// Posts a task for a connection of a worker.
     pub(crate) fn post(&self, worker: usize, task: ConnectionTask) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             mailbox.post(task);
         }
     }
 
-    /// Tells a worker of something in one of its pipes.
+    /// Notifies a worker of input in one of its pipes.
     pub(crate) fn notify_pipe(&self, worker: usize, token: Token) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             mailbox.notify_pipe(token);
@@ -197,29 +197,29 @@ impl Shared {
         }
     }
 
-    /// Reminds a worker of what there is to do.
+    /// Sets a worker's reminders.
     pub(crate) fn remind(&self, worker: usize, reminders: Reminders) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             mailbox.remind(reminders);
         }
     }
 
-    /// Reminds all workers.
+    /// Sets reminders for all workers.
     pub(crate) fn remind_all(&self, reminders: Reminders) {
         self.mailboxes.iter().for_each(|mailbox| mailbox.remind(reminders));
     }
 
-    /// Wakes a worker for what was left for it.
+    /// What wakes a worker that has tasks.
     pub(crate) fn waker(&self, worker: usize) -> Option<&Waker> {
         self.mailboxes.get(worker).map(Mailbox::waker)
     }
 
-    /// Takes what was left for a worker to do.
+    /// Takes a worker's tasks and reminders.
     pub(crate) fn collect(&self, worker: usize) -> (Reminders, Vec<ConnectionTask>) {
         self.mailboxes.get(worker).map_or((Reminders::empty(), Vec::new()), Mailbox::collect)
     }
 
-    /// How many changes are in no file.
+    /// The number of changes since the last save.
     pub(crate) fn unsaved_changes(&self) -> u64 {
         self.store.totals().changes.saturating_sub(self.saves.status().changes_saved)
     }

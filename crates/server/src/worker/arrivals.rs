@@ -144,7 +144,7 @@ impl Wake for SessionWaker {
     }
 }
 
-/// Tells a worker that there is something in one of its pipes.
+/// Notifies a worker of input in one of its pipes.
 struct PipeWaker {
     shared: Arc<Shared>,
     worker: usize,

@@ -9,13 +9,13 @@ use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Parts of the table, each with a lock of its own.
+/// The number of stripes, each with its own lock.
 const STRIPES: usize = if cfg!(loom) { 1 } else { 256 };
 
-/// Names for which an empty part keeps room.
+/// For how many names an empty stripe keeps its memory.
 const KEPT_NAMES: usize = 16;
 
-/// What is done with a key that is claimed, or met.
+/// What a claim or a request does with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// Reading, shared with other readers.
@@ -27,9 +27,9 @@ pub enum Intent {
 /// Everything that is claimed.
 #[derive(Debug)]
 pub(crate) struct Claims {
-    /// How many are held or being taken. No further look is needed while it is 0.
+    /// The number of claims held or being taken. While it is 0, nothing else needs to be read.
     active: AtomicU64,
-    /// The claim that holds everything; 0 for none. It is the only one active then.
+    /// The claim on everything, which is then the only active one; 0 for none.
     exclusive: AtomicU64,
     last_owner: AtomicU64,
     stripes: Box<[Mutex<Stripe>]>,
@@ -53,16 +53,16 @@ enum Hold {
     Writer(u64),
 }
 
-/// Where claimers begin, or are held back.
+/// Where claims begin or are held back.
 #[derive(Debug, Default)]
 struct Entrance {
-    /// The claimer that has failed too often to let another begin before it.
+    /// The claimer that has failed so often that no other may begin before it.
     ticket: Option<u64>,
-    /// The claim that is to become one of everything, before which no other begins.
+    /// The claim that is to become one on everything; no other begins before it has.
     growing: Option<u64>,
     /// Claimers that may not begin yet.
     held_back: Queue,
-    /// Waiters until nothing is claimed.
+    /// Waits until nothing is claimed.
     whole: Queue,
 }
 
@@ -74,8 +74,8 @@ enum WaitingFor {
     Whole,
 }
 
-/// A place in a queue, which is left when this is dropped. To be kept until what waited has been
-/// done: those behind in the queue come afterwards.
+/// A place in a queue, given up on drop. Keep it until the waiting operation has been performed:
+/// the next in the queue goes ahead then.
 #[derive(Debug)]
 pub struct Wait {
     claims: Arc<Claims>,
@@ -94,12 +94,12 @@ impl Claims {
         })
     }
 
-    /// The number of a claimer, which no other has.
+    /// A unique number for a claimer.
     pub(super) fn new_owner(&self) -> u64 {
         self.last_owner.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Whether anything is claimed: to be asked within a batch, before each request.
+    /// Whether anything is claimed. Ask within a batch, before each request.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.active.load(Ordering::Acquire) != 0
@@ -111,8 +111,8 @@ impl Claims {
             || self.stripe(name).get(&name).is_some_and(|found| found.hold != Hold::Free)
     }
 
-    /// Whether a request may go ahead that does something with `name`. If not, `waker` is called
-    /// once it is worth another try.
+    /// Returns `None` if a request with this `intent` for `name` may go ahead; otherwise a place in
+    /// the queue, and `waker` is woken when it is worth another try.
     pub(crate) fn meet(self: &Arc<Self>, name: u64, intent: Intent, waker: &Waker) -> Option<Wait> {
         if self.is_exclusive() {
             return self.unheld(waker);

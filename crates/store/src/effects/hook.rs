@@ -77,20 +77,20 @@ impl ChangeHook {
         self.listeners.iter().filter_map(OnceLock::get).for_each(|it| it.changed(&change));
     }
 
-    /// The same of one key.
+    /// Reports a change of one key.
     #[cold]
     pub(crate) fn report_one(&self, epoch: u8, recorded: Recorded) {
         self.report(epoch, vec![recorded.key], recorded.effect.into_iter().collect());
     }
 
-    /// Tells a lookup that has found nothing, with no latch held.
+    /// Reports a lookup that found nothing. No latch may be held.
     #[cold]
     pub(crate) fn report_miss(&self, epoch: u8, (database, key): (usize, Chunk)) {
         let change = KeyChange { database, key, events: vec![Event::KeyMiss], is_modified: false };
         self.report(epoch, vec![change], Vec::new());
     }
 
-    /// The same of what was done under one hold.
+    /// Reports all changes made while the latches were held once.
     #[cold]
     pub(crate) fn report_many(&self, epoch: u8, records: Vec<Recorded>) {
         let (keys, effects): (_, Vec<_>) =

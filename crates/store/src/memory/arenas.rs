@@ -465,7 +465,7 @@ impl Piece {
         (self.previous_len() > 0).then(|| Piece(unsafe { self.0.sub(self.previous_len()) }))
     }
 
-    /// Tells the next piece how long this one has become.
+    /// Records this piece's new length in the header of the next.
     fn reach_step(self) {
         match self.neighbour() {
             Some(next) => next.write(next.len(), next.flags(), self.len()),

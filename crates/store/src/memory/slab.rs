@@ -192,15 +192,15 @@ impl Slab {
         unsafe { dealloc(block.memory.as_ptr(), heap_layout(bytes)) };
     }
 
-    /// Tells the pool how much free memory lies on this slab's pages. Eviction looks at
-    /// that after every entry, and would take hundreds too many if a part were unreported in each
-    /// of as many shards.
+    /// Reports to the pool how much free memory there is on this slab's pages. Eviction looks at
+    /// that after every entry, and would evict hundreds too many if each of hundreds of shards
+    /// left a part unreported.
     pub(crate) fn report_all_idle_bytes(&mut self) {
         self.report_idle_bytes(0);
     }
 
-    /// Tells the pool how much free memory lies on this slab's pages, if that has changed by more
-    /// than `tolerance`.
+    /// Reports to the pool how much free memory there is on this slab's pages, if that has changed
+    /// by more than `tolerance`.
     fn report_idle_bytes(&mut self, tolerance: usize) {
         if self.unreported_idle_bytes.unsigned_abs() > tolerance {
             self.pool.add_idle_bytes(std::mem::take(&mut self.unreported_idle_bytes));

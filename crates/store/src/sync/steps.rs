@@ -52,7 +52,7 @@ pub(crate) fn observe(observer: impl Fn(Step) + 'static) {
     OBSERVER.set(Some(Box::new(observer)));
 }
 
-/// Tells the thread's observer, if it has one.
+/// Calls the thread's observer, if it has one.
 #[inline]
 pub(crate) fn reach(step: Step) {
     #[cfg(not(test))]

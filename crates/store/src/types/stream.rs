@@ -256,7 +256,7 @@ impl Database<'_> {
         })
     }
 
-    /// Tells that entries were deleted.
+    /// Records that entries were deleted.
     pub fn note_deleted_from_stream(&self, key: Key<'_>) {
         self.write(key, |slot| slot.note(Event::XDel));
     }

@@ -405,7 +405,7 @@ impl<K: KernelShim> Ring<K> {
         self.cancel(Kind::Accept, listener as u64, Kind::Other)
     }
 
-    /// Tells whenever an eventfd is written to.
+    /// Reports every write to an eventfd.
     pub(super) fn watch(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let entry = opcode::PollAdd::new(types::Fd(descriptor.as_raw_fd()), libc::POLLIN as u32)
             .multi(true)
@@ -474,7 +474,7 @@ impl<K: KernelShim> Ring<K> {
         self.cancel(Kind::ReceiveInto, token.to_u64(), Kind::Cancel)
     }
 
-    /// Tells once when a socket has room.
+    /// Reports once that a socket has room.
     pub(super) fn await_writable(
         &mut self,
         token: Token,

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Id {
     /// Milliseconds since 1970 as a rule.
     pub ms: u64,
-    /// Tells entries of one millisecond apart.
+    /// Distinguishes the entries of one millisecond.
     pub seq: u64,
 }
 
