@@ -7,20 +7,19 @@ pub struct Attributes {
     pub expire_at_ms: Option<u64>,
     /// memcached's client flags.
     pub flags: u32,
-    /// memcached's unique number of this version; absent until a `gets` asks for it.
+    /// memcached's unique number of this version; absent until a `gets` requests it.
     pub cas: Option<u64>,
-    /// What memcached's clients have learned about this version.
+    /// memcached's marks on this version.
     pub marks: Marks,
 }
 
-/// What memcached's clients have learned about a version of an entry. A value that is stored
-/// begins without marks.
+/// memcached's marks on a version of an entry. A newly stored value has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// It has been read since it was stored.
     pub fetched: bool,
-    /// It was declared out of date, and is still given out until it is replaced.
+    /// It was marked stale, and is served until it is replaced.
     pub stale: bool,
-    /// One client has been told that it is the one to replace the value.
+    /// One client has been told to replace the value.
     pub won: bool,
 }

@@ -1,4 +1,4 @@
-//! One allocation per key: a header of eight bytes, what this entry has, its key, its value.
+//! One allocation per key: a header of eight bytes, optional fields, the key and the value.
 //!
 //! ```text
 //!   63        48 47     40 39          16 15 14 13        8 7        0
@@ -19,14 +19,14 @@
 //!  +------------------+-----------------+
 //! ```
 //!
-//! A key of more than 2 KiB stands elsewhere ([`crate::entry::long_key`]), and its address in its
-//! place.
+//! A key of more than 2 KiB is kept elsewhere ([`crate::entry::long_key`]); the entry has its
+//! address instead.
 //!
 //! Three bits are memcached's marks (`Marks`): two above the six of the encoding, one among the
 //! flags. They change no offset, so an entry without them costs nothing and none grows by them.
 //!
-//! An entry is read and written only under its shard's latch, so it may be moved at any time that
-//! the latch is held.
+//! An entry is read and written only under its shard's latch, so it may be moved whenever the latch
+//! is held.
 
 use crate::entry::attributes::{Attributes, Marks};
 use crate::entry::key::{Key, Name, OwnedName};
@@ -55,41 +55,42 @@ const ACCESS_SHIFT: u32 = 16;
 const ACCESS: u64 = 0xff_ffff << ACCESS_SHIFT;
 const KEY_LEN_SHIFT: u32 = 40;
 const VALUE_LEN_SHIFT: u32 = 48;
-/// The key stands elsewhere; only a long entry, which has its lengths elsewhere, has this bit.
+/// The key is kept elsewhere. Only a long entry, which has its lengths in other fields, has this
+/// bit.
 const OUTSIDE: u64 = LONG | 1 << KEY_LEN_SHIFT;
 const HEADER_BYTES: usize = 8;
 
 // No entry begins as a free block does: no encoding has these six bits.
 const _: () = assert!(FREE as u64 & ENCODING == ENCODING && (Encoding::Rope as u64) < ENCODING);
 
-/// Bytes that the value of an integer or the word of a root takes.
+/// The bytes of an integer, or of the word of a root.
 const WORD_BYTES: usize = 8;
-/// Bytes of a long entry's lengths and hash.
+/// The bytes of a long entry's lengths and hash.
 const LONG_BYTES: usize = 16;
 
-/// An entry's place in memory. Copying it copies no entry; one that is unlinked is freed once.
+/// An entry's address. Copying this does not copy the entry; an unlinked entry is freed once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(pub(super) NonNull<u8>);
 
-/// What an entry owns beside its block.
+/// The memory that an entry owns outside its block.
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
     pub(crate) root: Option<Root>,
     pub(crate) key: Option<LongKey>,
 }
 
-/// What an entry's size depends on.
+/// What determines an entry's size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(super) header: u64,
     key_len: usize,
     value_len: usize,
-    /// Of the key.
+    /// The length of the key, in bytes.
     hash: u64,
 }
 
 impl Shape {
-    /// The shape of an entry of this key, value and attributes.
+    /// The shape of an entry with this key, value and attributes.
     pub(crate) fn new(key: Key<'_>, value: &NewValue<'_>, attributes: &Attributes) -> Self {
         let Key { bytes: key, hash, long: outside } = key;
         let value_len = value.piece().map_or(WORD_BYTES, <[u8]>::len);
@@ -110,13 +111,13 @@ impl Shape {
         Shape { header, key_len: key.len(), value_len, hash }
     }
 
-    /// Size in bytes, unrounded.
+    /// The size in bytes, not rounded up.
     pub(crate) fn bytes(&self) -> usize {
         key_offset(self.header) + key_room(self.header, self.key_len) + self.value_len
     }
 }
 
-/// Where the key begins, by the four flags that decide it.
+/// The offset of the key, by the four flags that determine it.
 const KEY_OFFSETS: [u8; 16] = {
     let mut offsets = [0; 16];
     let mut flags = 0;
@@ -141,7 +142,7 @@ fn key_offset(header: u64) -> usize {
     usize::from(KEY_OFFSETS[(header >> 8 & 0xf) as usize])
 }
 
-/// Bytes that the key takes in the entry.
+/// The bytes of the key in the entry.
 #[inline]
 fn key_room(header: u64, key_len: usize) -> usize {
     if header & OUTSIDE == OUTSIDE { WORD_BYTES } else { key_len }
@@ -207,7 +208,7 @@ impl Entry {
         entry
     }
 
-    /// An entry from the pointer that [`Entry::pointer`] gave.
+    /// The entry at an address that [`Entry::pointer`] returned.
     ///
     /// # Safety
     /// The entry is there, or a copy of it, and nothing but an entry will be, for as long as this
@@ -220,7 +221,7 @@ impl Entry {
         self.0
     }
 
-    /// Size in bytes, unrounded.
+    /// The size in bytes, not rounded up.
     pub(crate) fn bytes(self) -> usize {
         self.value_offset() + self.value_len()
     }
@@ -230,12 +231,12 @@ impl Entry {
         self.header() & ON_HEAP != 0
     }
 
-    /// Notes where its memory came from, after it was moved.
+    /// Records where its memory came from, after a move.
     pub(crate) fn set_on_heap(self, on_heap: bool) {
         self.set_header(self.header() & !ON_HEAP | if on_heap { ON_HEAP } else { 0 });
     }
 
-    /// The two bits of the epoch in which it was last changed.
+    /// The two bits of the epoch of its last change.
     pub(crate) fn epoch(self) -> u8 {
         ((self.header() & EPOCH) >> EPOCH_SHIFT) as u8
     }
@@ -245,7 +246,7 @@ impl Entry {
         self.set_header(self.header() & !EPOCH | bits);
     }
 
-    /// The 24 bits in which eviction notes accesses.
+    /// The 24 bits in which eviction records accesses.
     pub(crate) fn access(self) -> u32 {
         ((self.header() & ACCESS) >> ACCESS_SHIFT) as u32
     }
@@ -255,12 +256,12 @@ impl Entry {
         self.change_header(self.header() & !ACCESS | bits);
     }
 
-    /// Notes that a client has been given the value.
+    /// Records that a client has been given the value.
     pub(crate) fn mark_fetched(self) {
         self.change_header(self.header() | FETCHED);
     }
 
-    /// Writes the header unless it is so already, which would make memory of what was only read.
+    /// Writes the header only if it changes: a mere read must not dirty memory.
     #[inline]
     fn change_header(self, header: u64) {
         if header != self.header() {
@@ -273,7 +274,7 @@ impl Entry {
         Marks { fetched: has(FETCHED), stale: has(STALE), won: has(WON) }
     }
 
-    /// Whether an entry of `shape` has everything where this one has it.
+    /// Whether an entry of `shape` has every field at the same offset as this one.
     #[inline]
     pub(crate) fn has_shape(self, shape: &Shape) -> bool {
         let header = self.header();
@@ -282,7 +283,7 @@ impl Entry {
                 || (self.key_len(), self.value_len()) == (shape.key_len, shape.value_len))
     }
 
-    /// Writes a copy of the entry elsewhere, which shares a root's parts and a long key.
+    /// Copies the entry to other memory. The copy shares a root's parts and a long key.
     ///
     /// # Safety
     /// The latch is held. `memory` is aligned to 8, has room for [`Entry::bytes`], and is the
@@ -303,7 +304,7 @@ impl Entry {
         }
     }
 
-    /// Bytes of a value that is a root and of a key that stands elsewhere.
+    /// The bytes of a root, and of a key kept elsewhere.
     ///
     /// # Safety
     /// The latch is held.
@@ -323,7 +324,7 @@ impl Entry {
         unsafe { RootRef::of_word(self.encoding(), || self.peek(self.value_offset())) }
     }
 
-    /// Takes out what an entry owns that is about to be freed or overwritten.
+    /// Takes out what an entry owns before it is freed or overwritten.
     ///
     /// # Safety
     /// The entry is never read again.

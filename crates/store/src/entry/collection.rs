@@ -11,32 +11,32 @@ use crate::entry::root::{Root, RootRef};
 use crate::packed::{Packed, PackedRef};
 use crate::tree::layout::{Fields, Members};
 
-/// A collection that is changed, in whichever form it is. Its default has no elements.
+/// A collection being changed, in either encoding. Its default has no elements.
 pub(crate) trait Collection: Default {
-    /// It as it is read.
+    /// The type for reading it.
     type Ref<'a>: Copy;
-    /// What it is when it is large.
+    /// Its large form.
     type Tree;
 
-    /// The encoding of what is small.
+    /// The encoding of the small form.
     const PACKED: Encoding;
 
-    /// One whose bytes an entry had.
+    /// A collection from the bytes of an entry.
     fn from_packed(bytes: Vec<u8>) -> Self;
 
-    /// One that is large.
+    /// A collection from its large form.
     fn from_tree(tree: Box<Self::Tree>) -> Self;
 
     /// Its bytes if it is small, otherwise the root.
     fn into_root(self) -> Result<Root, Vec<u8>>;
 
-    /// How many elements it has.
+    /// The number of elements.
     fn len(&self) -> u64;
 
-    /// The bytes of an entry, to be read.
+    /// Reads the bytes of an entry.
     fn read_packed(bytes: &[u8]) -> Self::Ref<'_>;
 
-    /// The root of an entry to be read; `None` if it is of another type.
+    /// Reads the root of an entry; `None` if it is of another type.
     fn read_root(root: RootRef<'_>) -> Option<Self::Ref<'_>>;
 }
 

@@ -1,28 +1,28 @@
-//! The types of values, and the forms in which entries keep them.
+//! The types of values and their encodings in entries.
 
-/// The type of a value, by the name that TYPE gives it.
+/// The type of a value, as in TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A string, of whatever encoding.
+    /// A string, in any encoding.
     String,
     /// A map from fields to strings.
     Hash,
-    /// Strings, each at most once.
+    /// Distinct strings.
     Set,
-    /// Strings with scores, in their order.
+    /// Distinct strings with scores, in the order of these.
     SortedSet,
-    /// Strings in the order in which they were put there.
+    /// Strings in insertion order.
     List,
-    /// Entries by their ids, which groups of consumers read.
+    /// Entries in the order of their ids, which groups of consumers read.
     Stream,
 }
 
 impl Kind {
-    /// All of them.
+    /// All types.
     pub const ALL: [Kind; 6] =
         [Kind::String, Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List, Kind::Stream];
 
-    /// Redis' name for it.
+    /// The name in TYPE.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,18 +36,19 @@ impl Kind {
     }
 }
 
-/// How an entry keeps its value, in six bits.
+/// The encoding of an entry's value, in six bits.
 ///
-/// Strings have the numbers from 0 on. Of other types it is 32, twice the type's number, and 1 for
+/// Strings have the numbers from 0. Other types have 32 plus twice the type's number, plus 1 for
 /// the form that is a root ([`crate::entry::root`]) instead of a blob. 63 is no encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Encoding {
     /// In one piece, as it was stored.
     Bytes = 0,
-    /// In one piece, and changed since or made by changes: OBJECT ENCODING tells them apart.
+    /// In one piece, and created or modified by a partial change: OBJECT ENCODING distinguishes
+    /// these.
     Raw = 1,
-    /// In one piece, and no number to OBJECT ENCODING even where it reads like one.
+    /// In one piece, and not an integer to OBJECT ENCODING even if it reads like one.
     Text = 2,
     Int = 3,
     Rope = 4,
@@ -60,12 +61,12 @@ pub(crate) enum Encoding {
     TreeSortedSet = 39,
     PackedList = 40,
     TreeList = 41,
-    /// Streams are roots whatever their size.
+    /// Streams are always roots.
     Stream = 43,
 }
 
 impl Encoding {
-    /// The encoding of a number, as an entry keeps it.
+    /// The encoding with this number.
     #[inline]
     pub(crate) fn of_number(number: u8) -> Self {
         match number {
@@ -104,13 +105,13 @@ impl Encoding {
         }
     }
 
-    /// Whether a value of this encoding is a root, which the entry refers to.
+    /// Whether a value of this encoding is a root, to which the entry refers.
     #[inline]
     pub(crate) fn has_root(self) -> bool {
         self == Encoding::Rope || (self as u8 >= 32 && self as u8 & 1 == 1)
     }
 
-    /// Whether a value of this encoding is bytes that stand in the entry as they were given.
+    /// Whether a value of this encoding is in the entry byte for byte.
     #[inline]
     pub(crate) fn is_in_one_piece(self) -> bool {
         self != Encoding::Int && !self.has_root()

@@ -20,7 +20,7 @@ impl Removed for Garbage {
         self.0.is_empty()
     }
 
-    /// Ropes and long keys see to themselves.
+    /// Ropes and long keys free themselves.
     fn objects(&self) -> u64 {
         0
     }

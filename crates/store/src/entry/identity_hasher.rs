@@ -2,7 +2,7 @@
 
 use std::hash::Hasher;
 
-/// Takes a hash for the hash of itself. What a map is divided by uses the low bits.
+/// Uses a hash as its own hash. Stripes are chosen by the low bits.
 #[derive(Debug, Default)]
 pub(crate) struct IdentityHasher(u64);
 

@@ -1,7 +1,7 @@
-//! Looking long keys up: by an operation, or by a thread where they are very long.
+//! Looks up long keys: in the operation itself, or on a thread if they are very long.
 //!
-//! To join, hash and compare a key of many megabytes takes a while, so a thread does it while the
-//! key's worker continues. The result is identified by its address.
+//! Joining, hashing and comparing a key of many megabytes takes a while, so a thread does it while
+//! the key's worker continues. The result is identified by its address.
 
 use crate::entry::key::{Hasher, Key};
 use crate::entry::long_key::{INLINE_KEY_BYTES, LongKey, LongKeys};
@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 impl LongKeys {
-    /// The one of a key that is long, made if there is none; nothing for a short key. No latch may
-    /// be held.
+    /// The [`LongKey`] of a key, created if there is none; `None` for a short key. No latch may be
+    /// held.
     #[inline]
     pub(crate) fn made(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
         if key.bytes.len() <= INLINE_KEY_BYTES {
@@ -21,7 +21,7 @@ impl LongKeys {
         self.look_up(key.bytes, key.hash, Some(&|| key.bytes.into()))
     }
 
-    /// The same, but if there is none then no entry has the key.
+    /// Like the above without creating one: if there is none, no entry has the key.
     #[inline]
     pub(crate) fn found(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
         if key.bytes.len() <= INLINE_KEY_BYTES {
@@ -50,7 +50,7 @@ impl Interning {
             if let Some(long) = keys.look_up(key.bytes, key.hash, Some(&|| Arc::clone(&bytes))) {
                 let _ = place.set(long);
             }
-            // What is not asked for any more is dropped here.
+            // Lookups that were abandoned are dropped here.
             drop((chunks, place));
             waker.wake();
         });
@@ -58,7 +58,7 @@ impl Interning {
         Interning(found)
     }
 
-    /// Its bytes, once it has been found.
+    /// The key's bytes, once it has been found.
     #[must_use]
     pub fn found(&self) -> Option<Arc<dyn AsRef<[u8]> + Send + Sync>> {
         self.0.get().map(|long| Arc::new(long.clone()) as Arc<_>)
@@ -67,15 +67,15 @@ impl Interning {
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Where long keys are joined, hashed and looked up.
+/// The thread that joins, hashes and looks up long keys.
 static THREAD: SharedThread<Task> = SharedThread::new("long keys", |task| task());
 
-/// Ends the thread that does this, until the next long key.
+/// Ends the thread; the next long key starts it again.
 pub(crate) fn end() {
     THREAD.end();
 }
 
-/// All of them in one piece.
+/// All bytes in one piece.
 fn joined(chunks: &[Chunk]) -> Arc<[u8]> {
     let len = chunks.iter().map(|chunk| chunk.len()).sum();
     let mut joined: Arc<[u8]> = std::iter::repeat_n(0, len).collect();

@@ -8,12 +8,12 @@ use crate::siphash::SipHash13;
 pub struct Key<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) hash: u64,
-    /// The same key as it is kept, if it is long and an operation has looked it up.
+    /// The key's stored form, if it is long and has been looked up.
     pub(crate) long: Option<&'a LongKey>,
 }
 
-/// What identifies a key while a latch is held. The order is that of the bytes for
-/// short keys, and any for long ones.
+/// Identifies a key while a latch is held. Short keys are ordered by their bytes, long keys
+/// arbitrarily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name<'a> {
     Inline(&'a [u8]),
@@ -27,7 +27,7 @@ impl<'a> Key<'a> {
         self.bytes
     }
 
-    /// The same key, looked up.
+    /// This key, after it was looked up.
     #[inline]
     pub(crate) fn kept_as<'k>(self, long: Option<&'k LongKey>) -> Key<'k>
     where
@@ -36,14 +36,14 @@ impl<'a> Key<'a> {
         Key { long, ..self }
     }
 
-    /// What entries of the same key have for a name. A long key that was not found when it was
-    /// looked up has a name that no entry has.
+    /// The name that entries with this key have. A long key that the lookup did not find has a name
+    /// that no entry has.
     pub(crate) fn name(self) -> Name<'a> {
         self.long.map_or(Name::Inline(self.bytes), |long| Name::Elsewhere(long.address()))
     }
 }
 
-/// A name that outlives the latch.
+/// A key's name that outlives the latch.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnedName {
     Inline(Box<[u8]>),
@@ -64,7 +64,7 @@ impl OwnedName {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hasher {
     siphash: SipHash13,
-    /// The bits that differ between keys, for tests of what happens when too few do.
+    /// A mask of the bits that may differ between hashes, to test collisions.
     #[cfg(test)]
     pub(crate) mask: u64,
 }

@@ -9,9 +9,9 @@
 //!  entry      ... hash, ..., address of the LongKey -----------+   latch held: same address?
 //! ```
 //!
-//! Of equal bytes there is never more than one [`LongKey`] that is held. So within a latch
-//! two long keys are equal if they are the same one, however long they are, and even if everything
-//! that was worked out from their bytes is equal.
+//! Equal bytes never have more than one [`LongKey`] in use. Under a latch, two long keys are
+//! therefore equal exactly if they have the same address, however long they are and even if their
+//! hashes collide.
 
 use crate::entry::identity_hasher::IdentityHasher;
 use crate::memory::accounting;
@@ -24,41 +24,41 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// The longest key that stands in its entry. With it, any value that is no rope has room in an
-/// arena.
+/// The longest key that is kept in its entry. It leaves room in an arena for any value that is not
+/// a rope.
 pub(crate) const INLINE_KEY_BYTES: usize = 2048;
 
-/// The shortest key that is known by where its bytes lie.
+/// The shortest key that is found by the address of its bytes.
 pub(crate) const INTERNED_BYTES: usize = 128 * 1024;
 
-/// Parts of the table, each with a lock of its own, which is held for microseconds.
+/// The number of stripes of the table, each with its own lock, which is held for microseconds.
 const STRIPES: usize = 256;
-/// Keys that are freed where they are let go of.
+/// The longest key, in bytes, that is freed by the thread that releases it.
 const QUICK_BYTES: usize = 1 << 20;
 
-/// One long key. Clones are the same key; the last of them is dropped without a latch.
+/// One long key. Clones are the same key; the last of them must be dropped without a latch.
 #[derive(Clone, Debug)]
 pub(crate) struct LongKey(Arc<Kept>);
 
-/// What is there once.
+/// The shared part.
 #[derive(Debug)]
 pub(crate) struct Kept {
     bytes: Arc<[u8]>,
     hash: u64,
-    /// Entries that have it, which make it data.
+    /// The number of entries that have it; with any, it counts as data.
     entries: AtomicUsize,
     keys: Arc<LongKeys>,
 }
 
-/// Every long key that is held, by its hash.
+/// Every long key in use, by its hash.
 #[derive(Debug)]
 pub(crate) struct LongKeys {
     by_hash: Box<[Mutex<Stripe>]>,
-    /// The longer ones by where their bytes lie.
+    /// The longest keys, by the address of their bytes.
     by_address: Mutex<HashMap<usize, Weak<Kept>>>,
 }
 
-/// Gives a key's bytes to be kept.
+/// Provides a key's bytes for storage.
 type Make<'a> = &'a dyn Fn() -> Arc<[u8]>;
 
 type Stripe = HashMap<u64, Vec<Weak<Kept>>, BuildHasherDefault<IdentityHasher>>;
@@ -79,17 +79,17 @@ impl LongKey {
         self.0.hash
     }
 
-    /// Its bytes, to be read with no latch held.
+    /// Its bytes. No latch may be held while they are read.
     pub(crate) fn bytes(&self) -> &Arc<[u8]> {
         &self.0.bytes
     }
 
-    /// What identifies it while it is held.
+    /// Its identity while it is in use.
     pub(crate) fn address(&self) -> *const Kept {
         Arc::as_ptr(&self.0)
     }
 
-    /// Gives itself to an entry, which keeps the address.
+    /// Hands a reference to an entry, which stores the address.
     pub(crate) fn into_entry(self) -> *const Kept {
         if self.0.entries.fetch_add(1, Ordering::Relaxed) == 0 {
             accounting::keep(accounting::own_bytes(self.0.bytes.len()));
@@ -97,7 +97,7 @@ impl LongKey {
         Arc::into_raw(self.0)
     }
 
-    /// What an entry has, which still owns it.
+    /// The key of an entry, which keeps its reference.
     ///
     /// # Safety
     /// The address came from [`LongKey::into_entry`] and was not taken back.
@@ -106,7 +106,7 @@ impl LongKey {
         ManuallyDrop::new(LongKey(unsafe { Arc::from_raw(address) }))
     }
 
-    /// Takes it back from an entry that has no more use for it.
+    /// Takes the reference back from an entry that no longer needs it.
     pub(crate) fn from_entry(long: ManuallyDrop<Self>) -> Self {
         if long.0.entries.fetch_sub(1, Ordering::Relaxed) == 1 {
             accounting::keep(-accounting::own_bytes(long.0.bytes.len()));
@@ -141,14 +141,14 @@ impl LongKeys {
         Arc::new(LongKeys { by_hash, by_address: Mutex::default() })
     }
 
-    /// The one whose bytes these are, not only such as are equal to them.
+    /// The key with exactly these bytes in memory, not merely equal ones.
     pub(crate) fn at(&self, bytes: &[u8]) -> Option<LongKey> {
         let kept = self.by_address.lock().get(&bytes.as_ptr().addr()).and_then(Weak::upgrade)?;
         (kept.bytes.len() == bytes.len()).then_some(LongKey(kept))
     }
 
-    /// The one of these bytes, which have this hash; if there is none, one that has what `make`
-    /// gives.
+    /// The key with these bytes and this hash; if there is none, a new one with the bytes that
+    /// `make` returns.
     #[cold]
     pub(super) fn look_up(
         self: &Arc<Self>,
@@ -162,7 +162,7 @@ impl LongKeys {
             return Some(long);
         }
         let mut made = None;
-        // Other keys of the same hash, which are held so that their addresses stay theirs.
+        // Other keys with the same hash, kept in use so that their addresses stay valid.
         let mut others: Vec<LongKey> = Vec::new();
         loop {
             let is_new = |it: &LongKey| others.iter().all(|other| other.address() != it.address());
@@ -188,7 +188,7 @@ impl LongKeys {
         }
     }
 
-    /// Forgets those of a hash that are not held.
+    /// Removes the keys of a hash that are no longer in use.
     fn forget(&self, hash: u64) {
         let mut stripe = self.stripe(hash).lock();
         let Some(keys) = stripe.get_mut(&hash) else { return };
@@ -206,7 +206,7 @@ impl LongKeys {
         &self.by_hash[hash as usize % STRIPES]
     }
 
-    /// How many there are.
+    /// The number of keys.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.by_hash.iter().map(|stripe| stripe.lock().values().map(Vec::len).sum::<usize>()).sum()
@@ -221,7 +221,7 @@ fn is_equal(kept: &[u8], bytes: &[u8]) -> bool {
     kept == bytes
 }
 
-/// Bytes that are read, copied or freed: within a latch that would be a fault.
+/// Counts bytes that are read, copied or freed: under a latch, that would be an error.
 pub(crate) fn note(bytes: usize) {
     holds::note(Work { bytes: bytes as u64, ..Work::default() });
 }

@@ -10,14 +10,14 @@ use crate::entry::value::Encoding;
 use crate::value::rope::Rope;
 use std::ptr::NonNull;
 
-/// An entry that may be changed, moved away or removed now.
+/// An entry that may be changed, moved or removed.
 #[derive(Debug)]
 pub(crate) struct Mutable {
     entry: Entry,
 }
 
 impl Mutable {
-    /// An entry that the mutation barrier has seen as it is.
+    /// An entry that has passed the mutation barrier.
     ///
     /// # Safety
     /// The latch is held, and a snapshot under way has an image of the entry if it needs one.
@@ -25,12 +25,12 @@ impl Mutable {
         Mutable { entry }
     }
 
-    /// The entry, to be looked at, moved or removed.
+    /// The entry, for reading, moving or removing it.
     pub(crate) fn entry(&self) -> Entry {
         self.entry
     }
 
-    /// Changes the marks; the shape stays.
+    /// Changes the marks; the shape stays the same.
     pub(crate) fn replace_marks(&mut self, marks: Marks) {
         let mut header = self.entry.header() & !MARKS;
         let mut flag = |present: bool, flag: u64| header |= if present { flag } else { 0 };
@@ -40,7 +40,7 @@ impl Mutable {
         self.entry.set_header(header);
     }
 
-    /// Moves the expiry of an entry that has one; its shape stays.
+    /// Changes the expiry of an entry that has one; the shape stays the same.
     ///
     /// # Safety
     /// The entry has an expiry.
@@ -51,7 +51,7 @@ impl Mutable {
         unsafe { self.entry.put::<u64>(expiry_offset(header), at_ms) };
     }
 
-    /// Overwrites value and attributes of an entry in one piece.
+    /// Overwrites the value and attributes of an entry in one piece.
     ///
     /// # Safety
     /// [`Entry::has_shape`] says that the shape, which was made from this value and these
@@ -85,14 +85,14 @@ impl Mutable {
     /// Changes the value of an entry that is an integer.
     ///
     /// # Safety
-    /// It is one.
+    /// The value is an integer.
     pub(crate) unsafe fn replace_int(&mut self, value: i64) {
         debug_assert!(self.entry.encoding() == Encoding::Int, "the entry is an integer");
         // SAFETY: an integer's value takes a word after the key; the caller's promise.
         unsafe { self.entry.put::<i64>(self.entry.value_offset(), value) };
     }
 
-    /// The string of an entry that has it in one piece, to be changed: it is raw from now on.
+    /// The string of an entry that has it in one piece, for changing it; its encoding becomes raw.
     ///
     /// # Safety
     /// The latch is held exclusively for `'a`, and nothing else borrows the value.
@@ -124,7 +124,7 @@ impl Mutable {
         unsafe { Some(&mut *self.entry.peek::<*mut Rope>(at)) }
     }
 
-    /// The root of an entry that has one, to be changed. The entry still owns it.
+    /// The root of an entry that has one, for changing it. The entry still owns it.
     pub(crate) fn root_word(&mut self) -> Option<NonNull<u8>> {
         let has_root = self.entry.encoding().has_root();
         // SAFETY: such an entry holds the pointer of a box that it owns.

@@ -1,9 +1,9 @@
-//! Roots: large values, which an entry owns by one word and which share their parts with their
+//! Roots: large values, which an entry owns through one word and which share their parts with their
 //! clones.
 //!
-//! This is the one place that knows what such a word points to. A type whose values can be large
-//! adds its root here: how it is shared, counted and dropped. Dropping what takes long is left to
-//! the reclaimer by the root itself.
+//! Only this module knows what such a word points to. A type whose values can be large adds its
+//! root here: how it is shared, counted and dropped. A root leaves slow drops to the reclaimer
+//! itself.
 
 use crate::collections::form::{FormRef, Named};
 use crate::collections::list::{ListForm, ListRef, ListTree};
@@ -38,7 +38,7 @@ impl Root {
         }
     }
 
-    /// Gives it to an entry of the keyspace, where it counts as data from now on.
+    /// Hands it to an entry of the keyspace; it counts as data from now on.
     pub(crate) fn into_word(mut self) -> NonNull<u8> {
         if let Root::Rope(rope) = &mut self {
             rope.keep();
@@ -46,7 +46,7 @@ impl Root {
         self.into_image_word()
     }
 
-    /// Gives it to a copy of an entry outside the keyspace.
+    /// Hands it to a copy of an entry outside the keyspace.
     pub(crate) fn into_image_word(self) -> NonNull<u8> {
         match self {
             Root::Rope(rope) => NonNull::from(Box::leak(rope)).cast(),
@@ -58,7 +58,7 @@ impl Root {
         }
     }
 
-    /// Takes it back from an entry; `None` if values of this encoding have none.
+    /// Takes it back from an entry; `None` if values of this encoding have no root.
     ///
     /// # Safety
     /// Of an encoding that has a root, the word came from [`Root::into_word`] of a root of this
@@ -96,13 +96,13 @@ impl Root {
         }
     }
 
-    /// The same value; parts are copied when one of both changes them.
+    /// A clone, which shares all parts until either is changed.
     pub(crate) fn share(&self) -> Root {
         self.borrow().share()
     }
 }
 
-/// A root that an entry owns.
+/// A reference to the root that an entry owns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RootRef<'a> {
     Rope(&'a Rope),
@@ -141,7 +141,7 @@ impl RootRef<'_> {
         }
     }
 
-    /// The same value; parts are copied when one of both changes them.
+    /// A clone, which shares all parts until either is changed.
     pub(crate) fn share(self) -> Root {
         match self {
             RootRef::Rope(rope) => Root::Rope(Box::new(rope.clone())),
@@ -153,7 +153,7 @@ impl RootRef<'_> {
         }
     }
 
-    /// Bytes that it takes outside the entry, shared or not.
+    /// Its memory outside the entry in bytes, shared or not.
     pub(crate) fn bytes(self) -> usize {
         match self {
             RootRef::Rope(rope) => rope.len(),

@@ -1,4 +1,4 @@
-//! Values of any type: as readers see them, on their way in, and between two places.
+//! Values of any type: borrowed for reading, to be stored, and detached from an entry.
 
 use crate::collections::form::FormRef;
 use crate::collections::hash::{Hash, HashRef};
@@ -14,11 +14,11 @@ use crate::value::rope::Rope;
 use crate::value::string::{StringInput, StringValue};
 use nagi_chunk::CHUNK_BYTES;
 
-/// A value is of another type than an operation works on.
+/// The value's type is not the one that the operation works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongType;
 
-/// A value as a reader sees it, for as long as the latch is held.
+/// A value as a reader sees it, while the latch is held.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     /// A string.
@@ -36,10 +36,10 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A value other than an integer that stands in an entry in one piece.
+    /// A value in one piece that is not an integer.
     pub(crate) fn of_piece(encoding: Encoding, bytes: &'a [u8]) -> Self {
         match encoding.kind() {
-            // A stream never stands in one piece.
+            // A stream is never in one piece.
             Kind::String | Kind::Stream => Value::String(StringValue::Bytes(bytes)),
             Kind::Hash => Value::Hash(Hash::read_packed(bytes)),
             Kind::Set => Value::Set(Set::read_packed(bytes)),
@@ -60,7 +60,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// How many elements it has; a string's bytes.
+    /// The number of elements; for a string, of bytes.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no collection that is kept is empty")]
     pub fn len(&self) -> u64 {
@@ -74,7 +74,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// It to be read for longer, if it is a large one that shares its parts.
+    /// A shared copy for reading without the latch, if the value is large and shares its parts.
     #[must_use]
     pub fn share_root(&self) -> Option<SharedValue> {
         let root = match self {
@@ -89,7 +89,7 @@ impl<'a> Value<'a> {
         Some(SharedValue(OwnedValue::Root(root.share())))
     }
 
-    /// It to be read for longer. How OBJECT ENCODING calls a string is not kept.
+    /// A copy for reading without the latch. A string's OBJECT ENCODING is not preserved.
     #[must_use]
     pub fn share(&self) -> SharedValue {
         let packed = |encoding, bytes: &[u8]| OwnedValue::Piece(encoding, bytes.into());
@@ -111,7 +111,7 @@ impl<'a> Value<'a> {
         SharedValue(owned)
     }
 
-    /// Memory that a collection takes outside its entry, in bytes.
+    /// A collection's memory outside its entry, in bytes.
     #[must_use]
     pub fn collection_bytes_elsewhere(&self) -> usize {
         match self {
@@ -126,10 +126,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// It as a set.
+    /// The value as a set.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The value is of another type.
     pub fn set(self) -> Result<SetRef<'a>, WrongType> {
         match self {
             Value::Set(set) => Ok(set),
@@ -137,10 +137,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// It as a hash.
+    /// The value as a hash.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The value is of another type.
     pub fn hash(self) -> Result<HashRef<'a>, WrongType> {
         match self {
             Value::Hash(hash) => Ok(hash),
@@ -148,10 +148,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// It as a sorted set.
+    /// The value as a sorted set.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The value is of another type.
     pub fn sorted_set(self) -> Result<SortedSetRef<'a>, WrongType> {
         match self {
             Value::SortedSet(set) => Ok(set),
@@ -159,10 +159,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// It as a list.
+    /// The value as a list.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The value is of another type.
     pub fn list(self) -> Result<ListRef<'a>, WrongType> {
         match self {
             Value::List(list) => Ok(list),
@@ -170,10 +170,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// It as a stream.
+    /// The value as a stream.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The value is of another type.
     pub fn stream(self) -> Result<&'a Stream, WrongType> {
         match self {
             Value::Stream(stream) => Ok(stream),
@@ -182,17 +182,17 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A value on its way into the store.
+/// A value to be stored.
 #[derive(Debug)]
 pub(crate) enum NewValue<'a> {
-    /// Bytes to be copied into the entry, of an encoding in one piece.
+    /// Bytes to be copied into the entry, with an encoding in one piece.
     Piece(Encoding, &'a [u8]),
     Int(i64),
     Root(Root),
 }
 
 impl<'a> NewValue<'a> {
-    /// Chooses the form for a string; what is long is copied here, before any latch is taken.
+    /// Chooses the form of a string. A long one is copied here, before any latch is taken.
     pub(crate) fn from_bytes(bytes: &'a [u8]) -> Self {
         if bytes.len() > CHUNK_BYTES {
             NewValue::rope(Rope::from_bytes(bytes))
@@ -201,7 +201,7 @@ impl<'a> NewValue<'a> {
         }
     }
 
-    /// The form of what a caller has handed over.
+    /// The form of a caller's string.
     pub(crate) fn from_input(given: impl Into<StringInput<'a>>) -> Self {
         match given.into() {
             StringInput::Rope(rope) => NewValue::rope(rope),
@@ -209,7 +209,7 @@ impl<'a> NewValue<'a> {
         }
     }
 
-    /// A collection, in whichever form it is; `packed` is where the bytes of a packed one go.
+    /// A collection in either form; the bytes of a packed one are moved to `packed`.
     pub(crate) fn from_collection<C: Collection>(collection: C, packed: &'a mut Vec<u8>) -> Self {
         match collection.into_root() {
             Ok(root) => NewValue::Root(root),
@@ -220,7 +220,7 @@ impl<'a> NewValue<'a> {
         }
     }
 
-    /// The form of a string that comes of a change.
+    /// The form of a string that a change has produced.
     pub(crate) fn changed(bytes: &'a [u8]) -> Self {
         match NewValue::from_bytes(bytes) {
             NewValue::Piece(_, bytes) => NewValue::raw(bytes),
@@ -228,7 +228,7 @@ impl<'a> NewValue<'a> {
         }
     }
 
-    /// A string in one piece that comes of a change.
+    /// A string in one piece that a change has produced.
     pub(crate) fn raw(bytes: &'a [u8]) -> Self {
         NewValue::Piece(Encoding::Raw, bytes)
     }
@@ -237,7 +237,7 @@ impl<'a> NewValue<'a> {
         NewValue::Root(Root::Rope(Box::new(rope)))
     }
 
-    /// What stands in the entry as it is, if the value is kept in one piece.
+    /// The bytes to store in the entry, if the value is kept in one piece.
     #[inline]
     pub(crate) fn piece(&self) -> Option<&'a [u8]> {
         match self {
@@ -255,7 +255,7 @@ impl<'a> NewValue<'a> {
     }
 }
 
-/// A value between two places.
+/// A value that was taken out of an entry.
 #[derive(Debug)]
 pub(crate) enum OwnedValue {
     Piece(Encoding, Box<[u8]>),
@@ -273,13 +273,13 @@ impl OwnedValue {
     }
 }
 
-/// A value of any type as of one moment, to be read for longer than a latch may be held. A large
-/// one shares its parts with the keyspace, where those that change meanwhile are copied.
+/// A value of any type at one moment, for reading without the latch. A large one shares its parts
+/// with the keyspace, where changes copy them.
 #[derive(Debug)]
 pub struct SharedValue(pub(crate) OwnedValue);
 
 impl SharedValue {
-    /// It to be read.
+    /// Borrows it for reading.
     #[must_use]
     pub fn read(&self) -> Value<'_> {
         match &self.0 {

@@ -12,7 +12,7 @@ use nagi_chunk::Chunk;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// An entry as a reader sees it, for as long as the latch is held.
+/// An entry as a reader sees it, while the latch is held.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryView<'a> {
     entry: Entry,
@@ -26,7 +26,7 @@ impl<'a> EntryView<'a> {
         EntryView { entry, latch: PhantomData }
     }
 
-    /// The key. A caller that holds a latch and needs more of it than a few bytes takes
+    /// The key. A caller that holds a latch and needs more than a few of its bytes uses
     /// [`EntryView::long_key`] instead, if there is one.
     #[must_use]
     pub fn key(&self) -> &'a [u8] {
@@ -34,13 +34,13 @@ impl<'a> EntryView<'a> {
         unsafe { self.entry.key() }
     }
 
-    /// The key if it is longer than 2 KiB, to be kept by reference.
+    /// The key if it is longer than 2 KiB, for keeping a reference to it.
     #[must_use]
     pub fn long_key(&self) -> Option<Chunk> {
         self.entry.long_key().map(|key| Arc::clone(key.bytes()).into())
     }
 
-    /// The key, to be kept.
+    /// A copy of the key.
     pub(crate) fn kept_key(&self) -> Chunk {
         self.long_key().unwrap_or_else(|| self.key().into())
     }
@@ -48,7 +48,7 @@ impl<'a> EntryView<'a> {
     /// The value, if it is a string.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The value is of another type.
     #[inline]
     pub fn string(&self) -> Result<StringValue<'a>, WrongType> {
         let entry = self.entry;
@@ -92,7 +92,7 @@ impl<'a> EntryView<'a> {
         unsafe { self.entry.root() }.and_then(C::read_root).ok_or(WrongType)
     }
 
-    /// The bytes of a collection of this type that is small; `None` if it is a root.
+    /// The bytes of a small collection of this type; `None` if it is a root.
     pub(crate) fn packed_collection<C: Collection>(&self) -> Result<Option<&'a [u8]>, WrongType> {
         if self.entry.encoding() == C::PACKED {
             return Ok(Some(self.piece()));
@@ -100,8 +100,8 @@ impl<'a> EntryView<'a> {
         self.collection::<C>().map(|_| None)
     }
 
-    /// When the fields of a hash are to be swept, in milliseconds since 1970; `None` if none
-    /// expires, and for what is no hash.
+    /// When fields of a hash next have to be swept, in milliseconds since 1970; `None` if no field
+    /// expires, and for other types.
     #[inline]
     pub(crate) fn fields_due_ms(&self) -> Option<u64> {
         match self.entry.encoding() {
@@ -121,7 +121,7 @@ impl<'a> EntryView<'a> {
         self.entry.encoding().kind()
     }
 
-    /// What stands after the key, as bytes.
+    /// The bytes after the key.
     #[inline]
     pub(super) fn piece(&self) -> &'a [u8] {
         let entry = self.entry;
@@ -133,7 +133,7 @@ impl<'a> EntryView<'a> {
         }
     }
 
-    /// How many bytes the value has: a string's length, and of other types what they take.
+    /// The length of a string in bytes; for other types, the memory of the value.
     #[must_use]
     pub fn value_bytes(&self) -> usize {
         match self.value() {
@@ -146,10 +146,10 @@ impl<'a> EntryView<'a> {
         }
     }
 
-    /// How Redis would keep the value, by the name that OBJECT ENCODING gives it.
+    /// The encoding that Redis would use, as OBJECT ENCODING names it.
     #[must_use]
     pub fn encoding_name(&self) -> &'static str {
-        /// The longest string that Redis keeps beside its header.
+        /// The longest string that Redis allocates together with its header.
         const EMBEDDED_BYTES: usize = 44;
         let encoding = self.entry.encoding();
         match self.value() {
@@ -185,18 +185,18 @@ impl<'a> EntryView<'a> {
         }
     }
 
-    /// The value, to be read for longer than the latch is held.
+    /// A copy for reading after the latch is released.
     #[must_use]
     pub fn share_value(&self) -> SharedValue {
         SharedValue(self.to_owned_value())
     }
 
-    /// The bits in which eviction notes accesses.
+    /// The bits in which eviction records accesses.
     pub(crate) fn access(&self) -> u32 {
         self.entry.access()
     }
 
-    /// What it has beside key and value.
+    /// The attributes besides key and value.
     #[must_use]
     pub fn attributes(&self) -> Attributes {
         self.entry.attributes()
@@ -214,19 +214,19 @@ impl<'a> EntryView<'a> {
         self.entry.client_flags()
     }
 
-    /// memcached's unique number of this version, if a `gets` has asked for one.
+    /// memcached's unique number of this version, if a `gets` has requested one.
     #[must_use]
     pub fn cas(&self) -> Option<u64> {
         self.entry.cas()
     }
 
-    /// What memcached's clients have learned about this version.
+    /// memcached's marks on this version.
     #[must_use]
     pub fn marks(&self) -> Marks {
         self.entry.marks()
     }
 
-    /// Bytes that the entry and its key take, before they are rounded up.
+    /// The bytes of the entry and its key, not rounded up.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let key_bytes = if self.entry.is_key_outside() { self.entry.key_len() } else { 0 };

@@ -13,24 +13,25 @@ use crate::value::item::{OwnedText, Text};
 use crate::value::string::StringValue;
 use std::ops::{ControlFlow, Range};
 
-/// Elements on their way into a list: all of a request, or one part after the other.
+/// Elements to be pushed to a list: all of a request's, or one part of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Push<'a> {
-    /// The elements, each of which is pushed in front of those before it, or after them.
+    /// The elements. Each is pushed beyond the one before it.
     pub elements: &'a [Text<'a>],
-    /// Where they go.
+    /// The side of the list at which they are pushed.
     pub side: Side,
-    /// How many elements the request has, and of how many bytes, if this is its first part.
+    /// With the first part: how many elements the request has, and how many bytes they have
+    /// together.
     pub announced: Option<(usize, usize)>,
     /// Whether it is the last part.
     pub is_last: bool,
     /// Whether nothing is pushed if there is no list.
     pub only_existing: bool,
-    /// Up to where the list is called small.
+    /// Limits of a small list.
     pub limit: ListLimit,
 }
 
-/// What is popped of a list: elements at one side of it, in the order in which they go.
+/// Elements popped from one side of a list, in the order in which they are popped.
 #[derive(Clone, Copy, Debug)]
 pub struct Popped<'a> {
     list: ListRef<'a>,
@@ -38,7 +39,7 @@ pub struct Popped<'a> {
     count: u64,
 }
 
-/// The same, to be shown when the list is without them.
+/// Popped elements that can be read after the list was changed.
 #[derive(Debug)]
 pub struct SharedPopped {
     list: SharedValue,
@@ -46,16 +47,16 @@ pub struct SharedPopped {
     count: u64,
 }
 
-/// What became of an element that was to be inserted beside another one.
+/// The result of inserting an element next to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insertion {
-    /// It is there, and the list has so many elements now.
+    /// It was inserted; the list now has this many elements.
     Done(u64),
     /// There is no list.
     NoList,
     /// The list has no such element.
     Missing,
-    /// There are more elements than were to be looked at, and nothing has happened.
+    /// More elements would have to be examined than allowed; nothing has changed.
     TooLong,
 }
 
@@ -64,14 +65,14 @@ impl<'a> Popped<'a> {
         Popped { list, side, count: count.min(list.len()) }
     }
 
-    /// How many there are.
+    /// The number of elements.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
     pub fn len(self) -> u64 {
         self.count
     }
 
-    /// Shows those after the first `skipped`, at most so many.
+    /// Calls `show` with at most `most` elements after the first `skipped`.
     pub fn show(self, skipped: u64, most: u64, show: impl FnMut(StringValue<'_>)) {
         let most = most.min(self.count.saturating_sub(skipped));
         match self.side {
@@ -83,7 +84,7 @@ impl<'a> Popped<'a> {
         }
     }
 
-    /// The first of them, for longer than the latch is held.
+    /// A copy of the first element.
     #[must_use]
     pub fn first(self) -> Option<OwnedText> {
         self.list.to_owned_text(match self.side {
@@ -92,7 +93,7 @@ impl<'a> Popped<'a> {
         })
     }
 
-    /// The same elements for longer than the latch is held.
+    /// The elements, shared so that they can be read after the latch is released.
     #[must_use]
     pub fn share(self) -> SharedPopped {
         let Popped { list, side, count } = self;
@@ -129,12 +130,12 @@ fn changes(elements: u64) -> u32 {
     u32::try_from(elements).unwrap_or(u32::MAX)
 }
 
-/// Bytes that Redis reckons with for an element that it puts from one list into another.
+/// The bytes that Redis assumes for an element that it moves between lists.
 fn announced_bytes(element: &Text<'_>) -> usize {
     if element.integer().is_some() { 0 } else { element.len() }
 }
 
-/// A result, and what is to be freed when the latch has been released.
+/// A result, and memory to be freed after the latch is released.
 type WithGarbage<R> = (R, Option<Garbage<Elements>>);
 
 impl Slot<'_> {
@@ -159,7 +160,7 @@ impl Slot<'_> {
         Ok(Some(len))
     }
 
-    /// Pops elements once `look` has seen them; `None` if there is no list.
+    /// Calls `look` with elements, then pops them. `None` if there is no list.
     fn pop<R>(
         &mut self,
         side: Side,
@@ -183,14 +184,14 @@ impl Slot<'_> {
         Ok(Some((result, garbage)))
     }
 
-    /// The element at a side.
+    /// The element at one end of the list.
     fn outermost(&self, side: Side) -> Result<Option<OwnedText>, WrongType> {
         let Some(list) = self.list()? else { return Ok(None) };
         let rank = if side == Side::Start { 0 } else { list.len() - 1 };
         Ok(list.to_owned_text(rank))
     }
 
-    /// Moves an element from one side to another, or to where it was.
+    /// Moves an element from one end of the list to the other, or back to the same.
     fn rotate(
         &mut self,
         (from, to): (Side, Side),
@@ -238,20 +239,20 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Pushes elements to a list, which is made if there is none and that is allowed (LPUSH, RPUSH,
-    /// LPUSHX, RPUSHX); how many it has then, if there is one.
+    /// Pushes elements to a list, which is created if needed and allowed (LPUSH, RPUSH, LPUSHX,
+    /// RPUSHX). Returns its length afterwards, or `None` if there is no list.
     ///
     /// # Errors
-    /// The value is no list.
+    /// The value is not a list.
     pub fn push(&self, key: Key<'_>, push: &Push<'_>) -> Result<Option<u64>, WrongType> {
         self.write(key, |slot| slot.push(push))
     }
 
-    /// Pops up to `count` elements at a side of a list (LPOP, RPOP), and the list with its last
-    /// one; `look` sees them first. `None` if there is no list.
+    /// Calls `look` with up to `count` elements at one end of a list, then pops them (LPOP, RPOP).
+    /// A list without elements is removed. `None` if there is no list.
     ///
     /// # Errors
-    /// The value is no list.
+    /// The value is not a list.
     pub fn pop<R>(
         &self,
         key: Key<'_>,
@@ -260,15 +261,16 @@ impl Database<'_> {
         limit: ListLimit,
         look: impl FnOnce(Popped<'_>) -> R,
     ) -> Result<Option<R>, WrongType> {
-        // What is left of the nodes is freed when the latch has been given back.
+        // The remaining nodes are freed after the latch is released.
         let popped = self.write(key, |slot| slot.pop(side, count, limit, look))?;
         Ok(popped.map(|(result, _)| result))
     }
 
-    /// The same of the first of several keys that has a list (LMPOP); `look` gets which.
+    /// Like [`Database::pop`], for the first of several keys that has a list (LMPOP); `look` also
+    /// gets its index.
     ///
     /// # Errors
-    /// A value before that list is none.
+    /// The value of a key before that list is not a list.
     pub fn pop_first<R>(
         &self,
         keys: &[Key<'_>],
@@ -294,11 +296,11 @@ impl Database<'_> {
         Ok(popped.and_then(|(result, _)| result))
     }
 
-    /// Moves an element from a side of one list to a side of another, or of the same, at one moment
-    /// (LMOVE, RPOPLPUSH); the element, if there is a list to take it from.
+    /// Moves an element from one end of a list to an end of another or the same list, at one moment
+    /// (LMOVE, RPOPLPUSH). Returns the element, if the source exists.
     ///
     /// # Errors
-    /// One of the values is no list, and nothing has happened.
+    /// One of the values is not a list; nothing has changed.
     pub fn move_element(
         &self,
         (from, from_side): (Key<'_>, Side),
@@ -328,11 +330,11 @@ impl Database<'_> {
         })
     }
 
-    /// Puts an element in the place of another one (LSET), of which `rank`, told how many there
-    /// are, says how many are before it. Returns whether there is a list.
+    /// Replaces an element (LSET). `rank` is given the list's length and returns the element's
+    /// index. Returns whether there is a list.
     ///
     /// # Errors
-    /// Those of `rank`, and if the value is no list; nothing has happened.
+    /// An error of `rank`, or the value is not a list; nothing has changed.
     pub fn set_element<E: From<WrongType>>(
         &self,
         key: Key<'_>,
@@ -358,7 +360,7 @@ impl Database<'_> {
     /// among the first `most`.
     ///
     /// # Errors
-    /// The value is no list.
+    /// The value is not a list.
     pub fn insert_beside(
         &self,
         key: Key<'_>,
@@ -385,11 +387,11 @@ impl Database<'_> {
         })
     }
 
-    /// Inserts an element into a list that is claimed, so that so many are before it; how many it
-    /// has then. A list that has expired meanwhile stays away.
+    /// Inserts an element at index `rank` of a list that is claimed. Returns the list's length
+    /// afterwards. A list that has expired meanwhile is not created again.
     ///
     /// # Errors
-    /// The value is no list.
+    /// The value is not a list.
     pub fn insert_element(
         &self,
         key: Key<'_>,
@@ -403,11 +405,12 @@ impl Database<'_> {
         })
     }
 
-    /// Removes the first `count` elements that equal one, from a side on (LREM); how many there
-    /// were. `None`, and nothing has happened, if more than `most` elements have to be looked at.
+    /// Removes the first `count` elements that equal one, starting from one end (LREM). Returns how
+    /// many were removed; `None`, with nothing changed, if more than `most` elements would have to
+    /// be examined.
     ///
     /// # Errors
-    /// The value is no list.
+    /// The value is not a list.
     pub fn remove_equal(
         &self,
         key: Key<'_>,
@@ -443,11 +446,11 @@ impl Database<'_> {
         })
     }
 
-    /// Removes elements of a list that is claimed, those with so many before them in ascending
-    /// order; it is told of all that were removed so, if these are the last and there were any.
+    /// Removes the elements at these indexes, in ascending order, of a list that is claimed. With
+    /// `is_reported`, which the last part of a removal sets, the event is reported.
     ///
     /// # Errors
-    /// The value is no list.
+    /// The value is not a list.
     pub fn remove_elements(
         &self,
         key: Key<'_>,
@@ -466,11 +469,11 @@ impl Database<'_> {
         })
     }
 
-    /// Removes all elements but those that `kept` names by how many are before them, told how many
-    /// there are (LTRIM), and the list with its last one.
+    /// Removes all elements except those in the range that `kept` returns for the list's length
+    /// (LTRIM). A list without elements is removed.
     ///
     /// # Errors
-    /// The value is no list.
+    /// The value is not a list.
     pub fn trim(
         &self,
         key: Key<'_>,
@@ -494,15 +497,15 @@ impl Database<'_> {
             slot.note_removal(Event::LTrim);
             Ok(Some(garbage))
         })?;
-        // What is left of the nodes is freed when the latch has been given back.
+        // The remaining nodes are freed after the latch is released.
         drop(garbage);
         Ok(())
     }
 
-    /// Shows `look` the list under a key.
+    /// Calls `look` with the list under a key.
     ///
     /// # Errors
-    /// The value is no list.
+    /// The value is not a list.
     pub fn read_list<R>(
         &self,
         key: Key<'_>,

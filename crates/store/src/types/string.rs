@@ -1,4 +1,4 @@
-//! Strings: whole values in and out, for Redis' commands and memcached's alike.
+//! Strings: reading and writing whole values, for Redis' commands and memcached's alike.
 
 use super::Refusal;
 use crate::effects::event::Event;
@@ -11,42 +11,42 @@ use crate::keyspace::slot::Slot;
 use crate::value::rope::Patch;
 use crate::value::string::{StringInput, StringValue};
 
-/// When a write may happen.
+/// The condition for a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// In any case.
+    /// Always.
     #[default]
     Always,
-    /// Only where nothing stands.
+    /// Only if the key does not exist (SET NX, `add`).
     IfAbsent,
-    /// Only where something stands.
+    /// Only if the key exists (SET XX, `replace`).
     IfPresent,
 }
 
-/// What becomes of a key's expiry.
+/// What a write does to a key's expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expiry {
-    /// It has none afterwards.
+    /// Removes it.
     #[default]
     Never,
-    /// It keeps the one that it has.
+    /// Keeps it.
     Keep,
-    /// It expires at this time, in milliseconds since 1970, which may have passed.
+    /// The key expires at this time, in milliseconds since 1970, which may have passed.
     AtMs(u64),
 }
 
-/// How a string is set.
+/// Options for setting a string.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetOptions {
-    /// When to set it at all.
+    /// The condition under which it is set.
     pub condition: Condition,
     /// When it expires.
     pub expiry: Expiry,
-    /// memcached's client flags; Redis' commands leave 0.
+    /// memcached's client flags; 0 with Redis' commands.
     pub flags: u32,
 }
 
-/// The end of a string at which bytes are added.
+/// The end of a string to which bytes are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Before the first byte.
@@ -56,8 +56,8 @@ pub enum End {
 }
 
 impl Slot<'_> {
-    /// Sets a string, whatever stood here. Returns whether the condition allowed it. A value whose
-    /// time to live is over from the start is set all the same, and expires like any other.
+    /// Sets the entry to a string. Returns whether the condition allowed it. A value whose time to
+    /// live is over from the start is set all the same, and expires like any other.
     #[inline]
     pub(crate) fn set(&mut self, value: NewValue<'_>, options: SetOptions) -> bool {
         let allowed = options.condition.allows(self);
@@ -67,7 +67,7 @@ impl Slot<'_> {
         allowed
     }
 
-    /// Puts a value here, unless its time has passed; the event of that.
+    /// Stores a value and notes `event`; removes the entry instead if the expiry has passed.
     pub(super) fn put_until(&mut self, value: NewValue<'_>, options: SetOptions, event: Event) {
         match options.expiry {
             Expiry::AtMs(at_ms) if at_ms <= self.now_ms() => _ = self.delete(),
@@ -99,7 +99,7 @@ impl Slot<'_> {
         removed
     }
 
-    /// Changes when the entry expires, which removes it if that has passed.
+    /// Changes the entry's expiry; removes the entry if the new one has passed.
     pub(crate) fn apply_expiry(&mut self, expiry: Expiry) {
         match expiry {
             Expiry::Keep => {}
@@ -110,7 +110,7 @@ impl Slot<'_> {
         }
     }
 
-    /// The same, but what has expired by that stays for now.
+    /// Changes the entry's expiry, but keeps the entry even if the new one has passed.
     pub(super) fn postpone(&mut self, expiry: Expiry) {
         let Some(old_ms) = self.entry().map(|entry| entry.expire_at_ms()) else { return };
         match expiry {
@@ -127,7 +127,8 @@ impl Slot<'_> {
         }
     }
 
-    /// Adds bytes to an end of the string, made if the condition allows; its length afterwards.
+    /// Adds bytes to an end of the string, which is created if the condition allows. Returns its
+    /// length afterwards.
     pub(crate) fn extend(
         &mut self,
         bytes: &[u8],
@@ -168,7 +169,8 @@ impl Slot<'_> {
         Ok(())
     }
 
-    /// Overwrites a part of the string, made or grown with zeros; its length afterwards.
+    /// Overwrites a part of the string, which is created or extended with zeros. Returns its length
+    /// afterwards.
     pub(crate) fn set_range(&mut self, patch: &Patch<'_>) -> Result<usize, WrongType> {
         let len = self.change(patch.end(), |string| {
             string.write(patch);
@@ -180,18 +182,18 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Shows `look` the entry under `key`.
+    /// Calls `look` with the entry under `key`.
     pub fn get<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
         self.read(key, look)
     }
 
-    /// Shows `look` each key's entry, in the order of `keys`, all at one moment.
+    /// Calls `look` with each key's entry, in the order of `keys`, all at one moment.
     pub fn get_many(&self, keys: &[Key<'_>], mut look: impl FnMut(Option<EntryView<'_>>)) {
         self.latched(keys, |db| keys.iter().for_each(|key| db.read(*key, &mut look)));
     }
 
-    /// Shows `look` the entry with a number for its version, given to it now if it has none
-    /// (memcached's `gets`). What is no string is not shown and gets none.
+    /// Calls `look` with the entry and the number of its version, assigned now if it has none
+    /// (memcached's `gets`). A value that is not a string counts as missing.
     pub fn get_versioned<R>(
         &self,
         key: Key<'_>,
@@ -200,7 +202,7 @@ impl Database<'_> {
         self.get_versioned_and_touch(key, Expiry::Keep, look)
     }
 
-    /// The same, then changes when the entry expires (memcached's `gats`).
+    /// Like [`Database::get_versioned`], then changes the entry's expiry (memcached's `gats`).
     pub fn get_versioned_and_touch<R>(
         &self,
         key: Key<'_>,
@@ -221,11 +223,11 @@ impl Database<'_> {
         })
     }
 
-    /// Shows `look` the entry of a string, then changes when it expires (GETEX, memcached's
-    /// `gat`). `Keep` changes nothing.
+    /// Calls `look` with the entry of a string, then changes its expiry (GETEX, memcached's `gat`).
+    /// `Keep` changes nothing.
     ///
     /// # Errors
-    /// It is no string; nothing has happened.
+    /// The value is not a string; nothing has changed.
     pub fn get_and_touch<R>(
         &self,
         key: Key<'_>,
@@ -242,10 +244,10 @@ impl Database<'_> {
         })
     }
 
-    /// Shows `look` the string, then removes it (GETDEL).
+    /// Calls `look` with the string, then removes it (GETDEL).
     ///
     /// # Errors
-    /// It is no string; nothing has happened.
+    /// The value is not a string; nothing has changed.
     pub fn get_and_delete<R>(
         &self,
         key: Key<'_>,
@@ -259,7 +261,7 @@ impl Database<'_> {
         })
     }
 
-    /// Sets a string, whatever stood there before. Returns whether the condition allowed it.
+    /// Sets a string, whatever the key held before. Returns whether the condition allowed it.
     pub fn set<'v>(
         &self,
         key: Key<'_>,
@@ -270,10 +272,10 @@ impl Database<'_> {
         self.write_briefly(key, |slot| slot.set(value, options))
     }
 
-    /// Shows `look` the string under the key, then sets it as [`Database::set`] does.
+    /// Calls `look` with the string under the key, then sets it as [`Database::set`] does.
     ///
     /// # Errors
-    /// What stands there is no string; nothing has happened.
+    /// The old value is not a string; nothing has changed.
     pub fn set_and_get<'v, R>(
         &self,
         key: Key<'_>,
@@ -289,8 +291,8 @@ impl Database<'_> {
         })
     }
 
-    /// Sets several strings at one moment; where `if_all_absent`, only if none of the keys exists
-    /// (MSETNX). Whether they were set.
+    /// Sets several strings at one moment; with `if_all_absent`, only if none of the keys exists
+    /// (MSETNX). Returns whether they were set.
     pub fn set_many(&self, pairs: Vec<(Key<'_>, StringInput<'_>)>, if_all_absent: bool) -> bool {
         let prepared = pairs.into_iter().map(|(key, value)| (key, NewValue::from_input(value)));
         let (keys, values): (Vec<_>, Vec<_>) = prepared.unzip();
@@ -308,8 +310,8 @@ impl Database<'_> {
         })
     }
 
-    /// Adds bytes to the end of a string, making it if `condition` allows; its length afterwards,
-    /// or `None` if the condition forbade it.
+    /// Adds bytes to an end of a string, which is created if `condition` allows. Returns its length
+    /// afterwards, or `None` if the condition forbade it.
     ///
     /// # Errors
     /// [`Refusal::TooLong`] beyond `limit_bytes`; [`Refusal::WrongType`].
@@ -324,8 +326,8 @@ impl Database<'_> {
         self.write(key, |slot| slot.extend(bytes, end, condition, limit_bytes))
     }
 
-    /// Overwrites a part of a string, which is made or grown with zeros where it is too short; its
-    /// length afterwards. No bytes change nothing.
+    /// Overwrites a part of a string, which is created or extended with zeros as needed. Returns
+    /// its length afterwards. Empty `bytes` change nothing.
     ///
     /// # Errors
     /// [`Refusal::TooLong`] beyond `limit_bytes`; [`Refusal::WrongType`].
@@ -347,17 +349,17 @@ impl Database<'_> {
         Ok(self.write(key, |slot| slot.set_range(&patch))?)
     }
 
-    /// Length of a string in bytes; 0 where there is none.
+    /// The length of a string in bytes; 0 if there is none.
     ///
     /// # Errors
-    /// It is no string.
+    /// The value is not a string.
     pub fn len(&self, key: Key<'_>) -> Result<usize, WrongType> {
         self.read(key, |entry| entry.map_or(Ok(0), |entry| Ok(entry.string()?.len())))
     }
 }
 
 impl Expiry {
-    /// When a value expires whose expiry was `old_ms`; `None` for never.
+    /// The expiry of a value whose expiry was `old_ms`; `None` for never.
     pub(super) fn at_ms(self, old_ms: Option<u64>) -> Option<u64> {
         match self {
             Expiry::Never => None,
