@@ -138,7 +138,7 @@ fn scores_end_where_doubles_do() {
         ("ZCOUNT z inf -inf", ":0\r\n"),
         ("ZRANGEBYSCORE z nan 1", "-ERR min or max is not a float\r\n"),
         ("ZUNIONSTORE u 1 z WEIGHTS nan", "-ERR weight value is not a float\r\n"),
-        // What is no number counts as 0.
+        // What is not a number counts as 0.
         ("ZUNIONSTORE u 2 z z WEIGHTS 1 -1", ":3\r\n"),
         ("ZRANGE u 0 -1 WITHSCORES", zeros),
         ("ZUNIONSTORE u 1 z WEIGHTS 0", ":3\r\n"),

@@ -487,7 +487,7 @@ fn a_long_key_that_is_only_looked_up_drives_nothing_out() {
     assert!(info(&mut client, "evicted_keys") > 0);
 }
 
-/// What is noted about a request until its reply has been taken is no data either, or clients that
+/// What is noted about a request until its reply has been taken is not data either, or clients that
 /// do not read would drive out keys.
 #[test]
 fn requests_whose_replies_are_not_read_are_no_data() {

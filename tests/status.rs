@@ -46,7 +46,7 @@ fn the_last_key_of_each_connection_is_shown() {
     .expect("they are noted");
     let (_, page) = get(&server, "/server-status");
     assert!(page.contains("a&lt;b&gt;\u{fffd}<"), "{page}");
-    // A request without a key has none, and a password is no key.
+    // A request without a key has none, and a password is not a key.
     redis.run("PING");
     until("no key", || (shown("key") == "\"\"").then_some(())).expect("none");
     redis.run("AUTH default secret");

@@ -247,7 +247,7 @@ fn unchanged_lines_are_not_rewritten() {
     fs::create_dir(folder.path("data")).expect("a folder");
     let text = "port any\nmemcached-port 0\ndaemonize yes\ndir data\npidfile pid\n";
     fs::write(folder.path("relative.conf"), text).expect("a file");
-    // That the default port of pages is taken, by this or something else, is no change either.
+    // That the default port of pages is taken, by this or something else, is not a change either.
     let _taken = std::net::TcpListener::bind("127.0.0.1:7379");
     let mut command = nagi(&["serve", "relative.conf", "--ports-file", "ports"]);
     let started = command.current_dir(folder.path("")).output().expect("starts");

@@ -38,7 +38,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// `input` starts with something that is no reply.
+    /// `input` starts with something that is not a reply.
     pub(crate) fn malformed(input: &[u8]) -> Self {
         Error::Protocol(input.get(..64).unwrap_or(input).escape_ascii().to_string())
     }

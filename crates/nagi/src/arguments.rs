@@ -56,7 +56,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Arguments, String> {
     Ok(arguments)
 }
 
-/// Whether a command line's first word is no file.
+/// Whether a command line's first word is not a file.
 fn is_option(word: &str) -> bool {
     word.starts_with("--") || matches!(word, "-h" | "-v" | "-V")
 }

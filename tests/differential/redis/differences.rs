@@ -605,8 +605,8 @@ fn is_own_step(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     are_steps && (!begins || goes_on(ours) || goes_on(theirs))
 }
 
-/// Whether the words after the command's have a number that is no integer, as 1.5, or one after a
-/// blank.
+/// Whether the words after the command's have a number that is not an integer, as 1.5, or one after
+/// a blank.
 fn has_odd_count(words: &Words) -> bool {
     let is_odd = |word: &Vec<u8>| {
         let text = std::str::from_utf8(word).unwrap_or_default();
@@ -703,7 +703,7 @@ fn are_same_numbers(ours: &Reply, theirs: &Reply) -> bool {
         || number(ours).zip(number(theirs)).is_some_and(|(ours, theirs)| is_near(ours, theirs))
 }
 
-/// Whether an error tells of a byte of a script that is no text.
+/// Whether an error tells of a byte of a script that is not text.
 fn names_no_text(ours: &Reply, theirs: &Reply) -> bool {
     let (Reply::Error(ours), Reply::Error(theirs)) = (ours, theirs) else { return false };
     let before = |text: &str| text.split("near '").next().map(str::to_owned);

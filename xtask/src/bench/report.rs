@@ -135,7 +135,7 @@ fn line_by_line(all: &Value) -> String {
     format!("{{\n{}\n}}\n", sections.collect::<Vec<_>>().join(",\n"))
 }
 
-/// The same with six digits of each number that is no integer.
+/// The same with six digits of each number that is not an integer.
 fn rounded(value: &Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {

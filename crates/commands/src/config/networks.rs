@@ -55,7 +55,7 @@ pub(crate) fn check(given: &str) -> Result<String, Fault> {
     Ok(words.join(" "))
 }
 
-/// Whether one of these networks has an address. What is no network has none.
+/// Whether one of these networks has an address. What is not a network has none.
 #[must_use]
 pub fn has_address(networks: &str, address: IpAddr) -> bool {
     let mut networks = networks.split_whitespace().filter_map(Network::parse);

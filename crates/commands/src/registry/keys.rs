@@ -30,7 +30,7 @@ bitflags::bitflags! {
         const INSERT = 1 << 6;
         /// Removes what is there.
         const DELETE = 1 << 7;
-        /// Nothing: it is no key, and only tells a cluster's clients the slot.
+        /// Nothing: it is not a key, and only tells a cluster's clients the slot.
         const NOT_KEY = 1 << 8;
         /// There may be more keys than those that are found in this way.
         const INCOMPLETE = 1 << 9;

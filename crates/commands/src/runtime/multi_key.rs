@@ -329,7 +329,7 @@ impl Strings {
     /// Goes on until the slice is over; the strings in the order of their keys, once all are read.
     ///
     /// # Errors
-    /// One of the values is no string.
+    /// One of the values is not a string.
     pub(crate) fn go_on(
         &mut self,
         cx: &mut Context<'_>,

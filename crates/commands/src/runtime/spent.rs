@@ -46,7 +46,7 @@ impl Spent {
             execute_ns: nanoseconds(self.executed),
             ..Phases::default()
         };
-        // What a script runs is no request of a client.
+        // What a script runs is not a request of a client.
         let is_of_client = !cx.client.restrictions.contains(Restrictions::IN_SCRIPT);
         let address = is_of_client.then(|| cx.client.info.shown_address().into_owned());
         let request = SlowRequest {

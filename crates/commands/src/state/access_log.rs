@@ -67,7 +67,7 @@ pub(crate) struct Refusal {
     pub(crate) last_ms: u64,
 }
 
-/// An entry of the log, whose memory is no data: any client that connects can fill the log.
+/// An entry of the log, whose memory is not data: any client that connects can fill the log.
 #[derive(Debug)]
 struct Logged {
     refusal: Refusal,

@@ -434,7 +434,7 @@ impl BlockedClients {
 pub(crate) struct Waiting {
     blocked: Arc<BlockedClients>,
     waiter: Arc<Waiter>,
-    /// For what the queues take, which is no data.
+    /// For what the queues take, which is not data.
     _charge: Charge,
 }
 

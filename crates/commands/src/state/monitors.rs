@@ -22,7 +22,7 @@ pub struct Monitors {
 struct Queue {
     client: Arc<ClientInfo>,
     lines: Vec<u8>,
-    /// For the memory of these, which is no data.
+    /// For the memory of these, which is not data.
     charge: Charge,
 }
 

@@ -78,7 +78,7 @@ pub enum Ending {
         /// Its length.
         bytes: u64,
     },
-    /// It was cancelled, which is no failure.
+    /// It was cancelled, which is not a failure.
     Cancelled,
     /// It failed, for this reason.
     Failed(String),

@@ -108,7 +108,7 @@ impl LogLimits {
     }
 }
 
-/// A request in the log, which is no data: the threshold may be such that each request is one.
+/// A request in the log, which is not data: the threshold may be such that each request is one.
 #[derive(Debug)]
 struct Logged {
     id: u64,

@@ -169,7 +169,7 @@ struct Watching {
     is_changed: Arc<AtomicBool>,
     /// With whether they were there.
     keys: HashMap<WatchedKey, bool>,
-    /// For what all of this takes, which is no data.
+    /// For what all of this takes, which is not data.
     charge: Charge,
     bytes: usize,
 }

@@ -56,7 +56,7 @@ fn send_pings(wire: &mut Wire, end: &Interrupt, times_us: &mut Vec<u64>) -> Resu
     let mut shortest_ns = u64::MAX;
     while end.sleep_until(due_ns).is_ok() {
         // After a long wait, requests that were due meanwhile have waited too. A late wake-up of
-        // this thread is no delay of the server's.
+        // this thread is not a delay of the server's.
         let start_ns = if answered_ns > due_ns { due_ns } else { now_ns() };
         let answer = ping(wire);
         answered_ns = now_ns();

@@ -46,7 +46,7 @@ pub(super) fn latest(answer: &Answer) -> Latest {
         [name, Answer::Integer(at_s), ..] => Some((name.text(), *at_s)),
         _ => None,
     });
-    // What else it might be is no kind of event.
+    // What else it might be is not a kind of event.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
     events.filter(|(name, _)| !name.is_empty() && name.chars().all(is_plain)).collect()
 }

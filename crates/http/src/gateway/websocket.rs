@@ -185,7 +185,7 @@ impl Conversation {
         }
     }
 
-    /// Sends a message, as binary data if it is no text. Returns whether the client took it.
+    /// Sends a message, as binary data if it is not text. Returns whether the client took it.
     async fn send(&self, socket: &mut Socket, bytes: Vec<u8>) -> bool {
         let bytes = Bytes::from(bytes);
         let text = Utf8Bytes::try_from(bytes.clone());

@@ -6,7 +6,7 @@
 //! of that server but to echo.
 
 /// What counts as a stop, in nanoseconds. Two threads that take turns on a processor wait some
-/// milliseconds for each other, which is no stop.
+/// milliseconds for each other, which is not a stop.
 pub(crate) const STOP_NS: u64 = 10_000_000;
 
 /// Periods, from and to, in nanoseconds of the monotonic clock; in order, apart.

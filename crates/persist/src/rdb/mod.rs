@@ -46,7 +46,7 @@ pub use writer::{Preamble, Writer, WriterOptions};
 /// What stands before a library of functions, in files and payloads.
 pub(crate) const FUNCTION: u8 = 245;
 
-/// What stands before something that is no value.
+/// What stands before something that is not a value.
 mod opcode {
     pub(super) const SLOT_IMPORT: u8 = 243;
     pub(super) const SLOT_INFO: u8 = 244;

@@ -101,7 +101,7 @@ impl<R: Read> Reader<R> {
     /// Begins with a file's header. Whether its checksum is compared is up to the caller.
     ///
     /// # Errors
-    /// If it is no file of this format, or of a version that is not known.
+    /// If it is not a file of this format, or of a version that is not known.
     pub fn new(source: R, verify_checksum: bool) -> Result<Self, Fault> {
         let mut input = Input::new(source, verify_checksum);
         let magic: [u8; 9] = input.array("the header REDIS or VALKEY with a version")?;
@@ -284,7 +284,7 @@ impl<R: Read> Reader<R> {
     /// as it is; [`unpack`] does what is left to do, wherever the caller finds time for it.
     ///
     /// # Errors
-    /// If it is no string, or damaged.
+    /// If it is not a string, or damaged.
     pub fn text(&mut self, out: &mut Vec<u8>) -> Result<Text, Fault> {
         let offset = self.offset();
         match self.pending.take() {

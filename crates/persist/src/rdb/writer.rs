@@ -292,7 +292,7 @@ impl<W: Write> Writer<W> {
         length::write(&mut self.buffer, len as u64);
     }
 
-    /// A string that is no entry's, compressed if that is worth it.
+    /// A string that is not an entry's, compressed if that is worth it.
     fn short_text(&mut self, text: &[u8]) {
         let piece = Piece { length_at: 0, at: 0, end: text.len() };
         let may_pack = self.options.compress && text.len() >= MIN_COMPRESSED_BYTES;

@@ -37,7 +37,7 @@ const LISTED_FOR_MS: u64 = 10_000;
 /// Why pages cannot be served.
 #[derive(Debug)]
 pub enum StatusError {
-    /// A word of `http-bind` is no address.
+    /// A word of `http-bind` is not an address.
     NoAddress(String),
     /// Other machines could see everything.
     NeedsPassword(IpAddr),

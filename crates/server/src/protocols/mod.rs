@@ -36,7 +36,7 @@ pub(crate) struct BatchInput<'a> {
 }
 
 /// Room for the places of a batch's arguments. A request may have millions of them, and their
-/// memory is no data.
+/// memory is not data.
 #[derive(Debug, Default)]
 pub(crate) struct SpanRoom {
     spans: Vec<Span>,

@@ -25,7 +25,7 @@ pub(super) struct ConnectionSlot {
     pub(super) replied_bytes: u64,
     /// Requests whose replies have not been taken in full, the oldest first.
     pub(super) unsent: Vec<Unsent>,
-    /// Their memory, which is no data.
+    /// Their memory, which is not data.
     pub(super) unsent_charge: Charge,
     /// For what the session takes while the client asks for nothing.
     pub(super) overhead: Overhead,

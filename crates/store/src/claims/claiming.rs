@@ -69,7 +69,7 @@ pub struct Claim {
     taken: Vec<u64>,
     /// Whether it counts among the active.
     active: bool,
-    /// For what all of this takes, which is no data.
+    /// For what all of this takes, which is not data.
     charge: Charge,
 }
 

@@ -39,7 +39,7 @@ impl Kind {
 /// The encoding of an entry's value, in six bits.
 ///
 /// Strings have the numbers from 0. Other types have 32 plus twice the type's number, plus 1 for
-/// the form that is a root ([`crate::entry::root`]) instead of a blob. 63 is no encoding.
+/// the form that is a root ([`crate::entry::root`]) instead of a blob. 63 is not an encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Encoding {

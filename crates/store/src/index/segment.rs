@@ -222,7 +222,7 @@ impl Segment {
         }
     }
 
-    /// From what [`Segment::raw`] gave; null is no segment.
+    /// From what [`Segment::raw`] gave; null is not a segment.
     ///
     /// # Safety
     /// The segment has not been freed, and this is used under the latch of its table alone.
@@ -638,7 +638,7 @@ impl UnlatchedSegment {
         self.0.as_ptr()
     }
 
-    /// From what [`Segment::raw`] gave; null is no segment.
+    /// From what [`Segment::raw`] gave; null is not a segment.
     ///
     /// # Safety
     /// The pool that the segment came from outlives whatever is done with this.

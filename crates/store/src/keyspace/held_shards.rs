@@ -10,8 +10,8 @@ use std::fmt;
 
 /// Shards that are held, for operations that do not know for how long.
 pub(crate) trait HeldShards: fmt::Debug {
-    /// Shows `work` the shard of a key, which must be among those that are held, and the key as
-    /// it is kept there. No operation may begin within `work`.
+    /// Calls `work` with the shard of a key, which must be among those that are held, and the key
+    /// as it is kept there. No operation may begin within `work`.
     fn with_shard(&self, key: Key<'_>, work: &mut ShardWork<'_>);
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn own_bytes(len: usize) -> isize {
 }
 
 /// Bytes that room for so many elements really takes of the general allocator, for a [`Charge`] or
-/// an [`Overhead`]: none if it is so long that it has a mapping of its own, which is no data
+/// an [`Overhead`]: none if it is so long that it has a mapping of its own, which is not data
 /// anyway.
 #[must_use]
 #[inline]

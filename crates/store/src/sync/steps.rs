@@ -63,7 +63,7 @@ pub(crate) fn reach(step: Step) {
 
 #[cfg(test)]
 fn report(step: Step) {
-    // What a thread does while it ends is no step.
+    // What a thread does while it ends is not a step.
     let _ = OBSERVER.try_with(|observer| {
         if let Ok(observer) = observer.try_borrow()
             && let Some(observer) = &*observer

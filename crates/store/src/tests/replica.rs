@@ -96,7 +96,7 @@ fn keys_of(store: &Store, now_ms: u64) -> BTreeMap<(usize, Vec<u8>), Kept> {
                     expire_at_ms: entry.expire_at_ms(),
                     flags: entry.flags(),
                     cas: entry.cas(),
-                    // That it was read is no change.
+                    // That it was read is not a change.
                     marks: Marks { fetched: false, ..entry.marks() },
                 };
                 let key = entry.long_key().map_or_else(|| entry.key().to_vec(), |it| it.to_vec());

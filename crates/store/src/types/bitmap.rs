@@ -1,4 +1,4 @@
-//! Strings as arrays of bits, the first being the highest of the first byte; and as arrays of
+//! Strings as arrays of bits, starting with the highest bit of the first byte, and as arrays of
 //! integers of any width (BITFIELD).
 
 use crate::effects::event::Event;
@@ -9,48 +9,48 @@ use crate::keyspace::slot::Slot;
 use crate::value::rope::{Patch, Rope, StringMut};
 use crate::value::string::StringValue;
 
-/// An integer within a string.
+/// An integer field in a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Whether it is signed, in two's complement.
     pub signed: bool,
-    /// Its width: 1 to 64, or 63 if it is not signed.
+    /// Its width in bits: 1 to 64 if signed, otherwise 1 to 63.
     pub bits: u32,
-    /// The number of its first and highest bit.
+    /// The offset of its first and highest bit.
     pub offset: usize,
 }
 
-/// What happens to a number that does not fit in its field.
+/// What to do with a number that does not fit in its field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// Its low bits are kept.
+    /// Keep its low bits (WRAP).
     #[default]
     Wrap,
-    /// The nearest number that fits is taken.
+    /// Store the nearest number that fits (SAT).
     Saturate,
-    /// The field stays as it is.
+    /// Leave the field unchanged (FAIL).
     Fail,
 }
 
-/// What is done with a field.
+/// An operation on a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing: it is read.
+    /// Read it.
     None,
-    /// It gets this value, and the old one is returned.
+    /// Store this value; the old one is returned.
     Set(i64, Overflow),
-    /// This is added to it, and the sum is returned.
+    /// Add this; the sum is returned.
     Add(i64, Overflow),
 }
 
 impl Field {
-    /// How long a string must be to hold it, in bytes.
+    /// The length that a string needs to hold it, in bytes.
     #[must_use]
     pub fn end_byte(&self) -> usize {
         (self.offset + self.bits as usize).div_ceil(8)
     }
 
-    /// How far its last bit is from the end of its last byte.
+    /// The number of bits after it in its last byte.
     fn shift(&self) -> usize {
         self.end_byte() * 8 - self.offset - self.bits as usize
     }
@@ -59,7 +59,7 @@ impl Field {
         (1 << self.bits) - 1
     }
 
-    /// The bytes that it touches, as one number.
+    /// The bytes that it overlaps, as one number.
     fn window(&self, byte: impl Fn(usize) -> u8) -> u128 {
         let bytes = self.offset / 8..self.end_byte();
         bytes.fold(0, |window, at| window << 8 | u128::from(byte(at)))
@@ -68,7 +68,7 @@ impl Field {
     fn read(&self, byte: impl Fn(usize) -> u8) -> i64 {
         let value = self.window(byte) >> self.shift() & self.mask();
         let is_negative = self.signed && value >> (self.bits - 1) == 1;
-        // Truncation is how two's complement is read.
+        // Truncation yields two's complement.
         (if is_negative { value | !self.mask() } else { value }) as i64
     }
 
@@ -81,7 +81,7 @@ impl Field {
         string.write(&Patch::new(self.offset / 8, bytes));
     }
 
-    /// What a number becomes in this field; `None` if it does not fit and must.
+    /// The number to store in this field; `None` if it does not fit and overflow fails.
     fn fit(&self, value: i128, overflow: Overflow) -> Option<i64> {
         let magnitude_bits = self.bits - u32::from(self.signed);
         let most = (1_i128 << magnitude_bits) - 1;
@@ -100,9 +100,9 @@ impl Field {
         }
     }
 
-    /// What a number that is to be set counts as. A negative one is huge where there is no sign;
-    /// and where there is one, so low a number that its distance from the field's greatest has no
-    /// place in 64 bits counts as too great, as with Redis.
+    /// The value of a number that is to be set. A negative one is huge in an unsigned field. In a
+    /// signed field, one so low that its distance from the field's maximum overflows 64 bits counts
+    /// as too great, as in Redis.
     fn given(&self, value: i64) -> i128 {
         let most = self.mask() as i64 >> 1;
         match self.signed {
@@ -114,8 +114,9 @@ impl Field {
         }
     }
 
-    /// Does what is to be done, in a string that is long enough unless the field is only read.
-    /// Returns the number to answer, `None` if one did not fit and had to; and what came of it.
+    /// Performs the operation in a string that is long enough unless the field is only read.
+    /// Returns the number to reply with (`None` if it did not fit and overflow fails) and what
+    /// happened to the field.
     fn apply(&self, string: &mut StringMut<'_>, change: Change) -> (Option<i64>, FieldEffect) {
         let old = self.read(|at| string.byte(at));
         let (new, answer) = match change {
@@ -128,25 +129,25 @@ impl Field {
         };
         let Some(new) = new else { return (None, FieldEffect::None) };
         self.write(string, new);
-        // What is kept of it decides, which may be less than was given.
+        // The comparison is with the stored number, which may have fewer bits than the given one.
         let is_same = self.read(|at| string.byte(at)) == old;
         (answer, if is_same { FieldEffect::Same } else { FieldEffect::Changed })
     }
 }
 
-/// What came of a field.
+/// What happened to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldEffect {
     /// Nothing was written.
     None,
-    /// It was rewritten unchanged.
+    /// It was overwritten with the same value.
     Same,
-    /// It is another.
+    /// Its value has changed.
     Changed,
 }
 
 impl FieldEffect {
-    /// Whether it counts as a change, as one in a string that was made or has grown does.
+    /// Whether it counts as a change. In a string that was created or extended, any write does.
     fn counts(self, is_longer: bool) -> bool {
         self == FieldEffect::Changed || is_longer && self == FieldEffect::Same
     }
@@ -168,10 +169,10 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// The bit at `offset`; `false` after the end and where there is no string.
+    /// The bit at `offset`; `false` after the end, and if there is no string.
     ///
     /// # Errors
-    /// It is no string.
+    /// The value is not a string.
     pub fn bit(&self, key: Key<'_>, offset: usize) -> Result<bool, WrongType> {
         let byte = self.get(key, |entry| match entry.map(|entry| entry.string()).transpose()? {
             None => Ok(0),
@@ -183,11 +184,11 @@ impl Database<'_> {
         Ok(byte? >> (7 - offset % 8) & 1 == 1)
     }
 
-    /// Sets the bit at `offset`, in a string that is made or grown with zeros where it is too
-    /// short; what it was before.
+    /// Sets the bit at `offset`, in a string that is created or extended with zeros as needed.
+    /// Returns the bit's old value.
     ///
     /// # Errors
-    /// It is no string.
+    /// The value is not a string.
     pub fn set_bit(&self, key: Key<'_>, offset: usize, value: bool) -> Result<bool, WrongType> {
         let field = Field { signed: false, bits: 1, offset };
         let change = Change::Set(i64::from(value), Overflow::Wrap);
@@ -198,10 +199,10 @@ impl Database<'_> {
         Ok(self.write(key, |slot| slot.change_bits(field.end_byte(), set))? == Some(1))
     }
 
-    /// Reads fields of a string, which may be after its end.
+    /// Reads fields of a string, which may lie after its end.
     ///
     /// # Errors
-    /// It is no string; none is answered.
+    /// The value is not a string; `answer` is not called.
     pub fn read_fields(
         &self,
         key: Key<'_>,
@@ -227,12 +228,12 @@ impl Database<'_> {
         })
     }
 
-    /// Changes fields of a string one after the other, all at one moment. The string is made or
-    /// grown first, so that each has room. `answer` gets the numbers to answer, `None` for one
-    /// that did not fit and had to.
+    /// Changes fields of a string in order, all at one moment. The string is first created or
+    /// extended so that each has room. `answer` gets the numbers to reply with, `None` for one that
+    /// did not fit and where overflow fails.
     ///
     /// # Errors
-    /// It is no string; none is answered.
+    /// The value is not a string; `answer` is not called.
     pub fn change_fields(
         &self,
         key: Key<'_>,
@@ -252,8 +253,8 @@ impl Database<'_> {
     }
 }
 
-/// Does the same to a string that is not shared. All of `changes` that are to come count for
-/// its length.
+/// Changes fields of a string outside the keyspace, which is first extended to have room for all of
+/// `changes`.
 pub fn change_fields_of(
     rope: &mut Rope,
     changes: &[(Field, Change)],
@@ -264,7 +265,7 @@ pub fn change_fields_of(
     changes.iter().for_each(|(field, change)| answer(field.apply(&mut string, *change).0));
 }
 
-/// How long a string must be to be changed so.
+/// The length that a string needs for these changes, in bytes.
 fn end_byte(changes: &[(Field, Change)]) -> usize {
     let written = changes.iter().filter(|(_, change)| *change != Change::None);
     written.map(|(field, _)| field.end_byte()).max().unwrap_or(0)

@@ -1,6 +1,6 @@
-//! Counters: strings that hold a number, by Redis' rules (signed, an overflow is refused, a
-//! missing key counts from 0). Those of memcached's rules (unsigned, wraps upward, stops at 0
-//! downward, a missing key is a miss) are in `versioned.rs`.
+//! Counters: strings that hold a number, with Redis' rules (signed, an overflow is refused, a
+//! missing key counts as 0). Counters with memcached's rules (unsigned, incrementing wraps,
+//! decrementing stops at 0, a missing key is a miss) are in `versioned.rs`.
 
 use super::Refusal;
 use crate::effects::event::Event;
@@ -22,7 +22,7 @@ pub enum Arithmetic {
 }
 
 impl Slot<'_> {
-    /// Adds to a signed counter, which counts from 0 if there is none; the sum.
+    /// Adds to a signed counter, which starts at 0. Returns the sum.
     pub(crate) fn increment(&mut self, amount: i64) -> Result<i64, Refusal> {
         let old = match self.string()? {
             None => {
@@ -45,7 +45,7 @@ impl Database<'_> {
     /// Adds `amount` to a signed counter and returns the sum (INCRBY). Expiry and flags stay.
     ///
     /// # Errors
-    /// The value is no string, not a canonical 64-bit integer, or the sum would not be one.
+    /// The value is not a string or not a canonical 64-bit integer, or the sum overflows.
     pub fn increment(&self, key: Key<'_>, amount: i64) -> Result<i64, Refusal> {
         self.write(key, |slot| slot.increment(amount))
     }

@@ -1,5 +1,5 @@
 //! Strings that are computed from other strings: under the latches if that is quick, otherwise
-//! under a claim of their keys, so that they do not change meanwhile.
+//! under a claim on their keys, so that they do not change meanwhile.
 
 use crate::effects::event::Event;
 use crate::entry::attributes::Attributes;
@@ -11,26 +11,26 @@ use crate::value::rope::Rope;
 use crate::value::string::StringValue;
 use nagi_chunk::CHUNK_BYTES;
 
-/// What becomes of a key whose value was worked out.
+/// The result of computing a key's value.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It stays as it is.
+    /// The key stays as it is.
     Same,
-    /// It is removed.
+    /// The key is removed.
     Nothing,
-    /// Another string, as if it were set.
+    /// A new string, as if it were set.
     Anew(Rope),
     /// The same string, changed: expiry and flags stay.
     Changed(Rope),
-    /// The same, of no more than [`CHUNK_BYTES`], and to OBJECT ENCODING it is no number.
+    /// The same, for at most [`CHUNK_BYTES`]; OBJECT ENCODING does not report it as an integer.
     Rewritten(String),
 }
 
 impl Database<'_> {
-    /// The strings under several keys, all as of one moment. Long ones are shared, not copied.
+    /// The strings under several keys at one moment. Long ones are shared, not copied.
     ///
     /// # Errors
-    /// One of the values is no string.
+    /// One of the values is not a string.
     pub fn strings(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Rope>>, WrongType> {
         let mut strings = Vec::with_capacity(keys.len());
         self.get_many(keys, |entry| {
@@ -39,13 +39,13 @@ impl Database<'_> {
         strings.into_iter().collect()
     }
 
-    /// Gives `to` what `make` works out from the strings under `keys`, all at one moment, which is
-    /// reported as `event` if that is one, unless `to` is removed. `None`,
-    /// and nothing has happened, if they are longer than `most_bytes` together, so that it would
-    /// hold latches for too long.
+    /// Stores in `to` what `make` computes from the strings under `keys`, all at one moment, and
+    /// reports it as `event`, if given, unless `to` is removed. Returns `None`, with nothing
+    /// changed, if the strings are longer than `most_bytes` together, since latches would be held
+    /// for too long.
     ///
     /// # Errors
-    /// Those of `make`, and if one of the values is no string; nothing has happened then either.
+    /// An error of `make`, or one of the values is not a string; nothing has changed.
     pub fn derive<R, E: From<WrongType>>(
         &self,
         keys: &[Key<'_>],
@@ -65,7 +65,8 @@ impl Database<'_> {
         })
     }
 
-    /// The strings under keys that are latched, unless they are longer than `most_bytes` together.
+    /// The strings under keys that are latched; `None` if they are longer than `most_bytes`
+    /// together.
     fn quick_strings(
         &self,
         keys: &[Key<'_>],
@@ -85,9 +86,9 @@ impl Database<'_> {
         keys.iter().map(string).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Gives a key its outcome, reported as `event` unless it is removed. A caller that computed it
-    /// from the string under the key itself has claimed the key: then the string can have gone
-    /// meanwhile (`is_there` says that there was one), and nothing takes its place.
+    /// Stores a key's outcome, reported as `event` unless the key is removed. A caller that
+    /// computed it from the key's own string has claimed the key. If that string has expired
+    /// meanwhile (`is_there` says that there was one), nothing is stored.
     pub fn settle(&self, key: Key<'_>, outcome: Outcome, is_there: bool, event: Event) {
         self.write(key, |slot| {
             if slot.entry().is_some() || !is_there {

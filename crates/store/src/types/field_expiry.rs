@@ -103,7 +103,7 @@ impl Database<'_> {
     /// is called for each with the outcome.
     ///
     /// # Errors
-    /// The value is no hash.
+    /// The value is not a hash.
     pub fn expire_fields(
         &self,
         key: Key<'_>,
@@ -142,7 +142,7 @@ impl Database<'_> {
     /// it had one, `None` if there is no such field.
     ///
     /// # Errors
-    /// The value is no hash.
+    /// The value is not a hash.
     pub fn persist_fields(
         &self,
         key: Key<'_>,
@@ -168,11 +168,11 @@ impl Database<'_> {
         })
     }
 
-    /// Shows `show` fields of a hash, `None` for each that is not there, and gives them a time to
-    /// expire at, or none (HGETEX).
+    /// Calls `show` with fields of a hash, `None` for each that is not there, and gives them a time
+    /// to expire at, or none (HGETEX).
     ///
     /// # Errors
-    /// The value is no hash.
+    /// The value is not a hash.
     pub fn read_and_expire_fields(
         &self,
         key: Key<'_>,
@@ -208,11 +208,11 @@ impl Database<'_> {
         })
     }
 
-    /// Shows `show` fields of a hash, `None` for each that is not there, and removes them
+    /// Calls `show` with fields of a hash, `None` for each that is not there, and removes them
     /// (HGETDEL).
     ///
     /// # Errors
-    /// The value is no hash.
+    /// The value is not a hash.
     pub fn read_and_remove_fields(
         &self,
         key: Key<'_>,
@@ -237,7 +237,7 @@ impl Database<'_> {
     /// Whether fields of a hash are there as `when` asks, which is what HSETEX goes by.
     ///
     /// # Errors
-    /// The value is no hash.
+    /// The value is not a hash.
     pub fn are_fields_present<'t>(
         &self,
         key: Key<'_>,
@@ -260,7 +260,7 @@ impl Database<'_> {
     /// they are there or not as `when` asks. Returns whether it was done.
     ///
     /// # Errors
-    /// The value is no hash.
+    /// The value is not a hash.
     pub fn set_expiring_fields(
         &self,
         key: Key<'_>,

@@ -1,4 +1,4 @@
-//! Hashes: maps from the names of fields to strings.
+//! Hashes: maps from field names to strings.
 
 use crate::collections::hash::{FieldExpiry, Hash, HashLimits, HashRef};
 use crate::effects::event::Event;
@@ -9,7 +9,7 @@ use crate::keyspace::slot::Slot;
 use crate::value::item::Text;
 use crate::value::string::StringValue;
 
-/// A field's name and its value, about to be stored.
+/// A field's name and its value, to be stored.
 pub type Pair<'a> = (Text<'a>, Text<'a>);
 
 impl Slot<'_> {
@@ -17,7 +17,7 @@ impl Slot<'_> {
         self.collection::<Hash>()
     }
 
-    /// Sets fields; how many of them are new.
+    /// Sets fields. Returns how many of them are new.
     fn set_fields(&mut self, pairs: &[Pair<'_>], limits: HashLimits) -> Result<usize, WrongType> {
         let expiry = (FieldExpiry::Never, self.now_ms());
         let added = self.change_collection(|hash: &mut Hash, blocks| {
@@ -32,7 +32,7 @@ impl Slot<'_> {
         Ok(added)
     }
 
-    /// Removes fields; how many there were.
+    /// Removes fields. Returns how many there were.
     fn remove_fields(&mut self, names: &[Text<'_>]) -> Result<usize, WrongType> {
         if self.hash()?.is_none() {
             return Ok(0);
@@ -50,10 +50,11 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Sets fields of a hash, which is made if there is none (HSET); how many of them are new.
+    /// Sets fields of a hash, which is created if there is none (HSET). Returns how many of them
+    /// are new.
     ///
     /// # Errors
-    /// The value is no hash.
+    /// The value is not a hash.
     pub fn set_fields(
         &self,
         key: Key<'_>,
@@ -63,10 +64,10 @@ impl Database<'_> {
         self.write(key, |slot| slot.set_fields(pairs, limits))
     }
 
-    /// Sets a field that the hash does not have yet (HSETNX). Returns whether it was done.
+    /// Sets a field that the hash does not have yet (HSETNX). Returns whether it was set.
     ///
     /// # Errors
-    /// The value is no hash.
+    /// The value is not a hash.
     pub fn set_new_field(
         &self,
         key: Key<'_>,
@@ -83,11 +84,10 @@ impl Database<'_> {
         })
     }
 
-    /// Gives a field the value that `make` works out from the one that it has, if it has one;
-    /// `event` is what happened then.
+    /// Sets a field to the value that `make` returns for its current one, if any; `event` is noted.
     ///
     /// # Errors
-    /// Those of `make`, and nothing has changed then; the value is no hash.
+    /// Those of `make`, and nothing has changed then; the value is not a hash.
     pub fn update_field<R: AsRef<[u8]>, E: From<WrongType>>(
         &self,
         key: Key<'_>,
@@ -109,18 +109,18 @@ impl Database<'_> {
         })
     }
 
-    /// Removes fields (HDEL), and the hash with its last one; how many there were.
+    /// Removes fields (HDEL); a hash without fields is removed. Returns how many there were.
     ///
     /// # Errors
-    /// The value is no hash.
+    /// The value is not a hash.
     pub fn remove_fields(&self, key: Key<'_>, names: &[Text<'_>]) -> Result<usize, WrongType> {
         self.write(key, |slot| slot.remove_fields(names))
     }
 
-    /// Shows `look` the hash under a key.
+    /// Calls `look` with the hash under a key.
     ///
     /// # Errors
-    /// The value is no hash.
+    /// The value is not a hash.
     pub fn read_hash<R>(
         &self,
         key: Key<'_>,

@@ -1,4 +1,4 @@
-//! Operations on keys of any type, and walks over all keys of a database.
+//! Operations on keys of any type, and scans of a database's keys.
 
 use super::string::Expiry;
 use crate::effects::event::Event;
@@ -13,13 +13,13 @@ use crate::keyspace::shard::Shard;
 use crate::keyspace::slot::Slot;
 use crate::sync::latch::Latch;
 
-/// Which expiry times EXPIRE may replace, as its options NX, XX, GT and LT say. A key without one
-/// counts as expiring never, that is last.
+/// Which expiry times EXPIRE may replace: its options NX, XX, GT and LT. A key without an expiry
+/// counts as expiring after every other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExpireWhen {
-    /// Only where there is none yet (NX).
+    /// Only if it has none (NX).
     pub absent: bool,
-    /// Only where there is one (XX).
+    /// Only if it has one (XX).
     pub present: bool,
     /// Only to a later time (GT).
     pub later: bool,
@@ -50,8 +50,8 @@ impl From<Cursor> for Walk {
 }
 
 impl Walk {
-    /// Where another walk could go on, if a number can say that: 0 if this one is at its end, or
-    /// has not begun.
+    /// The cursor at which another walk can continue: 0 if this one is at its end or has not begun.
+    /// `None` if no cursor can express its position.
     #[must_use]
     pub fn cursor(&self) -> Option<Cursor> {
         self.within.is_none().then_some(self.cursor)
@@ -59,8 +59,8 @@ impl Walk {
 }
 
 impl Slot<'_> {
-    /// Makes the entry expire at a time, which removes it if that has passed. Returns whether it
-    /// was done.
+    /// Sets the entry's expiry; removes the entry if that has passed. Returns whether the condition
+    /// allowed it.
     pub(crate) fn expire(&mut self, at_ms: u64, when: ExpireWhen) -> bool {
         let Some(old_ms) = self.entry().map(|entry| entry.expire_at_ms()) else { return false };
         let allowed = when.allows(old_ms, at_ms);
@@ -70,7 +70,7 @@ impl Slot<'_> {
         allowed
     }
 
-    /// Takes the entry's expiry away. Returns whether it had one.
+    /// Removes the entry's expiry. Returns whether it had one.
     pub(crate) fn persist(&mut self) -> bool {
         let had = self.entry().is_some_and(|entry| entry.expire_at_ms().is_some());
         if had {
@@ -82,22 +82,22 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Removes one key. Returns whether it was there.
+    /// Removes a key. Returns whether it existed.
     pub fn delete(&self, key: Key<'_>) -> bool {
         self.write(key, |slot| slot.delete())
     }
 
-    /// Removes several keys at one moment; how many were there.
+    /// Removes several keys at one moment. Returns how many existed.
     pub fn delete_many(&self, keys: &[Key<'_>]) -> usize {
         self.latched(keys, |db| keys.iter().filter(|key| db.delete(**key)).count())
     }
 
-    /// Whether there is anything under a key, which is no lookup and no use of it.
+    /// Whether a key exists; counts neither as a lookup nor as a use.
     pub(crate) fn exists(&self, key: Key<'_>) -> bool {
         self.inspect(key, |entry| entry.is_some())
     }
 
-    /// How many of `keys` exist, at one moment; a key named twice counts twice.
+    /// How many of `keys` exist, at one moment. A key given twice counts twice.
     #[must_use]
     pub fn count_existing(&self, keys: &[Key<'_>]) -> usize {
         let mut count = 0;
@@ -111,21 +111,22 @@ impl Database<'_> {
         self.read(key, |entry| entry.map(|entry| entry.kind()))
     }
 
-    /// For how long an entry has not been used, in milliseconds.
+    /// The time since an entry was last used, in milliseconds.
     #[must_use]
     pub fn idle_ms_of(&self, entry: &EntryView<'_>) -> u64 {
         self.access.idle_ms(entry.access())
     }
 
-    /// For how long a key has not been used, in milliseconds and to within an eighth of a
-    /// second, or eight seconds if that is longer than a day and a half; means
-    /// something where the policy looks at the time of uses.
+    /// The time since a key was last used, in milliseconds and to within an eighth of a second, or
+    /// eight seconds if that is longer than a day and a half. It is meaningful only with a policy
+    /// that records the times of uses.
     #[must_use]
     pub fn idle_ms(&self, key: Key<'_>) -> Option<u64> {
         self.read(key, |entry| entry.map(|entry| self.access.idle_ms(entry.access())))
     }
 
-    /// The logarithmic counter of a key's uses; means something where the policy counts uses.
+    /// The logarithmic counter of a key's uses. It is meaningful only with a policy that counts
+    /// uses.
     #[must_use]
     pub fn frequency(&self, key: Key<'_>) -> Option<u32> {
         self.read(key, |entry| entry.map(|entry| self.access.frequency(entry.access())))
@@ -137,41 +138,41 @@ impl Database<'_> {
         self.read(key, |entry| entry.map(|entry| entry.expire_at_ms()))
     }
 
-    /// Makes a key expire at a time, which removes it if that has passed. Returns whether it was
-    /// done.
+    /// Sets a key's expiry; removes the key if that has passed. Returns whether the condition
+    /// allowed it.
     pub fn expire(&self, key: Key<'_>, at_ms: u64, when: ExpireWhen) -> bool {
         self.write(key, |slot| slot.expire(at_ms, when))
     }
 
-    /// Takes a key's expiry away. Returns whether it had one.
+    /// Removes a key's expiry. Returns whether it had one.
     pub fn persist(&self, key: Key<'_>) -> bool {
         self.write(key, |slot| slot.persist())
     }
 
-    /// How many keys the database holds, those that have expired unnoticed included.
+    /// The number of keys in the database, including expired ones that have not been removed.
     #[must_use]
     pub fn size(&self) -> usize {
         self.sum(Table::len)
     }
 
-    /// How many keys of the database have an expiry.
+    /// The number of keys in the database with an expiry.
     #[must_use]
     pub fn volatile_size(&self) -> usize {
         self.sum(Table::volatile_len)
     }
 
-    /// How many hashes of the database have fields that expire.
+    /// The number of hashes in the database with fields that expire.
     #[must_use]
     pub fn hashes_with_expiry(&self) -> usize {
         self.sum(Table::hashes_with_expiry)
     }
 
-    /// Goes on with a walk from `cursor`, showing `look` about `count` entries, and returns where
-    /// to go on; 0 when all have been shown. Entries of one hash are shown together, however many
-    /// they are; [`Database::walk`] need not.
+    /// Continues a walk at `cursor`: calls `look` with about `count` entries and returns the next
+    /// cursor, or 0 at the end. Entries with the same hash are shown together, however many there
+    /// are; [`Database::walk`] may split them.
     ///
-    /// What is there from the walk's beginning to its end is shown at least once, whatever is
-    /// written meanwhile; the rest may or may not be, and an entry may be shown twice.
+    /// Entries that exist from the beginning of the walk to its end are shown at least once,
+    /// whatever is written meanwhile. Others may be shown or not, and an entry may be shown twice.
     pub fn scan(
         &self,
         cursor: Cursor,
@@ -187,7 +188,7 @@ impl Database<'_> {
         }
     }
 
-    /// The same for a walk that may pause where no cursor points.
+    /// Like [`Database::scan`], for a walk that may pause where no cursor points.
     pub fn walk(&self, walk: &mut Walk, count: usize, mut look: impl FnMut(EntryView<'_>)) {
         debug_assert!(!self.is_latched(), "a latch is taken");
         let mut shown = 0;

@@ -79,7 +79,8 @@ impl Database<'_> {
         }
     }
 
-    /// Shows `look` an entry picked at random, all being equally likely; `None` if there is none.
+    /// Calls `look` with an entry picked at random, all being equally likely; `None` if there is
+    /// none.
     pub fn random_entry<R>(&self, look: impl FnOnce(EntryView<'_>) -> R) -> Option<R> {
         debug_assert!(!self.is_latched(), "every latch is taken");
         let mut look = Some(look);

@@ -56,7 +56,7 @@ impl Database<'_> {
             if slot.entry().is_some() {
                 return false;
             }
-            // What a file had is no change.
+            // What a file had is not a change.
             slot.forget_record();
             slot.put(value, Attributes { expire_at_ms, flags, cas, marks });
             slot.pass_cas(cas.unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Sets: strings, each at most once.
+//! Sets: distinct strings.
 
 use crate::collections::set::{Set, SetLimits, SetRef};
 use crate::effects::event::Event;
@@ -8,14 +8,14 @@ use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
 use crate::value::item::Text;
 
-/// What became of a set that was to be taken away whole.
+/// The result of removing a set whole.
 #[derive(Debug)]
 pub enum Taken {
-    /// There is none.
+    /// There is no set.
     Missing,
-    /// It has more members than that.
+    /// It has more members than allowed.
     TooLarge,
-    /// It is gone from the keyspace.
+    /// It was removed from the keyspace.
     Whole(SharedValue),
 }
 
@@ -46,7 +46,7 @@ impl Slot<'_> {
         })
     }
 
-    /// Removes members, and notes `event` if there were any; how many.
+    /// Removes members, and notes `event` if there were any. Returns how many there were.
     fn remove_members(
         &mut self,
         members: &[Text<'_>],
@@ -70,12 +70,12 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Adds members to a set, which is made if there is none (SADD); how many of them are new.
-    /// `expected` is how many the request adds in all, by which an encoding is chosen, and `event`
-    /// is noted if any is new: a request that adds them in several calls is one event.
+    /// Adds members to a set, which is created if there is none (SADD). Returns how many of them
+    /// are new. `expected` is how many the request adds in all, by which an encoding is chosen;
+    /// `event` is noted if any is new: a request that adds them in several calls is one event.
     ///
     /// # Errors
-    /// The value is no set.
+    /// The value is not a set.
     pub fn add_members(
         &self,
         key: Key<'_>,
@@ -91,11 +91,11 @@ impl Database<'_> {
         })
     }
 
-    /// Removes members (SREM), and the set with its last one; how many there were. `event` is noted
-    /// if there were any.
+    /// Removes members (SREM); a set without members is removed. Returns how many there were.
+    /// `event` is noted if there were any.
     ///
     /// # Errors
-    /// The value is no set.
+    /// The value is not a set.
     pub fn remove_members(
         &self,
         key: Key<'_>,
@@ -105,10 +105,10 @@ impl Database<'_> {
         self.write(key, |slot| slot.remove_members(members, event))
     }
 
-    /// Shows `choose` the set, and removes the members whose ranks it answers with (SPOP).
+    /// Calls `choose` with the set, and removes the members whose ranks it returns (SPOP).
     ///
     /// # Errors
-    /// The value is no set.
+    /// The value is not a set.
     pub fn pop_members(
         &self,
         key: Key<'_>,
@@ -119,7 +119,7 @@ impl Database<'_> {
             if ranks.is_empty() {
                 return Ok(());
             }
-            // From the end, so that no rank changes before it is used.
+            // In descending order, so that no rank changes before it is used.
             ranks.sort_unstable_by(|a, b| b.cmp(a));
             slot.change_collection(|set: &mut Set, _| {
                 ranks.iter().for_each(|rank| set.remove_at(*rank));
@@ -130,10 +130,10 @@ impl Database<'_> {
         })
     }
 
-    /// Takes a set away if it has no more than so many members (SPOP).
+    /// Removes and returns a set, if it has at most `most_members` (SPOP).
     ///
     /// # Errors
-    /// The value is no set.
+    /// The value is not a set.
     pub fn take_set(&self, key: Key<'_>, most_members: u64) -> Result<Taken, WrongType> {
         self.write(key, |slot| {
             let Some(len) = slot.members()?.map(SetRef::len) else { return Ok(Taken::Missing) };
@@ -148,11 +148,11 @@ impl Database<'_> {
         })
     }
 
-    /// Moves a member from one set to another, which is made if there is none (SMOVE), at one
-    /// moment. Returns whether there was such a member.
+    /// Moves a member from one set to another, which is created if there is none (SMOVE), at one
+    /// moment. Returns whether the member existed.
     ///
     /// # Errors
-    /// There is a value under `from`, and one of the two is no set.
+    /// There is a value under `from`, and one of the two is not a set.
     pub fn move_member(
         &self,
         (from, to): (Key<'_>, Key<'_>),
@@ -178,10 +178,10 @@ impl Database<'_> {
         })
     }
 
-    /// Shows `look` the set under a key.
+    /// Calls `look` with the set under a key.
     ///
     /// # Errors
-    /// The value is no set.
+    /// The value is not a set.
     pub fn read_set<R>(
         &self,
         key: Key<'_>,

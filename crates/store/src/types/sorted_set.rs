@@ -1,4 +1,4 @@
-//! Sorted sets: members with scores, in their order.
+//! Sorted sets: members in the order of their scores.
 
 use crate::collections::sorted_set::{SortedSet, SortedSetLimits, SortedSetRef};
 use crate::effects::event::Event;
@@ -13,24 +13,24 @@ use crate::value::item::Text;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A member about to be stored, and its score, which is a number.
+/// A member to be stored and its score, which is not NaN.
 pub type Scored<'a> = (Text<'a>, f64);
 
-/// Of which members a score is changed.
+/// The condition for setting a member's score.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScoreCondition {
-    /// None that is there already.
+    /// Only if the member is new (ZADD NX).
     pub new_only: bool,
-    /// None that is not there yet.
+    /// Only if the member exists (ZADD XX).
     pub existing_only: bool,
-    /// None whose score would not be greater; what is new is added.
+    /// Only if the member is new or its score becomes greater (ZADD GT).
     pub greater_only: bool,
-    /// None whose score would not be less; what is new is added.
+    /// Only if the member is new or its score becomes less (ZADD LT).
     pub less_only: bool,
 }
 
 impl ScoreCondition {
-    /// Whether a member gets a score in place of the one that it has, if it has one.
+    /// Whether a member's score may be set, given its current one, if any.
     fn allows(self, old: Option<f64>, new: f64) -> bool {
         match old {
             None => !self.existing_only,
@@ -44,23 +44,23 @@ impl ScoreCondition {
     }
 }
 
-/// What became of members that were to get scores.
+/// The result of setting scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// How many are new.
+    /// The number of new members.
     pub added: usize,
-    /// How many have another score.
+    /// The number of members whose score has changed.
     pub changed: usize,
 }
 
-/// What became of a score to which something was to be added.
+/// The result of adding to a score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Incremented {
-    /// This is the score now.
+    /// The new score.
     To(f64),
     /// The condition forbade it.
     Refused,
-    /// The sum is no number.
+    /// The sum is not a number (NaN).
     NotANumber,
 }
 
@@ -69,8 +69,8 @@ impl Slot<'_> {
         self.collection::<SortedSet>()
     }
 
-    /// Gives members their scores; the request has `expected` of them in all. Notes `event` if that
-    /// changes anything.
+    /// Sets the scores of members; the whole request has `expected` of them. Notes `event` if
+    /// anything changes.
     fn place_members(
         &mut self,
         members: &[Scored<'_>],
@@ -91,7 +91,7 @@ impl Slot<'_> {
             }
             let mut placed = Placed::default();
             for (member, score) in members {
-                // It arrives while the member is looked for in the index.
+                // Prefetched while the member is looked up in the index.
                 set.read().prefetch(*score);
                 let new = |old| Some(*score).filter(|new| condition.allows(old, *new));
                 match set.update(member, new, limits, blocks) {
@@ -108,7 +108,7 @@ impl Slot<'_> {
         Ok(placed)
     }
 
-    /// Notes an event, if there is one to note, of a sorted set that may have lost its last member.
+    /// Notes an event, if any, of a sorted set that may have lost its last member.
     fn note_some_removal(&mut self, event: Option<Event>) {
         event.into_iter().for_each(|event| self.note(event));
         if self.entry().is_none() {
@@ -118,12 +118,12 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Gives members their scores (ZADD), of a request that has `expected` of them in all; the
-    /// sorted set is made if there is none. `event` is noted if that changes anything: a request
-    /// that needs several calls is one event.
+    /// Sets the scores of members (ZADD) in a sorted set, which is created if there is none. The
+    /// whole request has `expected` of them. `event` is noted if anything changes: a request that
+    /// needs several calls is one event.
     ///
     /// # Errors
-    /// The value is no sorted set.
+    /// The value is not a sorted set.
     pub fn place_members(
         &self,
         key: Key<'_>,
@@ -135,10 +135,10 @@ impl Database<'_> {
         self.write(key, |slot| slot.place_members(members, condition, (expected, limits), event))
     }
 
-    /// Adds an amount, which is a number, to a member's score (ZINCRBY); a new member begins at 0.
+    /// Adds an amount, which is not NaN, to a member's score (ZINCRBY); a new member starts at 0.
     ///
     /// # Errors
-    /// The value is no sorted set.
+    /// The value is not a sorted set.
     pub fn increment_score(
         &self,
         key: Key<'_>,
@@ -163,11 +163,11 @@ impl Database<'_> {
         })
     }
 
-    /// Removes members (ZREM), and the sorted set with its last one; how many there were. `event`
-    /// is noted if there were any.
+    /// Removes members (ZREM); a sorted set without members is removed. Returns how many there
+    /// were. `event` is noted if there were any.
     ///
     /// # Errors
-    /// The value is no sorted set.
+    /// The value is not a sorted set.
     pub fn remove_scored(
         &self,
         key: Key<'_>,
@@ -189,12 +189,12 @@ impl Database<'_> {
         })
     }
 
-    /// Removes the members of the range of ranks that `choose` answers when it has looked at the
-    /// sorted set, and the sorted set with its last one; how many there were. `event` is noted if
-    /// there were any.
+    /// Removes the members in the range of ranks that `choose` returns for the sorted set; a sorted
+    /// set without members is removed. Returns how many there were. `event` is noted if there were
+    /// any.
     ///
     /// # Errors
-    /// The value is no sorted set.
+    /// The value is not a sorted set.
     pub fn remove_ranks(
         &self,
         key: Key<'_>,
@@ -223,10 +223,10 @@ impl Database<'_> {
         })
     }
 
-    /// Shows `look` the sorted set under a key.
+    /// Calls `look` with the sorted set under a key.
     ///
     /// # Errors
-    /// The value is no sorted set.
+    /// The value is not a sorted set.
     pub fn read_sorted_set<R>(
         &self,
         key: Key<'_>,
@@ -237,11 +237,11 @@ impl Database<'_> {
         })
     }
 
-    /// Does the same with the first of several keys that has a sorted set, all at one moment;
-    /// whether one has. `choose` gets its place among them.
+    /// Like [`Database::remove_ranks`], for the first of several keys that has a sorted set, all at
+    /// one moment. `choose` also gets its index. Returns whether there was one.
     ///
     /// # Errors
-    /// What stands under one of the keys up to there is no sorted set.
+    /// The value of a key before that sorted set is of another type.
     pub fn remove_ranks_of_first(
         &self,
         keys: &[Key<'_>],
@@ -262,34 +262,34 @@ impl Database<'_> {
     }
 }
 
-/// A sorted set that is made outside the keyspace.
+/// A sorted set that is built outside the keyspace.
 #[derive(Debug)]
 pub struct NewSortedSet {
     set: SortedSet,
-    /// Bytes of the longest member.
+    /// The length of the longest member in bytes.
     longest: usize,
     blocks: Arc<Blocks>,
 }
 
 impl NewSortedSet {
-    /// One of so many or more: it has no zero in place of one below zero.
+    /// Limits that give it the large form from the start: that form preserves -0.
     const LARGE: SortedSetLimits = SortedSetLimits { entries: 0, value_bytes: 0 };
 
-    /// One without members, for a key of `store`.
+    /// An empty one, for a key of `store`.
     #[must_use]
     pub fn new(store: &Store) -> Self {
         let blocks = Arc::clone(&store.blocks);
         NewSortedSet { set: SortedSet::default(), longest: 0, blocks }
     }
 
-    /// It on its way into the keyspace.
+    /// The value to be stored.
     #[must_use]
     pub fn into_collection(mut self, limits: Limits) -> NewCollection {
         self.set.settle_name(self.longest, limits.sorted_set, &self.blocks);
         NewCollection::of_sorted_set(self.set, limits, self.blocks)
     }
 
-    /// What it has so far; it has no members then.
+    /// Takes its members; it is empty afterwards.
     #[must_use]
     pub fn take(&mut self) -> Self {
         let NewSortedSet { set, longest, blocks } = self;
@@ -297,7 +297,7 @@ impl NewSortedSet {
         NewSortedSet { set, longest, blocks: Arc::clone(blocks) }
     }
 
-    /// Gives a member the score that `choose` works out from the one that it has, if it has one.
+    /// Sets a member's score to the one that `choose` returns for its current score, if any.
     pub fn update(&mut self, member: &Text<'_>, choose: impl FnOnce(Option<f64>) -> f64) {
         self.longest = self.longest.max(member.len());
         let new = |old| Some(choose(old));
@@ -305,25 +305,25 @@ impl NewSortedSet {
             && old == new
             && old.is_sign_negative() != new.is_sign_negative()
         {
-            // A sorted set takes both zeros for one, a sum does not.
+            // A sorted set treats both zeros as equal; a sum does not.
             self.set.remove(member);
             self.set.set(member, new, Self::LARGE, &self.blocks);
         }
     }
 
-    /// Gives a member a score, which is a number.
+    /// Sets a member's score, which is not NaN.
     pub fn set(&mut self, member: &Text<'_>, score: f64) {
         self.longest = self.longest.max(member.len());
         self.set.set(member, score, Self::LARGE, &self.blocks);
     }
 
-    /// It to be read.
+    /// Borrows it for reading.
     #[must_use]
     pub fn read(&self) -> SortedSetRef<'_> {
         self.set.read()
     }
 
-    /// How many members it has.
+    /// The number of members.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
     pub fn len(&self) -> u64 {

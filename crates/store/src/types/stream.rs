@@ -1,8 +1,8 @@
-//! Streams: entries by their ids, and the groups of consumers that read them.
+//! Streams: entries ordered by id, and the groups of consumers that read them.
 //!
-//! Readers take a clone, which shares the stream's parts, and hold no latch while they reply. What
-//! touches many entries of a group does so in parts of at most [`PART_ENTRIES`]: the caller claims
-//! the key if one is not enough.
+//! Readers take a clone, which shares the stream's parts, and hold no latch while they reply.
+//! Operations on many entries of a group work in parts of at most [`PART_ENTRIES`]; if one part is
+//! not enough, the caller claims the key.
 
 use crate::collections::stream::group::Group;
 use crate::collections::stream::node::{NewEntry, StreamLimits};
@@ -16,62 +16,63 @@ use std::ops::ControlFlow;
 
 pub use crate::collections::stream::view::{ConsumerView, GroupView, PendingView};
 
-/// Most entries of a group that are delivered, claimed or taken away under one hold of a latch.
+/// The maximum number of a group's entries that are delivered, claimed or removed while a latch is
+/// held once.
 pub const PART_ENTRIES: u64 = 128;
 
-/// An entry that is to be added.
+/// An entry to be added.
 #[derive(Debug)]
 pub struct Addition<'a> {
     /// Its id.
     pub id: NewId,
     /// Its fields.
     pub entry: &'a NewEntry<'a>,
-    /// Whether nothing is added if there is no stream.
+    /// Whether nothing is added if there is no stream (NOMKSTREAM).
     pub only_existing: bool,
-    /// What goes afterwards.
+    /// Which entries are trimmed afterwards.
     pub trim: Option<Trim>,
-    /// Up to where nodes grow.
+    /// Limits of a node's size.
     pub limits: StreamLimits,
 }
 
-/// What became of an entry that was to be added.
+/// The result of adding an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It has this id.
+    /// It was added with this id.
     As(Id),
     /// There is no stream.
     NoStream,
-    /// The id is no good.
+    /// The id is not greater than the last one.
     Refused(AddRefusal),
 }
 
-/// What is set by XSETID.
+/// The values that XSETID sets.
 #[derive(Clone, Copy, Debug)]
 pub struct LastId {
-    /// The last id that was given.
+    /// The last id assigned.
     pub id: Id,
-    /// How many entries there have ever been.
+    /// The number of entries ever added.
     pub entries_added: Option<u64>,
-    /// The greatest id that was deleted.
+    /// The greatest id ever deleted.
     pub max_deleted_id: Option<Id>,
 }
 
-/// What became of it.
+/// The result of XSETID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastIdSet {
-    /// It is set.
+    /// They were set.
     Done,
     /// There is no stream.
     NoStream,
-    /// The id is below the greatest that was deleted.
+    /// The last id would be less than the greatest deleted one.
     BelowDeleted,
-    /// The id is below that of the last entry.
+    /// The last id would be less than that of the last entry.
     BelowLast,
-    /// There are more entries than there would ever have been.
+    /// There are more entries than were ever added.
     TooFew,
 }
 
-/// Why nothing was done to a group.
+/// Why an operation on a group was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoGroup {
     /// The value is of another type.
@@ -88,12 +89,12 @@ impl From<WrongType> for NoGroup {
     }
 }
 
-/// Where a group begins to read.
+/// Where a group starts to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupStart {
     /// After this id.
     Behind(Id),
-    /// After all that there is.
+    /// After the last entry.
     End,
 }
 
@@ -106,42 +107,42 @@ pub struct GroupMember<'a> {
     pub consumer: &'a [u8],
 }
 
-/// What was delivered.
+/// Entries that were delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// The first and the last of the entries.
+    /// The first and the last id.
     pub ids: Option<(Id, Id)>,
-    /// How many there are.
+    /// The number of entries.
     pub count: u64,
 }
 
-/// How entries are claimed.
+/// Options for claiming entries.
 #[derive(Clone, Copy, Debug)]
 pub struct ClaimRules {
-    /// Only what was delivered at least so many milliseconds ago.
+    /// Only entries delivered at least this many milliseconds ago.
     pub min_idle_ms: u64,
-    /// When they count as delivered; now, if that is not said.
+    /// The delivery time to set; by default, now.
     pub delivered_ms: Option<u64>,
-    /// How often they count as delivered.
+    /// The delivery count to set.
     pub deliveries: Option<u64>,
-    /// Whether they are made pending that are not.
+    /// Whether entries that are not pending become so (FORCE).
     pub force: bool,
-    /// Whether they do not count as delivered once more.
+    /// Whether the delivery count stays the same (JUSTID).
     pub just_id: bool,
-    /// The group has read up to here at least.
+    /// The group's last delivered id becomes at least this one.
     pub last_id: Id,
 }
 
-/// What a search through pending entries has claimed.
+/// The result of searching pending entries for some to claim.
 #[derive(Clone, Debug, Default)]
 pub struct AutoClaimed {
-    /// Where to go on, 0-0 at the end.
+    /// Where to continue; 0-0 at the end.
     pub next: Id,
-    /// What was claimed.
+    /// The claimed entries.
     pub claimed: Vec<Id>,
-    /// What was pending and is no entry any more.
+    /// Ids that were pending but have been deleted from the stream.
     pub deleted: Vec<Id>,
-    /// How many pending entries were looked at.
+    /// The number of pending entries examined.
     pub looked_at: u64,
 }
 
@@ -162,7 +163,7 @@ impl Slot<'_> {
         changed.ok_or(NoGroup::Group)
     }
 
-    /// Adds a consumer, unless it is there. Returns whether it was not.
+    /// Adds a consumer. Returns whether it is new.
     fn note_consumer(&mut self, member: GroupMember<'_>) -> Result<bool, NoGroup> {
         let now_ms = self.now_ms();
         let is_new = self.change_group(member.group, |group, _| {
@@ -182,23 +183,23 @@ fn count(many: u64) -> u32 {
 }
 
 impl Database<'_> {
-    /// The stream under a key, to be read for longer than its latch is held.
+    /// The stream under a key, shared so that it can be read after the latch is released.
     ///
     /// # Errors
-    /// The value is no stream.
+    /// The value is not a stream.
     pub fn stream(&self, key: Key<'_>) -> Result<Option<Stream>, WrongType> {
         self.read_stream(key, |stream| stream.cloned())
     }
 
-    /// Those under several keys, as they are at one moment.
+    /// The streams under several keys at one moment.
     pub fn streams(&self, keys: &[Key<'_>]) -> Vec<Result<Option<Stream>, WrongType>> {
         self.latched(keys, |db| keys.iter().map(|key| db.stream(*key)).collect())
     }
 
-    /// Shows `look` the stream under a key.
+    /// Calls `look` with the stream under a key.
     ///
     /// # Errors
-    /// The value is no stream.
+    /// The value is not a stream.
     pub fn read_stream<R>(
         &self,
         key: Key<'_>,
@@ -211,10 +212,10 @@ impl Database<'_> {
         })
     }
 
-    /// Adds an entry to a stream (XADD), which is made if there is none.
+    /// Adds an entry to a stream (XADD), which is created if there is none.
     ///
     /// # Errors
-    /// The value is no stream.
+    /// The value is not a stream.
     pub fn add_to_stream(&self, key: Key<'_>, new: &Addition<'_>) -> Result<Added, WrongType> {
         self.write(key, |slot| {
             if slot.stream()?.is_none() && new.only_existing {
@@ -240,11 +241,11 @@ impl Database<'_> {
         })
     }
 
-    /// Deletes entries (XDEL), of a request's or a part of them; how many there were. `event` says
-    /// whether that is reported.
+    /// Deletes the entries of a request, or one part of them (XDEL). Returns how many existed. With
+    /// `event`, the deletion is reported.
     ///
     /// # Errors
-    /// The value is no stream.
+    /// The value is not a stream.
     pub fn delete_from_stream(
         &self,
         key: Key<'_>,
@@ -261,10 +262,10 @@ impl Database<'_> {
         self.write(key, |slot| slot.note(Event::XDel));
     }
 
-    /// Removes entries (XTRIM); how many.
+    /// Removes entries (XTRIM). Returns how many.
     ///
     /// # Errors
-    /// The value is no stream.
+    /// The value is not a stream.
     pub fn trim_stream(&self, key: Key<'_>, trim: &Trim) -> Result<u64, WrongType> {
         self.change_there(key, Some(Event::XTrim), |stream| stream.trim(trim))
     }
@@ -290,10 +291,10 @@ impl Database<'_> {
         })
     }
 
-    /// Sets what a stream knows of all that it has had (XSETID).
+    /// Sets a stream's last id and counters (XSETID).
     ///
     /// # Errors
-    /// The value is no stream.
+    /// The value is not a stream.
     pub fn set_last_id(&self, key: Key<'_>, new: LastId) -> Result<LastIdSet, WrongType> {
         let LastId { id, entries_added, max_deleted_id } = new;
         self.write(key, |slot| {
@@ -315,11 +316,11 @@ impl Database<'_> {
         })
     }
 
-    /// Adds a group (XGROUP CREATE), and the stream if `make`. Returns whether there was no such
-    /// group.
+    /// Adds a group (XGROUP CREATE), creating the stream if `make`. Returns whether the group is
+    /// new.
     ///
     /// # Errors
-    /// The value is no stream, or there is none and none is to be made.
+    /// The value is not a stream, or there is none and none is to be made.
     pub fn create_group(
         &self,
         key: Key<'_>,

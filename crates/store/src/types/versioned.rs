@@ -190,7 +190,7 @@ pub struct Removal {
 }
 
 impl Slot<'_> {
-    /// Shows `look` the string, and does what else `fetch` says.
+    /// Calls `look` with the string, and does what else `fetch` says.
     fn fetch<R>(&mut self, fetch: &Fetch, look: impl FnOnce(Option<Fetched<'_>>) -> R) -> R {
         let found = self.entry().is_some();
         let vivified = !found && self.vivify(fetch);
@@ -325,7 +325,7 @@ impl Slot<'_> {
                 initial
             }
             (Some(entry), _) => {
-                // The order in which memcached finds faults: nothing at all is no number first.
+                // The order in which memcached finds faults: nothing at all is not a number first.
                 if entry.string().map_or(true, |string| string.is_empty()) {
                     return Err(Refusal::NotANumber);
                 }
@@ -376,8 +376,8 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Shows `look` the string under `key`, and does what else `fetch` says. What is of another
-    /// type is not shown and stays as it is.
+    /// Calls `look` with the string under `key`, and does what else `fetch` says. What is of
+    /// another type is not shown and stays as it is.
     pub fn fetch<R>(
         &self,
         key: Key<'_>,
@@ -408,7 +408,7 @@ impl Database<'_> {
     /// Moves an unsigned counter (memcached's `incr` and `decr`). Flags and marks stay.
     ///
     /// # Errors
-    /// The value is no string, or not an unsigned 64-bit number.
+    /// The value is not a string, or not an unsigned 64-bit number.
     pub fn count(&self, key: Key<'_>, count: &Count) -> Result<Counted, Refusal> {
         self.write(key, |slot| slot.count(count))
     }

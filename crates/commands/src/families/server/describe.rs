@@ -189,7 +189,7 @@ struct KeyPlaces {
 }
 
 impl KeyPlaces {
-    /// The group of an argument; none if it is no key.
+    /// The group of an argument; none if it is not a key.
     fn take(&mut self, argument: &Argument) -> Option<usize> {
         let place = match (argument.kind, argument.token) {
             (Kind::Key, _) => self.next,

@@ -53,7 +53,7 @@ impl LongDouble {
         self.negative
     }
 
-    /// Whether it is no infinity.
+    /// Whether it is not an infinity.
     pub(crate) fn is_finite(self) -> bool {
         self.exponent.is_some()
     }

@@ -80,7 +80,7 @@ impl Builder for StoreBuilder {
     }
 }
 
-/// Shows `take` a text as the store takes what it looks up: in one piece.
+/// Calls `take` with a text as the store looks it up: in one piece.
 fn with_text<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R {
     match text {
         long @ ElementText::Long(_) => take(&Text::to_store(&long.to_vec())),
