@@ -20,10 +20,11 @@ use crate::tree::root::Side;
 use crate::value::item::Text;
 use std::sync::Arc;
 
-/// Most bytes of values that a result is computed from while their latches are held.
+/// The maximum total size, in bytes, of values from which a result is computed while their latches
+/// are held.
 const QUICK_BYTES: usize = 16 * 1024;
 
-/// Up to where OBJECT ENCODING gives the names of small collections, as the settings say.
+/// The limits up to which OBJECT ENCODING reports collections as small, from the settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Of hashes.
@@ -37,7 +38,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Those of Redis' default settings.
+    /// The limits of Redis' default settings.
     fn default() -> Self {
         Limits {
             hash: HashLimits { entries: 512, value_bytes: 64 },
@@ -48,14 +49,14 @@ impl Default for Limits {
     }
 }
 
-/// Makes collections outside the keyspace.
+/// Creates collections outside the keyspace.
 #[derive(Clone, Debug)]
 pub struct NewCollections {
     blocks: Arc<Blocks>,
     limits: Limits,
 }
 
-/// A collection that is made outside the keyspace, element by element.
+/// A collection that is built outside the keyspace, element by element.
 #[derive(Debug)]
 pub struct NewCollection {
     content: Content,
@@ -66,23 +67,23 @@ pub struct NewCollection {
 #[derive(Debug)]
 enum Content {
     Hash(Hash),
-    /// `None` before the first member, by which its encoding is chosen.
+    /// `None` before the first member, which determines its encoding.
     Set(Option<Set>),
     SortedSet(SortedSet),
     List(List),
     Stream(Box<Stream>),
 }
 
-/// An element of a collection that is being made.
+/// An element of a collection that is being built.
 #[derive(Clone, Copy, Debug)]
 pub enum NewElement<'a> {
-    /// A field of a hash, its value, and when it expires, in milliseconds since 1970.
+    /// A field of a hash, its value, and its expiry in milliseconds since 1970.
     Field(&'a Text<'a>, &'a Text<'a>, Option<u64>),
     /// A member of a set.
     Member(&'a Text<'a>),
-    /// A member of a sorted set, and its score, which is a number.
+    /// A member of a sorted set and its score, which is not NaN.
     Scored(&'a Text<'a>, f64),
-    /// What comes after all that a list has so far.
+    /// An element to be appended to a list.
     Item(&'a Text<'a>),
 }
 
@@ -93,7 +94,7 @@ impl NewCollections {
         NewCollections { blocks: Arc::clone(&store.blocks), limits }
     }
 
-    /// One of this type without elements; `None` if the type has none.
+    /// An empty collection of this type; `None` for types that are not collections.
     #[must_use]
     pub fn begin(&self, kind: Kind) -> Option<NewCollection> {
         Some(self.of(match kind {
@@ -105,20 +106,20 @@ impl NewCollections {
         }))
     }
 
-    /// One that is a stream.
+    /// A collection from a stream.
     #[must_use]
     pub fn stream(&self, stream: Stream) -> NewCollection {
         self.of(Content::Stream(Box::new(stream)))
     }
 
-    /// A set without members for the union or the difference of sets, an intset to OBJECT
-    /// ENCODING until a member comes that does not fit.
+    /// An empty set for the union or the difference of sets: an intset to OBJECT ENCODING until a
+    /// member does not fit.
     #[must_use]
     pub fn begin_set(&self) -> NewCollection {
         self.of(Content::Set(Some(Set::default())))
     }
 
-    /// The same for the intersection of sets, of which this is the smallest: a listpack unless
+    /// An empty set for the intersection of sets, of which this is the smallest: a listpack, unless
     /// that is an intset.
     #[must_use]
     pub fn begin_intersection(&self, smallest: &SharedValue) -> NewCollection {
@@ -136,8 +137,7 @@ impl NewCollections {
 }
 
 impl NewCollection {
-    /// Adds an element. Returns whether there was none of its name, whose value or score is
-    /// replaced otherwise.
+    /// Adds an element. Returns whether it is new; otherwise its value or score is replaced.
     ///
     /// # Errors
     /// The collection is of another type.
@@ -163,7 +163,7 @@ impl NewCollection {
         }
     }
 
-    /// How many elements it has.
+    /// The number of elements.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
     pub fn len(&self) -> u64 {
@@ -176,7 +176,7 @@ impl NewCollection {
         }
     }
 
-    /// A sorted set that has its members, and the name that the limits say.
+    /// A sorted set with its members, named in OBJECT ENCODING according to the limits.
     pub(crate) fn of_sorted_set(set: SortedSet, limits: Limits, blocks: Arc<Blocks>) -> Self {
         NewCollection { content: Content::SortedSet(set), limits, blocks }
     }
@@ -192,7 +192,7 @@ impl NewCollection {
         }
     }
 
-    /// Makes OBJECT ENCODING call a set of integers an intset if they are not too many.
+    /// Makes OBJECT ENCODING report a set of integers as an intset if it has few enough members.
     pub fn narrow(&mut self) {
         let Content::Set(Some(set)) = &mut self.content else { return };
         if set.read().len() <= self.limits.set.intset_entries as u64 {
@@ -200,7 +200,7 @@ impl NewCollection {
         }
     }
 
-    /// It to be read, without ever having been in the keyspace.
+    /// Borrows it for reading, without storing it in the keyspace.
     #[must_use]
     pub fn into_shared(self) -> SharedValue {
         SharedValue(match self.into_new_value(&mut Vec::new()) {
@@ -210,7 +210,7 @@ impl NewCollection {
         })
     }
 
-    /// It on its way into the store; `packed` is where the bytes of a small one go.
+    /// The value to be stored; the bytes of a small one are moved to `packed`.
     pub(crate) fn into_new_value(self, packed: &mut Vec<u8>) -> NewValue<'_> {
         match self.content {
             Content::Hash(hash) => NewValue::from_collection(hash, packed),
@@ -226,13 +226,13 @@ impl NewCollection {
 }
 
 impl Database<'_> {
-    /// The value under a key, to be read for longer than its latch is held.
+    /// The value under a key, shared so that it can be read after the latch is released.
     #[must_use]
     pub fn share(&self, key: Key<'_>) -> Option<SharedValue> {
         self.read(key, |entry| entry.map(|entry| entry.share_value()))
     }
 
-    /// The same of a value of one of these types.
+    /// Like [`Database::share`], for a value of one of these types.
     ///
     /// # Errors
     /// It is of another type.
@@ -243,7 +243,7 @@ impl Database<'_> {
         })
     }
 
-    /// The same under several keys, all as of one moment.
+    /// Like [`Database::share_as`], for several keys, all at one moment.
     ///
     /// # Errors
     /// One of them is of another type.
@@ -255,13 +255,13 @@ impl Database<'_> {
         self.latched(keys, |db| keys.iter().map(|key| db.share_as(*key, kinds)).collect())
     }
 
-    /// Gives `to` the collection that `make` works out from the values under `keys`, which are of
-    /// these types, all at one moment, reported as `event`; how many elements it has. `None`, and
-    /// nothing has happened, if the values have more than `most_elements` together or many bytes,
-    /// so that it would hold latches for too long.
+    /// Stores in `to` the collection that `make` computes from the values under `keys`, which are
+    /// of these types, all at one moment, and reports it as `event`. Returns the number of its
+    /// elements; `None`, with nothing changed, if the values have more than `most_elements`
+    /// together or too many bytes, since latches would be held for too long.
     ///
     /// # Errors
-    /// Those of `make`, and if one of the values is of another type; nothing has happened then.
+    /// An error of `make`, or one of the values is of another type; nothing has changed.
     pub fn derive_collection<E: From<WrongType>>(
         &self,
         (keys, kinds): (&[Key<'_>], &[Kind]),
@@ -292,8 +292,8 @@ impl Database<'_> {
         })
     }
 
-    /// Puts a collection under a key in place of what stands there, reported as `event`, or removes
-    /// that if the collection is empty; how many elements it has.
+    /// Replaces the value of a key by a collection, reported as `event`; an empty collection
+    /// removes the key. Returns the number of elements.
     pub fn store_collection(&self, key: Key<'_>, made: NewCollection, event: Event) -> u64 {
         let (len, mut packed) = (made.len(), Vec::new());
         let value = made.into_new_value(&mut packed);

@@ -1,7 +1,7 @@
-//! Fields of hashes that expire: setting them with an expiry, changing it, and reading and removing
-//! them in one step.
+//! Fields of hashes that expire: setting fields with an expiry, changing it, and reading or
+//! removing such fields in one step.
 //!
-//! Each operation takes a few fields; a caller that has more claims the key.
+//! Each operation takes a few fields; a caller with more claims the key.
 
 use crate::collections::hash::{Field, FieldExpiry, Hash, HashLimits};
 use crate::effects::event::Event;
@@ -15,26 +15,26 @@ use crate::types::key::ExpireWhen;
 use crate::value::item::Text;
 use std::sync::Arc;
 
-/// Fields that one step of active expiry removes.
+/// The maximum number of fields that one step of active expiry removes.
 const FIELDS_PER_STEP: usize = 64;
 
-/// What came of giving a field a time.
+/// The result of setting a field's expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldOutcome {
     /// There is no such field.
     Missing,
-    /// A condition was not met.
+    /// The condition was not met.
     Refused,
-    /// It expires at that time.
+    /// The field has the new expiry.
     Set,
-    /// The time was over, and the field was removed.
+    /// The expiry had passed, so the field was removed.
     Removed,
 }
 
-/// Which fields have to be there for any to be set.
+/// Which fields have to exist for any to be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldsWhen {
-    /// Whatever there is.
+    /// No condition.
     Always,
     /// None of them (FNX).
     NonePresent,
@@ -42,7 +42,7 @@ pub enum FieldsWhen {
     AllPresent,
 }
 
-/// What happened to some fields of a hash.
+/// The effects of an operation on fields of a hash.
 #[derive(Clone, Copy, Default)]
 struct Done {
     expired_later: u32,
@@ -57,7 +57,7 @@ impl Done {
 }
 
 impl Slot<'_> {
-    /// Makes `change` change the fields of a hash, if there is one, and notes what happened.
+    /// Calls `change` with the fields of a hash, if there is one, and notes the effects.
     fn change_fields(
         &mut self,
         change: impl FnOnce(&mut Hash, &mut Done, &Arc<Blocks>),
@@ -83,7 +83,7 @@ impl Slot<'_> {
         Ok(true)
     }
 
-    /// Sets fields with a time that is over, which leaves none of them.
+    /// Sets fields with an expiry that has passed, which removes them.
     fn set_expired(&mut self, pairs: &[Pair<'_>]) -> Result<(), WrongType> {
         self.note(Event::HSet);
         let is_there = self.collection::<Hash>()?.is_some();
@@ -99,8 +99,8 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Gives fields of a hash a time to expire at, in milliseconds since 1970 (HEXPIRE); `report`
-    /// is called for each with the outcome.
+    /// Sets the expiry of fields of a hash, in milliseconds since 1970 (HEXPIRE); `report` is
+    /// called with the result for each.
     ///
     /// # Errors
     /// The value is not a hash.
@@ -138,7 +138,7 @@ impl Database<'_> {
         })
     }
 
-    /// Removes the expiry of fields of a hash (HPERSIST); `report` is called for each with whether
+    /// Removes the expiry of fields of a hash (HPERSIST). `report` is called for each with whether
     /// it had one, `None` if there is no such field.
     ///
     /// # Errors
@@ -168,8 +168,8 @@ impl Database<'_> {
         })
     }
 
-    /// Calls `show` with fields of a hash, `None` for each that is not there, and gives them a time
-    /// to expire at, or none (HGETEX).
+    /// Calls `show` with fields of a hash, `None` for each missing one, and sets or removes their
+    /// expiry (HGETEX).
     ///
     /// # Errors
     /// The value is not a hash.
@@ -208,8 +208,7 @@ impl Database<'_> {
         })
     }
 
-    /// Calls `show` with fields of a hash, `None` for each that is not there, and removes them
-    /// (HGETDEL).
+    /// Calls `show` with fields of a hash, `None` for each missing one, and removes them (HGETDEL).
     ///
     /// # Errors
     /// The value is not a hash.
@@ -234,7 +233,7 @@ impl Database<'_> {
         })
     }
 
-    /// Whether fields of a hash are there as `when` asks, which is what HSETEX goes by.
+    /// Whether fields of a hash meet the condition `when` of HSETEX.
     ///
     /// # Errors
     /// The value is not a hash.
@@ -256,8 +255,8 @@ impl Database<'_> {
         })
     }
 
-    /// Sets fields of a hash, which is made if there is none, and when they expire (HSETEX), if
-    /// they are there or not as `when` asks. Returns whether it was done.
+    /// Sets fields of a hash, which is created if there is none, and their expiry (HSETEX), if they
+    /// meet the condition `when`. Returns whether they were set.
     ///
     /// # Errors
     /// The value is not a hash.

@@ -6,27 +6,27 @@ use crate::entry::view::EntryView;
 use crate::index::table::Table;
 use crate::keyspace::database::Database;
 
-/// Entries picked, all of which may turn out to have expired, before a walk takes over, which
-/// finds a key if there is one.
+/// How many random entries may turn out to have expired before a walk takes over, which finds a key
+/// if there is one.
 const PICKS: usize = 200;
 
-/// Places looked at in one shard, most of which hold an entry.
+/// How many positions are examined in one shard; most hold an entry.
 const PLACES: usize = 200;
 
-/// What became of an entry that was to be put elsewhere.
+/// The result of moving or copying an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relocated {
-    /// It is there.
+    /// It was moved or copied.
     Done,
-    /// There is nothing to take.
+    /// The source does not exist.
     Missing,
-    /// Something stands where it was to go, and was not to be replaced.
+    /// The target exists and must not be replaced.
     Occupied,
 }
 
 impl Database<'_> {
-    /// Puts the entry of `from` under `to`, with its expiry and flags; both keys change at one
-    /// moment. A key renamed to itself stays as it is, which `replace` decides whether to allow.
+    /// Moves the entry of `from` to `to`, with its expiry and flags; both keys change at one
+    /// moment. A key renamed to itself stays as it is, if `replace` allows that.
     pub fn rename(&self, from: Key<'_>, to: Key<'_>, replace: bool) -> Relocated {
         let same = from.bytes == to.bytes;
         self.latched(&[from, to], |db| {
@@ -52,7 +52,7 @@ impl Database<'_> {
         })
     }
 
-    /// Moves the entry of `key` to database `index`, unless one stands there.
+    /// Moves the entry of `key` to database `index`, unless the key exists there.
     pub fn move_to(&self, key: Key<'_>, index: usize) -> Relocated {
         self.latched(&[key], |db| {
             let outcome = db.check(key, (db.sibling(index), key), false);
@@ -79,8 +79,7 @@ impl Database<'_> {
         }
     }
 
-    /// Calls `look` with an entry picked at random, all being equally likely; `None` if there is
-    /// none.
+    /// Calls `look` with a random entry, all being equally likely; `None` if there is none.
     pub fn random_entry<R>(&self, look: impl FnOnce(EntryView<'_>) -> R) -> Option<R> {
         debug_assert!(!self.is_latched(), "every latch is taken");
         let mut look = Some(look);
@@ -88,8 +87,8 @@ impl Database<'_> {
             let pick = self.random();
             let shard = self.shard_by_size(pick)?;
             let held = self.store.shards.get(shard)?.lock();
-            // All within this shard: to choose another after a miss would favour shards that are
-            // fuller.
+            // All attempts are in this shard: choosing another after a miss would favour fuller
+            // shards.
             let sample = |table: &Table| (0..PLACES).find_map(|_| table.sample(self.random()));
             let entry = held.table(self.index).and_then(sample);
             let live = entry.filter(|entry| entry.expire_at_ms().is_none_or(|at| at > self.now_ms));
@@ -112,7 +111,7 @@ impl Database<'_> {
         }
     }
 
-    /// A shard, each as likely as it has entries; `None` if there are none at all.
+    /// A random shard, weighted by the number of entries; `None` if there are none.
     fn shard_by_size(&self, random: u64) -> Option<usize> {
         let shards = self.store.shards.iter();
         let sizes: Vec<usize> = shards

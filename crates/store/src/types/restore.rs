@@ -1,4 +1,4 @@
-//! Restoring serialized entries, with their access times.
+//! Restores serialized entries with their access times.
 
 use super::string::{Expiry, SetOptions};
 use crate::effects::event::Event;
@@ -11,7 +11,7 @@ use crate::keyspace::database::Database;
 use crate::types::collection::NewCollection;
 use crate::value::string::StringInput;
 
-/// What a file has of an entry beside key and value.
+/// An entry's attributes in a file, besides key and value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     /// When it expires, in milliseconds since 1970.
@@ -20,14 +20,14 @@ pub struct Known {
     pub flags: u32,
     /// memcached's unique number of this version.
     pub cas: Option<u64>,
-    /// What memcached's clients have learned about it.
+    /// memcached's marks on this version.
     pub marks: Marks,
-    /// What is known of its use.
+    /// Its access time or frequency.
     pub usage: Option<Usage>,
 }
 
 impl Database<'_> {
-    /// What is known of an entry's use that the policy goes by, if it goes by any.
+    /// The access time or frequency, if the eviction policy uses it.
     #[must_use]
     pub fn usage_of(&self, entry: &EntryView<'_>) -> Option<Usage> {
         let (_, policy) = self.store.limit();
@@ -39,13 +39,13 @@ impl Database<'_> {
         policy.looks_at_uses().then(|| Usage::IdleMs(self.access.idle_ms(access)))
     }
 
-    /// Puts a string under a key as it was when it was saved; `false`, and nothing is done, if
-    /// there is one already.
+    /// Stores a string under a key as it was when saved; returns `false`, with nothing changed, if
+    /// the key exists.
     pub fn load<'v>(&self, key: Key<'_>, value: impl Into<StringInput<'v>>, known: &Known) -> bool {
         self.load_value(key, NewValue::from_input(value), known)
     }
 
-    /// The same with a collection.
+    /// Like [`Database::load`], for a collection.
     pub fn load_collection(&self, key: Key<'_>, value: NewCollection, known: &Known) -> bool {
         self.load_value(key, value.into_new_value(&mut Vec::new()), known)
     }
@@ -56,7 +56,7 @@ impl Database<'_> {
             if slot.entry().is_some() {
                 return false;
             }
-            // What a file had is not a change.
+            // Loading a file does not count as a change.
             slot.forget_record();
             slot.put(value, Attributes { expire_at_ms, flags, cas, marks });
             slot.pass_cas(cas.unwrap_or(0));
@@ -79,8 +79,8 @@ impl Database<'_> {
         self.restore_value(key, value, expiry, replace, usage)
     }
 
-    /// Puts a string under `key`. Returns whether that was allowed, which it always is where
-    /// `replace`. What is known of its use counts only under a policy that considers it.
+    /// Stores a string under `key`. Returns whether that was allowed; with `replace`, it always is.
+    /// The access time or frequency counts only with a policy that uses it.
     pub fn restore<'v>(
         &self,
         key: Key<'_>,

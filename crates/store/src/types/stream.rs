@@ -320,7 +320,7 @@ impl Database<'_> {
     /// new.
     ///
     /// # Errors
-    /// The value is not a stream, or there is none and none is to be made.
+    /// The value is not a stream, or there is none and `make` is not set.
     pub fn create_group(
         &self,
         key: Key<'_>,
@@ -344,7 +344,7 @@ impl Database<'_> {
         })
     }
 
-    /// Sets up to where a group has read (XGROUP SETID).
+    /// Sets the id that a group has read up to (XGROUP SETID).
     ///
     /// # Errors
     /// There is no such group.
@@ -365,7 +365,7 @@ impl Database<'_> {
         })
     }
 
-    /// Removes a group (XGROUP DESTROY). Returns whether there was one.
+    /// Removes a group (XGROUP DESTROY). Returns whether it existed.
     ///
     /// # Errors
     /// There is no stream.
@@ -385,8 +385,7 @@ impl Database<'_> {
         })
     }
 
-    /// Adds a consumer to a group (XGROUP CREATECONSUMER). Returns whether there was none of this
-    /// name.
+    /// Adds a consumer to a group (XGROUP CREATECONSUMER). Returns whether the consumer is new.
     ///
     /// # Errors
     /// There is no such group.
@@ -405,8 +404,8 @@ impl Database<'_> {
         })
     }
 
-    /// Takes up to [`PART_ENTRIES`] pending entries from a consumer, and removes it when it has no
-    /// more (XGROUP DELCONSUMER); how many, and whether it is gone.
+    /// Removes up to [`PART_ENTRIES`] pending entries of a consumer, and the consumer once it has
+    /// none (XGROUP DELCONSUMER). Returns how many, and whether the consumer was removed.
     ///
     /// # Errors
     /// There is no such group.
@@ -429,7 +428,7 @@ impl Database<'_> {
         })
     }
 
-    /// Creates a consumer unless there is one, and notes that it was seen now.
+    /// Creates a consumer if needed, and sets the time at which it was last seen to now.
     ///
     /// # Errors
     /// There is no such group.
@@ -437,8 +436,8 @@ impl Database<'_> {
         self.write(key, |slot| slot.note_consumer(member).map(drop))
     }
 
-    /// Delivers up to `most` entries, and up to [`PART_ENTRIES`], after those that a group has
-    /// read to a consumer that there is (XREADGROUP); without `keep` they do not become pending.
+    /// Delivers the next entries of a group, at most `most` and [`PART_ENTRIES`], to an existing
+    /// consumer (XREADGROUP). Without `keep`, they do not become pending.
     ///
     /// # Errors
     /// There is no such group.
@@ -478,8 +477,8 @@ impl Database<'_> {
         })
     }
 
-    /// Delivers once more up to `most` entries, and up to [`PART_ENTRIES`], that are pending for a
-    /// consumer from an id on; which. Those that are no entries any more do not count as delivered.
+    /// Delivers again the pending entries of a consumer from an id on, at most `most` and
+    /// [`PART_ENTRIES`]. Returns their ids. Deleted entries do not count as delivered.
     ///
     /// # Errors
     /// There is no such group.
@@ -514,7 +513,7 @@ impl Database<'_> {
         })
     }
 
-    /// Notes that entries are done with (XACK); how many were pending.
+    /// Acknowledges entries (XACK). Returns how many were pending.
     ///
     /// # Errors
     /// There is no such group.
@@ -527,8 +526,8 @@ impl Database<'_> {
         })
     }
 
-    /// Gives pending entries of these ids to a consumer, which is made if there is none (XCLAIM);
-    /// which were given. Those that are no entries any more are pending no more.
+    /// Assigns pending entries with these ids to a consumer, which is created if needed (XCLAIM).
+    /// Returns the ids that were assigned. Deleted entries are no longer pending afterwards.
     ///
     /// # Errors
     /// There is no such group.
@@ -563,8 +562,8 @@ impl Database<'_> {
         })
     }
 
-    /// Goes through pending entries from an id on and claims up to `most` of them, looking at up to
-    /// `look_at` and [`PART_ENTRIES`] (XAUTOCLAIM). The consumer is there.
+    /// Examines pending entries from an id on, at most `look_at` and [`PART_ENTRIES`], and claims
+    /// up to `most` of them (XAUTOCLAIM). The consumer exists.
     ///
     /// # Errors
     /// There is no such group.
@@ -618,7 +617,7 @@ fn start_id(stream: &Stream, start: GroupStart) -> Id {
     }
 }
 
-/// Gives an entry that there is to a consumer that there is, if the rules allow it.
+/// Assigns an existing entry to an existing consumer, if the options allow it.
 fn claim(
     group: &mut Group,
     member: GroupMember<'_>,
@@ -628,7 +627,7 @@ fn claim(
 ) -> bool {
     let deliveries = match group.pending.get(&id) {
         None if !rules.force => return false,
-        // It has not been delivered, but will count as if it had.
+        // It has not been delivered, but will count as delivered.
         None => 1,
         Some(pending) => {
             if now_ms.saturating_sub(pending.delivered_ms) < rules.min_idle_ms {

@@ -1,9 +1,9 @@
 //! Strings with versions and leases, in one step each: what memcached's meta and binary protocols
-//! ask for beyond `string.rs` and `counter.rs`.
+//! need beyond `string.rs` and `counter.rs`.
 //!
-//! A version's number (CAS) is kept only once a client has asked for it, as elsewhere; a caller
-//! that wants the number of what it stores says so. A *stale* value is still given out, and one
-//! client at a time is told that it has *won*: that it is the one to replace it.
+//! As elsewhere, a version has a number (CAS) only once a client has requested it; a caller that
+//! needs the number of what it stores requests it. A *stale* value is still served, and one client
+//! at a time is told that it has *won*: that it should replace the value.
 
 use super::Refusal;
 use super::string::Expiry;
@@ -18,21 +18,20 @@ use crate::types::counter::Arithmetic;
 use crate::value::number::parse_u64;
 use crate::value::string::{StringInput, StringValue};
 
-/// What a read does beside reading.
+/// What a read does besides reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetch {
-    /// What becomes of the expiry of an entry that was there.
+    /// The change of an existing entry's expiry.
     pub expiry: Expiry,
-    /// Whether it is the expiry after that change which `refresh_ms` is compared with.
+    /// Whether `refresh_ms` is compared with the expiry after that change.
     pub expiry_first: bool,
-    /// Where nothing stands, an empty value that expires then is put there, and the caller has
-    /// won.
+    /// If there is no entry, an empty value with this expiry is stored, and the caller has won.
     pub vivify: Option<Expiry>,
-    /// The caller may win a value that expires sooner than this, in milliseconds.
+    /// The caller may win a value that expires in less than this, in milliseconds.
     pub refresh_ms: Option<i64>,
     /// Whether the version needs a number.
     pub versioned: bool,
-    /// The number of what is vivified, if it is not the store's to choose.
+    /// The version number of a vivified value; by default, the store assigns it.
     pub version: Option<u64>,
 }
 
@@ -50,42 +49,42 @@ impl Default for Fetch {
     }
 }
 
-/// What was found.
+/// The result of a read.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetched<'a> {
-    /// The entry, after what the read did to it, but for the mark that it was fetched.
+    /// The entry after the changes by the read, except the mark that it was fetched.
     pub entry: EntryView<'a>,
     /// Its value.
     pub value: StringValue<'a>,
-    /// When it expired before the read changed that, in milliseconds since 1970.
+    /// Its expiry before the read changed it, in milliseconds since 1970.
     pub expired_at_ms: Option<u64>,
-    /// How long it had not been used, in milliseconds.
+    /// The time since it was last used, in milliseconds.
     pub idle_ms: u64,
-    /// Whether the caller is the one to replace the value.
+    /// Whether the caller has won: it should replace the value.
     pub won: bool,
-    /// Whether it was put there for the caller.
+    /// Whether it was created for the caller.
     pub vivified: bool,
 }
 
-/// How a value is stored.
+/// The mode of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Whatever stands there.
+    /// Always (`set`).
     Set,
-    /// Where nothing stands.
+    /// Only if there is no entry (`add`).
     Add,
-    /// Where something stands.
+    /// Only if there is an entry (`replace`).
     Replace,
-    /// After what stands there, whose flags and expiry stay.
+    /// Append to the entry's value; flags and expiry stay.
     Append,
-    /// Before what stands there, whose flags and expiry stay.
+    /// Prepend to the entry's value; flags and expiry stay.
     Prepend,
 }
 
 /// A value to store.
 #[derive(Debug)]
 pub struct Write<'a> {
-    /// How.
+    /// The mode.
     pub mode: Mode,
     /// The value, or what is added to it.
     pub value: StringInput<'a>,
@@ -93,60 +92,60 @@ pub struct Write<'a> {
     pub flags: u32,
     /// When it expires.
     pub expiry: Expiry,
-    /// The number that the version must have which is replaced.
+    /// The version number that the replaced entry must have.
     pub expected: Option<u64>,
-    /// Whether an older number than the version's will do, and makes the new value stale; it then
-    /// expires when the old one would have.
+    /// Whether an older number than the version's is accepted too, and makes the new value stale;
+    /// it then has the old value's expiry.
     pub allow_older: bool,
-    /// Where nothing stands to which could be added, the value is stored and expires then.
+    /// If there is no entry to add to, the value is stored with this expiry.
     pub vivify: Option<Expiry>,
-    /// The number of the new version, if it is not the store's to choose.
+    /// The number of the new version; by default, the store assigns it.
     pub version: Option<u64>,
     /// Whether the new version needs a number.
     pub versioned: bool,
-    /// Longest value that adding may make, in bytes.
+    /// The maximum length of the value after adding, in bytes.
     pub limit_bytes: usize,
 }
 
-/// What became of a write or a removal.
+/// The result of a write or a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// Done.
     Done {
-        /// The version's number, where one was asked for or given.
+        /// The version's number, if requested or given.
         cas: Option<u64>,
-        /// How long the value is now, in bytes; 0 of a removal.
+        /// The length of the value afterwards, in bytes; 0 after a removal.
         bytes: usize,
     },
     /// The mode did not allow it.
     Refused,
-    /// Adding to the value would have made it too long.
+    /// The value would have become too long.
     TooLong,
-    /// It is not the version that was expected.
+    /// The version is not the expected one.
     Changed,
-    /// There is nothing whose version could be compared.
+    /// There is no entry whose version could be compared.
     Missing,
 }
 
-/// How a counter is moved.
+/// An operation on a counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Count {
-    /// Where to.
+    /// The direction and the amount.
     pub step: Arithmetic,
-    /// The number that the version must have.
+    /// The version number that the entry must have.
     pub expected: Option<u64>,
-    /// What becomes of the expiry.
+    /// The change of the expiry.
     pub expiry: Expiry,
-    /// Where nothing stands, the number that is put there, and when it expires.
+    /// If there is no entry, the number to store, and its expiry.
     pub initial: Option<(u64, Expiry)>,
-    /// The number of the new version, if it is not the store's to choose.
+    /// The number of the new version; by default, the store assigns it.
     pub version: Option<u64>,
     /// Whether the new version needs a number.
     pub versioned: bool,
 }
 
 impl Count {
-    /// A plain step.
+    /// An operation without further options.
     #[must_use]
     pub fn plain(step: Arithmetic) -> Self {
         let (expected, initial, version) = (None, None, None);
@@ -154,43 +153,43 @@ impl Count {
     }
 }
 
-/// What became of a counter.
+/// The result of an operation on a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// It stands there now.
+    /// It was stored.
     At {
-        /// The number.
+        /// The counter's value.
         number: u64,
-        /// The version's, where one was asked for or given.
+        /// The version's number, if requested or given.
         cas: Option<u64>,
-        /// When it expires, and when it expired before; in milliseconds since 1970.
+        /// Its expiry, and its expiry before; in milliseconds since 1970.
         expire_at_ms: (Option<u64>, Option<u64>),
-        /// Whether it was put there now.
+        /// Whether it was created now.
         created: bool,
     },
-    /// It is not the version that was expected.
+    /// The version is not the expected one.
     Changed,
-    /// There is none.
+    /// There is no entry.
     Missing,
 }
 
-/// How a value is removed, or declared out of date.
+/// How an entry is removed or marked stale.
 #[derive(Clone, Copy, Debug)]
 pub struct Removal {
-    /// The number that the version must have.
+    /// The version number that the entry must have.
     pub expected: Option<u64>,
-    /// The entry stays and is stale.
+    /// The entry stays and becomes stale.
     pub invalidate: bool,
     /// The entry stays without value and expiry, and with these client flags.
     pub clear: Option<u32>,
-    /// What becomes of the expiry of an entry that stays.
+    /// The change of the expiry of an entry that stays.
     pub expiry: Expiry,
-    /// The number of the version of an entry that stays, if it is not the store's to choose.
+    /// The version number of an entry that stays; by default, the store assigns it.
     pub version: Option<u64>,
 }
 
 impl Slot<'_> {
-    /// Calls `look` with the string, and does what else `fetch` says.
+    /// Calls `look` with the string, and performs the other effects of `fetch`.
     fn fetch<R>(&mut self, fetch: &Fetch, look: impl FnOnce(Option<Fetched<'_>>) -> R) -> R {
         let found = self.entry().is_some();
         let vivified = !found && self.vivify(fetch);
@@ -219,12 +218,12 @@ impl Slot<'_> {
         if self.leaves_traces() {
             self.mark_fetched();
         }
-        // A time that has passed holds from now on: the value has still been shown.
+        // An expiry that has passed takes effect only now: the value has still been shown.
         self.bury();
         result
     }
 
-    /// Puts an empty value where nothing stands, which the caller has won.
+    /// Stores an empty value if there is no entry; the caller has won it.
     fn vivify(&mut self, fetch: &Fetch) -> bool {
         let Some(expiry) = fetch.vivify else { return false };
         let marks = Marks { won: true, ..Marks::default() };
@@ -236,7 +235,7 @@ impl Slot<'_> {
         true
     }
 
-    /// Gives the caller a value that is stale or expires soon, unless another has won it.
+    /// Lets the caller win a value that is stale or expires soon, unless another client has.
     fn win(&mut self, fetch: &Fetch) -> bool {
         let Some(entry) = self.entry() else { return false };
         let marks = entry.marks();
@@ -254,7 +253,7 @@ impl Slot<'_> {
         won
     }
 
-    /// Notes that a value was stored that expires so.
+    /// Records that a value with this expiry was stored.
     fn note_stored(&mut self, expiry: Expiry) {
         self.note(Event::Set);
         if matches!(expiry, Expiry::AtMs(_)) {
@@ -262,7 +261,7 @@ impl Slot<'_> {
         }
     }
 
-    /// Removes what has expired by now.
+    /// Removes the entry if it has expired by now.
     fn bury(&mut self) {
         let expire_at_ms = self.entry().and_then(|entry| entry.expire_at_ms());
         if expire_at_ms.is_some_and(|at_ms| at_ms <= self.now_ms()) {
@@ -270,7 +269,7 @@ impl Slot<'_> {
         }
     }
 
-    /// Stores a value, or adds to one where there is none but what is to be added.
+    /// Stores a value, or adds to one.
     fn store(
         &mut self,
         write: &Write<'_>,
@@ -292,7 +291,8 @@ impl Slot<'_> {
         match value {
             Ok(value) => {
                 let old_ms = entry.and_then(|entry| entry.expire_at_ms());
-                // What is stale from the start lives no longer than what it replaces.
+                // A value that is stale from the start expires when the one that it replaces would
+                // have.
                 let expiry = if marks.stale { Expiry::Keep } else { write.expiry };
                 let expire_at_ms = expiry.at_ms(old_ms);
                 let attributes = Attributes { expire_at_ms, flags: write.flags, cas: None, marks };
@@ -311,7 +311,7 @@ impl Slot<'_> {
         Written::Done { cas, bytes }
     }
 
-    /// Moves an unsigned counter.
+    /// Changes an unsigned counter.
     fn count(&mut self, count: &Count) -> Result<Counted, Refusal> {
         let created = self.entry().is_none();
         let before = self.entry().and_then(|entry| entry.expire_at_ms());
@@ -325,7 +325,7 @@ impl Slot<'_> {
                 initial
             }
             (Some(entry), _) => {
-                // The order in which memcached finds faults: nothing at all is not a number first.
+                // memcached's order of errors: an empty value is reported as not a number first.
                 if entry.string().map_or(true, |string| string.is_empty()) {
                     return Err(Refusal::NotANumber);
                 }
@@ -350,7 +350,7 @@ impl Slot<'_> {
         Ok(Counted::At { number: number_now, cas, expire_at_ms, created })
     }
 
-    /// Removes the entry, or declares it out of date.
+    /// Removes the entry or marks it stale.
     fn remove_versioned(&mut self, removal: &Removal) -> Written {
         let Some(entry) = self.entry() else { return Written::Missing };
         if removal.expected.is_some_and(|expected| entry.cas() != Some(expected)) {
@@ -376,8 +376,8 @@ impl Slot<'_> {
 }
 
 impl Database<'_> {
-    /// Calls `look` with the string under `key`, and does what else `fetch` says. What is of
-    /// another type is not shown and stays as it is.
+    /// Calls `look` with the string under `key`, and performs the other effects of `fetch`. A value
+    /// of another type counts as missing and is not changed.
     pub fn fetch<R>(
         &self,
         key: Key<'_>,
@@ -394,7 +394,7 @@ impl Database<'_> {
         })
     }
 
-    /// Stores a value, or adds to one. What is of another type is replaced, and not added to.
+    /// Stores a value, or adds to one. A value of another type is replaced, but not added to.
     pub fn store_versioned(&self, key: Key<'_>, mut write: Write<'_>) -> Written {
         let value = std::mem::replace(&mut write.value, StringInput::Bytes(b""));
         let write = &write;
@@ -405,7 +405,7 @@ impl Database<'_> {
         self.write(key, |slot| slot.store(write, value))
     }
 
-    /// Moves an unsigned counter (memcached's `incr` and `decr`). Flags and marks stay.
+    /// Changes an unsigned counter (memcached's `incr` and `decr`). Flags and marks stay.
     ///
     /// # Errors
     /// The value is not a string, or not an unsigned 64-bit number.
@@ -413,13 +413,13 @@ impl Database<'_> {
         self.write(key, |slot| slot.count(count))
     }
 
-    /// Removes an entry, or declares it out of date.
+    /// Removes an entry or marks it stale.
     pub fn remove_versioned(&self, key: Key<'_>, removal: &Removal) -> Written {
         self.write(key, |slot| slot.remove_versioned(removal))
     }
 }
 
-/// The marks of what replaces `entry`, or nothing if that is not the version to replace.
+/// The marks of a value that replaces `entry`; `None` if that is not the expected version.
 fn marks_of_next(
     slot: &Slot<'_>,
     entry: &EntryView<'_>,
@@ -430,7 +430,7 @@ fn marks_of_next(
     match expected {
         None => Some(Marks::default()),
         Some(expected) if entry.cas() == Some(expected) => Some(Marks::default()),
-        // A version without a number is younger than every number that was given out.
+        // A version without a number is newer than every number that was assigned.
         Some(expected) => {
             let newest = entry.cas().unwrap_or(slot.last_cas().saturating_add(1));
             let older = write.allow_older && !adds && expected < newest;
@@ -439,7 +439,7 @@ fn marks_of_next(
     }
 }
 
-/// Adds to a value, or stores one where nothing stands; says why not.
+/// Adds to a value, or stores one if there is none. Returns why it could not.
 fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: StringInput<'_>) -> Option<Written> {
     let Ok(old) = slot.string() else { return Some(Written::Refused) };
     let Some(old_bytes) = old.map(|string| string.len()) else {
@@ -466,7 +466,7 @@ fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: StringInput<'_>) -> Opt
     done.is_err().then_some(Written::Refused)
 }
 
-/// Gives the version a number if one was chosen or is wanted.
+/// Sets the version's number if one was given or requested.
 fn number(slot: &mut Slot<'_>, chosen: Option<u64>, wanted: bool) -> Option<u64> {
     if chosen.is_some() {
         slot.set_cas(chosen);
@@ -478,7 +478,7 @@ fn number(slot: &mut Slot<'_>, chosen: Option<u64>, wanted: bool) -> Option<u64>
 fn number_of(entry: &EntryView<'_>) -> Option<u64> {
     match entry.string().ok()? {
         StringValue::Int(value) => u64::try_from(value).ok(),
-        // memcached itself pads a number that has become shorter with blanks.
+        // memcached itself pads a number that has become shorter with spaces.
         StringValue::Bytes(text) => parse_u64(text.trim_ascii()),
         StringValue::Rope(_) => None,
     }
