@@ -51,7 +51,7 @@ pub(crate) fn write(client: &mut Connection, name: &str, keys: usize) {
     (0..keys).for_each(|_| client.expect("+OK\r\n"));
 }
 
-/// Saves in the background and waits for its end; what INFO says of it.
+/// Saves in the background and waits for its end. Returns INFO's status of it.
 fn save(server: &Server) -> String {
     let answer = server.connect_resp().run("BGSAVE");
     assert!(matches!(answer, Reply::Simple(_)), "{answer:?}");

@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use crate::reply::Reply;
 use crate::wait::PATIENCE;
 
-/// A connection to a server; what goes wrong on it fails the test.
+/// A connection to a server; any error on it fails the test.
 pub struct Connection {
     stream: TcpStream,
     /// Received and not yet looked at.

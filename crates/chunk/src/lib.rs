@@ -206,7 +206,7 @@ impl UninitChunk {
         self.written = self.len().min(self.written + len);
     }
 
-    /// Writes as many of these bytes as there is room for; how many.
+    /// Writes as many of these bytes as there is room for. Returns how many.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let room = self.room();
         let len = room.len().min(bytes.len());

@@ -119,7 +119,8 @@ fn index_of(hash: Hash) -> usize {
     Hash::ALL.into_iter().position(|one| one == hash).unwrap()
 }
 
-/// Asks libmemcached about each sequence of calls and compares every key; how many were compared.
+/// Asks libmemcached about each sequence of calls and compares every key. Returns how many were
+/// compared.
 fn compare(all: &[Calls], keys: &[Vec<u8>], path: &Path) -> usize {
     let mut child = Command::new(compile())
         .arg(path)

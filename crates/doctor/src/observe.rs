@@ -155,7 +155,7 @@ fn name(server: &Server) -> String {
     })
 }
 
-/// Where the server's logs are at the beginning; what is new in the end is of the run.
+/// The positions of the server's logs at the start; later entries belong to the run.
 struct Beginning {
     newest_slow: Option<i64>,
     newest_large: Option<[i64; 2]>,

@@ -103,7 +103,7 @@ impl Inspector {
 }
 
 impl Head {
-    /// Takes more of the head; how much of it, if that is its end or it is wrong.
+    /// Takes more of the head. Returns how much was taken if the head is complete or invalid.
     fn take(&mut self, bytes: &[u8]) -> Option<Admitted> {
         let before = self.begun.len();
         let mut begun = std::mem::take(&mut self.begun);

@@ -32,8 +32,8 @@ impl Meter {
         Meter { left, elements: 0, state }
     }
 
-    /// Counts an element of about so many bytes; what the script's error says if there is no room
-    /// for it, or if the script is to end.
+    /// Counts an element of about this many bytes. Returns the text of the script's error if there
+    /// is no room for it, or if the script is to end.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<(), &'static str> {
         self.left = self.left.checked_sub(bytes).ok_or(LACKING)?;
         self.elements = self.elements.wrapping_add(1);

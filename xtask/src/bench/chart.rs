@@ -119,7 +119,7 @@ impl Axis {
         lengths.max().unwrap_or(0) * LABEL_CHARACTER_WIDTH
     }
 
-    /// Where a value lies, from 0 at the beginning to 1 at the end; what is beyond lies there.
+    /// The position of a value, from 0 at the start to 1 at the end; values beyond are clamped.
     fn place(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(self.from) / self.from).ln() / (self.to / self.from).ln()

@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Runs memccapable against a nagi of its own; how many of its tests passed and failed.
+/// Runs memccapable against a nagi of its own. Returns how many of its tests passed and failed.
 fn capable() -> Result<(usize, usize)> {
     let binary = workspace::build_nagi("dev")?;
     let folder = std::env::temp_dir().join(format!("nagi-capable-{}", std::process::id()));

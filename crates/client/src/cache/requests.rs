@@ -193,7 +193,8 @@ impl<S: Socket> Engine<S> {
         failures
     }
 
-    /// Writes, each with the key that decides its server; what failed, of each server.
+    /// Performs writes, each with the key that decides its server. Returns the error of each server
+    /// that failed.
     async fn write_quietly(&mut self, writes: Vec<(&[u8], Request<'_>)>) -> Vec<Failure> {
         self.tend().await;
         let mut failures = Vec::new();

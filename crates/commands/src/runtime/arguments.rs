@@ -101,7 +101,7 @@ impl Time {
         times.into_iter().find_map(|(name, time)| is(option, name).then_some(time))
     }
 
-    /// The moment that an argument means, in milliseconds since 1970; what lies before is 0.
+    /// The time given by an argument, in milliseconds since 1970; 0 for earlier times.
     ///
     /// # Errors
     /// No integer, or a moment beyond 64 bits; `command` is named in the text.

@@ -31,7 +31,7 @@ pub fn note_users(server: &dyn Server) {
     server.hooks().set(HookFlags::LIMITED_USERS, has_limited);
 }
 
-/// Whether a client's user has the right to run a request; what it lacks is noted in ACL LOG.
+/// Whether a client's user has the right to run a request; if not, ACL LOG gets an entry.
 ///
 /// # Errors
 /// What it lacks.

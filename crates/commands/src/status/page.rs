@@ -407,7 +407,7 @@ fn figures(sample: &Sample) -> [(&'static str, String); 14] {
     ]
 }
 
-/// How far a save is, in keys; how many there are is known once it has begun to write.
+/// A save's progress in keys; their total is known once it has begun to write.
 fn progress(written: u64, total: u64) -> String {
     match total {
         0 => "begins".to_owned(),

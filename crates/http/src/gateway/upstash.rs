@@ -230,7 +230,7 @@ async fn run_all(
     Ok(replies)
 }
 
-/// Runs commands as a transaction; what EXEC replies, its elements one by one.
+/// Runs commands as a transaction. Returns the elements of EXEC's reply.
 async fn run_transaction(
     connection: &mut WorkerConnection,
     commands: &[&[Bytes]],

@@ -15,7 +15,7 @@ const HEIGHT: u32 = 320;
 pub(crate) const COLOURS: [(u8, u8, u8); 3] = [(0, 114, 178), (213, 94, 0), (0, 158, 115)];
 const GREY: RGBColor = RGBColor(68, 68, 68);
 
-/// What the numbers along an axis are called; what has no name has no label.
+/// The labels of the numbers along an axis; numbers without a name have no label.
 type Label = Box<dyn Fn(f64) -> String>;
 
 /// A pair of axes with lines in it.

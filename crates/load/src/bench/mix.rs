@@ -157,7 +157,7 @@ impl Mix {
         }
     }
 
-    /// Appends the request to what goes to `server`; what it writes is writing `sequence`.
+    /// Appends the request to the output for `server`; what it writes is write `sequence`.
     pub(crate) fn append(
         &self,
         pick: Pick,

@@ -26,7 +26,7 @@ pub(crate) const LOST_NS: u64 = 10 * SECOND;
 /// Requests slower than this are kept one by one, to be compared with stops.
 const SLOW_NS: u64 = 2_000_000;
 
-/// Slow requests that are kept; what comes after them is recorded as it is.
+/// The maximum number of slow requests kept; later ones are recorded as they are.
 const SLOW_KEPT: usize = 4_000_000;
 
 /// Keys that the probe reads and writes.

@@ -5,7 +5,8 @@ use crate::rdb::{Element, ElementText, Rejected};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Members of one value that are remembered; what is there twice after them is not found.
+/// The maximum number of members of one value that are remembered; duplicates after them are not
+/// found.
 const MAX_MEMBERS: usize = 1 << 20;
 
 /// The members of a value, each as 128 bits of hashes with keys drawn at random: that two of them

@@ -53,7 +53,7 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Takes a string's bytes, piece by piece; how many there were.
+    /// Takes a string's bytes, piece by piece. Returns how many there were.
     pub(super) fn pieces(&mut self, form: Form, take: &mut dyn FnMut(&[u8])) -> Result<u64, Fault> {
         match form {
             Form::Int(number) => {
@@ -99,7 +99,7 @@ impl<R: Read> Input<R> {
         if unpacked == len && unpacker.is_complete() { Ok(len) } else { Err(damaged()) }
     }
 
-    /// Takes a string and appends it; how long it was.
+    /// Takes a string and appends it. Returns its length.
     pub(super) fn append_text(
         &mut self,
         out: &mut Vec<u8>,
@@ -109,7 +109,7 @@ impl<R: Read> Input<R> {
         self.pieces(form, &mut |piece| out.extend_from_slice(piece))
     }
 
-    /// Takes a string and forgets it, having seen that it can be read; how long it was.
+    /// Takes a string and discards it, after checking that it can be read. Returns its length.
     pub(super) fn skip_text(&mut self, expected: &'static str) -> Result<u64, Fault> {
         let form = self.form(expected)?;
         self.pieces(form, &mut |_| {})

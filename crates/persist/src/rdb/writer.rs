@@ -55,7 +55,7 @@ pub struct Writer<W> {
 
 /// How much is handed to the sink at once, at least.
 const BUFFER_BYTES: usize = 128 * 1024;
-/// As much as is kept of a long string that was compressed; what is longer is compressed twice.
+/// How much of a compressed long string is kept; a longer one is compressed twice.
 const PACKED_BYTES: usize = 4 * 1024 * 1024;
 /// After so much of a long string it must have become shorter.
 const TRIED_BYTES: usize = 1024 * 1024;

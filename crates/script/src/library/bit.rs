@@ -7,7 +7,7 @@ type Fold = fn(i32, i32) -> i32;
 type Shift = fn(i32, u32) -> i32;
 type Change = fn(i32) -> i32;
 
-/// The lowest 32 bits of an argument; where it is not a number, that is raised.
+/// The lowest 32 bits of an argument; raises an error if it is not a number.
 macro_rules! bits {
     ($lua:expr, $arguments:expr, $place:expr, $name:expr) => {
         match lowest_bits($arguments, $place, $name) {
@@ -73,7 +73,7 @@ fn number(value: i32) -> Answer {
     Ok(Ok(Value::Number(value.into())))
 }
 
-/// The lowest 32 bits of an argument, or what is raised since it is not a number.
+/// The lowest 32 bits of an argument, or the error to raise if it is not a number.
 fn lowest_bits(arguments: &MultiValue, place: usize, name: &str) -> Result<i32, String> {
     let argument = arguments.get(place);
     let Some(value) = argument.and_then(as_number) else {

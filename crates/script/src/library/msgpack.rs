@@ -4,7 +4,7 @@ use super::answer::{Answers, add_many, as_number, as_text};
 use crate::bounds::Meter;
 use mlua::{Lua, MultiValue, Table, Value};
 
-/// Deepest nesting that is written; what lies deeper is nil.
+/// The deepest nesting that is written; deeper values become nil.
 const WRITTEN_DEPTH: usize = 16;
 /// Deepest nesting that is read.
 const READ_DEPTH: usize = 2000;

@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Sends more than a pipe has room for, in several outputs; what it was.
+    /// Sends more than a pipe has room for, in several outputs. Returns what was sent.
     fn send_much(pipes: &mut Pipes, token: Token) -> Vec<u8> {
         let mut sent = Vec::new();
         for number in 0..20_u8 {

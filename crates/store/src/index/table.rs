@@ -233,7 +233,7 @@ impl Table {
         place
     }
 
-    /// Puts another value and attributes in place of an entry's; what that owned and has no more.
+    /// Replaces an entry's value and attributes. Returns what the entry owned and owns no more.
     pub(crate) fn replace(
         &mut self,
         barrier: MutationBarrier,
@@ -296,7 +296,7 @@ impl Table {
         self.note_expiry(Some(at_ms));
     }
 
-    /// Removes the entry at a place; what it owned.
+    /// Removes the entry at a place. Returns what it owned.
     pub(crate) fn remove(&mut self, mut place: Place, entry: Mutable) -> Owned {
         let entry = entry.entry();
         // SAFETY: the table is borrowed exclusively and the key is hashed before anything moves.

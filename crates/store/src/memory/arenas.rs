@@ -218,7 +218,7 @@ impl Arenas {
         })
     }
 
-    /// Makes a listed hole a piece in use of about `len`; what is too much stays a hole.
+    /// Turns a listed hole into a piece in use of about `len`; the rest stays a hole.
     fn cut(&mut self, hole: Piece, len: usize) {
         self.unlist(hole);
         let (whole, before) = (hole.len(), hole.previous_len());

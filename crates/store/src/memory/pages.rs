@@ -547,7 +547,7 @@ impl PagePool {
         self.arenas.lock().idle.look();
     }
 
-    /// Gives a slice of all that is idle back to the kernel; how many bytes.
+    /// Gives a part of the idle memory back to the kernel. Returns how many bytes.
     pub(crate) fn purge(&self) -> usize {
         self.release_warm(|_| 0, SLICE_BYTES)
     }

@@ -68,7 +68,7 @@ mod real {
         }
     }
 
-    /// Makes the kernel provide memory; what is in it stays. A kernel that cannot (before 5.14)
+    /// Makes the kernel provide memory; its contents stay. A kernel that cannot (before 5.14)
     /// provides it when it is used.
     ///
     /// # Safety

@@ -34,7 +34,7 @@ pub(crate) const LARGEST_BLOCK: usize = 512;
 const UNREPORTED_BYTES: usize = 1024;
 /// What larger blocks may take from the general allocator before there is an arena for them.
 const FEW_BYTES: usize = 4096;
-/// The first byte of a block that is free; what lies in one that is not begins with another.
+/// The first byte of a free block; the content of a block in use begins with another.
 pub(crate) const FREE: u8 = 0xff;
 /// No block, in a list of free ones.
 const NONE: u16 = u16::MAX;

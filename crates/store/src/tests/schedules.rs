@@ -326,7 +326,7 @@ fn fill(fixture: &Fixture) {
     second.set(name(second, "other"), b"other", SetOptions::default());
 }
 
-/// A whole save by a thread that walks itself; what was in the snapshot.
+/// A whole save by a thread that walks itself. Returns the snapshot's contents.
 fn save(store: &Store) -> Contents {
     let mut snapshot = store.cut(NO_LIMIT, Waker::noop()).unwrap();
     let (mut walker, mut seen) = (Walker::default(), Contents::new());
@@ -364,7 +364,7 @@ struct Schedule {
     steps: [usize; 2],
 }
 
-/// Follows a schedule; how many steps each thread took in all.
+/// Follows a schedule. Returns how many steps each thread took in all.
 fn follow(fixture: &Fixture, operation: Operation, schedule: Schedule) -> [usize; 2] {
     fill(fixture);
     let (before, stage) = (contents(fixture), Arc::new(Stage::default()));

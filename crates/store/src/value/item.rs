@@ -97,7 +97,7 @@ impl<'a> Text<'a> {
         text
     }
 
-    /// A string to store; what is long is copied here, before any latch is taken.
+    /// A string to store. A long one is copied here, before any latch is taken.
     #[must_use]
     pub fn to_store(source: &'a [u8]) -> Self {
         let mut text = Text::new(source);

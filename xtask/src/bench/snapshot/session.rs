@@ -118,7 +118,8 @@ fn read_through(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Starts the server with what it saved; how long it takes until all keys are there, in seconds.
+/// Starts the server with its dump file. Returns how long it takes until all keys are there, in
+/// seconds.
 fn load(contestant: &Contestant, folder: &Folder, keys: u64) -> Result<f64> {
     let started = Instant::now();
     let server = contestant.start_in(folder)?;

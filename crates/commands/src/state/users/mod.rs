@@ -87,7 +87,7 @@ impl Users {
         self.users.read().clone()
     }
 
-    /// Makes changes at one moment; what `change` returns.
+    /// Makes changes at one moment. Returns what `change` returns.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut UsersByName) -> T) -> T {
         let mut users = self.users.write();
         let outcome = change(&mut users);

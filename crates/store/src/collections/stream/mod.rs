@@ -296,7 +296,7 @@ impl Stream {
         deleted
     }
 
-    /// Removes what a trim says; how many entries.
+    /// Removes the entries that a trim selects. Returns how many.
     pub(crate) fn trim(&mut self, trim: &Trim) -> u64 {
         let before = self.len();
         let whole = match trim.keep {

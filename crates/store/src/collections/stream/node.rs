@@ -381,7 +381,7 @@ fn note_counts(listpack: &mut Vec<u8>, live: i64, deleted: i64) {
     }
 }
 
-/// Appends an entry; how many elements it has.
+/// Appends an entry. Returns how many elements it has.
 fn push_entry(out: &mut Vec<u8>, (ms, seq): (i64, i64), fields: &[&[u8]], is_same: bool) -> usize {
     push_int(out, if is_same { SAME_FIELDS } else { 0 });
     push_int(out, ms);
