@@ -1,16 +1,16 @@
-//! A table's directory, in memory that look-aheads may read without the latch.
+//! A table's directory, in memory that prefetching may read without the latch.
 //!
 //! ```text
 //!  Directories: database, shard --> [ depth | address ] --> [ segment | segment | ... ]   2^depth
 //! ```
 //!
-//! A look-ahead goes the way of the arrows with plain loads, while the latch's holder may be
-//! replacing any of it. It may be led to a directory or a segment that was given up meanwhile;
-//! what it finds there is only a hint. What makes that sound is that memory never changes its
-//! nature while the store lives: the memory of a directory becomes only another directory of the
-//! same depth, that of a full segment only another full segment, and both are written by atomic
-//! stores alone. So no worker has to announce a look-ahead, and nothing waits for one to end. All
-//! depths that a table once had take less together than the deepest.
+//! Prefetching follows the arrows with plain loads, while the latch's holder may be replacing any
+//! of them. It may reach a directory or a segment that has been given up; what it reads is only a
+//! hint. This is sound because memory never changes its type while the store lives: a directory's
+//! memory is reused only for directories of the same depth, a full segment's only for full
+//! segments, and both are written only by atomic stores. So no worker has to announce a prefetch,
+//! and nothing waits for one to end. All shallower directories that a table has had take less
+//! memory together than the deepest.
 
 use crate::index::placement::POSITION_BITS;
 use crate::index::segment::{Segment, UnlatchedSegment};
@@ -24,14 +24,14 @@ use loom::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Where the depth begins in what is published; addresses take the bits below.
+/// The bit at which the depth begins in a published word; the address has the bits below.
 const DEPTH_SHIFT: u32 = 48;
 const ADDRESS: usize = (1 << DEPTH_SHIFT) - 1;
 
-/// A segment as it stands in a directory.
+/// A segment's element in a directory.
 type Element = AtomicPtr<u8>;
 
-/// One database's directories by shard: where each begins, with its depth.
+/// One database's directories by shard: address and depth.
 type Row = Box<[AtomicPtr<Element>]>;
 
 /// 2^depth elements.
@@ -41,7 +41,7 @@ struct Elements(NonNull<[Element]>);
 /// The directories of all tables, in use or waiting to be used again.
 #[derive(Debug)]
 pub(crate) struct Directories {
-    /// By database, then by shard; a database that never held anything has no row.
+    /// By database, then by shard; a database that has always been empty has no row.
     published: Box<[OnceLock<Row>]>,
     shards: usize,
     /// By depth.
@@ -53,7 +53,7 @@ unsafe impl Send for Directories {}
 // SAFETY: as above.
 unsafe impl Sync for Directories {}
 
-/// Which table a directory is of.
+/// The table that a directory belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct DirectoryOwner {
     pub(crate) directories: Arc<Directories>,
@@ -61,11 +61,11 @@ pub(crate) struct DirectoryOwner {
     pub(crate) shard: usize,
 }
 
-/// The segments of one table, by the leading bits of positions. Only the latch's holder has it.
+/// The segments of one table, by the leading bits of positions. Only the latch's holder uses it.
 #[derive(Debug)]
 pub(crate) struct Directory {
     elements: Option<Elements>,
-    /// The directory has 2^depth elements, once there is a segment.
+    /// The directory has 2^depth elements, if there is a segment.
     depth: u32,
     owner: DirectoryOwner,
 }
@@ -76,7 +76,8 @@ impl Directories {
         Directories { published, shards, idle: Latch::default() }
     }
 
-    /// The segment that had a position when it was looked at, perhaps long ago. Takes no latch.
+    /// The segment that contained a position when it was published, perhaps long ago. Takes no
+    /// latch.
     #[inline]
     pub(crate) fn peek(
         &self,
@@ -131,7 +132,7 @@ impl Drop for Directories {
 }
 
 impl Directory {
-    /// That of an empty table, not published yet.
+    /// The directory of an empty table, not yet published.
     pub(crate) fn new(owner: DirectoryOwner) -> Self {
         Directory { elements: None, depth: 0, owner }
     }
@@ -144,13 +145,13 @@ impl Directory {
         self.depth
     }
 
-    /// The segment of a position, if there are any segments.
+    /// The segment that contains a position, if there are any segments.
     #[inline]
     pub(crate) fn get(&self, position: u64) -> Option<Segment> {
         segment_of(self.elements()?.get(index(position, self.depth))?)
     }
 
-    /// Every segment once.
+    /// Each segment once.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
         let mut next = 0;
         std::iter::from_fn(move || {
@@ -160,30 +161,30 @@ impl Directory {
         })
     }
 
-    /// Becomes a directory of one segment, of depth 0.
+    /// Makes this a directory of one segment, of depth 0.
     pub(crate) fn begin(&mut self, segment: Segment) {
         let elements = self.filled(0, |_| Some(segment));
         self.exchange(Some(elements), 0);
     }
 
-    /// Becomes one of no segment.
+    /// Makes this a directory without segments.
     pub(crate) fn clear(&mut self) {
         self.exchange(None, 0);
     }
 
-    /// Points to each segment twice as often.
+    /// Doubles the directory.
     pub(crate) fn double(&mut self) {
         let elements = self.filled(self.depth + 1, |position| self.get(position));
         self.exchange(Some(elements), self.depth + 1);
     }
 
-    /// Points to each segment half as often; none has the full depth.
+    /// Halves the directory; no segment has the full depth.
     pub(crate) fn halve(&mut self) {
         let elements = self.filled(self.depth - 1, |position| self.get(position));
         self.exchange(Some(elements), self.depth - 1);
     }
 
-    /// Points the share of `segment`, which begins at position `start`, to it.
+    /// Makes the elements of `segment`, which begins at position `start`, refer to it.
     pub(crate) fn enter(&mut self, segment: Segment, start: u64) {
         let first = index(start, self.depth);
         let count = 1 << (self.depth - segment.depth());
@@ -199,7 +200,7 @@ impl Directory {
         self.publish();
     }
 
-    /// Lets look-aheads find this directory, from now on.
+    /// Publishes this directory for prefetching.
     pub(crate) fn publish(&self) {
         let directory = self.elements.map_or(std::ptr::null_mut(), |elements| {
             let depth = (self.depth as usize) << DEPTH_SHIFT;
@@ -208,7 +209,7 @@ impl Directory {
         self.owner.directories.publish(&self.owner, directory);
     }
 
-    /// Elements of a depth that point to what stands at each position.
+    /// Elements of a depth, each referring to what `segment_at` returns for its first position.
     fn filled(&self, depth: u32, segment_at: impl Fn(u64) -> Option<Segment>) -> Elements {
         let elements = self.owner.directories.take(depth);
         holds::note(Work { directory: 1 << depth, ..Work::default() });
@@ -240,7 +241,7 @@ impl Drop for Directory {
     }
 }
 
-/// What an element of a table's own directory points to.
+/// The segment to which an element of a table's own directory refers.
 #[inline]
 fn segment_of(element: &Element) -> Option<Segment> {
     // SAFETY: only the latch's holder has a directory, and a segment is freed only once its table's
@@ -248,7 +249,7 @@ fn segment_of(element: &Element) -> Option<Segment> {
     unsafe { Segment::from_raw(element.load(Ordering::Relaxed)) }
 }
 
-/// The element of a position in a directory of that depth.
+/// The index of a position's element in a directory of this depth.
 #[inline]
 fn index(position: u64, depth: u32) -> usize {
     (position >> (POSITION_BITS - depth)) as usize
@@ -261,7 +262,7 @@ mod model {
     use loom::cell::UnsafeCell;
     use loom::thread;
 
-    /// What stands for a segment: the positions that it covers, written before it is entered.
+    /// Stands for a segment: the positions that it covers, written before it is entered.
     #[repr(align(64))]
     struct Page(UnsafeCell<std::ops::Range<u64>>);
 

@@ -13,8 +13,9 @@
 //!                          H: in which half of its home's positions it falls, if its bucket knows
 //! ```
 //!
-//! A full segment has 64 lines, one page. A small table begins with a smaller one. What neither
-//! splitting nor the stash can place (keys of equal hash) goes to the header's overflow list.
+//! A full segment has 64 lines, one page. A small table starts with a smaller one. Entries that
+//! neither splitting nor the stash can place (keys with equal hashes) go to the header's overflow
+//! list.
 
 use crate::entry::block::Entry;
 use crate::entry::key::Name;
@@ -30,33 +31,33 @@ use std::ptr::NonNull;
 
 /// The greatest depth that fits the tag of a [`Segment`] reference.
 pub(crate) const MAX_DEPTH: u32 = 59;
-/// Shares no divisor with the number of words of any geometry.
+/// Coprime to the number of words of every geometry.
 const STRIDE: usize = 37;
 /// Tags below this are small geometries; from here on they are depths of full segments.
 const FULL: usize = GEOMETRIES.len() - 1;
 const TAG_BITS: usize = 0b11_1111;
 
-/// How many lines a segment has, and what they are for.
+/// The number of a segment's lines and their use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Geometry {
     pub(crate) lines: usize,
     pub(crate) homes: usize,
 }
 
-/// Few steps, since the memory of a segment that was outgrown is seldom used again.
+/// Few steps, since the memory of an outgrown segment is seldom reused.
 const GEOMETRIES: [Geometry; 3] = [
     Geometry { lines: 4, homes: 3 },
     Geometry { lines: 16, homes: 14 },
     Geometry { lines: 64, homes: FULL_HOMES },
 ];
-/// Homes of a full segment; even, so that those of one never belong to two halves.
+/// The number of homes of a full segment; even, so that no home belongs to two halves.
 const FULL_HOMES: usize = 60;
 /// A bit for each home of a full segment.
 const HOMES: u64 = (1 << FULL_HOMES) - 1;
 
-/// A segment: its address, aligned to a line, tagged with its depth or small geometry, so that a
-/// lookup need not read the header. It is valid under the latch of its table, until it is freed;
-/// what is found without the latch is an [`UnlatchedSegment`].
+/// A segment: its address, aligned to a line and tagged with its depth or small geometry, so that a
+/// lookup need not read the header. It is valid under its table's latch until it is freed; a
+/// segment found without the latch is an [`UnlatchedSegment`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment(NonNull<u8>);
 
@@ -64,28 +65,29 @@ pub(crate) struct Segment(NonNull<u8>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnlatchedSegment(NonNull<u8>);
 
-/// A bucket of what is a full segment or was one, to be read without the latch; what is read is
-/// only a hint.
+/// A bucket of a current or former full segment, for reading without the latch; the result is only
+/// a hint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket(NonNull<Word>);
 
-/// What a segment knows of itself; occupies its last line.
+/// A segment's header, which occupies its last line.
 #[derive(Debug)]
 pub(crate) struct Header {
-    /// Entries in the buckets, the stash and the overflow list.
+    /// The number of entries in the buckets, the stash and the overflow list.
     pub(crate) live: u32,
-    /// Entries that can expire.
+    /// The number of entries that can expire.
     pub(crate) volatile: u32,
     /// No entry expires before this time, in milliseconds since 1970.
     pub(crate) earliest_expiry_ms: u64,
-    /// A set bit is a home some of whose entries are in the stash or the overflow list.
+    /// A set bit marks a home with entries in the stash or the overflow list.
     stashed_homes: u64,
-    /// A set bit is a bucket all of whose words know in which halves they fall.
+    /// A set bit marks a bucket in which every word has its half recorded.
     known_halves: u64,
     overflow: Option<Box<Overflow>>,
 }
 
-/// A place within a segment: its word's index, those of the overflow list following the lines'.
+/// A place in a segment: the index of its word. The overflow list's indices follow those of the
+/// lines.
 pub(crate) type Index = usize;
 
 impl Segment {
@@ -135,7 +137,7 @@ impl Segment {
     /// Nothing refers to it any more.
     pub(crate) unsafe fn free(self, pool: &PagePool) {
         let bytes = self.geometry().lines * LINE_BYTES;
-        // SAFETY: the segment was allocated just so, and the caller gives it up.
+        // SAFETY: the segment was allocated with this layout, and the caller gives it up.
         unsafe {
             self.header_pointer().drop_in_place();
             if bytes == PAGE_BYTES {
@@ -146,7 +148,7 @@ impl Segment {
         }
     }
 
-    /// How many leading bits of a position all its entries share; 0 for a small one.
+    /// The number of leading bits that all its entries' positions share; 0 for a small segment.
     pub(crate) fn depth(self) -> u32 {
         (self.tag().saturating_sub(FULL)) as u32
     }
@@ -159,13 +161,13 @@ impl Segment {
         geometry(self.tag())
     }
 
-    /// The bucket in which a position falls.
+    /// The bucket that contains a position.
     #[inline]
     pub(crate) fn home(self, position: u64) -> usize {
         (self.twice_home_and_half(position) >> 1) as usize
     }
 
-    /// In which half of its home's positions a position falls.
+    /// The half of its home's positions that contains a position.
     #[inline]
     pub(crate) fn half(self, position: u64) -> Half {
         (self.twice_home_and_half(position) & 1) as usize
@@ -177,19 +179,19 @@ impl Segment {
         (rest * self.geometry().homes as u64) >> (POSITION_BITS - 1)
     }
 
-    /// In which of the halves of a full segment, and at which home there, what is homed here will
-    /// be once it is split.
+    /// Once a full segment is split: the half, and the home in it, of the entries that are now at
+    /// this home.
     pub(crate) fn home_after_split(home: usize, half: Half) -> (usize, usize) {
         let twice = 2 * home + half;
         if twice < FULL_HOMES { (0, twice) } else { (1, twice - FULL_HOMES) }
     }
 
-    /// Which of those halves a position falls in.
+    /// The half that contains a position.
     pub(crate) fn half_after_split(self, position: u64) -> usize {
         (position >> (POSITION_BITS - self.depth() - 1) & 1) as usize
     }
 
-    /// The first position, counted from the segment's own first, that falls after bucket `home`.
+    /// The first position, relative to the segment's first, after bucket `home`.
     pub(crate) fn end_of(self, home: usize) -> u64 {
         let homes = self.geometry().homes as u64;
         let end = ((home as u64 + 1) << POSITION_BITS).div_ceil(homes);
@@ -202,19 +204,20 @@ impl Segment {
         unsafe { self.header_pointer().as_ref() }
     }
 
-    /// For the functions of this file, each of which ends this borrow before it begins another.
+    /// Only for the functions of this file, each of which ends this borrow before it begins
+    /// another.
     fn header_mut(&mut self) -> &mut Header {
         // SAFETY: as in `header`. The latch is held exclusively, and no borrow of the header
         // outlives the call in which it began.
         unsafe { self.header_pointer().as_mut() }
     }
 
-    /// Says that no entry expires before this time, in milliseconds since 1970.
+    /// Sets the time before which no entry expires, in milliseconds since 1970.
     pub(crate) fn set_earliest_expiry(&mut self, earliest_expiry_ms: u64) {
         self.header_mut().earliest_expiry_ms = earliest_expiry_ms;
     }
 
-    /// Keeps the earliest expiry right for an entry that was put here.
+    /// Updates the earliest expiry for an entry that was added.
     pub(crate) fn note_expiry(&mut self, expire_at_ms: Option<u64>) {
         if let Some(at_ms) = expire_at_ms {
             let header = self.header_mut();
@@ -222,10 +225,10 @@ impl Segment {
         }
     }
 
-    /// From what [`Segment::raw`] gave; null is not a segment.
+    /// The segment that [`Segment::raw`] was called on; `None` for null.
     ///
     /// # Safety
-    /// The segment has not been freed, and this is used under the latch of its table alone.
+    /// The segment has not been freed, and this is used only under its table's latch.
     #[inline]
     pub(crate) unsafe fn from_raw(raw: *mut u8) -> Option<Self> {
         NonNull::new(raw).map(Segment)
@@ -235,14 +238,14 @@ impl Segment {
         self.0.as_ptr()
     }
 
-    /// The bucket that takes what `home` has no room for.
+    /// The bucket for entries for which `home` has no room.
     #[inline]
     fn neighbour(self, home: usize) -> usize {
         if home + 1 == self.geometry().homes { 0 } else { home + 1 }
     }
 
-    /// Finds the word of that fingerprint, homed where `position` falls, for which `is_it` holds;
-    /// `name` gives that entry's name.
+    /// Finds the word with this fingerprint at the home of `position` for which `is_it` holds;
+    /// `name` returns an entry's name.
     #[inline]
     pub(crate) fn find<'n>(
         self,
@@ -304,8 +307,8 @@ impl Segment {
         in_stash.or_else(in_overflow)
     }
 
-    /// Puts a word homed at `home` into the segment and says where; `None` if there is no room.
-    /// `half` is in which half of its home's positions it falls, if that is known.
+    /// Adds a word at `home` and returns its place; `None` if there is no room. `half` is the half
+    /// of its home's positions that contains it, if known.
     ///
     /// # Safety
     /// The segment has this home.
@@ -318,7 +321,7 @@ impl Segment {
         let word = word.in_half(half.unwrap_or_default());
         let Geometry { homes, lines } = self.geometry();
         let next = self.neighbour(home);
-        // SAFETY: the caller's promise; the next to a home is one as well.
+        // SAFETY: the caller's promise; the bucket after a home is one as well.
         let (here, there) = unsafe { (self.empty_lanes(home), self.empty_lanes(next)) };
         let place = if here.count_ones() < there.count_ones() {
             Some((first_of(next, there), word.displaced(true)))
@@ -345,7 +348,7 @@ impl Segment {
         Some(index)
     }
 
-    /// Puts a word into the overflow list and says where.
+    /// Adds a word to the overflow list and returns its place.
     pub(crate) fn insert_overflow(&mut self, home: usize, word: Word) -> Index {
         let words = self.geometry().lines * LANES;
         self.count_in(word);
@@ -354,12 +357,12 @@ impl Segment {
         words + header.overflow.get_or_insert_default().insert(word.displaced(false))
     }
 
-    /// Entries in the overflow list.
+    /// The number of entries in the overflow list.
     pub(crate) fn overflow_len(&self) -> usize {
         self.header().overflow.as_ref().map_or(0, |list| list.len())
     }
 
-    /// After the highest index, some below which are of no place.
+    /// The end of the indices, some of which are unused.
     pub(crate) fn end(&self) -> Index {
         let overflow = self.header().overflow.as_ref();
         self.geometry().lines * LANES + overflow.map_or(0, |list| list.end())
@@ -396,7 +399,7 @@ impl Segment {
         }
     }
 
-    /// Puts another entry of the same key, or the same entry moved, in place of the one there.
+    /// Replaces an entry by another of the same key, or by the same entry after a move.
     pub(crate) fn replace(&mut self, index: Index, word: Word) {
         let old = self.word(index);
         let lines = self.geometry().lines;
@@ -412,7 +415,7 @@ impl Segment {
         header.volatile -= u32::from(old.is_volatile());
     }
 
-    /// The word at a place; an empty one where there is no place.
+    /// The word at a place; an empty word if the place does not exist.
     pub(crate) fn word(&self, index: Index) -> Word {
         let lines = self.geometry().lines;
         if index < (lines - 1) * LANES {
@@ -423,7 +426,7 @@ impl Segment {
         overflow.zip(index).and_then(|(list, index)| list.get(index)).unwrap_or(Word::EMPTY)
     }
 
-    /// Every occupied place.
+    /// All occupied places.
     pub(crate) fn occupied_places(&self) -> impl Iterator<Item = (Index, Word)> + '_ {
         let Geometry { lines, .. } = self.geometry();
         (0..(lines - 1) * LANES)
@@ -432,15 +435,15 @@ impl Segment {
             .filter(|(_, word)| !word.is_empty())
     }
 
-    /// The words of a bucket with their places.
+    /// The words of a bucket and their places.
     pub(crate) fn words_of(&self, bucket: usize) -> impl Iterator<Item = (Index, Word)> + use<> {
         let segment = *self;
         let words = (bucket * LANES..(bucket + 1) * LANES).map(move |at| (at, segment.word(at)));
         words.filter(|(_, word)| !word.is_empty())
     }
 
-    /// The words of a home's bucket, all of which know it, with their homes and in which halves of
-    /// those they fall.
+    /// The words of a bucket in which every word has its half recorded, with their homes and
+    /// halves.
     pub(crate) fn homes_and_halves(
         &self,
         bucket: usize,
@@ -451,13 +454,13 @@ impl Segment {
         })
     }
 
-    /// Whether there are homes whose buckets have words that do not know in which halves they fall.
+    /// Whether any bucket has words without a recorded half.
     #[inline]
     pub(crate) fn has_unknown_halves(&self) -> bool {
         self.is_full_size() && !self.header().known_halves & HOMES != 0
     }
 
-    /// The buckets of those homes, as they are now.
+    /// The buckets of homes that have such words.
     pub(crate) fn unknown_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
         ones(!self.header().known_halves & HOMES)
     }
@@ -467,7 +470,8 @@ impl Segment {
         ones(self.header().known_halves & HOMES)
     }
 
-    /// The words that do not know: those of some buckets, of the stash and of the overflow list.
+    /// The words without a recorded half: those of some buckets, of the stash and of the overflow
+    /// list.
     pub(crate) fn unknown_words(&self) -> impl Iterator<Item = Word> + '_ {
         let stash = FULL_HOMES..self.geometry().lines - 1;
         let buckets = self.unknown_buckets().chain(stash);
@@ -475,7 +479,7 @@ impl Segment {
         buckets.flat_map(|bucket| self.words_of(bucket)).map(|(_, word)| word).chain(overflow)
     }
 
-    /// Notes in the word at a place in which half it falls.
+    /// Records the half of the word at a place.
     pub(crate) fn distinguish_half(&mut self, index: Index, half: Half) {
         if index < (self.geometry().lines - 1) * LANES {
             // SAFETY: the place is in a bucket.
@@ -483,7 +487,7 @@ impl Segment {
         }
     }
 
-    /// Notes that all words of a bucket know.
+    /// Records that every word of a bucket has its half recorded.
     pub(crate) fn know_halves(&mut self, bucket: usize) {
         self.header_mut().known_halves |= 1 << bucket;
     }
@@ -494,8 +498,8 @@ impl Segment {
         volatile.map(|(index, _)| index).collect()
     }
 
-    /// The places of up to `count` entries, spread over the segment from a random place on, so that
-    /// no neighbourhood is asked more often than another.
+    /// The places of up to `count` entries, spread over the segment starting from a random place,
+    /// so that no region is sampled more often than another.
     pub(crate) fn sample(
         &self,
         random: usize,
@@ -515,8 +519,8 @@ impl Segment {
         places.filter(wanted).take(if none_wanted { 0 } else { count })
     }
 
-    /// Every entry homed at `home` that stands in the lines. `home_of` computes the home of an
-    /// entry again, which only those outside their home's neighbourhood need.
+    /// All entries at `home` that are in the lines. `home_of` computes the home of an entry from
+    /// its key, which is needed only for those outside their home's two buckets.
     pub(crate) fn homed_at(
         &self,
         home: usize,
@@ -536,8 +540,7 @@ impl Segment {
         }
     }
 
-    /// Entries of the overflow list after a name, in the order of names, some of which may be
-    /// homed at `home`.
+    /// Entries of the overflow list after a name, ordered by name; some may belong to `home`.
     pub(crate) fn overflowed<'a>(
         &'a self,
         home: usize,
@@ -548,7 +551,7 @@ impl Segment {
         list.into_iter().flat_map(move |list| list.after(name)).filter_map(Word::entry)
     }
 
-    /// Moves a neighbour aside so that a word homed at `home`, whose two buckets are full, fits.
+    /// Moves a neighbour to make room for a word at `home`, whose two buckets are full.
     ///
     /// # Safety
     /// The segment has this home.
@@ -556,13 +559,13 @@ impl Segment {
         let homes = self.geometry().homes;
         let (previous, next) = ((home + homes - 1) % homes, (home + 1) % homes);
         let moves = [
-            // What is displaced into our bucket goes back to its home.
+            // A word displaced into this bucket moves back to its home.
             (home, true, previous, false),
-            // What is at home in the next bucket is displaced by one.
+            // A word at home in the next bucket is displaced by one.
             (next, false, (next + 1) % homes, true),
         ];
         for (from, displaced, to, becomes_displaced) in moves {
-            // SAFETY: the caller's promise; what comes before and after a home is one as well.
+            // SAFETY: the caller's promise; the buckets before and after a home exist as well.
             let Some(empty) = (unsafe { self.first_empty(to) }) else { continue };
             let movable = (from * LANES..(from + 1) * LANES)
                 .find(|index| self.word(*index).is_displaced() == displaced);
@@ -591,7 +594,7 @@ impl Segment {
         (empty != 0).then(|| first_of(bucket, empty))
     }
 
-    /// A bit for each place of a bucket that is empty.
+    /// A bit mask of the empty places of a bucket.
     ///
     /// # Safety
     /// The segment has this bucket.
@@ -638,20 +641,20 @@ impl UnlatchedSegment {
         self.0.as_ptr()
     }
 
-    /// From what [`Segment::raw`] gave; null is not a segment.
+    /// The segment that [`Segment::raw`] was called on; `None` for null.
     ///
     /// # Safety
-    /// The pool that the segment came from outlives whatever is done with this.
+    /// The pool from which the segment was allocated outlives the result.
     #[inline]
     pub(crate) unsafe fn from_raw(raw: *mut u8) -> Option<Self> {
         NonNull::new(raw).map(UnlatchedSegment)
     }
 
-    /// The bucket in which a position falls, if this is a full segment: only these keep their
-    /// memory, and a table with a smaller one is small enough to be near anyway.
+    /// The bucket that contains a position, if this is a full segment: only full segments keep
+    /// their memory, and a table with a smaller one is likely to be cached anyway.
     #[inline]
     pub(crate) fn bucket(self, position: u64) -> Option<Bucket> {
-        // Nothing is asked of it but what its tag says.
+        // Only the tag is used.
         let segment = Segment(self.0);
         // SAFETY: every position falls in a bucket. The memory of a full segment stays mapped as
         // long as the pool is there, even if the segment is freed.
@@ -661,18 +664,18 @@ impl UnlatchedSegment {
 }
 
 impl Bucket {
-    /// Asks the processor for the lines in which a word homed here will be looked for.
+    /// Prefetches the lines in which a word with this home is looked up.
     #[inline]
     pub(crate) fn prefetch(self) {
         prefetch(self.0.cast());
         prefetch(self.neighbour().0.cast());
     }
 
-    /// Asks the processor for the entry of a word of that fingerprint, homed here.
+    /// Prefetches the entry of a word with this fingerprint and home.
     #[inline]
     pub(crate) fn prefetch_entry(self, fingerprint: u16) {
         for Bucket(words) in [self, self.neighbour()] {
-            // SAFETY: the bucket of a full segment, whose memory never becomes anything else.
+            // SAFETY: the bucket of a full segment, whose memory is never used for anything else.
             let lanes = unsafe { bucket_search::of_fingerprint_unlatched(words, fingerprint) };
             if lanes != 0 {
                 let lane = lanes.trailing_zeros() as usize;
@@ -687,7 +690,7 @@ impl Bucket {
         }
     }
 
-    /// The bucket that takes what this one has no room for.
+    /// The bucket for entries for which this one has no room.
     #[inline]
     fn neighbour(self) -> Bucket {
         const HOMES_BYTES: usize = FULL_HOMES * LINE_BYTES;
@@ -703,7 +706,7 @@ impl Bucket {
     }
 }
 
-/// The places of a number's ones, from the lowest.
+/// The positions of a number's set bits, in ascending order.
 fn ones(number: u64) -> impl Iterator<Item = usize> + Clone {
     let mut left = number;
     std::iter::from_fn(move || {
@@ -713,7 +716,7 @@ fn ones(number: u64) -> impl Iterator<Item = usize> + Clone {
     })
 }
 
-/// The first of a bucket's places that have a bit in `lanes`, which has one.
+/// The first place of a bucket whose bit is set in `lanes`, which has one.
 fn first_of(bucket: usize, lanes: u32) -> Index {
     bucket * LANES + lanes.trailing_zeros() as usize
 }

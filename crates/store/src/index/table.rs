@@ -9,7 +9,7 @@
 //!              11 --+
 //! ```
 //!
-//! A full segment splits alone, so that growth moves at most one segment's entries however large
+//! A full segment splits on its own, so growth moves at most one segment's entries however large
 //! the table is; two sparse neighbours merge. Extendible hashing: Fagin et al., ACM TODS 1979;
 //! segments with a stash: Lu et al., "Dash", VLDB 2020.
 
@@ -41,64 +41,65 @@ use crate::sync::steps::{self, Step};
 use crate::sync::{latch, pace};
 use std::sync::Arc;
 
-/// Segments that one step looks at, when there is nothing in them that it is after.
+/// How many segments one step examines if it finds none of the entries that it looks for.
 const GLANCES: usize = 64;
-/// Buckets that a snapshot's walk goes through at one hold, if there is little to copy.
+/// How many buckets a snapshot's walk visits while the latch is held once, if there is little to
+/// copy.
 const BUCKETS_PER_HOLD: usize = 32;
-/// Entries beyond their segment's places that one visit of a bucket looks at.
+/// How many overflow entries of a segment one visit of a bucket examines.
 const OVERFLOWED: usize = 128;
-/// Entries that one change may move to let a sparse page go, and bytes of them, if it is not one
-/// longer entry.
+/// How many entries, and bytes of them, one change may move to free a sparse page; a single longer
+/// entry may be moved too.
 const RELOCATIONS: usize = 4;
 const RELOCATION_BYTES: usize = 16 * 1024;
-/// Entries that are moved at a time where nothing else is to be done.
+/// How many entries are moved at a time when there is nothing else to do.
 const COMPACTIONS: usize = 16;
 
-/// What positions depend on.
+/// What determines positions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Locator {
     pub(crate) hasher: Hasher,
     pub(crate) range: Range,
 }
 
-/// One database's entries in one shard, with the memory that they live in.
+/// One database's entries in one shard, with their memory.
 #[derive(Debug)]
 pub(crate) struct Table {
     directory: Directory,
-    /// Segments whose depth is that of the directory.
+    /// The number of segments whose depth is that of the directory.
     deepest: usize,
     len: usize,
-    /// Entries that can expire.
+    /// The number of entries that can expire.
     volatile: usize,
-    /// No entry expires before this time, in milliseconds since 1970, but for those that a sweep
-    /// under way has still to come to.
+    /// No entry expires before this time, in milliseconds since 1970, except those that the current
+    /// sweep has not reached yet.
     earliest_expiry_ms: u64,
-    /// Hashes with fields that expire.
+    /// The number of hashes with fields that expire.
     expiring_hashes: ExpiringHashes,
-    /// The sweep for expired entries, while there is one.
+    /// The current sweep for expired entries, if any.
     sweep: Option<Sweep>,
     locator: Locator,
     pool: Arc<PagePool>,
     slab: Slab,
     progress: SnapshotProgress,
-    /// Where the walk for a snapshot goes on within a bucket.
+    /// Where the walk for a snapshot continues within a bucket.
     walk_cursor: Option<Box<BucketCursor>>,
 }
 
 // SAFETY: a table's entries are reached only through it, under its shard's latch. Its segments are
-// read without the latch as well, but no more of them than words, which are atomic then.
+// read without the latch as well, but only in whole words, which are atomic then.
 unsafe impl Send for Table {}
 
-/// How the server itself removes entries.
+/// Callbacks for removals by the server itself.
 pub(crate) struct ServerRemovals<'a> {
-    /// Says of a key's hash whether the entry is to stay, if any is.
+    /// Given a key's hash, says whether the entry must stay; `None` if no entry must.
     pub(crate) spares: Option<&'a dyn Fn(u64) -> bool>,
-    /// Is shown each entry, with the number of its database, before it goes.
+    /// Called with each entry and the number of its database before its removal.
     pub(crate) show: &'a mut dyn FnMut(usize, EntryView<'_>),
     pub(crate) garbage: &'a mut Garbage,
 }
 
-/// Where an entry stands. Valid until the table is next inserted into or removed from.
+/// The position of an entry. Valid until the next insertion into the table or removal from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     segment: Segment,
@@ -129,7 +130,7 @@ impl Table {
         }
     }
 
-    /// Puts an empty table in place of this one, which is returned.
+    /// Replaces this table by an empty one. Returns the old one.
     pub(crate) fn take(&mut self, barrier: MutationBarrier) -> Self {
         self.begin(barrier);
         self.progress.send_pre_images();
@@ -159,12 +160,12 @@ impl Table {
         self.progress.begin(barrier.epoch(), size, self.directory.owner().database);
     }
 
-    /// What the table knows of a snapshot.
+    /// The table's progress in a snapshot.
     pub(crate) fn progress(&self) -> &SnapshotProgress {
         &self.progress
     }
 
-    /// Lets an entry through the barrier, to be changed.
+    /// Lets an entry pass the barrier for a change.
     #[inline]
     pub(crate) fn mutable(
         &mut self,
@@ -176,22 +177,22 @@ impl Table {
         barrier.before_mutate(&mut self.progress, entry, outcome)
     }
 
-    /// The number of the database whose it is now.
+    /// The number of the database that the table belongs to now.
     pub(crate) fn database(&self) -> usize {
         self.directory.owner().database
     }
 
-    /// Entries in all.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Entries that can expire.
+    /// The number of entries that can expire.
     pub(crate) fn volatile_len(&self) -> usize {
         self.volatile
     }
 
-    /// Where the entry of `key` stands.
+    /// The place of the entry of `key`.
     #[inline]
     pub(crate) fn find(&self, key: Key<'_>) -> Option<Place> {
         let position = self.locator.range.position(key.hash);
@@ -208,7 +209,7 @@ impl Table {
         place.segment.word(place.index).entry()
     }
 
-    /// Adds an entry for a key that has none.
+    /// Adds an entry for a key that has none yet.
     pub(crate) fn insert(
         &mut self,
         barrier: MutationBarrier,
@@ -285,10 +286,10 @@ impl Table {
         owned
     }
 
-    /// Moves the expiry of an entry that has one.
+    /// Changes the expiry of an entry that has one.
     ///
     /// # Safety
-    /// The entry, which stands at this place, has one.
+    /// The entry at this place has an expiry.
     pub(crate) unsafe fn move_expiry(&mut self, mut place: Place, mut entry: Mutable, at_ms: u64) {
         // SAFETY: the caller's promise.
         unsafe { entry.replace_expiry(at_ms) };
@@ -308,10 +309,10 @@ impl Table {
         owned
     }
 
-    /// Visits the entries of the bucket in which `position` falls, and returns the first position
-    /// after it, or `None` at the table's end. If they are too many for one hold, `within` says
-    /// afterwards how far it came, and the same position is where to go on: what stands throughout
-    /// is visited whatever happens between the holds.
+    /// Visits the entries of the bucket that contains `position`. Returns the first position after
+    /// the bucket, or `None` at the end of the table. If there are too many entries to visit while
+    /// the latch is held once, the result is `position` itself, and `within` records where to
+    /// continue. Entries that exist throughout are visited whatever happens in between.
     pub(crate) fn visit_bucket(
         &self,
         position: u64,
@@ -338,7 +339,7 @@ impl Table {
                 visit(entry);
             }
         }
-        // No name divides the last of them from the others that stand elsewhere.
+        // At the end of the overflow list, names of entries in the lines have no upper bound.
         let last = last.filter(|_| overflowed.next().is_some());
         segment.homed_at(home, home_of, |entry| {
             let is_turn = after.is_none_or(|after| name(entry) > after)
@@ -348,7 +349,7 @@ impl Table {
             }
         });
         holds::note(Work { visited, ..Work::default() });
-        // A bucket that has become narrower or wider meanwhile: what is skipped was visited.
+        // The bucket may have become narrower or wider meanwhile: skipped entries were visited.
         let start = position & !(span(segment) - 1);
         let next = start + segment.end_of(home);
         let next = before.as_ref().map_or(next, |before| next.min(before.next));
@@ -361,8 +362,9 @@ impl Table {
         (next < 1 << POSITION_BITS).then_some(next)
     }
 
-    /// Goes on leaving images of what belongs to the snapshot, and stamps it, for as many bytes as
-    /// one hold allows. Returns whether the walk has come through.
+    /// Continues saving images of entries that belong to the snapshot, and stamping entries, for as
+    /// many bytes as are allowed while the latch is held once. Returns whether the walk is
+    /// complete.
     pub(crate) fn walk(&mut self, barrier: MutationBarrier, images: &mut Images) -> bool {
         self.begin(barrier);
         let enough = images.copied_bytes() + HOLD_BYTES;
@@ -397,7 +399,7 @@ impl Table {
         self.progress.walked_to().is_none()
     }
 
-    /// Entries that can expire, counted one by one.
+    /// The number of entries that can expire, counted one by one.
     #[cfg(test)]
     pub(crate) fn count_volatile(&self) -> usize {
         let words = |segment: Segment| {
@@ -406,7 +408,7 @@ impl Table {
         self.directory.segments().map(words).sum()
     }
 
-    /// Whether anything is older than the epoch of `barrier`.
+    /// Whether any entry is older than the epoch of `barrier`.
     #[cfg(test)]
     pub(crate) fn has_older(&self, barrier: MutationBarrier) -> bool {
         let words = self.directory.segments();
@@ -417,8 +419,8 @@ impl Table {
         { words }.any(any)
     }
 
-    /// Removes the worst of a few entries around a random place, if there are any that the policy
-    /// does not spare.
+    /// Removes the best victim among a few entries around a random place, unless the policy spares
+    /// all of them.
     pub(crate) fn evict(
         &mut self,
         barrier: MutationBarrier,
@@ -437,14 +439,14 @@ impl Table {
             let entries = sample.clone().filter_map(|index| segment.word(index).entry());
             entries.clone().for_each(|entry| prefetch(entry.pointer()));
             let entries = entries.filter(|entry| !self.is_spared(*entry, unasked));
-            // What the snapshot has already frees memory at once.
+            // An entry that the snapshot already has frees memory at once.
             let saved = entries.clone().filter(|entry| !barrier.is_older(*entry));
             if let Some(entry) = selection.choose(saved).or_else(|| selection.choose(entries))
                 && let Some(index) =
                     { sample }.find(|index| segment.word(*index).entry() == Some(entry))
             {
                 let place = Place { segment, index };
-                // SAFETY: nothing changes the entry while it is shown.
+                // SAFETY: nothing changes the entry during the callback.
                 (unasked.show)(self.database(), unsafe { EntryView::new(entry) });
                 let entry = self.mutable(barrier, entry, ValueOutcome::Goes);
                 unasked.garbage.add(self.remove(place, entry));
@@ -456,17 +458,17 @@ impl Table {
         false
     }
 
-    /// Whether an entry is to stay.
+    /// Whether an entry must stay.
     fn is_spared(&self, entry: Entry, unasked: &ServerRemovals<'_>) -> bool {
         unasked.spares.is_some_and(|spares| spares(self.hash_of(entry)))
     }
 
-    /// The entry at a random place, all entries being equally likely; `None` where the place is
-    /// empty, which the caller meets by trying again. `random` is 64 fair bits.
+    /// The entry at a random place, all entries being equally likely; `None` if the place is empty,
+    /// in which case the caller tries again. `random` has 64 uniform bits.
     pub(crate) fn sample(&self, random: u64) -> Option<Entry> {
         let position = random >> (64 - POSITION_BITS);
         let segment = self.directory.get(position)?;
-        // The position chose the segment in proportion to its share of positions, not of places:
+        // The position selects a segment in proportion to its share of positions, not of places, so
         // a shallower segment is accepted less often.
         let excess = self.directory.depth() - segment.depth();
         if random & ((1 << excess) - 1) != 0 {
@@ -488,7 +490,7 @@ impl Table {
         entry.kept_hash().unwrap_or_else(hash)
     }
 
-    /// Frees an unlinked entry, but for what it owned.
+    /// Frees an unlinked entry, except what it owned.
     fn free(&mut self, entry: Entry) -> Owned {
         let fields_due = fields_due_ms(entry);
         if fields_due.is_some() {
@@ -512,7 +514,8 @@ impl Table {
         self.relocate(LARGEST_BLOCK + 1, COMPACTIONS);
     }
 
-    /// Moves a few entries off a sparse page. What moves is not changed, so no barrier is passed.
+    /// Moves a few entries off a sparse page. Moving does not change an entry, so no barrier is
+    /// passed.
     fn relocate(&mut self, bytes: usize, most_entries: usize) {
         let mut moved_bytes = 0;
         for _ in 0..most_entries {
@@ -573,7 +576,7 @@ impl Drop for Table {
     }
 }
 
-/// Tables that were taken out of the store.
+/// Tables that were removed from the store.
 impl Removed for Vec<Table> {
     fn is_empty(&self) -> bool {
         self.capacity() == 0
@@ -584,12 +587,12 @@ impl Removed for Vec<Table> {
     }
 }
 
-/// How many positions a segment covers.
+/// The number of positions that a segment covers.
 fn span(segment: Segment) -> u64 {
     1 << (POSITION_BITS - segment.depth())
 }
 
-/// When the hash that an entry holds is to be swept, if it is one with fields that expire.
+/// When the fields of the hash in an entry next have to be swept, if any of them expire.
 #[inline]
 fn fields_due_ms(entry: Entry) -> Option<u64> {
     // SAFETY: the latch is held, and the view ends here.
