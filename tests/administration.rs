@@ -126,6 +126,7 @@ fn memory_is_accounted_for() {
     assert_eq!(of(&mut client, "lua.caches"), 0);
     client.check("EVAL \"return 'a script'\" 0", "$8\r\na script\r\n");
     assert!(of(&mut client, "lua.caches") > 0 && of(&mut client, "script.VMs") > 0);
+}
 
 #[test]
 fn there_are_no_replicas() {

@@ -231,8 +231,7 @@ fn networks_have_rules_of_their_own() {
     let (status, text) = client.post("/pipeline", r#"[["SET","a","c"],["DEL","a"]]"#);
     assert_eq!((status, &*text), (200, &*format!(r#"[{{"result":"OK"}},{refused}]"#)));
     assert_eq!(client.post("/multi-exec", r#"[["SET","a","d"],["DEL","a"]]"#).0, 403);
-    socket
-        .check(r#"["DEL","a"]"#, r#"{"DEL":[false,"NOPERM command not allowed over HTTP"]}"#);
+    socket.check(r#"["DEL","a"]"#, r#"{"DEL":[false,"NOPERM command not allowed over HTTP"]}"#);
     redis.check("GET a", "$1\r\nc\r\n");
     // The client is where a trusted proxy says.
     redis.check("CONFIG SET http-trusted-proxies 127.0.0.1 requirepass x", "+OK\r\n");

@@ -28,9 +28,8 @@ fn commands_are_called_by_their_new_names_only() {
     ];
     for server in both(arguments.as_flattened()) {
         let mut client = server.connect_resp();
-        let unknown = |name: &str| {
-            format!("-ERR unknown command '{name}', with args beginning with: \r\n")
-        };
+        let unknown =
+            |name: &str| format!("-ERR unknown command '{name}', with args beginning with: \r\n");
         client.check("FLUSHALL", unknown("FLUSHALL"));
         client.check("config", unknown("config"));
         client.check("tmp", unknown("tmp"));
@@ -80,10 +79,7 @@ fn transactions_and_scripts_call_renamed_commands() {
         client.check("UP n", "+QUEUED\r\n");
         client.check("RUN", "*1\r\n:1\r\n");
         client.check("MULTI", "+OK\r\n");
-        client.check(
-            "incr n",
-            "-ERR unknown command 'incr', with args beginning with: 'n' \r\n",
-        );
+        client.check("incr n", "-ERR unknown command 'incr', with args beginning with: 'n' \r\n");
         client.check("RUN", "-EXECABORT Transaction discarded because of previous errors.\r\n");
         client.check("EVAL return(redis.call('up','n')) 0", ":2\r\n");
         let refused = client.run("EVAL return(redis.pcall('incr','n')) 0").text();

@@ -23,5 +23,5 @@ pub use connections::MAX_CONNECTIONS;
 pub use gateway::fuzzing;
 pub use hyper::body::Bytes;
 pub use listening::{Running, bind, start};
-pub use nagi_pipe::{ClientEnd, PipeClosed, Notifier, Taken, Wakes, WorkerEnd, pipe};
+pub use nagi_pipe::{ClientEnd, Notifier, PipeClosed, Taken, Wakes, WorkerEnd, pipe};
 pub use site::{Answer, Ask, GatewaySettings, HttpClient, Rule, Site};

@@ -106,7 +106,9 @@ impl Site {
         }
         let database = match path {
             "" => 0,
-            _ => path.parse().map_err(|_| wrong("what follows the port is not a database number"))?,
+            _ => {
+                path.parse().map_err(|_| wrong("what follows the port is not a database number"))?
+            }
         };
         let (host, port) = host_and_port(place, usual_port).map_err(|why| wrong(&why))?;
         let address = Address::tcp(host, port).map_err(|error| error.to_string())?;
@@ -272,8 +274,7 @@ pub fn masked(url: &str) -> String {
 fn host_and_port(place: &str, usual: u16) -> Result<(&str, u16), String> {
     let (host, port) = match place.strip_prefix('[') {
         Some(rest) => {
-            let (host, after) =
-                rest.split_once(']').ok_or("the ] after the address is missing")?;
+            let (host, after) = rest.split_once(']').ok_or("the ] after the address is missing")?;
             (host, after.strip_prefix(':').or((!after.is_empty()).then_some(after)))
         }
         None => match place.rsplit_once(':') {

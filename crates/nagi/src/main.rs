@@ -168,9 +168,7 @@ fn manual(name: Option<&str>) -> Result<String, Box<dyn std::error::Error>> {
     let all = documented();
     let command = match name {
         None => &all,
-        Some(name) => {
-            find(&all, name).ok_or_else(|| format!("unknown command {name}"))?
-        }
+        Some(name) => find(&all, name).ok_or_else(|| format!("unknown command {name}"))?,
     };
     let mut text = Vec::new();
     page(command).render(&mut text)?;

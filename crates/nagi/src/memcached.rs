@@ -205,8 +205,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Flags, String> {
         }
     }
     if flags.sasl && !flags.arguments.options.iter().any(|it| it.name == "memcached-auth-file") {
-        return Err("-S needs a file of users: name one with -Y or MEMCACHED_SASL_PWDB"
-            .to_owned());
+        return Err("-S needs a file of users: name one with -Y or MEMCACHED_SASL_PWDB".to_owned());
     }
     flags.check_item_bytes()?;
     Ok(flags)

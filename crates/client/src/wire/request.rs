@@ -33,9 +33,7 @@ impl std::str::FromStr for Dialect {
             "binary" => Dialect::Binary,
             "resp" => Dialect::Resp,
             _ => {
-                return Err(format!(
-                    "unknown protocol {name}; known are text, meta, binary, resp"
-                ));
+                return Err(format!("unknown protocol {name}; known are text, meta, binary, resp"));
             }
         })
     }

@@ -49,10 +49,7 @@ impl Setting {
     /// Whether it has an effect.
     #[must_use]
     pub fn has_effect(&self) -> bool {
-        matches!(
-            self.place,
-            Place::Number(_) | Place::Text(_) | Place::User | Place::Renaming
-        )
+        matches!(self.place, Place::Number(_) | Place::Text(_) | Place::User | Place::Renaming)
     }
 
     /// Whether it is a line of a file that CONFIG does not know.
@@ -75,11 +72,9 @@ impl Setting {
     /// Whether a value asks for what is not supported.
     pub(super) fn is_refused(&self, value: &Value) -> bool {
         match self.place {
-            Place::Number(_)
-            | Place::Text(_)
-            | Place::Unused
-            | Place::User
-            | Place::Renaming => false,
+            Place::Number(_) | Place::Text(_) | Place::Unused | Place::User | Place::Renaming => {
+                false
+            }
             Place::Refused(harmless) => {
                 let value = self.kind.show(value);
                 value != self.default_value() && !harmless.contains(&value.as_str())

@@ -352,13 +352,13 @@ mod tests {
     #[test]
     fn renamed_commands_are_found_by_their_names_only() {
         let table = || CommandTable::new(&[ROWS], Vec::new());
-        let renamed = |pairs: &[(&'static str, &'static str)]| {
-            table().renamed(pairs.iter().copied())
-        };
+        let renamed =
+            |pairs: &[(&'static str, &'static str)]| table().renamed(pairs.iter().copied());
         let long = "b840fc02d524045429941cc15f59e41cb7be6c52";
         let swapped = [("ONE", "tmp"), ("two", "One"), ("TMP", "two"), ("Three", long)];
         let table = renamed(&swapped).unwrap();
-        for (name, own) in [("one", "two"), ("TWO", "one"), (long.to_uppercase().as_str(), "three")] {
+        for (name, own) in [("one", "two"), ("TWO", "one"), (long.to_uppercase().as_str(), "three")]
+        {
             let entry = table.find(name.as_bytes()).unwrap();
             assert_eq!(entry.full_name, own);
             assert_eq!(table.find_own(own.as_bytes()).unwrap().index, entry.index);

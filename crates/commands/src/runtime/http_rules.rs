@@ -26,8 +26,7 @@ pub enum HttpRule {
 const OF_CONNECTIONS: &str = "the command is about a connection, which a request does not have";
 const NOT_PERMITTED: &str = "command not allowed over HTTP (see http-commands)";
 
-const NOT_FROM_THERE: &str =
-    "command not allowed over HTTP from this address (see http-networks)";
+const NOT_FROM_THERE: &str = "command not allowed over HTTP from this address (see http-networks)";
 
 /// The settings with the rules, in the words of access control lists.
 #[derive(Clone, PartialEq, Eq)]

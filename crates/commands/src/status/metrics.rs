@@ -116,8 +116,12 @@ fn workers(sample: &Sample, page: &mut Exposition) {
 fn traffic(sample: &Sample, page: &mut Exposition) {
     let totals = &sample.totals;
     page.gauge("nagi_connected_clients", "Connections now.", sample.connections());
-    page.gauge("nagi_max_clients", "Maximum number of connections \
-                                    (maxclients).", sample.max_clients);
+    page.gauge(
+        "nagi_max_clients",
+        "Maximum number of connections \
+                                    (maxclients).",
+        sample.max_clients,
+    );
     for (name, help, count) in [
         ("nagi_connections", "Connections accepted.", totals.connections),
         (
@@ -191,14 +195,14 @@ fn commands(sample: &Sample, page: &mut Exposition) {
 fn memory(sample: &Sample, page: &mut Exposition) {
     for (name, help, bytes) in [
         ("nagi_memory_dataset_bytes", "Memory used by data.", sample.dataset_bytes),
-        (
-            "nagi_memory_clients_bytes",
-            "Memory used by requests and replies.",
-            sample.client_bytes,
-        ),
+        ("nagi_memory_clients_bytes", "Memory used by requests and replies.", sample.client_bytes),
         ("nagi_memory_peak_bytes", "Peak memory used by both.", sample.peak_bytes),
-        ("nagi_memory_limit_bytes", "Maximum memory for data (maxmemory), 0 \
-                                     for no limit.", sample.limit_bytes),
+        (
+            "nagi_memory_limit_bytes",
+            "Maximum memory for data (maxmemory), 0 \
+                                     for no limit.",
+            sample.limit_bytes,
+        ),
         ("nagi_memory_resident_bytes", "Resident memory of the process.", sample.resident_bytes),
     ] {
         page.gauge(name, help, bytes);

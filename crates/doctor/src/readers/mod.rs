@@ -12,11 +12,11 @@ pub(crate) mod fuzzing;
 mod key_costs;
 mod latency;
 mod listeners;
-#[cfg(test)]
-mod sample_files;
 mod netlink;
 mod process;
 mod requests;
+#[cfg(test)]
+mod sample_files;
 mod settings;
 mod sockets;
 mod system;

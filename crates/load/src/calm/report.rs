@@ -122,10 +122,7 @@ impl Figures {
 
     /// Why they say nothing of the server.
     fn void_reason(&self) -> String {
-        format!(
-            "the machine or this tool stalled for {:.1} % of the time",
-            self.stopped_percent
-        )
+        format!("the machine or this tool stalled for {:.1} % of the time", self.stopped_percent)
     }
 }
 

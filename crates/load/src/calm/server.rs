@@ -228,8 +228,11 @@ impl Server {
             return Ok(());
         }
         let foreign = |what: &str| {
-            format!("{} holds {what}, which not from this tool: nothing is \
-                     removed", self.target.name)
+            format!(
+                "{} holds {what}, which not from this tool: nothing is \
+                     removed",
+                self.target.name
+            )
         };
         let keyspace = self.info(wire, "keyspace")?;
         for (database, text) in keyspace.iter().filter(|(database, _)| *database != "db0") {

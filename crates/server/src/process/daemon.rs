@@ -65,9 +65,8 @@ pub fn become_user(name: &str) -> io::Result<()> {
         let (user, group) = (fields.nth(1)?.parse::<u32>().ok()?, fields.next()?.parse().ok()?);
         is_it.then_some((user, group))
     });
-    let (user, group): (u32, u32) = numbers.ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, format!("unknown user {name}"))
-    })?;
+    let (user, group): (u32, u32) = numbers
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("unknown user {name}")))?;
     if user == 0 {
         return Ok(());
     }

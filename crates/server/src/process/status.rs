@@ -13,8 +13,7 @@ use nagi_commands::status::{
     Format, ListOptions, SCRIPT, STYLE, Sample, StatusForm, auto, is_ready, json, metrics, page,
 };
 use nagi_commands::{
-    Config, HttpClient, HttpRule, HttpRuleTexts, HttpRules, Server as _, admission,
-    rights,
+    Config, HttpClient, HttpRule, HttpRuleTexts, HttpRules, Server as _, admission, rights,
 };
 use nagi_http::{Answer, Ask, Bell, Bytes, GatewaySettings, Rule, Site, WorkerEnd};
 use nagi_store::accounting;

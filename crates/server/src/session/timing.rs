@@ -562,7 +562,9 @@ impl Stopwatch<'_> {
         };
         // Each call that may take long is counted.
         let calls = if is_brief(executed.kind) { weight } else { count };
-        if let Some(entry) = entry(executed.kind).filter(|_| settings.tracks && calls > 0 && !is_queued) {
+        if let Some(entry) =
+            entry(executed.kind).filter(|_| settings.tracks && calls > 0 && !is_queued)
+        {
             metrics.tally.time_calls(entry.index, calls, phases.execute_ns);
         }
         if weight > 0 && (settings.tracks || is_slow || is_large) {

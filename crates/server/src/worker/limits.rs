@@ -159,10 +159,7 @@ impl Sessions {
             && unread > self.shared.unsent_limit
             && !self.has_hard_limit(token)
         {
-            tracing::warn!(
-                token.index,
-                "closed: a monitor does not read fast enough"
-            );
+            tracing::warn!(token.index, "closed: a monitor does not read fast enough");
             self.abort(driver, token);
         }
     }

@@ -135,7 +135,8 @@ impl Table {
         self.begin(barrier);
         self.progress.send_pre_images();
         let owner = self.directory.owner().clone();
-        let empty = Table::new(self.locator, Arc::clone(&self.pool), owner, self.progress.restarted());
+        let empty =
+            Table::new(self.locator, Arc::clone(&self.pool), owner, self.progress.restarted());
         empty.directory.publish();
         std::mem::replace(self, empty)
     }

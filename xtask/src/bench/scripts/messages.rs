@@ -41,7 +41,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
             times.map(median)
         })?;
         let name = format!("{count} {}", if count == 1 { "subscriber" } else { "subscribers" });
-        let mut row = |table: &mut Table, cells: Vec<String>, figures: &[f64], asked: &str| {
+        let row = |table: &mut Table, cells: Vec<String>, figures: &[f64], asked: &str| {
             let compared = [nagi_to_valkey(&names, figures), asked.to_owned()];
             let cells: Vec<String> =
                 [name.clone()].into_iter().chain(cells).chain(compared).collect();

@@ -107,7 +107,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
             costs.iter().map(|costs| median(costs.iter().map(figure).collect())).collect()
         };
         let (cpu_us, per_second) = (of(|cost| cost.cpu_us), of(|cost| cost.per_second));
-        let mut row = |table: &mut Table, figures: &[f64], digits: usize, asked: String| {
+        let row = |table: &mut Table, figures: &[f64], digits: usize, asked: String| {
             let mut cells = vec![workload.name.to_owned()];
             cells.extend(figures.iter().map(|figure| format!("{figure:.digits$}")));
             cells.extend([nagi_to_valkey(&names, figures), asked]);

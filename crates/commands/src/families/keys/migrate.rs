@@ -26,8 +26,7 @@ static MIGRATE: Command = Command {
     flags: Flags::WRITE.union(Flags::NOSCRIPT).union(Flags::RUNS_SCRIPTS),
     keys: Keys::groups(&[
         KeyGroup::by_grammar(one_key, MOVED).shown_at(3),
-        KeyGroup::by_grammar(listed_keys, MOVED.union(Access::INCOMPLETE))
-            .shown_after_last("KEYS"),
+        KeyGroup::by_grammar(listed_keys, MOVED.union(Access::INCOMPLETE)).shown_after_last("KEYS"),
     ]),
     categories: Category::KEYSPACE.union(Category::DANGEROUS),
     group: Group::Generic,

@@ -381,8 +381,11 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     // Expiry has no limit of effort that could be reached.
     fields.add("expired_time_cap_reached_count", 0);
     // Payloads of RESTORE are always checked in full.
-    let restored =
-        cx.server.commands().find_own(b"restore").and_then(|entry| totals.commands.get(entry.index));
+    let restored = cx
+        .server
+        .commands()
+        .find_own(b"restore")
+        .and_then(|entry| totals.commands.get(entry.index));
     fields.add("dump_payload_sanitizations", restored.map_or(0, |counted| counted.calls));
     fields.add("evicted_keys", store.evicted);
     fields.add("evicted_clients", totals.evicted_clients);
