@@ -136,7 +136,7 @@ const COMMANDS: &[Module] = &[
     ("families", &["config", "error", "glob", "registry", "runtime", "state"]),
     ("status", &["registry", "runtime", "state"]),
     ("memcached", &["config", "registry", "runtime", "state"]),
-    ("catalogue", &["families", "memcached", "runtime"]),
+    ("catalogue", &["config", "families", "memcached", "runtime"]),
     ("fuzzing", &["catalogue", "error", "runtime", "state", "status"]),
 ];
 

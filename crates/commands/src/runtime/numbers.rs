@@ -14,8 +14,8 @@ pub(crate) fn double(argument: &[u8]) -> Option<f64> {
     fits.then_some(number)
 }
 
-/// A number where a range of scores begins or ends, or by which SORT sorts: none is 0, decimals only, up to a zero byte;
-/// what is too large is infinite, and what is too small is 0.
+/// A number where a range of scores begins or ends, or by which SORT sorts: none is 0, decimals
+/// only, up to a zero byte; what is too large is infinite, and what is too small is 0.
 pub(crate) fn bound(argument: &[u8]) -> Option<f64> {
     let text = argument.split(|byte| *byte == 0).next().unwrap_or_default();
     if text.is_empty() {

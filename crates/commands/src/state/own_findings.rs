@@ -47,9 +47,7 @@ mod tests {
         let text = findings.lines();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
-        assert!(
-            lines[0].starts_with("* finding failed-saves: Saving fails: the last save did not")
-        );
+        assert!(lines[0].starts_with("* finding failed-saves: Saving fails: the last save failed"));
         assert!(lines[0].contains("Read the reason in the server's log"), "{text}");
         assert!(lines[1].starts_with("* notice clients-refused: The server will soon refuse"));
     }

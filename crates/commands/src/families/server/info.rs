@@ -89,7 +89,7 @@ mod tests {
         assert!(!default.contains("# Commandstats"));
         assert_eq!(
             default.matches("||#").count(),
-            10,
+            11,
             "a blank line separates sections: {default}"
         );
         for request in [&["INFO", "everything"][..], &["INFO", "default", "commandstats"]] {

@@ -414,7 +414,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.expect("MSET a 1 b 2", "+OK|");
         let stats = bench.call(&["MEMORY", "STATS"]);
-        assert!(stats.starts_with("*54|$14|peak.allocated|:"), "{stats}");
+        assert!(stats.starts_with("*62|$14|peak.allocated|:"), "{stats}");
         assert!(stats.contains("|$10|keys.count|:2|"), "{stats}");
         assert!(bench.call(&["MEMORY", "MALLOC-STATS"]).contains("pages of the store: "));
         assert!(bench.call(&["MEMORY", "DOCTOR"]).ends_with(".\n|"));

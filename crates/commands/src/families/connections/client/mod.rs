@@ -365,7 +365,7 @@ mod tests {
         let help = bench.call(&["CLIENT", "HELP"]);
         assert!(help.starts_with("*37|+CLIENT <subcommand> [<arg> [value]"), "{help}");
         assert!(
-            help.contains("|+SETNAME connection-name|+    Gives the connection a name"),
+            help.contains("|+SETNAME connection-name|+    Sets the connection's name"),
             "{help}"
         );
     }
