@@ -125,6 +125,8 @@ fn capacity(nagi: &Contestant, [warm_up, seconds]: [u64; 2]) -> Result<f64> {
 fn connect(server: &Server, workers: usize) -> Result<Vec<TcpStream>> {
     let mut found: Vec<Vec<TcpStream>> = (0..workers).map(|_| Vec::new()).collect();
     let wanted = BUSY / workers;
+    // Kept until the end: a worker that loses connections is given the next ones.
+    let mut spare = Vec::new();
     let deadline = Instant::now() + PATIENCE;
     while found.iter().any(|found| found.len() < wanted) {
         ensure!(Instant::now() < deadline, "there are no connections of each worker");
@@ -135,8 +137,9 @@ fn connect(server: &Server, workers: usize) -> Result<Vec<TcpStream>> {
         }
         let places = workers_of(server, &batch, deadline)?;
         for ((_, stream), worker) in batch.into_iter().zip(places) {
-            if let Some(found) = found.get_mut(worker).filter(|found| found.len() < wanted) {
-                found.push(stream);
+            match found.get_mut(worker).filter(|found| found.len() < wanted) {
+                Some(found) => found.push(stream),
+                None => spare.push(stream),
             }
         }
     }
