@@ -1,11 +1,11 @@
 //! Memory for a table's larger entries: pieces of any length, in arenas of 128 KiB.
 //!
-//! Pages of one size, as [`crate::memory::slab`] has them, would leave a half-empty page for each
-//! of many sizes in each shard. Pieces of all sizes share arenas instead; a hole is found by its
-//! length among 64 bins, as in TLSF (Masmano et al., ECRTS 2004), and unites with its neighbours.
-//! When more than an eighth is holes, the emptiest arena is closed and its entries move elsewhere,
-//! so that memory follows the data when the sizes of values change. In a store that is not large,
-//! memory after the last piece counts as holes too.
+//! Pages of one size, as in [`crate::memory::slab`], would leave a half-empty page for each of many
+//! sizes in each shard. Instead, pieces of all sizes share arenas; a hole is found by its length in
+//! one of 64 bins, as in TLSF (Masmano et al., ECRTS 2004), and merges with adjacent holes. When
+//! more than an eighth is holes, the emptiest arena is closed and its entries are moved, so that
+//! memory is freed when the sizes of values change. In a store that is not large, memory after the
+//! last piece counts as holes too.
 //!
 //! ```text
 //!  arena, aligned to its size                     end         touched
@@ -15,8 +15,8 @@
 //!  head = length of the piece (32 bits, lowest two: hole, listed) | length of the one before
 //! ```
 //!
-//! What an entry takes is its size and a head of 8 bytes, rounded up by at most a 32nd part.
-//! Everything here happens under the shard's latch.
+//! An entry takes its size plus a head of 8 bytes, rounded up by at most a 32nd. Everything here
+//! happens under the shard's latch.
 
 use crate::memory::pages::{ARENA_BYTES, Arena, PagePool};
 use std::ptr::NonNull;
@@ -26,18 +26,18 @@ use std::sync::Arc;
 pub(crate) const LARGEST_PIECE: usize = 68 * 1024;
 const HEAD_BYTES: usize = 8;
 const HEADER_BYTES: usize = size_of::<Header>();
-/// What is cut off a hole that is too long, if there is so much of it.
+/// The shortest remainder that is split off a longer hole.
 const SMALLEST_REST: usize = 64;
-/// Shorter holes wait until they unite with a neighbour.
+/// Shorter holes are not listed until they merge with another.
 const SMALLEST_LISTED: usize = 1 << SMALLEST_LOG;
 const SMALLEST_LOG: u32 = 9;
-/// Holes looked at in the bin of just this length, before one of the next serves.
+/// How many holes of the exact bin are examined before one of a larger bin is used.
 const HOLES_EXAMINED: usize = 8;
-/// Arenas among which the emptiest is chosen to be closed.
+/// How many arenas are compared to choose the emptiest to close.
 const CANDIDATES: usize = 16;
-/// Holes that a table may have beside an eighth of what its entries are spread over.
+/// How many bytes of holes a table may have in addition to an eighth of its arenas.
 const TOLERATED_BYTES: usize = 32 * 1024;
-/// Bins: eight for every doubling of the length.
+/// The number of bins: eight for every doubling of the length.
 const BINS: usize = 64;
 
 const HOLE: u32 = 1 << 0;
@@ -48,59 +48,59 @@ const LISTED: u32 = 1 << 1;
 pub(crate) struct Arenas {
     pool: Arc<PagePool>,
     all: Vec<Arena>,
-    /// Where what fits no hole is put.
+    /// The arena to which pieces that fit no hole are appended.
     open: Option<Arena>,
-    /// The one that is being emptied; its holes are not listed.
+    /// The arena that is being emptied; its holes are not listed.
     closing: Option<Arena>,
     /// The first hole of each bin.
     bins: [Option<Piece>; BINS],
-    /// A set bit is a bin that has a hole.
+    /// A set bit marks a bin that has a hole.
     filled: u64,
     live_bytes: usize,
-    /// Sum of the arenas' ends.
+    /// The sum of the arenas' ends.
     spread_bytes: usize,
-    /// Sum of what has memory of the arenas.
+    /// The sum of the bytes of the arenas that have memory.
     touched_bytes: usize,
-    /// Where the search for an arena to close goes on.
+    /// Where the search for an arena to close continues.
     candidate: usize,
 }
 
-/// At an arena's start.
+/// The header at an arena's start.
 #[derive(Debug)]
 #[repr(C)]
 struct Header {
-    /// In pieces that are no holes, their heads included.
+    /// The bytes of pieces in use, including their heads.
     live_bytes: u32,
-    /// Where the pieces end.
+    /// The end of the pieces.
     end: u32,
-    /// Length of the last piece.
+    /// The length of the last piece.
     last: u32,
-    /// Up to where there is memory, or will be at once: whole pages.
+    /// Up to where there is memory, or soon will be: whole pages.
     touched: u32,
-    /// Its index among the table's.
+    /// Its index among the table's arenas.
     place: u32,
     padding: u32,
 }
 
-/// A piece, by the address of its head. It is valid under the latch of its table, until it is
-/// united with another or its arena is returned.
+/// A piece, by the address of its head. It is valid under its table's latch until it is merged with
+/// another or its arena is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece(NonNull<u8>);
 
-/// In a listed hole, after its head.
+/// The links in a listed hole, after its head.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     next: Option<Piece>,
     previous: Option<Piece>,
 }
 
-/// Length of the piece for a block of `bytes`.
+/// The length of the piece for a block of `bytes`.
 pub(crate) fn piece_bytes(bytes: usize) -> usize {
     let len = bytes + HEAD_BYTES;
     len.next_multiple_of((1 << len.max(SMALLEST_LISTED).ilog2()) / 32)
 }
 
-/// The bin of a hole that is listed.
+/// The bin of a listed hole.
 fn bin_of(len: usize) -> usize {
     let log = len.max(SMALLEST_LISTED).ilog2();
     ((log - SMALLEST_LOG) as usize * 8 + (len >> (log - 3) & 7)).min(BINS - 1)
@@ -127,7 +127,7 @@ impl Arenas {
         self.all.is_empty()
     }
 
-    /// Memory of `bytes`, at most [`LARGEST_PIECE`], aligned to 8, its contents undefined.
+    /// Memory of `bytes`, at most [`LARGEST_PIECE`], aligned to 8, with undefined contents.
     pub(crate) fn take(&mut self, bytes: usize) -> NonNull<u8> {
         let len = piece_bytes(bytes);
         let piece = match self.hole(len) {
@@ -144,7 +144,7 @@ impl Arenas {
         piece.memory()
     }
 
-    /// Takes back what [`Arenas::take`] gave.
+    /// Takes back a block that [`Arenas::take`] returned.
     ///
     /// # Safety
     /// It came from these arenas, and nothing refers to it any more.
@@ -167,8 +167,8 @@ impl Arenas {
         }
     }
 
-    /// A block that should move elsewhere, because so much lies in holes that its arena could go;
-    /// or, in a store that is not large, because so much of the arena's memory is in no use.
+    /// A block to be moved, since so many bytes are in holes that its arena can be emptied; in a
+    /// store that is not large, also since so much of the arena's memory is unused.
     pub(crate) fn relocation(&mut self) -> Option<NonNull<u8>> {
         let arena = match self.closing {
             Some(arena) => arena,
@@ -178,8 +178,8 @@ impl Arenas {
         unsafe { pieces(arena) }.find(|piece| !piece.is_hole()).map(Piece::memory)
     }
 
-    /// Chooses an arena to be emptied, if there are holes enough, or memory that has not been
-    /// written to since the arena was opened.
+    /// Chooses an arena to be emptied, if there are enough holes, or enough memory that has not
+    /// been written to since the arena was opened.
     fn close(&mut self) -> Option<Arena> {
         let is_sparse = |bytes: usize| bytes - self.live_bytes > bytes / 8 + TOLERATED_BYTES;
         let has_holes = is_sparse(self.spread_bytes);
@@ -273,11 +273,11 @@ impl Arenas {
         arena
     }
 
-    /// Makes a hole of what has memory after the pieces of an arena that nothing is appended to
-    /// any more.
+    /// Turns the memory after the last piece of an arena into a hole, once nothing is appended to
+    /// it.
     ///
     /// # Safety
-    /// It is an arena of this table, and not the open one.
+    /// The arena belongs to this table and is not the open one.
     unsafe fn seal(&mut self, arena: Arena) {
         // SAFETY: the caller's promise.
         let header = unsafe { header_of(arena) };
@@ -295,10 +295,10 @@ impl Arenas {
         self.list(hole);
     }
 
-    /// Gives back an arena in which nothing is left.
+    /// Gives back an empty arena.
     ///
     /// # Safety
-    /// It is an arena of this table; all of it is one hole, which is not listed.
+    /// The arena belongs to this table and is a single hole, which is not listed.
     unsafe fn release(&mut self, arena: Arena) {
         // SAFETY: the caller's promise.
         let header = unsafe { header_of(arena) };
@@ -316,7 +316,7 @@ impl Arenas {
         unsafe { self.pool.give_arena(arena, touched) };
     }
 
-    /// Makes a piece a hole, together with the holes beside it.
+    /// Turns a piece into a hole, merged with adjacent ones.
     fn unite(&mut self, piece: Piece) -> Piece {
         let (mut first, mut len) = (piece, piece.len());
         if let Some(next) = piece.neighbour().filter(|next| next.is_hole()) {
@@ -377,17 +377,17 @@ impl Arenas {
 /// The header of an arena.
 ///
 /// # Safety
-/// The arena belongs to a table, whose latch is held for as long as the header is borrowed, and no
-/// other borrow of the header is used meanwhile.
+/// The arena belongs to a table whose latch is held while the header is borrowed, and there is no
+/// other borrow of the header.
 unsafe fn header_of<'a>(arena: Arena) -> &'a mut Header {
     // SAFETY: the caller's promise; the header was written when the arena was taken.
     unsafe { arena.cast::<Header>().as_mut() }
 }
 
-/// Every piece of an arena, in order.
+/// All pieces of an arena, in order.
 ///
 /// # Safety
-/// The arena belongs to a table, whose latch is held, and has a piece at least.
+/// The arena belongs to a table whose latch is held, and has at least one piece.
 unsafe fn pieces(arena: Arena) -> impl Iterator<Item = Piece> {
     // SAFETY: the first piece lies after the header.
     let first = Piece(unsafe { arena.add(HEADER_BYTES) });
@@ -409,7 +409,7 @@ impl Piece {
         self.write(self.len(), flags, self.previous_len());
     }
 
-    /// Its length in bytes, head included.
+    /// Its length in bytes, including the head.
     fn len(self) -> usize {
         (self.head().0 & !(HOLE | LISTED)) as usize
     }
@@ -447,7 +447,7 @@ impl Piece {
     /// The next piece.
     ///
     /// # Safety
-    /// It is not the last one of its arena.
+    /// It is not the last piece of its arena.
     unsafe fn next(self) -> Piece {
         // SAFETY: the pieces of an arena lie side by side.
         Piece(unsafe { self.0.add(self.len()) })

@@ -9,19 +9,18 @@
 //!  +----------------------------------+-----------------+--   --+-----------+
 //! ```
 //!
-//! What the owner of a page must remember of it stands in the region's notes and not on the page,
-//! so that blocks of 128 bytes fill a page to the last byte. A freed page is kept warm for the
-//! next request; when many are idle, their memory goes back to the kernel while their
-//! addresses stay ours. A page that was a segment's becomes only another segment's: it may still
-//! be read without a latch (`directory.rs`).
+//! The owner of a page keeps its data about it in the region's notes and not on the page, so that
+//! blocks of 128 bytes fill a page to the last byte. A freed page is kept warm for the next
+//! request; when many are idle, their memory goes back to the kernel, but the pool keeps their
+//! addresses. A page that was a segment's is reused only for segments: it may still be read without
+//! a latch (`directory.rs`).
 //!
 //! Pages are taken and given back under the latches of shards, where no thread should wait for the
-//! kernel. So the preparer asks it beforehand (`provide`), without a latch: for the pages that come
-//! next, for the memory of some of those that were given back to it, and, in a large store, for
-//! that of whole arenas. Only where it was not in time does a worker do some of this, between
-//! batches (`maintain`). The preparer also gives back what is idle. Pages are freed in no order,
-//! and each request to the kernel interrupts every worker: so it gathers many of them, and gives
-//! back together those that lie side by side.
+//! kernel. So the preparer asks the kernel in advance (`provide`), without a latch: for the next
+//! pages, for the memory of some that were given back, and, in a large store, for the memory of
+//! whole arenas. Only if it was late does a worker do some of this, between batches (`maintain`).
+//! The preparer also gives idle memory back. Pages are freed in any order and each request to the
+//! kernel interrupts every worker, so it gathers many pages and gives adjacent ones back together.
 
 use crate::memory::idle::{self, Idle, NOTE_BYTES, Unit};
 use crate::memory::region::{self, PAGE_BYTES, REGION_BYTES};
@@ -37,49 +36,49 @@ use std::thread::Thread;
 use std::time::Duration;
 
 const REGION_PAGES: usize = REGION_BYTES / PAGE_BYTES;
-/// Pages at a region's start that hold the notes.
+/// The number of pages at a region's start that hold the notes.
 const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);
 
-/// Pages that the kernel is asked to provide at once; where it has large pages, it provides one of
-/// those with the first of them and has nothing left to do for the rest.
+/// How many pages the kernel is asked to provide at once. With large pages, the first of them
+/// brings in one of those, and the rest costs nothing.
 const STEP_PAGES: usize = if cfg!(miri) { 8 } else { 64 };
-/// With so many provided pages left the preparer is asked for the next: what workers fill in
-/// a millisecond. More would be memory for nothing, of which a large page may bring enough.
+/// With this many provided pages left, the preparer is woken to provide more: what workers fill in
+/// a millisecond. A larger reserve would waste memory; a large page may bring in one anyway.
 const LOW_PAGES: usize = STEP_PAGES;
-/// With so few left a worker provides them itself: more than are taken within a batch.
+/// With this few left, a worker provides pages itself: more than are taken in a batch.
 const CRITICAL_PAGES: usize = STEP_PAGES / 2;
-/// The same for arenas, of which only the addresses are seen to.
+/// Likewise for arenas, for which only addresses are reserved.
 const LOW_ARENAS: usize = 16;
 const CRITICAL_ARENAS: usize = 4;
 
-/// Arenas are provided whole if so many bytes are to be stored: all but the last of each table
-/// will be full, and those that are not take no more than a sixteenth of this.
+/// Arenas are provided whole if this many bytes are announced: all but the last of each table will
+/// be full, and the others take at most a sixteenth of this.
 const MANY_BYTES: u64 = 256 << 20;
-/// The same of a store that has so much already, since it works under the eyes of clients.
+/// Likewise in a store that already has this much: clients would notice the waits.
 const LARGE_BYTES: usize = 128 << 20;
-/// But not where such a part of its memory is free on pages and in arenas, as it would be with many
-/// databases that have a few large entries each.
+/// But not if more than one in this many bytes of its memory is free on pages and in arenas, as
+/// with many databases of a few large entries each.
 const MAX_IDLE_PART: usize = 4;
-/// Arenas at most that tables have begun to fill before their memory was provided.
+/// The maximum number of arenas in use that wait for the kernel to provide their memory.
 const MAX_LATE: usize = 512;
 
-/// Of memory that was given back to the kernel, and of whole arenas, at least so much is ready
-/// again when such is asked for: what workers fill while the preparer waits for a processor.
+/// While memory is requested that was given back to the kernel, or whole arenas, this much is kept
+/// ready: what workers fill while the preparer waits for a processor.
 const READY_BYTES: usize = 1 << 20;
-/// Of a small store's only such a part, but a step.
+/// A small store keeps only one in this many of its bytes ready, but at least a slice.
 const READY_PART: usize = 64;
 
-/// Bytes of each kind of idle memory that stay warm while such memory is asked for: twice what is
-/// made ready, or the preparer would give back what it has just provided.
+/// How much of each kind of idle memory stays warm while it is requested: more than is kept ready,
+/// so that the preparer does not give back what it has just provided.
 const WARM_BYTES: usize = 4 * READY_BYTES;
-/// More than this of all kinds together, and the preparer gives some back.
+/// With more than this of all kinds together, the preparer gives some back.
 const MAX_WARM_BYTES: usize = 3 * WARM_BYTES;
-/// Time between two looks whether idle memory is requested.
+/// The time between two checks of whether idle memory is requested.
 const LOOK_EVERY: Duration = Duration::from_millis(80);
-/// What is taken out of a list under its latch at a time, and given back to the kernel by another
-/// thread than the preparer.
+/// How many bytes are taken off a list while its latch is held once, and given back to the kernel
+/// by threads other than the preparer.
 const SLICE_BYTES: usize = 64 * PAGE_BYTES;
-/// What the preparer gathers to give it back to the kernel.
+/// How many bytes the preparer gathers before it gives them back to the kernel.
 const GATHERED_BYTES: usize = 64 << 20;
 
 /// A page: aligned memory of [`PAGE_BYTES`], contents undefined.
@@ -88,34 +87,34 @@ pub(crate) type Page = Unit;
 /// Size and alignment of an arena.
 pub(crate) const ARENA_BYTES: usize = 128 * 1024;
 
-/// Aligned memory of [`ARENA_BYTES`], contents undefined, to be written from its start on.
+/// Aligned memory of [`ARENA_BYTES`], contents undefined, written from its start.
 pub(crate) type Arena = Unit;
 
-/// How far what comes next has been seen to.
+/// The state of the reserve.
 const FINE: u8 = 0;
 const LOW: u8 = 1;
 const CRITICAL: u8 = 2;
 
-/// Hands out pages and arenas to all shards.
+/// Provides pages and arenas to all shards.
 #[derive(Debug)]
 pub(crate) struct PagePool {
     pages: Latch<Pages>,
     arenas: Latch<Arenas>,
-    /// Bytes of pages handed out, and of arenas as far as they were ever written.
+    /// The bytes of pages handed out, and of arenas as far as they were ever written.
     used_bytes: AtomicUsize,
-    /// Bytes of these that their owners have no use for now.
+    /// How many of these bytes their owners do not use now.
     idle_bytes: AtomicIsize,
-    /// Bytes of idle pages and arenas that keep their memory.
+    /// The bytes of idle pages and arenas that keep their memory.
     warm_bytes: AtomicUsize,
     /// [`FINE`], [`LOW`] or [`CRITICAL`].
     stock: AtomicU8,
-    /// Whether so much is going to be stored that arenas are provided before they are used.
+    /// Whether so much will be stored that arenas are provided before they are used.
     expects_much: AtomicBool,
-    /// When requests for idle memory were last looked at, in ticks.
+    /// When requests for idle memory were last checked, in ticks.
     looked_at: AtomicU64,
     /// Whether the preparer should return memory that was not requested recently.
     rests: AtomicBool,
-    /// Held by the thread that prepares what comes next.
+    /// Held by the thread that provides new memory.
     preparing: Mutex<()>,
     preparer: OnceLock<Thread>,
 }
@@ -131,36 +130,36 @@ struct Pages {
 struct Arenas {
     regions: Regions,
     idle: Idle,
-    /// Arenas that count as whole although the kernel has not provided all of their memory yet:
-    /// the preparer has it do so while they are in use.
+    /// Arenas in use that count as provided although the preparer has yet to provide the rest of
+    /// their memory.
     late: VecDeque<Arena>,
 }
 
-/// Where new units come from.
+/// The source of new units.
 #[derive(Debug)]
 struct Regions {
     all: Vec<NonNull<u8>>,
-    /// Pages that a unit takes, and that the notes take at a region's start.
+    /// The number of pages of a unit, and of a region's notes.
     unit_pages: usize,
     note_pages: usize,
     current: Option<Frontier>,
-    /// The region that comes next, if it is there already.
+    /// The next region, if it is mapped already.
     next: Option<Frontier>,
 }
 
-/// How far a region is in use.
+/// A region that is being handed out.
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
     region: NonNull<u8>,
-    /// Pages from its start that are handed out, or hold notes.
+    /// The number of pages from its start that are handed out or hold notes.
     carved: usize,
-    /// Pages from its start that the kernel has provided.
+    /// The number of pages from its start that the kernel has provided.
     provided: usize,
 }
 
-/// What is to be done next so that no thread has to wait for the kernel.
+/// The next step of preparation, so that no thread has to wait for the kernel.
 enum PreparerTask {
-    /// Another region. Returns whether it will be the first.
+    /// Map another region. The flag tells whether it is the first.
     Region(bool),
     Memory(Frontier),
 }
@@ -196,7 +195,7 @@ impl Default for PagePool {
 }
 
 impl PagePool {
-    /// A page of undefined contents.
+    /// A page with undefined contents.
     pub(crate) fn take(&self) -> Page {
         self.take_of(|pages| &mut pages.blocks)
     }
@@ -210,7 +209,7 @@ impl PagePool {
         unsafe { self.give_to(page, |pages| &mut pages.blocks) };
     }
 
-    /// A page of undefined contents, which is a segment's for good.
+    /// A page with undefined contents, from now on only for segments.
     pub(crate) fn take_segment(&self) -> Page {
         self.take_of(|pages| &mut pages.segments)
     }
@@ -263,7 +262,7 @@ impl PagePool {
         unsafe { kind(&mut self.pages.lock_nested()).give(page, PAGE_BYTES) };
     }
 
-    /// An arena, and how many bytes from its start on have memory.
+    /// An arena, and how many bytes from its start have memory.
     pub(crate) fn take_arena(&self) -> (Arena, usize) {
         note_unit();
         let mut arenas = self.arenas.lock_nested();
@@ -285,7 +284,7 @@ impl PagePool {
         (arena, 0)
     }
 
-    /// Takes back an arena of which so many bytes have memory.
+    /// Takes back an arena of which `touched` bytes have memory.
     ///
     /// # Safety
     /// It came from this pool, and nothing refers to it any more.
@@ -305,9 +304,9 @@ impl PagePool {
         }
     }
 
-    /// Notes that an arena, of which `touched` bytes have memory, is about to be written as far as
-    /// `end`; up to where it counts as having memory from now on, all of it being idle still. That
-    /// may be further, since the preparer is going to provide the rest at once.
+    /// Records that an arena of which `touched` bytes have memory is about to be written up to
+    /// `end`. Returns up to where it counts as having memory from now on, as idle bytes for now.
+    /// That may be beyond `end`, since the preparer will provide the rest at once.
     ///
     /// # Safety
     /// It is an arena of this pool.
@@ -316,7 +315,7 @@ impl PagePool {
         let mut now = end.next_multiple_of(PAGE_BYTES);
         if self.provides_arenas() {
             let late = &mut self.arenas.lock_nested().late;
-            // Nothing is allocated here.
+            // No allocation under the latch.
             if late.len() < MAX_LATE {
                 late.push_back(arena);
                 self.stock.fetch_max(LOW, Ordering::Relaxed);
@@ -332,22 +331,22 @@ impl PagePool {
         self.add_idle_bytes(bytes.cast_signed());
     }
 
-    /// Whether arenas shall have all of their memory before they are written.
+    /// Whether arenas get all of their memory before they are written.
     fn provides_arenas(&self) -> bool {
         let used_bytes = self.used_bytes();
         let is_large = used_bytes >= LARGE_BYTES && self.idle_bytes() < used_bytes / MAX_IDLE_PART;
         is_large || self.expects_much.load(Ordering::Relaxed)
     }
 
-    /// Whether what lies idle in arenas is to follow the data. Where arenas are provided whole this
-    /// is never so: what holds data is more than this there.
+    /// Whether idle memory in arenas is to be reclaimed as the data shrinks. Never while arenas are
+    /// provided whole: the store is larger then.
     pub(crate) fn is_small(&self) -> bool {
         let live_bytes = self.used_bytes().saturating_sub(self.idle_bytes());
         let is_small = live_bytes < LARGE_BYTES - LARGE_BYTES / MAX_IDLE_PART;
         is_small && !self.expects_much.load(Ordering::Relaxed)
     }
 
-    /// How much of a kind of pages is to be ready, once such were given back to the kernel.
+    /// How much of a kind of pages to keep ready, once some were given back to the kernel.
     fn ready_bytes(&self) -> usize {
         (self.used_bytes() / READY_PART).clamp(SLICE_BYTES, READY_BYTES)
     }
@@ -357,7 +356,7 @@ impl PagePool {
         let _ = self.preparer.set(preparer);
     }
 
-    /// Says that about so many bytes are going to be stored, one after the other.
+    /// Announces that about this many bytes will be stored.
     pub(crate) fn expect(&self, bytes: u64) {
         let expects_much = bytes >= MANY_BYTES;
         self.expects_much.store(expects_much, Ordering::Relaxed);
@@ -366,8 +365,8 @@ impl PagePool {
         }
     }
 
-    /// Prepares memory so that no thread waits for the kernel under a latch, and has idle memory
-    /// returned to it. Nearly always there is nothing to do. No latch may be held.
+    /// Prepares memory so that no thread waits for the kernel under a latch, and wakes the preparer
+    /// to give idle memory back. Usually there is nothing to do. No latch may be held.
     #[inline]
     pub(crate) fn maintain(&self) {
         if self.stock.load(Ordering::Relaxed) == CRITICAL {
@@ -393,7 +392,7 @@ impl PagePool {
         }
     }
 
-    /// Does all outstanding preparation, step by step.
+    /// Performs all outstanding preparation, step by step.
     pub(crate) fn provide(&self) {
         loop {
             self.prepare();
@@ -410,7 +409,7 @@ impl PagePool {
         }
     }
 
-    /// Makes the kernel provide the rest of an arena that is in use. Returns whether there was one.
+    /// Makes the kernel provide the rest of an arena in use. Returns whether there was one.
     fn complete_arena(&self) -> bool {
         let late = self.arenas.lock_nested().late.pop_front();
         // SAFETY: an arena is part of a region. What is in it stays.
@@ -418,7 +417,7 @@ impl PagePool {
         late.is_some()
     }
 
-    /// Makes the kernel provide the memory of an arena that comes next, if such are asked for.
+    /// Makes the kernel provide the memory of the next arena, if whole arenas are requested.
     fn ready_arena(&self) -> bool {
         let mut arenas = self.arenas.lock_nested();
         let is_wanted = self.provides_arenas() && arenas.idle.is_wanted();
@@ -437,8 +436,8 @@ impl PagePool {
         true
     }
 
-    /// Makes the kernel provide the memory of some pages that it was given back, if such are asked
-    /// for.
+    /// Makes the kernel provide the memory of some pages that it was given back, if such are
+    /// requested.
     fn ready_pages(&self, kind: Kind) -> bool {
         let mut taken = Vec::with_capacity(STEP_PAGES);
         let mut pages = self.pages.lock_nested();
@@ -459,10 +458,10 @@ impl PagePool {
         !taken.is_empty()
     }
 
-    /// Makes the kernel provide the next new pages, and addresses of arenas. It fills memory
-    /// with zeros first, which must not happen under a latch.
+    /// Makes the kernel provide the next new pages, and reserves addresses for arenas. The kernel
+    /// zeroes the memory, which must not happen under a latch.
     pub(crate) fn prepare(&self) {
-        // Two would ask for the same.
+        // Only one thread at a time: two would request the same.
         let _turn = self.preparing.lock();
         if self.arenas.lock_nested().regions.lacks_next() {
             let region = region::map();
@@ -500,13 +499,13 @@ impl PagePool {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that are in no use, and not given back to the kernel.
+    /// The idle bytes that have not been given back to the kernel.
     pub(crate) fn warm_bytes(&self) -> usize {
         self.warm_bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives memory back to the kernel if more of it is idle than the next requests need;
-    /// a slice of it, with no latch held meanwhile. Whether it did.
+    /// Gives a slice of memory back to the kernel if more is idle than the next requests need. No
+    /// latch is held meanwhile. Returns whether it did.
     pub(crate) fn cool(&self) -> bool {
         self.cool_by(SLICE_BYTES)
     }
@@ -515,8 +514,8 @@ impl PagePool {
         self.warm_bytes() > MAX_WARM_BYTES && self.release_warm(|_| WARM_BYTES, bytes) > 0
     }
 
-    /// Does the same; of a kind that was not requested during the last second, all idle memory
-    /// counts. To be called now and then.
+    /// Likewise, but gives back all idle memory of a kind that was not requested during the last
+    /// second. Call it from time to time.
     pub(crate) fn rest(&self) {
         let (now, before) = (ticks::now(), self.looked_at.load(Ordering::Relaxed));
         let is_due = ticks::duration(now.wrapping_sub(before)) >= LOOK_EVERY;
@@ -535,7 +534,7 @@ impl PagePool {
         }
     }
 
-    /// Gives back so much of what is idle, but of what is requested not all.
+    /// Gives up to `bytes` of idle memory back, but keeps a part of each kind that is requested.
     fn release_unrequested(&self, bytes: usize) {
         self.release_warm(|idle| if idle.is_wanted() { WARM_BYTES } else { 0 }, bytes);
     }
@@ -552,15 +551,15 @@ impl PagePool {
         self.release_warm(|_| 0, SLICE_BYTES)
     }
 
-    /// Gives back so many bytes of each kind of what is warm, beyond as much as is kept of it; how
-    /// many bytes.
+    /// Gives up to `most_bytes` of each kind of warm memory back, beyond what is kept of it.
+    /// Returns how many bytes.
     #[cold]
     fn release_warm(&self, kept_bytes: impl Fn(&Idle) -> usize, most_bytes: usize) -> usize {
-        // Allocated here, so that nothing is under the latch.
+        // Allocated here, not under the latch.
         let mut taken = Vec::with_capacity(most_bytes / PAGE_BYTES);
         let mut gave_bytes = 0;
         for kind in KINDS {
-            // A slice at a time, so that no thread waits for the latch for long.
+            // In slices, so that no thread waits for the latch for long.
             loop {
                 let before = taken.len();
                 let mut pages = self.pages.lock();
@@ -595,10 +594,10 @@ impl PagePool {
         gave_bytes
     }
 
-    /// Gives the memory of units back.
+    /// Gives the memory of units back to the kernel.
     ///
     /// # Safety
-    /// They are in no list and no use, and belong to the pool.
+    /// They are unused, in no list, and belong to the pool.
     unsafe fn release(&self, units: &mut [(Unit, usize)]) {
         for (first, bytes) in runs(units) {
             // SAFETY: the caller's promise.
@@ -611,59 +610,59 @@ impl PagePool {
         }
     }
 
-    /// Notes that owners of pages have so many more bytes on them free, or fewer; and what each of
-    /// the many tables takes while it is empty, which stays when entries go.
+    /// Adjusts the number of free bytes on owners' pages. It includes the memory of empty tables,
+    /// which stays when entries are removed.
     pub(crate) fn add_idle_bytes(&self, bytes: isize) {
         self.idle_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes on the pages handed out that their owners have free, as far as they have reported.
+    /// The free bytes on the pages handed out, as far as their owners have reported them.
     pub(crate) fn idle_bytes(&self) -> usize {
         usize::try_from(self.idle_bytes.load(Ordering::Relaxed)).unwrap_or(0)
     }
 }
 
-/// The note about the page that `address` lies on: [`NOTE_BYTES`] for its owner, aligned to 8.
+/// The note on the page that contains `address`: [`NOTE_BYTES`] for its owner, aligned to 8.
 ///
 /// # Safety
-/// `address` lies on a page that a pool handed out.
+/// `address` is on a page that a pool handed out.
 #[inline]
 pub(crate) unsafe fn note(address: NonNull<u8>) -> NonNull<u8> {
     // SAFETY: the caller's promise.
     unsafe { idle::note(address, PAGE_BYTES) }
 }
 
-/// Which of the two kinds of pages is meant.
+/// Selects one of the two kinds of pages.
 type Kind = fn(&mut Pages) -> &mut Idle;
 
 const KINDS: [Kind; 2] = [|pages| &mut pages.blocks, |pages| &mut pages.segments];
 
-/// The first access to what is taken waits for the kernel.
+/// Counts a wait for the kernel: the first access to the unit.
 fn note_wait() {
     holds::note(Work { requests: 1, ..Work::default() });
 }
 
-/// Bytes of all units that have memory.
+/// The bytes of all units that have memory.
 fn bytes_of(units: &[(Unit, usize)]) -> usize {
     units.iter().map(|(_, bytes)| bytes).sum()
 }
 
-/// Memory of so many bytes each, as few pieces as lie side by side.
+/// Joins adjacent memory into as few pieces as possible.
 fn runs(units: &mut [(Unit, usize)]) -> impl Iterator<Item = (Unit, usize)> {
     units.sort_unstable();
     let follows = |a: &(Unit, usize), b: &(Unit, usize)| a.0.addr().get() + a.1 == b.0.addr().get();
     units.chunk_by(follows).filter_map(|run| run.first().map(|(first, _)| (*first, bytes_of(run))))
 }
 
-/// A page or an arena is taken or given back.
+/// Counts a page or an arena that is taken or given back.
 fn note_unit() {
     latch::slow();
     holds::note(Work { pages: 1, ..Work::default() });
 }
 
 impl Arenas {
-    /// An arena without memory, so that no table has more than it writes to; where there is none,
-    /// and none can be carved without the kernel, one that has it.
+    /// An arena without memory, so that a table uses no more than it writes to; if there is none
+    /// and a new one would need the kernel, one with memory.
     fn take_untouched(&mut self) -> Option<(Arena, usize)> {
         let has_fresh = self.regions.left() > 0;
         self.idle.take_cold().or_else(|| if has_fresh { None } else { self.idle.take() })
@@ -692,7 +691,7 @@ impl Regions {
         Frontier { region, carved: self.note_pages, provided: 0 }
     }
 
-    /// Adds the region that comes next.
+    /// Adds the next region.
     fn add(&mut self, region: NonNull<u8>) {
         self.next = Some(self.begin(region));
     }
@@ -701,19 +700,19 @@ impl Regions {
         self.next.is_none()
     }
 
-    /// Units of the regions that are there already.
+    /// The number of units in the regions that are mapped.
     fn left(&self) -> usize {
         let left = |it: Frontier| (REGION_PAGES - it.carved) / self.unit_pages;
         [self.current, self.next].into_iter().flatten().map(left).sum()
     }
 
-    /// New pages that the kernel has provided.
+    /// The number of new pages that the kernel has provided.
     fn provided_pages(&self) -> usize {
         let left = |it: Frontier| it.provided.saturating_sub(it.carved);
         [self.current, self.next].into_iter().flatten().map(left).sum()
     }
 
-    /// What has to be done so that more than [`LOW_PAGES`] are provided.
+    /// The step needed so that more than [`LOW_PAGES`] are provided.
     fn want(&self) -> Option<PreparerTask> {
         if self.provided_pages() > LOW_PAGES {
             return None;

@@ -1,6 +1,6 @@
-//! Regions: aligned stretches of addresses, straight from the kernel, since a general allocator
-//! would add to their size; and what the kernel is asked about the memory behind them. Every
-//! request may take the kernel long, so none is made while a shard's latch is held.
+//! Regions: aligned ranges of addresses, mapped directly, since a general allocator would add to
+//! their size; and requests to the kernel for the memory behind them. Each request may take the
+//! kernel long, so none is made while a shard's latch is held.
 
 /// Size and alignment of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -36,7 +36,7 @@ mod real {
         RELEASES.get()
     }
 
-    /// Bytes that this thread has had provided, and given back.
+    /// The bytes that this thread has had provided, and given back.
     #[cfg(test)]
     pub(crate) fn asked() -> (usize, usize) {
         ASKED.get()
@@ -61,8 +61,8 @@ mod real {
                 let unmapped = munmap(trim.as_ptr().cast(), len);
                 debug_assert!(unmapped.is_ok(), "it was mapped: {unmapped:?}");
             }
-            // A lookup goes to three places of the whole memory; with small pages it would have to
-            // look up each page first. A kernel without large pages does as well without.
+            // A lookup reads three places anywhere in memory, and with small pages each would need
+            // a page walk first. It works without large pages too.
             let _ = madvise(region.as_ptr().cast(), REGION_BYTES, Advice::LinuxHugepage);
             region
         }
@@ -89,7 +89,7 @@ mod real {
         debug_assert!(unmapped.is_ok(), "it was mapped: {unmapped:?}");
     }
 
-    /// Gives memory back to the kernel; reading it afterwards shows zeros.
+    /// Gives memory back to the kernel; afterwards it reads as zeros.
     ///
     /// # Safety
     /// The memory is part of a region, and its contents are not needed.
@@ -104,8 +104,7 @@ mod real {
         debug_assert!(released.is_ok(), "they are mapped: {released:?}");
     }
 
-    /// Backs a region of which only parts are in use with small pages: a large page
-    /// would bring what is idle with it.
+    /// Backs a partly used region with small pages: a large page would bring in its idle parts too.
     ///
     /// # Safety
     /// It is a region.
@@ -116,7 +115,7 @@ mod real {
     }
 }
 
-/// Regions from the allocator that Miri watches, which knows no `mmap`.
+/// Regions from the allocator under Miri, which does not support `mmap`.
 #[cfg(miri)]
 mod watched {
     use super::REGION_BYTES;

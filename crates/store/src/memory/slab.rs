@@ -1,10 +1,10 @@
 //! Memory for a shard's entries: blocks of one size per page, in steps of eight bytes.
 //!
-//! A general allocator rounds 56 bytes to 64 and 132 to 160, which at the size of a cache's
-//! entries is most of what there is to save. A shard's first few blocks of a size come from the
-//! general allocator all the same, so that a small database does not pay for half-empty pages.
-//! What is larger than [`LARGEST_BLOCK`] lies in [`Arenas`], and what has no room there in the
-//! general allocator. Everything here happens under the shard's latch.
+//! A general allocator rounds 56 bytes to 64 and 132 to 160: at the size of a cache's entries, that
+//! is most of what can be saved. Nevertheless, a shard's first few blocks of a size come from the
+//! general allocator, so that a small database does not pay for half-empty pages. Blocks larger
+//! than [`LARGEST_BLOCK`] are in [`Arenas`], and those that do not fit there in the general
+//! allocator. Everything here happens under the shard's latch.
 //!
 //! ```text
 //!  page of a class                                              note beside it
@@ -15,9 +15,9 @@
 //!  classes[size] -> page with a free block <-> ... <-> sparsest page
 //! ```
 //!
-//! New blocks come from the front of a class' list; a page that has become sparse moves to its
-//! end and is emptied from there ([`Slab::relocation`]), so that memory follows the data when the
-//! sizes of values change.
+//! New blocks come from the front of a class's list; a page that has become sparse moves to its end
+//! and is emptied there ([`Slab::relocation`]), so that memory is freed when the sizes of values
+//! change.
 
 use crate::memory::accounting::vector_bytes;
 use crate::memory::arenas::{Arenas, LARGEST_PIECE, piece_bytes};
@@ -28,15 +28,16 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Blocks of more bytes have no pages by size.
+/// Larger blocks are not in classes.
 pub(crate) const LARGEST_BLOCK: usize = 512;
-/// Free bytes that are reported to the pool later, so that workers do not contend for its count.
+/// Up to this many free bytes are not reported to the pool, so that workers do not contend for its
+/// counter.
 const UNREPORTED_BYTES: usize = 1024;
-/// What larger blocks may take from the general allocator before there is an arena for them.
+/// How many bytes larger blocks take from the general allocator before the first arena is used.
 const FEW_BYTES: usize = 4096;
 /// The first byte of a free block; the content of a block in use begins with another.
 pub(crate) const FREE: u8 = 0xff;
-/// No block, in a list of free ones.
+/// The end of a list of free blocks.
 const NONE: u16 = u16::MAX;
 
 /// A piece of memory for one entry.
@@ -51,9 +52,9 @@ pub(crate) struct Block {
 #[derive(Debug)]
 pub(crate) struct Slab {
     pool: Arc<PagePool>,
-    /// By class, as far as the largest that was ever asked for.
+    /// By class, up to the largest that was ever requested.
     classes: Vec<Class>,
-    /// By how much the free bytes on pages have grown since the last report to the pool.
+    /// The change in the free bytes on pages since the last report to the pool.
     unreported_idle_bytes: isize,
     larger: Option<Box<Larger>>,
 }
@@ -62,7 +63,7 @@ pub(crate) struct Slab {
 #[derive(Debug)]
 struct Larger {
     arenas: Arenas,
-    /// Of those that would fit an arena and are elsewhere, rounded.
+    /// The bytes of blocks that would fit an arena but are elsewhere, rounded up.
     on_heap_bytes: usize,
 }
 
@@ -72,20 +73,20 @@ struct Class {
     first: Option<Page>,
     last: Option<Page>,
     pages: u32,
-    /// Blocks in use, on pages and in the general allocator.
+    /// The number of blocks in use, on pages and in the general allocator.
     live_on_pages: u32,
     live_on_heap: u32,
 }
 
-/// What is noted of a page.
+/// The note on a page.
 #[derive(Debug)]
 struct Note {
     next: Option<Page>,
     previous: Option<Page>,
     live: u16,
-    /// The first of the free blocks, each of which names the next in its third and fourth byte.
+    /// The first free block; each has the index of the next in its third and fourth byte.
     free: u16,
-    /// Blocks from here on have never been used.
+    /// Blocks from this one on have never been used.
     fresh: u16,
     listed: bool,
 }
@@ -95,7 +96,7 @@ const _: () = assert!(size_of::<Note>() == NOTE_BYTES);
 // SAFETY: a slab's pages are reached only under the shard's latch.
 unsafe impl Send for Slab {}
 
-/// The class of a size, if it has one.
+/// The class of a size, if there is one.
 fn class_of(bytes: usize) -> Option<usize> {
     match bytes {
         0..=256 => Some(bytes.div_ceil(8)),
@@ -104,7 +105,7 @@ fn class_of(bytes: usize) -> Option<usize> {
     }
 }
 
-/// Size of a class' blocks in bytes.
+/// The size of a class's blocks in bytes.
 const fn block_bytes(class: usize) -> usize {
     if class <= 32 { class * 8 } else { 256 + (class - 32) * 16 }
 }
@@ -113,12 +114,12 @@ const fn blocks_per_page(class: usize) -> usize {
     PAGE_BYTES / block_bytes(class)
 }
 
-/// Bytes of a page that its blocks can take.
+/// The bytes of a page that its blocks can use.
 const fn page_bytes(class: usize) -> isize {
     (blocks_per_page(class) * block_bytes(class)).cast_signed()
 }
 
-/// What a block of `bytes` really takes.
+/// The memory of a block of `bytes`, after rounding.
 pub(crate) fn rounded_bytes(bytes: usize) -> usize {
     match class_of(bytes) {
         Some(class) => block_bytes(class),
@@ -132,7 +133,7 @@ impl Slab {
         Slab { pool, classes: Vec::new(), unreported_idle_bytes: 0, larger: None }
     }
 
-    /// Memory for an entry of `bytes`, aligned to 8, its contents undefined.
+    /// Memory for an entry of `bytes`, aligned to 8, with undefined contents.
     pub(crate) fn take(&mut self, bytes: usize) -> Block {
         let Some(index) = class_of(bytes) else { return self.take_larger(bytes) };
         if self.classes.len() <= index {
@@ -178,7 +179,7 @@ impl Slab {
     }
 
     /// # Safety
-    /// As for [`Slab::give`], and it is no block of a class.
+    /// As for [`Slab::give`], and the block does not belong to a class.
     unsafe fn give_larger(&mut self, block: Block, bytes: usize) {
         let larger = self.larger.as_mut().filter(|_| bytes <= LARGEST_PIECE);
         if let Some(larger) = larger {
@@ -234,16 +235,16 @@ impl Slab {
         }
     }
 
-    /// A block in use that should move elsewhere, because so many blocks of the size of `bytes`
-    /// are free that its page could go, or so much of its arena; the caller takes a new block,
+    /// A block in use to be moved, since so many blocks of the size of `bytes` are free that its
+    /// page can be emptied, or so many bytes that its arena can. The caller allocates a new block,
     /// copies, and gives this one back.
     pub(crate) fn relocation(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         let from = class_of(bytes).and_then(|index| self.relocation_of(index));
-        // Whose entries have all become small gives nothing to its arenas any more.
+        // If all entries have become small, nothing is given to the arenas any more.
         from.or_else(|| self.larger.as_mut()?.arenas.relocation())
     }
 
-    /// The same of one class.
+    /// A block of this class to be moved.
     fn relocation_of(&self, index: usize) -> Option<NonNull<u8>> {
         let class = self.classes.get(index)?;
         let capacity = class.pages as usize * blocks_per_page(index);
@@ -269,10 +270,10 @@ impl Drop for Slab {
 }
 
 impl Class {
-    /// A block of the first page.
+    /// A block from the first page.
     ///
     /// # Safety
-    /// There is a first page, which has a free block, and `index` is this class'.
+    /// There is a first page, it has a free block, and `index` is this class's.
     unsafe fn take(&mut self, index: usize) -> Block {
         let page = self.first.unwrap_or(NonNull::dangling());
         // SAFETY: the page is one of this class.
@@ -298,8 +299,8 @@ impl Class {
         Block { memory, on_heap: false }
     }
 
-    /// Takes a block back; the page, if it is empty now. None is kept for the next block: with many
-    /// shards and classes, empty databases would keep much.
+    /// Takes a block back. Returns its page if that is empty now. No empty page is kept for the
+    /// next block: with many shards and classes, empty databases would keep many.
     ///
     /// # Safety
     /// The block is in use and on a page of this class.
@@ -397,11 +398,11 @@ impl Note {
     }
 }
 
-/// The note of a class' page, or of the page that a block lies on.
+/// The note on a class's page, or on the page that contains a block.
 ///
 /// # Safety
-/// The page belongs to a slab, whose latch is held for as long as the note is borrowed, and no
-/// other borrow of the note goes on meanwhile.
+/// The page belongs to a slab whose latch is held while the note is borrowed, and there is no other
+/// borrow of the note.
 unsafe fn note_of<'a>(page: NonNull<u8>) -> &'a mut Note {
     // SAFETY: the caller's promise; the note was written when the page was opened.
     unsafe { note(page).cast::<Note>().as_mut() }
