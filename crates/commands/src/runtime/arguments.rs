@@ -5,8 +5,8 @@ use nagi_proto::{Args, LargeArgument};
 use nagi_store::types::string::Expiry;
 use nagi_store::{Rope, StringInput, parse_i64};
 
-/// The argument at `index`, to be kept: in the chunks into which it was received, if it is long.
-/// It can be asked for once.
+/// The argument at `index` as an owned value: a long one in the chunks into which it was received.
+/// It can be taken once.
 pub(crate) fn value(args: Args<'_>, index: usize) -> StringInput<'_> {
     match args.large(index) {
         Some(large) => StringInput::Rope(Rope::from_chunks(large.take())),
@@ -14,13 +14,13 @@ pub(crate) fn value(args: Args<'_>, index: usize) -> StringInput<'_> {
     }
 }
 
-/// The length in bytes of the argument at `index`, which stays in the chunks into which it was
-/// received, if it is long.
+/// The length in bytes of the argument at `index`. A long one stays in the chunks into which it was
+/// received.
 pub(crate) fn length(args: Args<'_>, index: usize) -> usize {
     args.large(index).map_or_else(|| args.at(index).len(), LargeArgument::len)
 }
 
-/// Whether an argument is this option, in any case.
+/// Whether an argument is this option, regardless of case.
 #[inline]
 pub(crate) fn is(argument: &[u8], option: &str) -> bool {
     argument.eq_ignore_ascii_case(option.as_bytes())
@@ -32,7 +32,7 @@ pub(crate) fn integer(argument: &[u8]) -> Result<i64, Error> {
     parse_i64(argument).ok_or(Error::NOT_AN_INTEGER)
 }
 
-/// The number of a database that there is.
+/// The index of an existing database.
 pub(crate) fn database(cx: &Context<'_>, argument: &[u8]) -> Result<usize, Error> {
     const TOO_FAR: Error =
         Error::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
@@ -42,19 +42,19 @@ pub(crate) fn database(cx: &Context<'_>, argument: &[u8]) -> Result<usize, Error
     index.ok_or(Error::fixed("ERR DB index is out of range"))
 }
 
-/// The arguments from some place on, taken one by one.
+/// An iterator over the arguments from an index on.
 pub(crate) struct RemainingArguments<'a> {
     args: Args<'a>,
     next: usize,
 }
 
 impl<'a> RemainingArguments<'a> {
-    /// Those from `index` on.
+    /// The arguments from `index` on.
     pub(crate) fn from(args: Args<'a>, index: usize) -> Self {
         RemainingArguments { args, next: index }
     }
 
-    /// How many there are.
+    /// How many arguments are left.
     pub(crate) fn len(&self) -> usize {
         self.args.len().saturating_sub(self.next)
     }
@@ -76,7 +76,7 @@ impl<'a> Iterator for RemainingArguments<'a> {
     }
 }
 
-/// How an argument gives a time.
+/// The form of a time argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
     /// Seconds from now.
@@ -90,7 +90,7 @@ pub(crate) enum Time {
 }
 
 impl Time {
-    /// The option of SET and GETEX by which a value gives a time.
+    /// The option of SET and GETEX for a time in this form.
     pub(crate) fn of_option(option: &[u8]) -> Option<Time> {
         let times = [
             ("EX", Time::Seconds),
@@ -104,7 +104,7 @@ impl Time {
     /// The time given by an argument, in milliseconds since 1970; 0 for earlier times.
     ///
     /// # Errors
-    /// No integer, or a moment beyond 64 bits; `command` is named in the text.
+    /// Not an integer, or a time beyond 64 bits; the text names `command`.
     pub(crate) fn moment(self, argument: &[u8], now_ms: u64, command: &str) -> Result<u64, Error> {
         let value = integer(argument)?;
         let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
@@ -118,8 +118,8 @@ impl Time {
         Ok(u64::try_from(at_ms).unwrap_or(0))
     }
 
-    /// The expiry that an argument means to a command that sets one together with a value, and
-    /// therefore takes nothing but positive numbers.
+    /// The expiry given by an argument of a command that sets it together with a value, and
+    /// therefore accepts only positive numbers.
     pub(crate) fn expiry(
         self,
         argument: &[u8],
@@ -133,7 +133,7 @@ impl Time {
     }
 }
 
-/// That a time lies beyond what can be kept.
+/// The error for a time that is out of range.
 #[cold]
 pub(crate) fn invalid_expire_time(command: &str) -> Error {
     Error::new(format!("ERR invalid expire time in '{command}' command"))

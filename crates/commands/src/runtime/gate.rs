@@ -23,20 +23,20 @@ const MISCONF: Error = Error::fixed(
      error.",
 );
 
-/// The same in memcached's protocols, whose clients take it for a server that is out of order.
+/// Likewise for memcached's protocols, whose clients treat it as a server that is out of order.
 const LOADING_WORDS: &str = "SERVER_ERROR loading the data";
 const MISCONF_WORDS: &str = "SERVER_ERROR saving has failed, see the log";
 
-/// From which share of `snapshot-preimage-limit` on writers are delayed, and from which on they
-/// wait until there is less again; in thousandths.
+/// The share of `snapshot-preimage-limit`, in thousandths, from which writers are delayed, and that
+/// from which they wait until less is used.
 const DELAYED: usize = 750;
 const FULL: usize = 950;
 /// The longest step of a delay.
 const LONGEST_STEP_MS: usize = 10;
-/// For how long the disk may write nothing while writers wait, before the save is given up.
+/// For how long the disk may write nothing while writers wait, before the save is aborted.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// Evicts what has to go; see [`nagi_store::Database::make_room`].
+/// Evicts keys as needed; see [`nagi_store::Database::make_room`].
 #[cold]
 pub(crate) fn make_room(cx: &Context<'_>) -> bool {
     cx.hooks.latency.time(EVICTION, || cx.db.make_room())
@@ -54,7 +54,7 @@ pub(crate) fn refusal(reasons: HookFlags, flags: Flags) -> Option<Error> {
     (waits && !flags.intersects(Flags::LOADING | Flags::PROBE)).then_some(LOADING)
 }
 
-/// The same of a verb of memcached's, by what it does with which keys.
+/// Likewise for a verb of memcached's, by its effect and its keys.
 pub(crate) fn refusal_of_verb(reasons: HookFlags, keys: &Keys) -> Option<&'static str> {
     if keys.is_none() {
         return None;
@@ -65,15 +65,15 @@ pub(crate) fn refusal_of_verb(reasons: HookFlags, keys: &Keys) -> Option<&'stati
     reasons.contains(HookFlags::LOADING).then_some(LOADING_WORDS)
 }
 
-/// Whether a verb that does this with keys is there to change them: `mg` may write, and is how
+/// Whether a verb with this effect is intended to change its keys. `mg` may write, but is how
 /// values are read.
 fn changes(keys: &Keys) -> bool {
     keys.access().intersects(Access::UPDATE | Access::INSERT | Access::DELETE | Access::RM)
 }
 
-/// Whether a writer has to wait for the save under way before it runs; if so, its waker is called.
-/// The wait comes in steps of some milliseconds: one while images are near their limit, and as
-/// many as it takes while they are at it.
+/// Whether a writer has to wait for the current save before it runs; if so, its waker is called. It
+/// waits in steps of a few milliseconds: one while images are near their limit, and as many as
+/// needed while they are at it.
 pub(crate) fn delays(server: &dyn Server, store: &Store, client: &mut Client, now_ms: u64) -> bool {
     let pressure = store.snapshot_pressure();
     let is_full = pressure >= FULL && !gives_up(server.saves(), store);
@@ -91,15 +91,15 @@ pub(crate) fn delays(server: &dyn Server, store: &Store, client: &mut Client, no
     true
 }
 
-/// Counts a delay that is over, if there was one.
+/// Counts a delay that has ended, if there was one.
 pub(crate) fn end_delay(saves: &Saves, client: &mut Client) {
     if let Some(since) = client.delayed_since.take() {
         saves.delays.add(since.elapsed());
     }
 }
 
-/// Ends the wait of a request that runs from the start: it is shown to wait no more, and if it
-/// waited for a save that is over, how long is counted.
+/// Ends the wait of a request that runs from the start: the client is no longer shown as waiting,
+/// and a wait for a save that has ended is counted.
 pub(crate) fn end_hold<C: CommandSet>(cx: &mut Context<'_, C>) {
     cx.client.info.mark(Marks::WAITING, false);
     if !cx.hooks.reasons().contains(HookFlags::SAVING) {
@@ -107,7 +107,7 @@ pub(crate) fn end_hold<C: CommandSet>(cx: &mut Context<'_, C>) {
     }
 }
 
-/// Gives a save up for which writers wait and of which nothing has reached the disk for long.
+/// Aborts a save that writers wait for if nothing has reached the disk for long.
 fn gives_up(saves: &Saves, store: &Store) -> bool {
     let is_stuck = saves.is_stuck(STUCK_AFTER);
     if is_stuck {
@@ -122,17 +122,17 @@ pub fn stop_writes_if_unsaved(saves: &Saves, config: &Config, hooks: &RequestHoo
     hooks.set(HookFlags::UNSAVED, is_asked_for && saves.has_failed());
 }
 
-/// Whether a verb of memcached's runs now.
+/// Whether a verb of memcached's may run now.
 pub(crate) enum Verdict {
-    /// It runs.
+    /// It may run.
     Pass,
-    /// It is refused with these words.
+    /// It is refused with this text.
     Refuse(&'static str),
-    /// It waits: its client's waker is called.
+    /// It has to wait: its client's waker is called.
     Wait,
 }
 
-/// Whether a verb runs that does this with keys.
+/// Whether a verb with this effect on its keys may run.
 #[cold]
 pub(crate) fn verdict<C: CommandSet>(
     reasons: HookFlags,
@@ -168,7 +168,7 @@ mod tests {
     const LIMIT: usize = 1 << 20;
     const KEYS: u32 = 1000;
 
-    /// Rewrites keys until images take so many thousandths of the limit.
+    /// Rewrites keys until images take this many thousandths of the limit.
     fn fill_images(bench: &mut Bench, next: &mut u32, until: usize) {
         while bench.store.snapshot_pressure() < until {
             bench.expect(&format!("SET key:{next} {}", "w".repeat(5000)), "+OK|");
@@ -182,7 +182,7 @@ mod tests {
         delays(process, store, client, START_MS)
     }
 
-    /// When the last client that waits is called.
+    /// When the last waiting client is called.
     fn called_at(bench: &Bench) -> u64 {
         let next = bench.process.hooks.call_due(START_MS);
         bench.process.hooks.call_due(u64::MAX - 1);

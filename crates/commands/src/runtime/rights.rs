@@ -1,7 +1,7 @@
 //! Permission checks, when there are users with restrictions.
 //!
-//! While there are none, a request reads one bit for it. A change of users is complete before its
-//! own request is answered: each request looks at the generation of the users before it runs.
+//! Without such users, a request reads only one bit. A change of users takes effect before its own
+//! request is answered: each request compares the generation of the users before it runs.
 
 use crate::runtime::client_line;
 use crate::runtime::context::CommandSet;
@@ -12,8 +12,8 @@ use crate::state::users::{DEFAULT_USER, Denial, Name, User};
 use crate::{Access, Context, Entry, Error, HookFlags, Keys, Server};
 use nagi_proto::{Args, Span};
 
-/// Whether a user may see what a server tells about itself and its clients (INFO, CLIENT LIST,
-/// SLOWLOG GET). No name means the default user.
+/// Whether a user may see the server's information about itself and its clients (INFO, CLIENT LIST,
+/// SLOWLOG GET). `None` stands for the default user.
 #[must_use]
 pub fn may_observe(server: &dyn Server, user: &[u8]) -> bool {
     let name = if user.is_empty() { DEFAULT_USER } else { user };
@@ -34,7 +34,7 @@ pub fn note_users(server: &dyn Server) {
 /// Whether a client's user has the right to run a request; if not, ACL LOG gets an entry.
 ///
 /// # Errors
-/// What it lacks.
+/// The missing permission.
 #[inline]
 pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Error> {
     check_user(cx, entry, args).map_err(|denial| error(&denial, cx.client.user_name(), entry))
@@ -68,10 +68,10 @@ fn check_limited_user(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Re
     Err(denial)
 }
 
-/// The same for a request that a client has queued, when EXEC is to run it.
+/// Likewise for a queued request, when EXEC is about to run it.
 ///
 /// # Errors
-/// What its user lacks meanwhile.
+/// The permission that its user lacks by now.
 pub(crate) fn check_queued(
     cx: &mut Context<'_>,
     entry: &Entry,
@@ -91,8 +91,8 @@ pub(crate) fn check_queued(
     )))
 }
 
-/// Whether the user that a client has now will have the right to its request, whenever that is
-/// asked. The request's words are copied: it may wait for long.
+/// A check, to be evaluated later, of whether the client's current user may still run its request.
+/// The arguments are copied, since it may wait for long.
 pub(crate) fn permission(cx: &Context<'_>) -> Permission {
     let user = Name::from(cx.client.user_name());
     let (mut bytes, mut spans) = (Vec::new(), Vec::with_capacity(cx.args.len()));
@@ -119,21 +119,21 @@ pub(crate) fn refusal(cx: &mut Context<'_>) -> Error {
     const NO_KEY: Error = Error::fixed("NOPERM No permissions to access a key");
     let (commands, args) = (cx.server.commands(), cx.args);
     let lacked = commands.find(args.at(0)).and_then(|entry| check(cx, entry, args).err());
-    // The right may have come back meanwhile.
+    // The permission may have been restored meanwhile.
     lacked.unwrap_or(NO_KEY)
 }
 
-/// Whether a client that waits is refused what there is for it now, since its user has lost the
-/// right to it.
+/// Whether a waiting client is refused what has become available, since its user has lost the
+/// permission.
 pub(crate) fn is_refused(cx: &Context<'_>, waiter: &Waiter) -> bool {
     cx.hooks.reasons().contains(HookFlags::LIMITED_USERS)
         && waiter.refuse(cx.server.config().users())
 }
 
-/// The same for a request that a script makes in the name of its client's user.
+/// Likewise for a request by a script on behalf of its client's user.
 ///
 /// # Errors
-/// What its user lacks.
+/// The permission that its user lacks.
 pub(crate) fn check_in_script(
     cx: &mut Context<'_>,
     entry: &Entry,
@@ -146,7 +146,7 @@ pub(crate) fn check_in_script(
     })
 }
 
-/// Whether a client's user has the right to read all keys by a request's command.
+/// Whether a client's user may read all keys with a request's command.
 pub(crate) fn reads_all_keys(cx: &mut Context<'_>, args: Args<'_>) -> bool {
     if !cx.hooks.reasons().contains(HookFlags::LIMITED_USERS) {
         return true;
@@ -156,12 +156,12 @@ pub(crate) fn reads_all_keys(cx: &mut Context<'_>, args: Args<'_>) -> bool {
     entry.is_some_and(|entry| user.is_some_and(|user| user.reads_all_keys(entry, args)))
 }
 
-/// Notes in ACL LOG that a client could not log in by a command as a user.
+/// Records in ACL LOG that a client could not log in as a user.
 pub(crate) fn note_failed_login(cx: &Context<'_>, command: &[u8], user: &[u8]) {
     note(cx, Reason::Login, command, user);
 }
 
-/// Notes in ACL LOG what a client's user lacks.
+/// Records in ACL LOG which permission a client's user lacks.
 fn note_refusal<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8]) {
     note(cx, reason, object, cx.client.user_name());
 }
@@ -212,8 +212,8 @@ fn error(denial: &Denial, user: &[u8], entry: &Entry) -> Error {
     }
 }
 
-/// Whether a client's user has the right to run a verb of memcached's that is like `command`, with
-/// these keys. What it lacks is noted in ACL LOG.
+/// Whether a client's user may run a verb of memcached's that is like `command`, with these keys.
+/// If not, ACL LOG gets an entry.
 pub(crate) fn may_run_verb<'k, C: CommandSet>(
     cx: &mut Context<'_, C>,
     command: &str,

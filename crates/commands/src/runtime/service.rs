@@ -1,4 +1,5 @@
-//! Serving clients that wait for keys (BLPOP), by a request that has claimed and changed these.
+//! Serves clients that are blocked on keys (BLPOP), in a request that has claimed and changed these
+//! keys.
 
 use crate::Context;
 use crate::runtime::gate::make_room;
@@ -10,8 +11,8 @@ use nagi_store::{Claiming, Intent};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// The keys of a request that clients wait for, and those to which what they are given goes in
-/// turn (BLMOVE): all of them have to be claimed. Most often there are none.
+/// The keys of a request on which clients are blocked, and in turn the keys to which their elements
+/// move (BLMOVE): all of them have to be claimed. Usually there are none.
 #[derive(Debug, Default)]
 pub(crate) struct Awaited(Option<Box<Names>>);
 
@@ -24,7 +25,7 @@ struct Names {
 }
 
 impl Awaited {
-    /// Adds a key that is about to be changed, or has been.
+    /// Adds a key that was changed or is about to be.
     pub(crate) fn add(&mut self, blocked: &BlockedClients, name: &[u8]) {
         if !blocked.may_concern(name) {
             return;
@@ -35,14 +36,14 @@ impl Awaited {
         }
     }
 
-    /// Adds all keys of all databases.
+    /// Adds all keys in all databases.
     pub(crate) fn add_everything(&mut self, blocked: &BlockedClients) {
         let names = self.0.get_or_insert_default();
         names.keys = blocked.names();
         names.is_whole = true;
     }
 
-    /// Claims them.
+    /// Claims the keys.
     pub(crate) fn claim(&self, cx: &Context<'_>, claiming: &mut Claiming) {
         let names = self.0.iter().flat_map(|names| &names.reached);
         names.for_each(|name| claiming.add(cx.db.key(name), Intent::Write));
@@ -53,7 +54,7 @@ impl Awaited {
         self.0.iter().flat_map(|names| &names.reached)
     }
 
-    /// Whether all of them have been claimed where `claimed` was.
+    /// Whether `claimed` includes all of them.
     pub(crate) fn is_within(&self, claimed: &Awaited) -> bool {
         let mut names = self.0.iter().flat_map(|names| &names.reached);
         names.all(|name| claimed.has(name))
@@ -64,18 +65,18 @@ impl Awaited {
     }
 }
 
-/// The service of clients under way.
+/// The state of serving clients.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// Keys that may have something for clients, with a database in which these wait.
+    /// Keys that may have something for clients, each with its database.
     ready: VecDeque<(Name, usize)>,
-    /// The client that was served last, or looked at.
+    /// The client that was last served or examined.
     last: u64,
     awaited: Awaited,
 }
 
 impl Service {
-    /// For the clients that wait for these keys, which have been changed.
+    /// Serves the clients that are blocked on these changed keys.
     pub(crate) fn new(cx: &Context<'_>, awaited: Awaited) -> Self {
         let mut service = Service { ready: VecDeque::new(), last: 0, awaited: Awaited::default() };
         let keys = awaited.0.iter().flat_map(|names| &names.keys);
@@ -88,10 +89,9 @@ impl Service {
         self.ready.extend(databases.into_iter().map(|database| (Arc::clone(name), database)));
     }
 
-    /// Goes on until no client is left to be served, which is what `true` means, or the slice is
-    /// over.
-    /// The first to wait is the first to be served; what moves on to another key serves clients
-    /// that wait there afterwards.
+    /// Continues until no client is left to serve (`true`) or the time slice has ended (`false`).
+    /// Clients are served in the order of arrival; elements moved to another key then serve the
+    /// clients blocked on that key.
     pub(crate) fn go_on(&mut self, cx: &Context<'_>, slice: Slice) -> bool {
         let limits = cx.server.config().collection_limits();
         while let Some((name, database)) = self.ready.front() {
