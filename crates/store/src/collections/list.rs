@@ -12,24 +12,25 @@ use crate::value::string::StringValue;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-/// Up to where OBJECT ENCODING says listpack.
+/// The limit up to which OBJECT ENCODING says listpack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListLimit {
-    /// Bytes of a listpack.
+    /// Bytes of the listpack.
     Bytes(usize),
-    /// How many entries a listpack has.
+    /// Number of entries.
     Entries(usize),
 }
 
-/// What a listpack takes with any number of entries.
+/// The bytes of a listpack without entries.
 const LISTPACK_BYTES: usize = 7;
-/// An element takes at most so many times the bytes in a listpack that it takes in the packed form.
+/// An element takes at most this many times the bytes in a listpack that it takes in the packed
+/// form.
 const MAX_BYTES_FOR_A_PACKED_ONE: usize = 2;
-/// A listpack that is limited by its entries has no more bytes than this.
+/// The maximum bytes of a listpack that is limited by its number of entries.
 const MAX_LISTPACK_BYTES: usize = 8192;
 
 impl ListLimit {
-    /// That of `list-max-listpack-size`.
+    /// The limit of `list-max-listpack-size`.
     pub fn of_setting(setting: i64) -> Self {
         match usize::try_from(setting) {
             Ok(entries) => ListLimit::Entries(entries.max(1)),
@@ -37,8 +38,8 @@ impl ListLimit {
         }
     }
 
-    /// Whether a list with so many entries, which take so many bytes as a listpack, is beyond it;
-    /// half of it for one that shrinks, which is not to change at every turn.
+    /// Whether a list with `entries` that take `bytes` as a listpack exceeds the limit. A shrinking
+    /// list must fall below half of it, so that the encoding does not change back and forth.
     fn is_exceeded(self, bytes: usize, entries: u64, shrinks: bool) -> bool {
         let part = if shrinks { 2 } else { 1 };
         match self {
@@ -50,27 +51,27 @@ impl ListLimit {
     }
 }
 
-/// A list that has outgrown the packed form.
+/// A list in the large form.
 #[derive(Clone, Debug)]
 pub(crate) struct ListTree {
     tree: Tree<Elements>,
     name: Name,
-    /// Bytes that the elements would take in a listpack, if they have been counted.
+    /// The bytes that the elements would take in a listpack, if they have been counted.
     listpack_bytes: Option<usize>,
 }
 
-/// A list to be changed.
+/// A list that can be changed.
 #[derive(Debug)]
 pub(crate) enum List {
     Packed(Packed<Elements>),
     Tree(Box<ListTree>),
 }
 
-/// A list to be read.
+/// A list borrowed for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct ListRef<'a>(pub(crate) ListForm<'a>);
 
-/// The two forms, where they lie.
+/// The two forms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ListForm<'a> {
     Packed(PackedRef<'a, Elements>),
@@ -84,7 +85,7 @@ fn value(element: &[u8]) -> StringValue<'_> {
 }
 
 impl<'a> ListRef<'a> {
-    /// How many elements there are.
+    /// The number of elements.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no list that is kept is empty")]
     pub fn len(self) -> u64 {
@@ -94,7 +95,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Memory that it takes, in bytes, beside that of the entry's word.
+    /// The memory of the list in bytes, in addition to the entry's word.
     pub fn bytes(self) -> u64 {
         match self.0 {
             ListForm::Packed(packed) => packed.as_bytes().len() as u64,
@@ -102,7 +103,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// What OBJECT ENCODING says.
+    /// The encoding that OBJECT ENCODING reports.
     #[must_use]
     pub fn encoding_name(self) -> &'static str {
         self.name().word()
@@ -116,7 +117,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// The element with so many before it.
+    /// The element at an index.
     pub fn get(self, rank: u64) -> Option<StringValue<'a>> {
         match self.0 {
             ListForm::Packed(packed) => packed.select(rank as usize).map(|it| value(it.element)),
@@ -124,7 +125,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Shows elements from the one with so many before it on, until `visit` breaks off.
+    /// Visits elements from an index on, until `visit` breaks.
     pub fn walk<B>(
         self,
         rank: u64,
@@ -133,7 +134,7 @@ impl<'a> ListRef<'a> {
         self.walk_items(rank, Side::End, |item| visit(item.value()))
     }
 
-    /// The same towards the start.
+    /// Visits elements from an index backwards, until `visit` breaks.
     pub fn walk_back<B>(
         self,
         rank: u64,
@@ -142,7 +143,7 @@ impl<'a> ListRef<'a> {
         self.walk_items(rank, Side::Start, |item| visit(item.value()))
     }
 
-    /// Shows at most so many elements, from the one with so many before it on.
+    /// Calls `show` with at most `most` elements, from an index on.
     pub fn show(self, rank: u64, towards: Side, most: u64, mut show: impl FnMut(StringValue<'_>)) {
         let mut left = most;
         if left == 0 {
@@ -178,9 +179,9 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Looks for elements that equal one, at most at so many, from the one with so many before it
-    /// on; `found` is shown how many are before each, until it breaks off. Where to go on, if there
-    /// is more to look at and `found` has not broken off.
+    /// Searches for elements that equal one, among at most `most` elements from an index on.
+    /// `found` is called with the index of each, until it breaks. Returns where to continue, if
+    /// there are more elements and `found` has not broken.
     pub fn search(
         self,
         element: &Text<'_>,
@@ -207,7 +208,7 @@ impl<'a> ListRef<'a> {
         .flatten()
     }
 
-    /// The element with so many before it, to be shown or put elsewhere later.
+    /// A copy of the element at an index.
     pub(crate) fn to_owned_text(self, rank: u64) -> Option<OwnedText> {
         let element = match self.0 {
             ListForm::Packed(packed) => packed.select(rank as usize).map(|it| it.element),
@@ -217,7 +218,7 @@ impl<'a> ListRef<'a> {
         element.map(|element| OwnedText::of(unsafe { Item::any(element) }))
     }
 
-    /// A copy of its own: the bytes of a packed one, a reference to a tree.
+    /// A clone: a copy of the packed bytes, or a reference to the tree.
     #[cfg(test)]
     pub(crate) fn to_owned(self) -> List {
         match self.0 {
@@ -236,15 +237,15 @@ impl Default for List {
 }
 
 impl List {
-    /// It to be read.
+    /// Borrows it for reading.
     pub(crate) fn read(&self) -> ListRef<'_> {
         match self {
             List::Packed(packed) => ListRef(ListForm::Packed(packed.read())),
             List::Tree(list) => ListRef(ListForm::Tree(list)),
         }
     }
-    /// Says that so many elements, of so many bytes together, are about to be added at once, which
-    /// may change the encoding's name.
+    /// Announces that this many elements, with this many bytes together, are about to be added at
+    /// once, which may change the encoding's name.
     pub(crate) fn expect(&mut self, elements: usize, bytes: usize, limit: ListLimit) {
         if self.read().name() == Name::Quicklist {
             return;
@@ -269,7 +270,7 @@ impl List {
         }
     }
 
-    /// What the elements would take as a listpack.
+    /// The bytes that the elements would take as a listpack.
     fn listpack_bytes(&mut self) -> usize {
         let packed_bytes = |packed: PackedRef<'_, Elements>| {
             packed.elements().map(|it| listpack_bytes(value(it.element))).sum::<usize>()
@@ -291,12 +292,13 @@ impl List {
         bytes + LISTPACK_BYTES
     }
 
-    /// Sets the encoding's name after elements were removed, or have become shorter.
+    /// Sets the encoding's name after elements were removed or shortened.
     pub(crate) fn shrunk(&mut self, limit: ListLimit) {
         if self.read().name() != Name::Quicklist {
             return;
         }
-        // A listpack takes a third of what this does at least, so larger lists need not be counted.
+        // A listpack takes at least a third of this form's bytes, so larger lists need not be
+        // counted.
         let most = match limit {
             ListLimit::Bytes(most) => 3 * most as u64 + 8192,
             ListLimit::Entries(_) => 3 * MAX_LISTPACK_BYTES as u64 + 8192,
@@ -310,13 +312,13 @@ impl List {
         }
     }
 
-    /// Adds an element at a side.
+    /// Adds an element at one end.
     pub(crate) fn push(&mut self, side: Side, element: &Text<'_>, blocks: &Arc<Blocks>) {
         let rank = if side == Side::Start { 0 } else { self.read().len() };
         self.insert(rank, element, blocks);
     }
 
-    /// Adds an element so that so many are before it, or at the end if there are fewer.
+    /// Adds an element at an index, or at the end if there are fewer elements.
     pub(crate) fn insert(&mut self, rank: u64, element: &Text<'_>, blocks: &Arc<Blocks>) {
         let written = written(element);
         if let List::Packed(packed) = self {
@@ -333,7 +335,7 @@ impl List {
         }
     }
 
-    /// Puts another element in the place of one. Returns whether there is one at this rank.
+    /// Replaces the element at an index. Returns whether there is one.
     pub(crate) fn set(&mut self, rank: u64, element: &Text<'_>, blocks: &Arc<Blocks>) -> bool {
         if rank >= self.read().len() {
             return false;
@@ -353,7 +355,7 @@ impl List {
         true
     }
 
-    /// Removes the element with so many before it, if there is one.
+    /// Removes the element at an index, if there is one.
     pub(crate) fn remove(&mut self, rank: u64) {
         match self {
             List::Packed(packed) => {
@@ -364,10 +366,10 @@ impl List {
         }
     }
 
-    /// Removes a range of elements; what is left of a tree to be freed. Takes no longer for a long
-    /// range than for a short one.
+    /// Removes a range of elements. Returns the rest of a tree, to be freed. The time does not
+    /// depend on the length of the range.
     pub(crate) fn remove_range(&mut self, ranks: Range<u64>) -> Option<Garbage<Elements>> {
-        /// So many are removed one by one, which keeps leaves full.
+        /// Up to this many are removed one by one, which keeps leaves full.
         const FEW: u64 = 4;
         let ranks = ranks.start..ranks.end.min(self.read().len());
         let is_few = ranks.end.saturating_sub(ranks.start) <= FEW;
@@ -388,7 +390,7 @@ impl List {
         }
     }
 
-    /// Removes the elements with so many before them, which are in ascending order.
+    /// Removes the elements at these indexes, which are in ascending order.
     pub(crate) fn remove_all(&mut self, ranks: &[u64]) {
         match self {
             List::Packed(packed) => {

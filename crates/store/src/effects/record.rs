@@ -1,4 +1,4 @@
-//! What a slot notes of what is done to its key, while there is a listener.
+//! A record of the changes to a slot's key, while there is a listener.
 
 use crate::effects::change::{Effect, EntryEffect, KeyChange, KeyEffect};
 use crate::effects::event::Event;
@@ -7,27 +7,27 @@ use crate::value::string::StringValue;
 use nagi_chunk::Chunk;
 use std::ops::Range;
 
-/// What has been done to a key so far.
+/// The changes to a key so far.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// Whether something stood there to begin with.
+    /// Whether there was an entry at first.
     pub(crate) was_there: bool,
-    /// Whether there is another value now.
+    /// Whether the value is a different one.
     pub(crate) is_put: bool,
-    /// Whether the string has grown where it lies.
+    /// Whether the string was extended in place.
     pub(crate) is_resized: bool,
-    /// What was overwritten of a string.
+    /// The overwritten part of a string.
     pub(crate) written: Vec<Range<usize>>,
-    /// Whether attributes are others.
+    /// Whether attributes have changed.
     pub(crate) is_reshaped: bool,
     pub(crate) events: Vec<Event>,
-    /// Whether the key counts as new, where that does not follow from what stands there.
+    /// Whether the key counts as new, if that does not follow from the slot.
     pub(crate) is_new: Option<bool>,
-    /// What the effect is, or that there is none, where it is not what follows from the rest.
+    /// The effect, or `Some(None)` for no effect, if it differs from the default.
     pub(crate) chosen: Option<Option<Effect>>,
 }
 
-/// What came of a slot.
+/// The result of an operation on a slot.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) key: KeyChange,
@@ -35,14 +35,14 @@ pub(crate) struct Recorded {
 }
 
 impl Record {
-    /// That of a slot in which nothing has been done yet.
+    /// The record of a slot without changes.
     #[cold]
     pub(crate) fn begin(was_there: bool) -> Box<Self> {
         Box::new(Record { was_there, ..Record::default() })
     }
 
-    /// What came of it, given what stands there now and how often it was changed; nothing if
-    /// nothing happened.
+    /// The result, given the current entry and the number of changes; `None` if nothing has
+    /// changed.
     pub(crate) fn close(
         mut self,
         (database, key): (usize, Chunk),
@@ -57,7 +57,7 @@ impl Record {
         });
         let is_modified = changes > 0;
         if self.is_new.unwrap_or(!self.was_there && now.is_some()) {
-            // After the miss of a command that looks first.
+            // After the miss of a command that looks the key up first.
             let place = self.events.iter().take_while(|event| **event == Event::KeyMiss).count();
             self.events.insert(place, Event::New);
         }
@@ -84,7 +84,7 @@ impl Record {
     }
 }
 
-/// A part of a string, which lies within it.
+/// A range of a string, within its length.
 fn part_of(string: StringValue<'_>, range: Range<usize>) -> Box<[u8]> {
     match string {
         StringValue::Rope(rope) => {

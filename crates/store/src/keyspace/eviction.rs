@@ -1,4 +1,4 @@
-//! Evicting: entries of any shard go until memory is below the limit.
+//! Eviction: removes entries of any shard until memory is below the limit.
 
 use crate::effects::event::Event;
 use crate::entry::garbage::Garbage;
@@ -14,41 +14,41 @@ use crate::memory::reclaim;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Shards tried for one victim before giving up.
+/// How many shards are tried for one victim.
 const TRIES: usize = 512;
-/// The same while the last search was in vain.
+/// Likewise while the last search of all shards has failed.
 const FEW_TRIES: usize = 4;
-/// Shards from which the fullest is chosen, while they are small.
+/// How many shards are compared to choose the fullest, while they are small.
 const CHOICES: usize = 4;
-/// A shard with so many entries is not small: a few more or less than in other shards make no
-/// difference.
+/// A shard with this many entries is not small: differences between shards hardly matter.
 const MANY_ENTRIES: usize = 1000;
-/// Longest time that evicting goes on at a stretch, and the least where that is not enough.
+/// The longest time that eviction continues without a pause, and the shortest if that is too short.
 const BUDGET: Duration = Duration::from_micros(500);
 const MIN_BUDGET: Duration = Duration::from_micros(10);
-/// Such a part of the limit beyond it, and evicting goes on for the longest time.
+/// With this fraction of the limit in excess, eviction continues for the longest time.
 const FAR_PART: u64 = 32;
 
-/// What is free on pages or taken by empty tables and not counted, beside a share of all pages.
+/// Free bytes on pages and of empty tables that do not count, in addition to a fraction of all
+/// pages.
 const UNCOUNTED_BYTES: usize = 4 << 20;
 
 impl Database<'_> {
-    /// Removes entries, of any database, until memory is below the limit, or for a time, and the
-    /// rest is left to the next call. That is half a millisecond where memory is far beyond the
-    /// limit, and less in proportion: what is freed among other entries does not count at once, and
-    /// each of many requests would go on for so long, though the next ones use what has been freed.
-    /// `false` if memory is above the limit and nothing can go: then commands that need memory are
-    /// refused.
+    /// Evicts entries of any database until memory is below the limit, or for a limited time, after
+    /// which the next call continues. The time is half a millisecond if memory is far above the
+    /// limit, and proportionally less otherwise: memory freed among other entries does not count at
+    /// once, so that each of many requests would evict for that long although the next ones use
+    /// what was freed. Returns `false` if memory is above the limit and nothing can be evicted:
+    /// then commands that need memory are refused.
     #[must_use]
     pub fn make_room(&self) -> bool {
         if self.is_latched() {
-            // Latches of other shards cannot be taken now; room was made before this one was.
+            // Latches of other shards cannot be taken now; eviction ran before this one was taken.
             return true;
         }
         let Some(started) = self.store.is_over_limit().then(Instant::now) else { return true };
         let done = self.evict_since(started);
         let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        // Every command reads what lies beside it.
+        // Every command reads the fields next to it.
         let longest_us = &self.store.limit.longest_eviction_us;
         if took_us > longest_us.load(Ordering::Relaxed) {
             longest_us.fetch_max(took_us, Ordering::Relaxed);
@@ -56,24 +56,24 @@ impl Database<'_> {
         done
     }
 
-    /// The same after a command that has added much, to be called until it answers `false`:
-    /// whether memory is still far beyond the limit and something can go. Such a command waits
-    /// until there is room, or the limit would not hold; other commands do not wait.
+    /// Likewise after a command that has added much. Call it until it returns `false`; `true` means
+    /// that memory is still far above the limit and something can be evicted. Such a command waits
+    /// until there is room, since the limit would not hold otherwise; other commands do not wait.
     #[must_use]
     pub fn evict_for_large_write(&self) -> bool {
         let is_far = || self.store.is_far_over_limit();
         is_far() && self.make_room() && is_far()
     }
 
-    /// The same between commands, so that a limit that was lowered is met although none arrives;
-    /// whether there is more to do and something that can go.
+    /// Likewise between commands, so that a lowered limit is met even without commands. Returns
+    /// whether there is more to do and something can be evicted.
     #[must_use]
     pub fn evict_between_commands(&self) -> bool {
         if !self.store.is_over_limit() {
             self.store.limit.search_again();
             return false;
         }
-        // A claimer waits for the end of this batch, or its claim is seen here.
+        // Either a claimer waits for the end of this batch, or its claim is visible here.
         let _batch = self.store.batch(self.counters);
         self.make_room() && self.store.is_over_limit()
     }
@@ -94,22 +94,22 @@ impl Database<'_> {
         true
     }
 
-    /// Removes every entry as if memory had run out.
+    /// Evicts all entries, as if memory had run out.
     #[cfg(test)]
     pub(crate) fn evict_all(&self) {
         while self.evict_one() {}
     }
 
-    /// Removes an entry. Returns whether there was one.
+    /// Evicts an entry. Returns whether there was one.
     #[cfg(test)]
     pub(crate) fn evict_one(&self) -> bool {
         let clock = self.store.limit.clock(self.now_ms);
         self.evict(VictimSelection { policy: Policy::AllKeysRandom, clock })
     }
 
-    /// Removes one entry of some shard that is not claimed; `false` if none was found. After a
+    /// Evicts one entry that is not claimed, of any shard; `false` if none was found. After a
     /// search of all shards that found none, only a few are searched until there may be some again:
-    /// other requests wait meanwhile, and it is done for each command that is refused.
+    /// other requests wait meanwhile, and this happens for each refused command.
     fn evict(&self, selection: VictimSelection) -> bool {
         let shards = self.store.shards.len();
         let first = self.full_shard();
@@ -158,7 +158,7 @@ impl Database<'_> {
         false
     }
 
-    /// A shard to take a victim of: chosen as a key is, so that wider ones give more, and of small
+    /// A shard to evict from: chosen as a key is, so that wider ones give more, and among small
     /// ones the fullest of a few (Mitzenmacher, "The power of two choices", 2001).
     fn full_shard(&self) -> usize {
         let mut chosen = (0, 0);
@@ -174,7 +174,7 @@ impl Database<'_> {
         chosen.1
     }
 
-    /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over this worker's draws.
+    /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over this worker's random draws.
     #[must_use]
     pub fn random(&self) -> u64 {
         self.counters.draws.add(1);
@@ -186,13 +186,13 @@ impl Database<'_> {
 }
 
 impl Store {
-    /// The memory limit in bytes, 0 for none, and what goes when it is reached.
+    /// The memory limit in bytes (0 for none) and the eviction policy.
     #[must_use]
     pub fn limit(&self) -> (u64, Policy) {
         (self.limit.bytes.load(Ordering::Relaxed), self.limit.policy())
     }
 
-    /// Sets the memory limit in bytes, 0 for none, and what goes when it is reached.
+    /// Sets the memory limit in bytes (0 for none) and the eviction policy.
     pub fn set_limit(&self, bytes: u64, policy: Policy) {
         let number = Policy::ALL.iter().position(|row| row.0 == policy).unwrap_or(0);
         self.limit.bytes.store(bytes, Ordering::Relaxed);
@@ -200,32 +200,32 @@ impl Store {
         self.limit.search_again();
     }
 
-    /// Sets what is called for each entry that is evicted, while
-    /// [`Store::set_evictions_observed`] says so. The first one stays.
+    /// Sets a callback for each evicted entry, which is called while
+    /// [`Store::set_evictions_observed`] is on. Only the first callback is kept.
     pub fn observe_evictions(&self, observer: EvictionObserver) {
         self.notifier.observe(observer);
     }
 
-    /// Whether the observer is called.
+    /// Sets whether that callback is called.
     pub fn set_evictions_observed(&self, is_observed: bool) {
         self.notifier.enable(is_observed);
     }
 
-    /// Sets how the policies that count uses do it.
+    /// Sets the parameters of the policies that count uses.
     pub fn set_tuning(&self, tuning: Tuning) {
         self.limit.lfu_log_factor.store(tuning.lfu_log_factor, Ordering::Relaxed);
         self.limit.lfu_decay_time.store(tuning.lfu_decay_time, Ordering::Relaxed);
     }
 
-    /// Bytes in use: those of the data, and those of the clients. What is there without either is
-    /// not among them ([`Store::startup_bytes`], [`Store::added_overhead_bytes`]).
+    /// The bytes used by data and clients, without the memory of an empty process
+    /// ([`Store::startup_bytes`], [`Store::added_overhead_bytes`]).
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         accounting::publish();
         self.data_bytes() + self.client_bytes()
     }
 
-    /// All bytes in use, with all free room on pages that are.
+    /// All bytes in use, including all free room on the store's pages.
     #[must_use]
     pub fn active_bytes(&self) -> u64 {
         let memory = accounting::now();
@@ -233,11 +233,11 @@ impl Store {
         beside_pages + self.page_bytes() as u64
     }
 
-    /// Bytes that the limit is about: what has been allocated for the data, and the store's pages.
-    /// Free room on these is left out up to a sixteenth of them and 4 MiB, and so is what empty
-    /// tables take: the next entries go there, and to count it would be to evict until pages are
-    /// empty, which in a small store drives out a third, or to look in vain for entries that would
-    /// make room.
+    /// The bytes that are compared with the limit: memory allocated for data, and the store's
+    /// pages. Free room on these does not count up to a sixteenth of them plus 4 MiB, and neither
+    /// does the memory of empty tables. The next entries are stored there; if it counted, eviction
+    /// would continue until pages are empty, which costs a small store a third of its entries, or
+    /// search in vain for entries that make room.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
         let pages = self.page_bytes();
@@ -245,32 +245,32 @@ impl Store {
         (accounting::now().data + pages as u64).saturating_sub(idle as u64)
     }
 
-    /// Bytes that the process and its workers took when they started.
+    /// The bytes that the process and its workers allocated at the start.
     #[must_use]
     pub fn startup_bytes(&self) -> u64 {
         accounting::now().startup
     }
 
-    /// Bytes of overhead that came later: of connections without their buffers, and of statistics,
-    /// which come with the first command of each kind.
+    /// Overhead in bytes that was added later: connections without their buffers, and statistics,
+    /// which are allocated with the first command of each kind.
     #[must_use]
     pub fn added_overhead_bytes(&self) -> u64 {
         accounting::now().added
     }
 
-    /// Bytes of requests and replies: buffers, and chunks that do not stand in the keyspace.
+    /// The bytes of requests and replies: buffers, and chunks outside the keyspace.
     #[must_use]
     pub fn client_bytes(&self) -> u64 {
         accounting::now().clients
     }
 
-    /// The longest time for which evicting went on at a stretch.
+    /// The longest time that eviction has continued without a pause.
     #[must_use]
     pub fn longest_eviction(&self) -> Duration {
         Duration::from_micros(self.limit.longest_eviction_us.load(Ordering::Relaxed))
     }
 
-    /// Whether more is in use than the limit and a thirty-second part of it.
+    /// Whether memory exceeds the limit by more than a thirty-second of it.
     #[must_use]
     #[inline]
     pub fn is_far_over_limit(&self) -> bool {
@@ -278,7 +278,7 @@ impl Store {
         limit != 0 && self.data_bytes() > limit + limit / FAR_PART
     }
 
-    /// How long evicting may go on.
+    /// How long eviction may continue.
     pub(crate) fn eviction_budget(&self) -> Duration {
         let limit = self.limit.bytes.load(Ordering::Relaxed);
         let excess = self.lasting_bytes().saturating_sub(limit);
@@ -286,7 +286,7 @@ impl Store {
         BUDGET.mul_f64(share.min(1.0)).max(MIN_BUDGET)
     }
 
-    /// Whether more is in use than the limit allows.
+    /// Whether memory exceeds the limit.
     #[must_use]
     #[inline]
     pub fn is_over_limit(&self) -> bool {
@@ -294,8 +294,8 @@ impl Store {
         limit != 0 && self.lasting_bytes() > limit
     }
 
-    /// Whether more is in use than the limit allows and nothing can go, as far as the last search
-    /// for an entry tells; workers look again ten times a second. Takes no latch.
+    /// Whether memory exceeds the limit and nothing can be evicted, according to the last search
+    /// for a victim; workers search again ten times a second. Takes no latch.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let stays = self.limit.policy() == Policy::NoEviction
@@ -303,8 +303,9 @@ impl Store {
         stays && self.is_over_limit()
     }
 
-    /// Whether so many bytes more can fit below the limit: beside what is in use if nothing is ever
-    /// evicted, else at all. While something is being freed it is not counted what.
+    /// Whether this many more bytes fit below the limit: in addition to the bytes in use if nothing
+    /// is ever evicted, otherwise with everything else evicted. While memory is being freed, the
+    /// bytes in use do not count.
     #[must_use]
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let (limit, policy) = self.limit();

@@ -30,39 +30,40 @@ use std::sync::atomic::{AtomicI64, Ordering};
 const STEP_BYTES: i64 = 32 * 1024;
 
 static ALLOCATED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
-/// What of them is the clients'.
+/// The part of these that belongs to clients.
 static CHARGED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
-/// What of them the process and its workers have taken when they started.
+/// The part that the process and its workers allocated at the start.
 static STARTUP_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
-/// What of them is overhead that came later.
+/// The part that is overhead added later.
 static ADDED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
-/// Of chunks and longer pieces that stand in the keyspace.
+/// The bytes of chunks and longer pieces in the keyspace.
 static KEPT_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 
 thread_local! {
     static UNPUBLISHED_BYTES: Cell<i64> = const { Cell::new(0) };
     /// The sum of what this thread has published.
     static PUBLISHED_BYTES: Cell<i64> = const { Cell::new(0) };
-    /// What of it is in [`STARTUP_BYTES`], or in [`ADDED_BYTES`].
+    /// The part of it in [`STARTUP_BYTES`] and in [`ADDED_BYTES`].
     static OVERHEAD_BY_THREAD: Cell<i64> = const { Cell::new(0) };
-    /// Whether all that this thread publishes is in [`ADDED_BYTES`] as well.
+    /// Whether everything that this thread publishes counts in [`ADDED_BYTES`] too.
     static IS_OVERHEAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Memory beside the store's pages, in bytes; 0 where no allocator is wrapped by [`Counting`].
+/// Memory other than the store's pages, in bytes; 0 unless the allocator is wrapped by
+/// [`Counting`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// What is neither of the others.
+    /// None of the other parts.
     pub(crate) data: u64,
-    /// What the process and its workers took when they started.
+    /// Allocated by the process and its workers at the start.
     pub(crate) startup: u64,
-    /// Overhead that came later: statistics, above all.
+    /// Overhead added later: mainly statistics.
     pub(crate) added: u64,
-    /// What holds requests and replies, and nothing that stands in the keyspace.
+    /// Requests and replies, outside the keyspace.
     pub(crate) clients: u64,
 }
 
-/// How much each part has now.
+/// The current size of each part.
 #[inline]
 pub(crate) fn now() -> Memory {
     #[cfg(test)]
@@ -83,8 +84,8 @@ pub(crate) fn now() -> Memory {
     }
 }
 
-/// Bytes of memory of their own that reference-counted bytes take, so many of them: none, unless
-/// they are very long.
+/// The bytes of separately mapped memory that this many reference-counted bytes take: 0 unless they
+/// are very long.
 pub(crate) fn own_bytes(len: usize) -> isize {
     let align = align_of::<usize>();
     let bytes = (len + 2 * size_of::<usize>()).next_multiple_of(align);
@@ -94,9 +95,8 @@ pub(crate) fn own_bytes(len: usize) -> isize {
     }
 }
 
-/// Bytes that room for so many elements really takes of the general allocator, for a [`Charge`] or
-/// an [`Overhead`]: none if it is so long that it has a mapping of its own, which is not data
-/// anyway.
+/// The bytes of the general allocator that memory for this many elements takes, for a [`Charge`] or
+/// an [`Overhead`]: 0 if it is so long that it is mapped separately, which is not data anyway.
 #[must_use]
 #[inline]
 pub fn room_bytes<T>(capacity: usize) -> usize {
@@ -106,28 +106,28 @@ pub fn room_bytes<T>(capacity: usize) -> usize {
     }
 }
 
-/// Bytes of a full chunk of a string.
+/// The bytes of a full chunk of a string.
 pub(crate) const BLOCK_BYTES: usize = pool::BLOCK_BYTES;
 
-/// Notes that so many more bytes of chunks, or of longer pieces, stand in the keyspace.
+/// Adds to the bytes of chunks and longer pieces in the keyspace.
 pub(crate) fn keep(bytes: isize) {
     if bytes != 0 {
         KEPT_BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
     }
 }
 
-/// Gives unused memory of chunks back to the kernel; to be called now and then.
+/// Gives unused memory of chunks back to the kernel. Call it from time to time.
 pub(crate) fn cool() {
     pool::cool();
 }
 
-/// Bytes that are a client's, and no data: of a buffer that holds requests or replies. They are
-/// given back with it.
+/// Bytes that belong to a client and are not data, for a buffer of requests or replies. Dropping
+/// this releases them.
 #[derive(Debug, Default)]
 pub struct Charge(usize);
 
 impl Charge {
-    /// Notes that they are so many now.
+    /// Sets the number of bytes.
     #[inline]
     pub fn set(&mut self, bytes: usize) {
         if bytes != self.0 {
@@ -137,7 +137,7 @@ impl Charge {
         }
     }
 
-    /// How many they are.
+    /// The number of bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0
@@ -150,13 +150,14 @@ impl Drop for Charge {
     }
 }
 
-/// Memory that is neither data nor a client's, and came after the start: statistics, logs, and
-/// room that a worker uses for one connection after the other. It is given back with this.
+/// Memory that belongs neither to data nor to a client and was allocated after the start:
+/// statistics, logs, and buffers that a worker uses for all its connections. Dropping this releases
+/// it.
 #[derive(Debug, Default)]
 pub struct Overhead(usize);
 
 impl Overhead {
-    /// Notes an allocation of so many bytes, by this thread.
+    /// Adds an allocation by this thread.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let mut overhead = Overhead::default();
@@ -164,7 +165,7 @@ impl Overhead {
         overhead
     }
 
-    /// Notes that they are so many now.
+    /// Sets the number of bytes.
     #[inline]
     pub fn set(&mut self, bytes: usize) {
         if bytes != self.0 {
@@ -175,8 +176,8 @@ impl Overhead {
     #[cold]
     fn change(&mut self, bytes: usize) {
         let more = rounded(bytes) - rounded(self.0);
-        // What this thread has taken and given back is published too, in the order in which data
-        // never seems to be more than it is.
+        // This thread's own counts are published too, in the order in which data never seems to be
+        // more than it is.
         if more < 0 {
             publish();
         }
@@ -195,9 +196,9 @@ impl Drop for Overhead {
     }
 }
 
-/// Counts what this thread has allocated so far, and not freed again, as memory that is there
-/// whether there is data or not: to be called when it has made what the process, or a worker, has
-/// once, and before it makes data or a [`Charge`].
+/// Counts everything that this thread has allocated and not freed as memory that is needed with or
+/// without data. Call it when the process or a worker has finished its initial allocations, before
+/// it creates data or a [`Charge`].
 pub fn note_startup() {
     let made = allocated_by_thread();
     let known = OVERHEAD_BY_THREAD.try_with(|known| known.replace(made)).unwrap_or(made);
@@ -205,22 +206,22 @@ pub fn note_startup() {
     publish();
 }
 
-/// Counts all that this thread allocates and frees from now on as overhead: for one that makes
-/// pages or figures, and neither data nor a [`Charge`] nor an [`Overhead`].
+/// Counts everything that this thread allocates and frees from now on as overhead: for a thread
+/// that renders pages or figures, and has neither data nor a [`Charge`] nor an [`Overhead`].
 pub fn count_as_overhead() {
     publish();
     IS_OVERHEAD.set(true);
 }
 
-/// Bytes that this thread has allocated beyond those that it has freed.
+/// The bytes that this thread has allocated minus those that it has freed.
 #[must_use]
 pub fn allocated_by_thread() -> i64 {
     let of = |bytes: &Cell<i64>| bytes.get();
     UNPUBLISHED_BYTES.try_with(of).unwrap_or(0) + PUBLISHED_BYTES.try_with(of).unwrap_or(0)
 }
 
-/// Publishes what this thread has counted. Eviction needs it: a count that stands still while
-/// [`STEP_BYTES`] are freed evicts hundreds of entries too many.
+/// Publishes this thread's counts. Eviction needs that: a count that is not updated while
+/// [`STEP_BYTES`] are freed causes hundreds of unnecessary evictions.
 pub(crate) fn publish() {
     let unpublished = UNPUBLISHED_BYTES.try_with(Cell::take).unwrap_or(0);
     if unpublished != 0 {
@@ -237,7 +238,7 @@ fn add_published(bytes: i64) {
     ALLOCATED_BYTES.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// An allocator that counts, and maps what is very long.
+/// An allocator that counts, and maps very long allocations separately.
 #[derive(Debug, Default)]
 pub struct Counting<A>(pub A);
 
@@ -296,7 +297,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
 
 impl<A: GlobalAlloc> Counting<A> {
     /// # Safety
-    /// That of `realloc`.
+    /// As for `realloc`.
     #[cold]
     unsafe fn move_to(&self, pointer: *mut u8, layout: Layout, new_layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise; new memory overlaps nothing.
@@ -311,14 +312,14 @@ impl<A: GlobalAlloc> Counting<A> {
     }
 }
 
-/// What an allocation really takes: size classes divide every doubling into four, as mimalloc's
-/// do (Leijen et al., "Mimalloc: Free List Sharding in Action", 2019).
+/// The memory of an allocation after rounding: size classes divide every doubling into four, as in
+/// mimalloc (Leijen et al., "Mimalloc: Free List Sharding in Action", 2019).
 fn rounded(bytes: usize) -> i64 {
     let step = (bytes.next_power_of_two() / 8).clamp(8, 4096);
     i64::try_from(bytes.next_multiple_of(step)).unwrap_or(i64::MAX)
 }
 
-/// Bytes that a vector takes.
+/// The memory of a vector in bytes.
 pub(crate) fn vector_bytes<T>(vector: &Vec<T>) -> isize {
     let bytes = vector.capacity() * size_of::<T>();
     isize::try_from(rounded(bytes)).unwrap_or(isize::MAX)

@@ -1,22 +1,21 @@
-//! Unused pages or arenas, in the order in which they were returned. What links them
-//! stands in their regions' notes, so that a list of any length costs no allocation, under a latch
-//! or elsewhere.
+//! Unused pages or arenas, in the order in which they were returned. Their links are in their
+//! regions' notes, so that a list of any length needs no allocation.
 
 use crate::memory::region::REGION_BYTES;
 use std::ptr::NonNull;
 
-/// What a unit's owner may note beside it.
+/// The size of a note for a unit's owner.
 pub(crate) const NOTE_BYTES: usize = 24;
 
 /// A page or an arena, by its address.
 pub(crate) type Unit = NonNull<u8>;
 
-/// In the note about a unit that is in a list.
+/// The note on a unit in a list.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     newer: Option<Unit>,
     older: Option<Unit>,
-    /// Bytes from its start on that have memory.
+    /// How many bytes from its start have memory.
     bytes: usize,
 }
 
@@ -27,9 +26,9 @@ const _: () = assert!(size_of::<Links>() == NOTE_BYTES);
 pub(crate) struct List {
     newest: Option<Unit>,
     oldest: Option<Unit>,
-    /// Bytes of all of them that have memory.
+    /// The bytes of all units that have memory.
     bytes: usize,
-    /// Units of which every byte has memory.
+    /// The number of units of which every byte has memory.
     whole: usize,
     unit_bytes: usize,
 }
@@ -37,23 +36,23 @@ pub(crate) struct List {
 /// Unused units.
 #[derive(Debug)]
 pub(crate) struct Idle {
-    /// Those that have memory.
+    /// Units with memory.
     warm: List,
-    /// Those whose memory went back to the kernel.
+    /// Units whose memory was given back to the kernel.
     cold: List,
-    /// Whether a unit was requested since the last look.
+    /// Whether a unit was requested since the last check.
     asked: bool,
-    /// Looks since the last request.
+    /// The number of checks since the last request.
     quiet_looks: u8,
 }
 
-/// After so many looks without a request, no more are expected.
+/// After this many checks without a request, none is expected.
 const MANY_LOOKS: u8 = 10;
 
-/// The note about the unit of `unit_bytes` that `address` lies in.
+/// The note on the unit of `unit_bytes` that contains `address`.
 ///
 /// # Safety
-/// `address` lies in a region that has its notes at its start.
+/// `address` is in a region that has its notes at its start.
 #[inline]
 pub(crate) unsafe fn note(address: NonNull<u8>, unit_bytes: usize) -> NonNull<u8> {
     let offset = address.addr().get() % REGION_BYTES;
@@ -66,11 +65,11 @@ impl List {
         List { newest: None, oldest: None, bytes: 0, whole: 0, unit_bytes }
     }
 
-    /// Adds a unit of which so many bytes have memory.
+    /// Adds a unit of which this many bytes have memory.
     ///
     /// # Safety
-    /// The unit is of this list's size, lies in a region that has its notes at its start, and is in
-    /// no use and no list.
+    /// The unit has this list's size, is in a region that has its notes at its start, and is in no
+    /// use and no list.
     unsafe fn push(&mut self, unit: Unit, bytes: usize) {
         let older = self.newest.replace(unit);
         // SAFETY: the caller's promise; the older one is in this list.
@@ -84,7 +83,7 @@ impl List {
         self.count(bytes);
     }
 
-    /// The same as if it were the oldest.
+    /// Adds a unit as the oldest.
     ///
     /// # Safety
     /// As for [`List::push`].
@@ -111,7 +110,7 @@ impl List {
         self.whole -= usize::from(bytes == self.unit_bytes);
     }
 
-    /// Takes the newest, with how many of its bytes have memory.
+    /// Removes the newest unit. Returns it and how many of its bytes have memory.
     fn pop(&mut self) -> Option<(Unit, usize)> {
         let unit = self.newest?;
         // SAFETY: both are in this list.
@@ -128,7 +127,7 @@ impl List {
         Some((unit, bytes))
     }
 
-    /// Takes the oldest.
+    /// Removes the oldest unit.
     fn shift(&mut self) -> Option<(Unit, usize)> {
         let unit = self.oldest?;
         // SAFETY: both are in this list.
@@ -166,30 +165,31 @@ impl Idle {
         Idle { warm, cold, asked: false, quiet_looks: MANY_LOOKS }
     }
 
-    /// Takes one that has memory, with how many of its bytes have it, or else one without any.
+    /// Takes a unit with memory, or else one without. Returns it and how many of its bytes have
+    /// memory.
     pub(crate) fn take(&mut self) -> Option<(Unit, usize)> {
         self.ask();
         self.warm.pop().or_else(|| self.cold.pop())
     }
 
-    /// Takes one whose memory went back to the kernel.
+    /// Takes a unit whose memory was given back to the kernel.
     pub(crate) fn take_cold(&mut self) -> Option<(Unit, usize)> {
         self.ask();
         self.cold.pop()
     }
 
-    /// Takes one back, of which so many bytes have memory.
+    /// Adds a unit of which this many bytes have memory.
     ///
     /// # Safety
-    /// The unit is of the size that was given to [`Idle::new`], lies in a region that has its notes
-    /// at its start, and nothing refers to it any more.
+    /// The unit has the size that was passed to [`Idle::new`], is in a region that has its notes at
+    /// its start, and nothing refers to it any more.
     pub(crate) unsafe fn give(&mut self, unit: Unit, bytes: usize) {
         let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };
         // SAFETY: the caller's promise.
         unsafe { list.push(unit, bytes) };
     }
 
-    /// The same, but other units are taken before it.
+    /// Adds a unit that is taken after all others.
     ///
     /// # Safety
     /// As for [`Idle::give`].
@@ -199,28 +199,28 @@ impl Idle {
         unsafe { list.push_oldest(unit, bytes) };
     }
 
-    /// Notes that units are asked for.
+    /// Records that units are requested.
     pub(crate) fn ask(&mut self) {
         self.asked = true;
     }
 
-    /// Notes whether a unit was requested since the last look.
+    /// Records whether a unit was requested since the last check.
     pub(crate) fn look(&mut self) {
         let asked = std::mem::take(&mut self.asked);
         self.quiet_looks = if asked { 0 } else { self.quiet_looks.saturating_add(1) };
     }
 
-    /// Whether requests are expected, judging by the last looks.
+    /// Whether requests are expected, according to the last checks.
     pub(crate) fn is_wanted(&self) -> bool {
         self.asked || self.quiet_looks < MANY_LOOKS
     }
 
-    /// Bytes of units that have all of their memory.
+    /// The bytes of the units that have all of their memory.
     pub(crate) fn ready_bytes(&self) -> usize {
         self.warm.whole * self.warm.unit_bytes
     }
 
-    /// Whether there is a unit that lacks memory.
+    /// Whether there is a unit without all of its memory.
     pub(crate) fn has_unready(&self) -> bool {
         self.cold.newest.is_some() || self.has_part()
     }
@@ -231,13 +231,13 @@ impl Idle {
         self.warm.oldest.is_some_and(|oldest| bytes(oldest) < self.warm.unit_bytes)
     }
 
-    /// Takes one that lacks memory, with how many of its bytes have it.
+    /// Takes a unit without all of its memory. Returns it and how many bytes have memory.
     pub(crate) fn take_unready(&mut self) -> Option<(Unit, usize)> {
         if self.has_part() { self.warm.shift() } else { self.cold.pop() }
     }
 
-    /// Moves what has been warm for longest into `taken`, about `slice_bytes` of what is beyond
-    /// `keep_bytes`.
+    /// Moves the units that have been warm for longest into `taken`: about `slice_bytes` of those
+    /// beyond `keep_bytes`.
     pub(crate) fn take_warm(
         &mut self,
         keep_bytes: usize,
