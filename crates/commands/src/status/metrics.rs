@@ -118,8 +118,7 @@ fn traffic(sample: &Sample, page: &mut Exposition) {
     page.gauge("nagi_connected_clients", "Connections now.", sample.connections());
     page.gauge(
         "nagi_max_clients",
-        "Maximum number of connections \
-                                    (maxclients).",
+        "Maximum number of connections (maxclients).",
         sample.max_clients,
     );
     for (name, help, count) in [
@@ -199,8 +198,7 @@ fn memory(sample: &Sample, page: &mut Exposition) {
         ("nagi_memory_peak_bytes", "Peak memory used by both.", sample.peak_bytes),
         (
             "nagi_memory_limit_bytes",
-            "Maximum memory for data (maxmemory), 0 \
-                                     for no limit.",
+            "Maximum memory for data (maxmemory), 0 for no limit.",
             sample.limit_bytes,
         ),
         ("nagi_memory_resident_bytes", "Resident memory of the process.", sample.resident_bytes),
