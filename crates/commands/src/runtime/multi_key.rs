@@ -10,9 +10,10 @@ use crate::{CommandSet, Context, Error, JobProgress, KeyGroup, Keys};
 use nagi_proto::Args;
 use nagi_store::{Claim, ClaimProgress, Claiming, Intent, Kind, Rope, SharedValue};
 
-/// Most keys that a request takes all latches for. More would hold all clients up for too long.
+/// The maximum number of keys for which a request takes all latches. More would delay all clients
+/// for too long.
 const LATCHED_KEYS: usize = 128;
-/// Keys between two looks at the clock.
+/// The number of keys between two checks of the clock.
 const STRIDE: usize = 16;
 
 /// Whether a request has so many keys that it must claim them.
@@ -24,29 +25,29 @@ pub(crate) fn is_long(keys: &Keys, args: Args<'_>) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claimed {
     keys: &'static Keys,
-    /// What all are claimed for, in place of what the row says of their groups.
+    /// The intent for all of them, instead of those that the row gives for its groups.
     intent: Option<Intent>,
 }
 
 impl Claimed {
-    /// All of them, each for what the request's row says.
+    /// All keys, each with the intent in the request's row.
     pub(crate) fn all(keys: &'static Keys) -> Self {
         Claimed { keys, intent: None }
     }
 
-    /// All of them, to be read.
+    /// All keys, for reading.
     pub(crate) fn to_read(keys: &'static Keys) -> Self {
         Claimed { keys, intent: Some(Intent::Read) }
     }
 
-    /// Whether any is claimed to be changed.
+    /// Whether any key is claimed for a change.
     fn intent(&self) -> Intent {
         self.intent.unwrap_or_else(|| self.keys.intent())
     }
 }
 
-/// Claims all keys of the request, then shows them to `visit` one after the other with what it
-/// has come to so far and their positions among the arguments; `finish` writes the reply.
+/// Claims all keys of the request, then calls `visit` with each in turn, the accumulated result and
+/// the key's index among the arguments; `finish` writes the reply.
 ///
 /// # Errors
 /// None: `visit` cannot fail.
@@ -70,7 +71,7 @@ pub(crate) fn each_key<S: Send + 'static>(
 /// Claims keys of the request, and calls `work` slice by slice until it is done.
 ///
 /// # Errors
-/// Those of `work`'s first slice.
+/// An error of `work`'s first slice.
 pub(crate) fn claimed(
     cx: &mut Context<'_>,
     claimed: Claimed,
@@ -81,21 +82,21 @@ pub(crate) fn claimed(
     })
 }
 
-/// How far the work on claimed keys has come.
+/// The progress of the work on claimed keys.
 pub(crate) enum Worked {
     /// There is more to do.
     Unfinished,
     /// It is done, and the reply has been written.
     Done,
-    /// It is done, and this writes the reply when the keys have been given back: while they are
-    /// claimed, nothing may wait for a client that reads slowly.
+    /// It is done, and this writes the reply once the keys are released: while they are claimed,
+    /// nothing may wait for a client that reads slowly.
     Then(Job),
 }
 
-/// The same where the reply may be written afterwards.
+/// Likewise, if the reply may be written afterwards.
 ///
 /// # Errors
-/// Those of `work`'s first slice.
+/// An error of `work`'s first slice.
 pub(crate) fn claimed_then(
     cx: &mut Context<'_>,
     claimed: Claimed,
@@ -134,21 +135,21 @@ fn unclaimed(
     }))
 }
 
-/// How far a request has come.
+/// The stage of a request.
 enum Stage {
     /// Its keys are being hashed.
     Gathering(Walk, Claiming, Awaited),
-    /// They are being claimed.
+    /// The keys are being claimed.
     Claiming(Claiming, Awaited),
-    /// They are its own, and those that clients have begun to wait for are looked for.
+    /// The keys are claimed, and those on which clients have blocked meanwhile are collected.
     Looking(Claim, Walk, Awaited, Awaited),
-    /// It works on them.
+    /// The work is being done.
     Working(Claim, Awaited),
-    /// Clients that wait for them are served.
+    /// Clients blocked on the keys are being served.
     Serving(Claim, Service, Option<Job>),
-    /// It gives them back, and has replied unless there is a job that does so.
+    /// The keys are released; the reply has been written unless there is a job for it.
     Releasing(Claim, Option<Job>),
-    /// It replies.
+    /// The reply is being written.
     Replying(Job),
 }
 
@@ -157,8 +158,8 @@ enum Outcome {
     Pause(JobProgress),
 }
 
-/// Looks at the keys of a request, claims them if they are to be, and notes those that clients wait
-/// for if they are going to be changed. Returns whether all have been looked at.
+/// Goes through the keys of a request, claims them if needed, and collects those on which clients
+/// are blocked if they will be changed. Returns whether all keys have been visited.
 fn gather(
     cx: &mut Context<'_>,
     claimed: Claimed,
@@ -200,7 +201,7 @@ impl Stage {
         Stage::Gathering(Walk::new(claimed.keys), claiming, Awaited::default())
     }
 
-    /// Goes on until the slice is over or the next stage is reached.
+    /// Continues until the slice has ended or the next stage is reached.
     fn go_on(
         &mut self,
         cx: &mut Context<'_>,
@@ -208,7 +209,7 @@ impl Stage {
         slice: Slice,
         work: &mut impl FnMut(&mut Context<'_>, Slice) -> Result<Worked, Error>,
     ) -> Result<Outcome, Error> {
-        // A writer that has begun is to come to its end.
+        // A writer that has begun must complete.
         let more = match claimed.intent() {
             Intent::Read => JobProgress::NEXT_TICK,
             Intent::Write => JobProgress::COMMITTED,
@@ -247,7 +248,7 @@ impl Stage {
             }
             Stage::Working(claim, awaited) => {
                 if claimed.intent() == Intent::Write && cx.db.store().is_over_limit() {
-                    // It was admitted when it began, and goes on even if nothing can be evicted.
+                    // It was admitted when it began, and continues even if nothing can be evicted.
                     let _ = gate::make_room(cx);
                 }
                 let reply = match work(&mut cx.claimed_by(claim), slice)? {
@@ -280,7 +281,7 @@ impl Stage {
 #[derive(Clone)]
 pub(crate) struct Walk {
     keys: &'static Keys,
-    /// How many groups are done, and how many keys of the next have been visited.
+    /// How many groups are done, and how many keys of the next one.
     group: usize,
     visited: usize,
 }
@@ -290,8 +291,8 @@ impl Walk {
         Walk { keys, group: 0, visited: 0 }
     }
 
-    /// Visits keys, by their positions and groups, until `is_over` says that the slice is; whether
-    /// all have been.
+    /// Visits keys, by index and group, until `is_over` says that the slice has ended. Returns
+    /// whether all have been visited.
     pub(crate) fn go_on<C: CommandSet>(
         &mut self,
         cx: &mut Context<'_, C>,
@@ -315,7 +316,7 @@ impl Walk {
     }
 }
 
-/// The strings under keys that are claimed, long ones shared; read a few at a time.
+/// Reads the strings under claimed keys, a few at a time; long ones are shared.
 pub(crate) struct Strings {
     walk: Walk,
     read: Vec<Option<Rope>>,
@@ -326,7 +327,8 @@ impl Strings {
         Strings { walk: Walk::new(keys), read: Vec::new() }
     }
 
-    /// Goes on until the slice is over; the strings in the order of their keys, once all are read.
+    /// Continues until the slice has ended. Returns the strings in the order of their keys, once
+    /// all are read.
     ///
     /// # Errors
     /// One of the values is not a string.
@@ -350,7 +352,7 @@ impl Strings {
     }
 }
 
-/// The values under keys that are claimed, to be read for longer; read a few at a time.
+/// Reads the values under claimed keys, a few at a time, shared for later use.
 pub(crate) struct Values {
     walk: Walk,
     kinds: &'static [Kind],
@@ -358,12 +360,13 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Those of `keys`, which are of these types.
+    /// The values of `keys`, which are of these types.
     pub(crate) fn new(keys: &'static Keys, kinds: &'static [Kind]) -> Self {
         Values { walk: Walk::new(keys), kinds, read: Vec::new() }
     }
 
-    /// Goes on until the slice is over; the values in the order of their keys, once all are read.
+    /// Continues until the slice has ended. Returns the values in the order of their keys, once all
+    /// are read.
     ///
     /// # Errors
     /// One of the values is of another type.

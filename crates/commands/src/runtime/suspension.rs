@@ -3,28 +3,28 @@
 use nagi_store::{Interning, Wait};
 use std::time::{Duration, Instant};
 
-/// When a suspended request goes on.
+/// When a suspended request continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// In the worker's next tick.
     NextTick,
-    /// The same, once there is room for more replies if there is not. A request that waits for
+    /// In the next tick, but only once there is room for more replies. A request that waits for
     /// room holds nothing that other clients wait for.
     RoomForReplies,
-    /// Once its client's waker has been called.
+    /// When its client's waker has been called.
     Woken,
-    /// The same, which may be in a very long time; it is given up if its client leaves before.
+    /// Likewise, but that may take very long; the request is abandoned if its client leaves before.
     Served,
 }
 
-/// What a job answers after each slice.
+/// The result of one slice of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobProgress {
     /// The reply has been written.
     Done,
-    /// The job is to be called again.
+    /// The job has to be called again.
     Pending {
-        /// When.
+        /// When to call it.
         when: When,
         /// Whether something has been changed, so that it is called even if its client has left.
         is_committed: bool,
@@ -35,12 +35,12 @@ impl JobProgress {
     /// Nothing has been changed yet, and there is more to do.
     pub const NEXT_TICK: JobProgress =
         JobProgress::Pending { when: When::NextTick, is_committed: false };
-    /// The same, with replies that its client has to read first if they are many.
+    /// Likewise, with replies that its client has to read first if they are many.
     pub const ROOM_FOR_REPLIES: JobProgress =
         JobProgress::Pending { when: When::RoomForReplies, is_committed: false };
-    /// Nothing has been changed yet, and something calls the client's waker.
+    /// Nothing has been changed yet; the client's waker will be called.
     pub const WOKEN: JobProgress = JobProgress::Pending { when: When::Woken, is_committed: false };
-    /// The same, which may be in a very long time.
+    /// Likewise, but that may take very long.
     pub const SERVED: JobProgress =
         JobProgress::Pending { when: When::Served, is_committed: false };
     /// Something has been changed, and there is more to do.
@@ -48,23 +48,24 @@ impl JobProgress {
         JobProgress::Pending { when: When::NextTick, is_committed: true };
 }
 
-/// A request that is not over, with a job of type `J`. Its client's next one waits until it is.
+/// An incomplete request, with a job of type `J`. Its client's next request waits until it is
+/// complete.
 pub struct Suspension<J> {
-    /// When it goes on.
+    /// When it continues.
     pub when: When,
-    /// Whether it has changed something, and must come to its end even without its client.
+    /// Whether it has changed something, and must be completed even without its client.
     pub is_committed: bool,
     pub(crate) what: Remainder<J>,
 }
 
-/// What is left to do of a request.
+/// The rest of a request.
 pub(crate) enum Remainder<J> {
-    /// To call the job again.
+    /// Call the job again.
     Job(J),
-    /// To run it from the start. The place in a queue, if it has one, is kept until it has run.
+    /// Run it from the start. The place in a queue, if any, is kept until it has run.
     Restart(Option<Wait>),
-    /// To run it from the start when these long keys have been found, each of which is the
-    /// argument at its place. The client's waker is called for each.
+    /// Run it from the start when these long keys have been found, each at its index among the
+    /// arguments. The client's waker is called for each.
     LongKeys(Vec<(usize, Interning)>),
 }
 
@@ -75,7 +76,7 @@ impl<J> Suspension<J> {
         Suspension { when: When::NextTick, is_committed: false, what: Remainder::Job(job) }
     }
 
-    /// A job after a slice; none if it is done.
+    /// A job after a slice; `None` if it is done.
     pub(crate) fn after(progress: JobProgress, job: J) -> Option<Self> {
         match progress {
             JobProgress::Done => None,
@@ -101,12 +102,12 @@ impl<J> Suspension<J> {
         Suspension { when: When::Woken, is_committed: false, what }
     }
 
-    /// Whether nothing of the request has run yet.
+    /// Whether no part of the request has run yet.
     pub(crate) fn is_restart(&self) -> bool {
         !matches!(self.what, Remainder::Job(_))
     }
 
-    /// The same with another job in place of the one that it has, if it has one.
+    /// The same suspension with its job, if any, replaced.
     pub(crate) fn map_job(self, change: impl FnOnce(J) -> J) -> Self {
         let what = match self.what {
             Remainder::Job(job) => Remainder::Job(change(job)),
@@ -116,21 +117,21 @@ impl<J> Suspension<J> {
     }
 }
 
-/// The time that one call of a job may take.
+/// The time limit of one call of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slice(Instant);
 
 impl Slice {
-    /// Less than the millisecond that a job may take, since what runs between two looks at the
-    /// clock takes time as well. A model knows no time.
+    /// Less than the millisecond that a job may take, since the work between two checks of the
+    /// clock takes time too. A loom model has no time.
     const LENGTH: Duration = if cfg!(loom) { Duration::MAX } else { Duration::from_micros(500) };
 
-    /// One that begins now.
+    /// A slice that begins now.
     pub(crate) fn begin() -> Self {
         Slice(Instant::now())
     }
 
-    /// Whether it is time to let other requests go on.
+    /// Whether the slice has ended and other requests should run.
     pub(crate) fn is_over(self) -> bool {
         self.0.elapsed() > Self::LENGTH
     }

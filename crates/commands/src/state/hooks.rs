@@ -34,60 +34,60 @@ bitflags::bitflags! {
         const LOADING = 1 << 4;
         /// The data is being saved.
         const SAVING = 1 << 5;
-        /// Saving has failed, and nothing is to be written meanwhile.
+        /// Saving has failed, so writes are refused.
         const UNSAVED = 1 << 6;
-        /// Clients wait for keys to have something for them.
+        /// Clients are blocked on keys.
         const AWAITED = 1 << 7;
         /// Clients may subscribe to events of keys.
         const NOTIFIED = 1 << 8;
-        /// There are users that may do less than everything.
+        /// There are users with restrictions.
         const LIMITED_USERS = 1 << 9;
-        /// A script has been slow, and nothing else is to run meanwhile.
+        /// A script is slow, and no other request may run.
         const BUSY = 1 << 10;
-        /// What requests cost is counted by their keys.
+        /// The cost of requests is counted by key.
         const KEY_COSTS = 1 << 11;
     }
 }
 
-/// The word, and what stands behind its bits.
+/// The word of flags, and the state of each hook.
 #[derive(Debug, Default)]
 pub struct RequestHooks {
     reasons: AtomicU32,
     /// When the pause ends, in milliseconds since 1970.
     pause_until_ms: AtomicU64,
-    /// Wakers of the clients that the pause holds up.
+    /// Wakers of the paused clients.
     held: Mutex<Vec<Waker>>,
-    /// Wakers to be called, and when.
+    /// Wakers to be called at given times.
     calls: Arc<Calls>,
     /// Whether expired keys stay until they are accessed (DEBUG).
     expires_lazily: AtomicBool,
-    /// Whether connections move on whenever they have sent something (DEBUG).
+    /// Whether connections move to another worker whenever they have sent something (DEBUG).
     relocates: AtomicBool,
     /// Whether scripts may call DEBUG and CLIENT (DEBUG).
     scripts_may_debug: AtomicBool,
-    /// Whether payloads are restored whose checksums are wrong (DEBUG).
+    /// Whether payloads with wrong checksums are restored (DEBUG).
     skips_checksums: AtomicBool,
     /// Clients that monitor requests.
     pub monitors: Monitors,
     /// Clients that watch memcached's verbs.
     pub watchers: Watchers,
-    /// Clients that wait for keys to have something for them.
+    /// Clients blocked on keys.
     pub(crate) blocked: Arc<BlockedClients>,
-    /// Which keys clients watch.
+    /// Keys watched for transactions (WATCH).
     pub watched_keys: Arc<WatchedKeys>,
-    /// Events of keys on their way to subscribers.
+    /// Keyspace events to be published.
     pub notifications: Arc<Notifications>,
-    /// Which keys clients hold copies of.
+    /// Keys that clients have cached (CLIENT TRACKING).
     pub tracking: Arc<Tracking>,
-    /// Logins that failed, and requests that were refused.
+    /// Failed logins and refused requests.
     pub(crate) access_log: AccessLog,
-    /// What requests cost by their keys.
+    /// The cost of requests by key.
     pub(crate) key_costs: KeyCosts,
-    /// What took long.
+    /// The latency monitor's events.
     pub latency: Latency,
 }
 
-/// Which commands CLIENT PAUSE holds up.
+/// The commands that CLIENT PAUSE delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paused {
     Writes,
@@ -95,20 +95,20 @@ pub(crate) enum Paused {
 }
 
 impl RequestHooks {
-    /// Stops serving a blocked client that is about to be closed: what it were
-    /// given would be lost.
+    /// Stops serving a blocked client that is about to be closed: what it would be given would be
+    /// lost.
     pub fn abandon_wait(&self, client: u64) {
         self.blocked.abandon(client);
     }
 
-    /// Why the next request is to be looked at; hardly ever for any reason.
+    /// The hooks that apply to the next request; usually none.
     #[must_use]
     #[inline]
     pub fn reasons(&self) -> HookFlags {
         HookFlags::from_bits_retain(self.reasons.load(Relaxed))
     }
 
-    /// Adds reasons or takes them away.
+    /// Sets or clears flags.
     pub fn set(&self, reasons: HookFlags, on: bool) {
         if on {
             self.reasons.fetch_or(reasons.bits(), Relaxed);
@@ -117,14 +117,14 @@ impl RequestHooks {
         }
     }
 
-    /// From how many milliseconds on an event counts for the latency monitor; 0 for none.
+    /// The shortest event that the latency monitor records, in milliseconds; 0 for none.
     pub fn set_latency_threshold_ms(&self, threshold_ms: u64) {
         self.latency.set_threshold_ms(threshold_ms);
         self.set(HookFlags::TIMED, threshold_ms > 0);
     }
 
-    /// Holds commands up until a time. While a pause lasts, another one makes it longer and
-    /// stricter, never shorter or laxer.
+    /// Delays commands until a time. During a pause, another one may make it longer and stricter,
+    /// never shorter or laxer.
     pub(crate) fn pause(&self, paused: Paused, until_ms: u64, now_ms: u64) {
         self.end_pause_if_over(now_ms);
         self.pause_until_ms.fetch_max(until_ms, Relaxed);
@@ -137,13 +137,13 @@ impl RequestHooks {
         );
     }
 
-    /// Holds writing commands up until the process ends or the pause is ended.
+    /// Delays writing commands until the process ends or the pause is ended.
     pub fn pause_writes(&self, now_ms: u64) {
         const FOREVER_MS: u64 = i64::MAX as u64;
         self.pause(Paused::Writes, FOREVER_MS, now_ms);
     }
 
-    /// Ends a pause: what it held up goes on.
+    /// Ends a pause, and continues the delayed commands.
     pub fn unpause(&self) {
         self.set(HookFlags::PAUSED_WRITES | HookFlags::PAUSED_ALL, false);
         self.pause_until_ms.store(0, Relaxed);
@@ -157,13 +157,13 @@ impl RequestHooks {
         }
     }
 
-    /// Whether keys may neither expire nor be evicted now, which would be changes like any other.
+    /// Whether keys may neither expire nor be evicted now, since these are changes too.
     #[must_use]
     pub fn is_paused(&self, now_ms: u64) -> bool {
         self.reasons().intersects(PAUSED) && self.pause_until_ms.load(Relaxed) > now_ms
     }
 
-    /// Whether workers look for expired keys (active expiry).
+    /// Whether workers search for expired keys (active expiry).
     #[must_use]
     pub fn expires_actively(&self, now_ms: u64) -> bool {
         !self.expires_lazily.load(Relaxed)
@@ -186,7 +186,7 @@ impl RequestHooks {
         self.relocates.load(Relaxed)
     }
 
-    /// Whether scripts may call DEBUG and CLIENT, as tests need it.
+    /// Whether scripts may call DEBUG and CLIENT, for tests.
     pub(crate) fn scripts_may_debug(&self) -> bool {
         self.scripts_may_debug.load(Relaxed)
     }
@@ -195,7 +195,7 @@ impl RequestHooks {
         self.scripts_may_debug.store(may, Relaxed);
     }
 
-    /// Whether payloads are restored whose checksums are wrong, as tests of damaged ones need it.
+    /// Whether payloads with wrong checksums are restored, for tests of damaged ones.
     pub(crate) fn skips_checksums(&self) -> bool {
         self.skips_checksums.load(Relaxed)
     }
@@ -204,7 +204,7 @@ impl RequestHooks {
         self.skips_checksums.store(skips, Relaxed);
     }
 
-    /// Whether a client's command is held up; if so, its waker will be called.
+    /// Whether a client's command is delayed; if so, its waker will be called.
     pub(crate) fn holds(
         &self,
         reasons: HookFlags,
@@ -217,7 +217,7 @@ impl RequestHooks {
         if !is_meant {
             return false;
         }
-        // The end of the pause takes what is in here afterwards.
+        // Wakers that are added later are called at the end of the pause.
         let mut held = self.held.lock();
         let holds = self.is_paused(now_ms);
         if holds {
@@ -227,8 +227,8 @@ impl RequestHooks {
         holds
     }
 
-    /// Begins to count what requests cost by their keys, by these workers; `false` if that goes on
-    /// already.
+    /// Starts counting the cost of requests by key, on these workers; `false` if that is already in
+    /// progress.
     pub(crate) fn start_key_costs<'w>(
         &self,
         options: KeyCostOptions,
@@ -239,25 +239,25 @@ impl RequestHooks {
         self.key_costs.start(options, now_ms, workers, || self.set(HookFlags::KEY_COSTS, true))
     }
 
-    /// Ends that; `false` if it does not go on.
+    /// Stops counting; `false` if it is not in progress.
     pub(crate) fn stop_key_costs(&self, now_ms: u64) -> bool {
         self.end_key_costs_if_over(now_ms);
         self.key_costs.stop(now_ms, || self.set(HookFlags::KEY_COSTS, false))
     }
 
-    /// Ends it if it is due.
+    /// Stops counting if it is due.
     pub(crate) fn end_key_costs_if_over(&self, now_ms: u64) {
         if self.reasons().contains(HookFlags::KEY_COSTS) {
             self.key_costs.end_if_over(now_ms, || self.set(HookFlags::KEY_COSTS, false));
         }
     }
 
-    /// Makes a waker be called at a time, in milliseconds since 1970.
+    /// Calls a waker at a time, in milliseconds since 1970.
     pub(crate) fn call_at(&self, at_ms: u64, waker: &Waker) {
         self.calls.add(at_ms, waker);
     }
 
-    /// The same unless what is returned is dropped before, with whether no other call is
+    /// Likewise, unless the result is dropped before. Also returns whether no other call is
     /// earlier.
     pub(crate) fn alarm(&self, at_ms: u64, waker: &Waker) -> (Alarm, bool) {
         let (call, is_first) = self.calls.add(at_ms, waker);
@@ -269,12 +269,12 @@ impl RequestHooks {
         self.blocked.enter(new, || self.set(HookFlags::AWAITED, true))
     }
 
-    /// Notes that no client waits for keys any more, if that is so.
+    /// Clears the flag if no client is blocked on keys any more.
     pub(crate) fn end_blocking(&self) {
         self.blocked.end_if_empty(|| self.set(HookFlags::AWAITED, false));
     }
 
-    /// Calls those that are due. Returns when to check again; [`u64::MAX`] is never.
+    /// Calls the wakers that are due. Returns when to check again; [`u64::MAX`] is never.
     pub fn call_due(&self, now_ms: u64) -> u64 {
         self.end_pause_if_over(now_ms);
         self.end_key_costs_if_over(now_ms);
@@ -289,15 +289,15 @@ impl RequestHooks {
     }
 }
 
-/// A time in milliseconds since 1970, and a number that no other call has.
+/// A time in milliseconds since 1970, and a unique number.
 type Call = (u64, u64);
 
-/// Wakers to be called, and when.
+/// Wakers to be called at given times.
 #[derive(Debug, Default)]
 struct Calls(Mutex<(BTreeMap<Call, Waker>, u64)>);
 
 impl Calls {
-    /// Adds a call. Returns whether none comes before it.
+    /// Adds a call. Returns whether it is the earliest.
     fn add(&self, at_ms: u64, waker: &Waker) -> (Call, bool) {
         let (calls, last) = &mut *self.0.lock();
         *last += 1;
@@ -306,7 +306,7 @@ impl Calls {
         (call, calls.first_key_value().is_some_and(|(first, _)| *first == call))
     }
 
-    /// Takes those that are due, with the time of the next one.
+    /// Removes the calls that are due. Returns them with the time of the next one.
     fn take_due(&self, now_ms: u64) -> (BTreeMap<Call, Waker>, u64) {
         let (calls, _) = &mut *self.0.lock();
         let later = calls.split_off(&(now_ms.saturating_add(1), 0));
@@ -315,7 +315,7 @@ impl Calls {
     }
 }
 
-/// A call that is not made if this is dropped before.
+/// A call that is cancelled by dropping this.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     calls: Arc<Calls>,
@@ -324,7 +324,7 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     /// Whether it has been made. The caller's clock may be ahead of the one that a worker has read
-    /// for its tick, and calls once.
+    /// for its tick, and calls are made once.
     pub(crate) fn was_made(&self) -> bool {
         let (calls, _) = &*self.calls.0.lock();
         !calls.contains_key(&self.call)

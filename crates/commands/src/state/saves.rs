@@ -1,5 +1,5 @@
-//! Saves: the requested one, its progress, and the result of the last one. Commands request, the
-//! saver works, INFO shows.
+//! Saves: the requested one, its progress, and the result of the last one. Commands request them,
+//! the saver performs them, INFO reports them.
 
 use crate::state::loading::Loading;
 use nagi_persist::save::SaveProgress;
@@ -8,23 +8,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What one process saves, one save at a time.
+/// The saves of one process, one at a time.
 #[derive(Debug)]
 pub struct Saves {
     state: Mutex<State>,
-    /// Whether a client waits for what is under way to end, which none does in the background.
+    /// Whether a client waits for the end of the current save; never for one in the background.
     is_awaited: AtomicBool,
-    /// How far the save under way has come.
+    /// The progress of the current save.
     pub progress: SaveProgress,
-    /// How long writers had to wait for it, or for the last one.
+    /// How long writers had to wait for the current save, or for the last one.
     pub delays: Delays,
-    /// How often `save-cpu-limit` has made a thread pause for it, or for the last one.
+    /// How often `save-cpu-limit` has made a thread pause for the current save, or for the last
+    /// one.
     pub pauses: AtomicU64,
-    /// How far loading has come.
+    /// The progress of loading.
     pub loading: Loading,
 }
 
-/// How long writers had to wait since images of what they change were near their limit.
+/// How long writers had to wait because images of the entries that they change were near their
+/// limit.
 #[derive(Debug, Default)]
 pub struct Delays {
     count: AtomicU64,
@@ -46,45 +48,44 @@ impl Delays {
             .for_each(|number| number.store(0, Ordering::Relaxed));
     }
 
-    /// How many commands had to wait, how long in all, and how long at most, in microseconds.
+    /// How many commands had to wait; the total time and the longest, in microseconds.
     pub(crate) fn figures(&self) -> [u64; 3] {
         [&self.count, &self.total_us, &self.longest_us].map(|it| it.load(Ordering::Relaxed))
     }
 }
 
-/// What the saver is to do.
+/// A task for the saver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// To save, for a client that waits for the end and its outcome.
+    /// Save, for a client that waits for the result.
     Save,
-    /// To save while everything goes on. As with Redis, INFO's status and
-    /// `stop-writes-on-bgsave-error` go by the failures of these alone.
+    /// Save in the background. As in Redis, INFO's status and `stop-writes-on-bgsave-error`
+    /// consider only the failures of these.
     BackgroundSave,
-    /// To load the file into a store that was emptied, or to add to what is there: then keys that
-    /// are there already are replaced.
+    /// Load the file into an emptied store, or add it to the data: then existing keys are replaced.
     Load {
-        /// Whether keys may be there already.
+        /// Whether keys may exist already.
         merge: bool,
     },
 }
 
-/// How a save ended.
+/// The result of a save.
 #[derive(Clone, Debug)]
 pub enum Ending {
-    /// With a file of so many keys and bytes.
+    /// A file with this many keys and bytes.
     Saved {
-        /// Keys in it.
+        /// Its number of keys.
         keys: u64,
-        /// Its length.
+        /// Its length in bytes.
         bytes: u64,
     },
     /// It was cancelled, which is not a failure.
     Cancelled,
-    /// It failed, for this reason.
+    /// It failed for this reason.
     Failed(String),
 }
 
-/// The number of a save, in the order in which they were asked for.
+/// The number of a save, in the order of requests.
 pub type Ticket = u64;
 
 #[derive(Debug)]
@@ -93,12 +94,12 @@ struct State {
     begun: Ticket,
     ended: Ticket,
     order: Order,
-    /// The save after which the process was to stop, and the one after which it is not to.
+    /// The save after which the process was to stop, and the one after which it no longer is.
     before_shutdown: Ticket,
     aborted: Ticket,
-    /// How what was asked for last ended.
+    /// The result of the last request.
     outcome: Result<(), String>,
-    /// The bytes that were written when a check last saw them grow, and when that was.
+    /// The number of written bytes when a check last saw it grow, and the time of that check.
     seen: Option<(u64, Instant)>,
     /// Wakers to call when a save begins or ends.
     waiting: Vec<Waker>,
@@ -106,34 +107,35 @@ struct State {
     status: Status,
 }
 
-/// What INFO shows of saves.
+/// The figures about saves in INFO.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// Whether a save is asked for or under way.
+    /// Whether a save is requested or running.
     pub in_progress: bool,
-    /// When the save under way began.
+    /// When the current save began.
     pub began: Option<Instant>,
-    /// When the last one that succeeded ended, in seconds since 1970; or when the process started.
+    /// When the last successful save ended, in seconds since 1970; initially, when the process
+    /// started.
     pub last_success_s: u64,
-    /// How long the last one took.
+    /// The duration of the last save.
     pub last_took: Option<Duration>,
-    /// Why the last one in the background failed, if it did and none went well since.
+    /// Why the last save in the background failed, unless one has succeeded since.
     pub last_error: Option<String>,
-    /// When the last one ended, however it did.
+    /// When the last save ended, with any result.
     pub last_end: Option<Instant>,
-    /// How long the last cut took.
+    /// The duration of the last cut.
     pub last_cut: Option<Duration>,
-    /// How many have succeeded.
+    /// The number of successful saves.
     pub count: u64,
-    /// Keys and bytes in the last file.
+    /// The keys and bytes in the last file.
     pub last_keys: u64,
     /// See `last_keys`.
     pub last_bytes: u64,
-    /// Changes that the store had counted at the last cut whose save succeeded.
+    /// The store's count of changes at the cut of the last successful save.
     pub changes_saved: u64,
-    /// The same at the cut of the one under way.
+    /// The store's count of changes at the cut of the current save.
     changes_at_cut: u64,
-    /// Keys that were loaded at the start, and those that had expired.
+    /// The keys that were loaded at the start, and those that had expired.
     pub loaded_keys: u64,
     /// See `loaded_keys`.
     pub loaded_expired: u64,
@@ -182,12 +184,12 @@ impl Default for Saves {
 }
 
 impl Saves {
-    /// Asks for something; `None` if anything is asked for or under way.
+    /// Requests a task; `None` if one is requested or running.
     pub fn order(&self, order: Order) -> Option<Ticket> {
         self.order_with(order, false)
     }
 
-    /// Whether the process is to stop afterwards is known before the saver begins.
+    /// The saver needs to know whether the process stops afterwards before it begins.
     fn order_with(&self, order: Order, stops: bool) -> Option<Ticket> {
         let mut state = self.lock();
         if state.asked != state.ended {
@@ -205,7 +207,7 @@ impl Saves {
         Some(state.asked)
     }
 
-    /// Begins the save at the end of the process, when no thread is left to do what was asked for.
+    /// Begins the save on exit, when no thread is left to perform requests.
     pub fn order_last(&self) {
         let mut state = self.lock();
         state.asked += 1;
@@ -214,8 +216,8 @@ impl Saves {
         self.progress.reset();
     }
 
-    /// Asks for something in place of a save that is asked for or under way, which is given up;
-    /// `None` if that has to come to its end first, after which `waker` is called.
+    /// Requests a task instead of the requested or running save, which is cancelled; `None` if that
+    /// has to end first, after which `waker` is called.
     pub fn order_instead(&self, order: Order, waker: &Waker) -> Option<Ticket> {
         self.order_instead_with(order, false, waker)
     }
@@ -226,7 +228,7 @@ impl Saves {
             self.cancel();
             let mut state = self.lock();
             if state.asked == state.ended {
-                // It ended just now, and calls no waker any more.
+                // It has just ended, and calls no more wakers.
                 waker.wake_by_ref();
             } else {
                 state.waiting.push(waker.clone());
@@ -235,13 +237,13 @@ impl Saves {
         ticket
     }
 
-    /// The same for the save after which the process is to stop.
+    /// Likewise for the save after which the process stops.
     pub fn order_before_shutdown(&self, waker: &Waker) -> Option<Ticket> {
         self.order_instead_with(Order::Save, true, waker)
     }
 
     /// Cancels the save after which the process would stop, and the shutdown. Returns whether there
-    /// is one.
+    /// was one.
     pub(crate) fn abort_shutdown(&self) -> bool {
         let mut state = self.lock();
         let is_there = state.before_shutdown > state.ended;
@@ -252,14 +254,15 @@ impl Saves {
         is_there
     }
 
-    /// Whether the end of the save under way is waited for: it is not one in the background, or it
-    /// was given up.
+    /// Whether anything waits for the end of the current save: it is not in the background, or was
+    /// cancelled.
     pub fn is_end_awaited(&self) -> bool {
-        // Not under the lock: workers ask often, and the saver may lose its processor with it.
+        // Not under the lock: workers call this often, and the saver may be descheduled while
+        // holding it.
         self.is_awaited.load(Ordering::Relaxed) || self.progress.cancel.load(Ordering::Relaxed)
     }
 
-    /// Whether the process is to stop after a save.
+    /// Whether the process stops after a save.
     pub(crate) fn is_shutdown_pending(&self) -> bool {
         let state = self.lock();
         state.before_shutdown > state.ended.max(state.aborted)
@@ -270,19 +273,20 @@ impl Saves {
         self.lock().aborted == ticket
     }
 
-    /// Gives up the save that is asked for or under way. Returns whether there is one.
+    /// Cancels the requested or running save. Returns whether there is one.
     pub fn cancel(&self) -> bool {
         let state = self.lock();
         self.progress.cancel.store(true, Ordering::Relaxed);
         state.status.in_progress
     }
 
-    /// Whether the last save in the background failed, was not cancelled, and none went well since.
+    /// Whether the last save in the background failed without being cancelled, and none has
+    /// succeeded since.
     pub(crate) fn has_failed(&self) -> bool {
         self.lock().status.last_error.is_some()
     }
 
-    /// Whether nothing has been written for so long, as far as earlier calls have seen.
+    /// Whether nothing has been written for this long, as far as earlier calls have seen.
     pub(crate) fn is_stuck(&self, limit: Duration) -> bool {
         let bytes = self.progress.bytes.load(Ordering::Relaxed);
         let mut state = self.lock();
@@ -295,8 +299,8 @@ impl Saves {
         }
     }
 
-    /// Whether a save has been cut, or is over; if not, `waker` is called when it is worth another
-    /// look.
+    /// Whether a save has been cut or has ended; if not, `waker` is called when it is worth
+    /// checking again.
     pub(crate) fn has_begun(&self, ticket: Ticket, waker: &Waker) -> bool {
         let mut state = self.lock();
         let has_begun = state.begun >= ticket || state.ended >= ticket;
@@ -306,8 +310,8 @@ impl Saves {
         has_begun
     }
 
-    /// Why a save failed, or `Ok`; `None` if it is not over, and `waker` is called when it is worth
-    /// another look.
+    /// Why a save failed, or `Ok`; `None` if it has not ended, and `waker` is called when it is
+    /// worth checking again.
     pub fn outcome(&self, ticket: Ticket, waker: &Waker) -> Option<Result<(), String>> {
         let mut state = self.lock();
         if state.ended < ticket {
@@ -320,14 +324,14 @@ impl Saves {
         Some(state.outcome.clone())
     }
 
-    /// What is asked for, if anything is; otherwise `saver` is called when something is.
+    /// The requested task, if any; otherwise `saver` is called when there is one.
     pub fn next_order(&self, saver: &Waker) -> Option<Order> {
         let mut state = self.lock();
         state.saver = Some(saver.clone());
         (state.asked != state.ended).then_some(state.order)
     }
 
-    /// The cut has been made, when the store had counted so many changes.
+    /// Records that the cut was made, at this count of changes.
     pub fn begin(&self, cut_took: Duration, changes: u64) {
         let mut state = self.lock();
         state.begun = state.asked;
@@ -340,7 +344,7 @@ impl Saves {
         state.waiting.drain(..).for_each(Waker::wake);
     }
 
-    /// The save is over.
+    /// Records the end of the save.
     pub fn end(&self, ending: Ending) {
         let mut state = self.lock();
         state.ended = state.asked;
@@ -362,7 +366,7 @@ impl Saves {
                 (status.last_keys, status.last_bytes) = (keys, bytes);
                 status.changes_saved = status.changes_at_cut;
             }
-            // As with Redis, that leaves open whether the next one will go well.
+            // As in Redis, this does not tell whether the next one will succeed.
             Ending::Cancelled => {}
             Ending::Failed(error) if is_in_background => status.last_error = Some(error),
             Ending::Failed(_) => {}
@@ -370,7 +374,7 @@ impl Saves {
         state.waiting.drain(..).for_each(Waker::wake);
     }
 
-    /// What was asked for beside a save is over.
+    /// Records the end of a task other than a save.
     pub fn end_load(&self, outcome: Result<(), String>) {
         let mut state = self.lock();
         state.ended = state.asked;
@@ -378,20 +382,20 @@ impl Saves {
         state.waiting.drain(..).for_each(Waker::wake);
     }
 
-    /// Notes what was loaded when the process started, before anything could change.
+    /// Records what was loaded when the process started, before anything could change.
     pub fn loaded(&self, keys: u64, expired: u64, changes: u64) {
         let status = &mut self.lock().status;
         (status.loaded_keys, status.loaded_expired) = (keys, expired);
         status.changes_saved = changes;
     }
 
-    /// The figures that INFO shows.
+    /// The figures for INFO.
     #[must_use]
     pub fn status(&self) -> Status {
         self.lock().status.clone()
     }
 
-    /// Nothing that is done under this lock can leave it half-done.
+    /// No operation under this lock can leave it half-done.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }

@@ -5,38 +5,39 @@ use super::clients::ClientSample;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// How many clients a list has at most.
+/// The maximum number of clients in a list.
 const TOP: usize = 10;
 
 /// The connections of a user from an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClientGroup {
-    /// Without a port.
+    /// Without the port.
     pub(super) address: String,
     /// The name of the user.
     pub(super) user: String,
-    /// What CLIENT SETNAME has said, where all of them say the same; else how many names there are.
+    /// The name from CLIENT SETNAME, if all connections have the same; otherwise the number of
+    /// names.
     pub(super) name: String,
-    /// How many they are.
+    /// The number of connections.
     pub(super) connections: usize,
-    /// Bytes both ways, of connections that are there now.
+    /// Bytes in both directions, of the current connections.
     pub(super) bytes: u64,
-    /// Those of the last second.
+    /// Bytes in the last second.
     pub(super) bytes_per_second: u64,
     /// Requests of the last second.
     pub(super) requests_per_second: u64,
-    /// How long workers were busy with connections that are there now, in nanoseconds.
+    /// How long workers were busy with the current connections, in nanoseconds.
     pub(super) busy_ns: u64,
-    /// The same in the last second.
+    /// How long they were in the last second.
     pub(super) busy_ns_per_second: u64,
 }
 
-/// The clients that cause most, of all that are connected.
+/// The most active clients, of all that are connected.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TopClients {
-    /// By bytes of the last second, the most first, and then by bytes in all.
+    /// By the bytes of the last second in descending order, then by all bytes.
     pub(super) by_bytes: Vec<ClientGroup>,
-    /// The same by the time of workers.
+    /// By the time of workers.
     pub(super) by_time: Vec<ClientGroup>,
 }
 
@@ -50,14 +51,14 @@ impl TopClients {
     }
 }
 
-/// Those of the largest figures; a client without any is none of them.
+/// The clients with the largest figures; those with zero are left out.
 fn top(groups: &[ClientGroup], figures: impl Fn(&ClientGroup) -> (u64, u64)) -> Vec<ClientGroup> {
     let mut groups: Vec<&ClientGroup> = groups.iter().filter(|it| figures(it) > (0, 0)).collect();
     groups.sort_by_key(|group| Reverse(figures(group)));
     groups.into_iter().take(TOP).cloned().collect()
 }
 
-/// All of them, in the order in which the first of their connections came.
+/// All clients, in the order of their first connections.
 fn groups(clients: &[ClientSample]) -> Vec<ClientGroup> {
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     let mut groups: Vec<(ClientGroup, Vec<&str>)> = Vec::new();
@@ -108,7 +109,7 @@ impl ClientGroup {
     }
 }
 
-/// An address without its port, and without the brackets that keep the two apart.
+/// An address without its port and the brackets around it.
 fn without_port(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)

@@ -1,14 +1,14 @@
-//! The query of `/server-status`: which connections to list, in which order.
+//! The query of `/server-status`: which connections to list, and in which order.
 
 use super::clients::{ClientSample, STATES};
 use super::sample::Sample;
 use form_urlencoded::{Serializer, parse};
 use std::cmp::Reverse;
 
-/// In which form `/server-status` answers.
+/// The format of a response of `/server-status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusForm {
-    /// The page.
+    /// The HTML page.
     Page,
     /// The lines of mod_status.
     Auto,
@@ -17,7 +17,7 @@ pub enum StatusForm {
 }
 
 impl StatusForm {
-    /// The one that a query names, wherever in it and with whatever value.
+    /// The format that a query names, at any position and with any value.
     #[must_use]
     pub fn of(query: &str) -> StatusForm {
         let named = parse(query.as_bytes()).find_map(|(name, _)| match &*name {
@@ -29,24 +29,24 @@ impl StatusForm {
     }
 }
 
-/// Which connections are listed, in which order.
+/// Which connections are listed, and in which order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// How many at most.
+    /// The maximum number per page.
     limit: Option<usize>,
-    /// Which of the lists of so many, the first being 0.
+    /// The index of the page, starting with 0.
     pub(super) page: usize,
-    /// By what they are sorted, a name of [`COLUMNS`]; without it the oldest come first.
+    /// The column to sort by, one of [`COLUMNS`]; by default, the oldest connections come first.
     sort: Option<&'static str>,
-    /// In which direction, unless in that of the column.
+    /// The direction, if it is not the column's default.
     order: Option<Order>,
-    /// Only those in this state, if there is one.
+    /// Only connections in this state, if given.
     pub(super) state: Option<&'static str>,
-    /// Only those with this text, in small letters, in one of their words.
+    /// Only connections with this text, in lower case, in one of their words.
     pub(super) filter: String,
 }
 
-/// Where a sorted list begins.
+/// The direction of a sorted list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Ascending,
@@ -69,12 +69,12 @@ impl Order {
     }
 }
 
-/// What connections may be sorted by.
+/// The values by which connections are sorted.
 #[derive(Clone, Copy)]
 enum Column {
-    /// Of which the largest come first.
+    /// Numbers, the largest first.
     Figure(fn(&ClientSample) -> u64),
-    /// Which is sorted as in a dictionary.
+    /// Text, in alphabetical order.
     Text(fn(&ClientSample) -> &str),
 }
 
@@ -102,26 +102,26 @@ const COLUMNS: [(&str, Column); 21] = [
     ("key", Column::Text(|it| &it.key)),
 ];
 
-/// The column of a name.
+/// The column with this name.
 fn column(name: &str) -> Option<(&'static str, Column)> {
     COLUMNS.into_iter().find(|(known, _)| *known == name)
 }
 
-/// Connections that match, as far as one page has them.
+/// The connections on one page.
 pub(super) struct Listed<'a> {
-    /// How many matching ones come before them.
+    /// The number of matching connections before them.
     pub(super) before: usize,
-    /// How many match.
+    /// The number of matching connections.
     pub(super) matching: usize,
-    /// Those of the page.
+    /// The connections on the page.
     pub(super) clients: Vec<&'a ClientSample>,
 }
 
 impl ListOptions {
-    /// Reads what a query says of them, such as `limit=10&page=2&sort=memory_bytes&state=blocked`.
+    /// Parses a query, such as `limit=10&page=2&sort=memory_bytes&state=blocked`.
     ///
     /// # Errors
-    /// A value is wrong; one line. Names that are not known are left alone.
+    /// A value is invalid; one line. Unknown names are ignored.
     pub fn parse(query: &str) -> Result<Self, String> {
         let mut options = ListOptions::default();
         for (name, value) in parse(query.as_bytes()) {
@@ -144,7 +144,7 @@ impl ListOptions {
                     let known = known.into_iter().find(|order| order.name() == value);
                     options.order = Some(known.ok_or("order: ascending or descending")?);
                 }
-                // A form sends its menu even where nothing is chosen.
+                // A form sends its menu even if nothing is chosen.
                 "state" if value.is_empty() => options.state = None,
                 "state" => {
                     let known = STATES.into_iter().find(|state| *state == value);
@@ -158,7 +158,7 @@ impl ListOptions {
         Ok(options)
     }
 
-    /// Those of the page, of so many if no limit is given.
+    /// The connections on the page; `limit` is the default limit.
     pub(super) fn list<'a>(&self, sample: &'a Sample, most: usize) -> Listed<'a> {
         let all = sample.clients.iter().flatten();
         let mut clients: Vec<&ClientSample> = all.filter(|client| self.matches(client)).collect();
@@ -188,8 +188,8 @@ impl ListOptions {
         })
     }
 
-    /// The query for the same list sorted by a column, or if it is already, the other way round;
-    /// with the direction if it is.
+    /// The query for the same list sorted by a column, or in reverse if it already is; with the
+    /// direction if so.
     pub(super) fn sorted_by(&self, name: &str) -> (String, Option<&'static str>) {
         let mut options = ListOptions { page: 0, ..self.clone() };
         let Some((name, column)) = column(name) else { return (options.query(0), None) };
@@ -199,7 +199,7 @@ impl ListOptions {
         (options.query(0), present.map(Order::name))
     }
 
-    /// What a form has to send beside its own fields for the list to stay as it is.
+    /// The hidden fields that a form needs to keep the list as it is.
     pub(super) fn kept(&self) -> Vec<(&'static str, String)> {
         let kept = [
             ("sort", self.sort.map(str::to_owned)),
@@ -209,7 +209,7 @@ impl ListOptions {
         kept.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
-    /// Whether only some of all connections are wanted.
+    /// Whether only some connections are listed.
     pub(super) fn is_filtered(&self) -> bool {
         self.state.is_some() || !self.filter.is_empty()
     }
@@ -235,8 +235,8 @@ impl ListOptions {
                 .any(|text| text.to_lowercase().contains(&self.filter))
     }
 
-    /// Names of pages, of so many connections that match, with their queries; none where all
-    /// connections are on one, and no query where a page is the present one or is not there.
+    /// The labels of pages and their queries, for this many matching connections. There are none if
+    /// one page shows all; there is no query for the current page and for missing ones.
     pub(super) fn pages(
         &self,
         matching: usize,

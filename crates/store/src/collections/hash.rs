@@ -1,7 +1,7 @@
 //! A hash: values under names, each of which may expire on its own.
 //!
-//! An expired field is not found any more, but stays, and counts, until [`Hash::sweep`] removes it.
-//! Iterations over all fields see it: [`Field::is_expired`].
+//! An expired field is no longer found by name, but stays, and counts, until [`Hash::sweep`]
+//! removes it. Iterations over all fields include it: [`Field::is_expired`].
 
 use super::Name;
 use super::form::{Form, FormRef, New};
@@ -13,7 +13,7 @@ use crate::value::string::StringValue;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Up to where OBJECT ENCODING says listpack.
+/// The limits up to which OBJECT ENCODING says listpack.
 #[derive(Clone, Copy, Debug)]
 pub struct HashLimits {
     /// `hash-max-listpack-entries`.
@@ -27,9 +27,9 @@ pub struct HashLimits {
 pub struct Field<'a> {
     /// Its name.
     pub name: StringValue<'a>,
-    /// What stands under it.
+    /// Its value.
     pub value: StringValue<'a>,
-    /// In milliseconds since 1970.
+    /// Its expiry in milliseconds since 1970.
     pub expires_at_ms: Option<u64>,
 }
 
@@ -51,22 +51,22 @@ impl<'a> Field<'a> {
     }
 }
 
-/// When a field expires that is set.
+/// The expiry of a field that is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldExpiry {
-    /// Never.
+    /// The field has none.
     Never,
-    /// When it would have, if it was there.
+    /// The field keeps the one that it had, if any.
     Keep,
-    /// At this time, in milliseconds since 1970; below 2^48.
+    /// The field expires at this time, in milliseconds since 1970; below 2^48.
     At(u64),
 }
 
-/// A hash to be read.
+/// A hash borrowed for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct HashRef<'a>(pub(crate) FormRef<'a, Fields>);
 
-/// A hash to be changed.
+/// A hash that can be changed.
 #[derive(Debug)]
 pub(crate) struct Hash(pub(crate) Form<Fields>);
 
@@ -78,13 +78,14 @@ impl<'a> HashRef<'a> {
         self.0.len()
     }
 
-    /// How many fields expire.
+    /// The number of fields with an expiry.
     #[must_use]
     pub fn expiring(self) -> u64 {
         self.0.expiring()
     }
 
-    /// No field expires before this time, in milliseconds since 1970; `None` if none does at all.
+    /// No field expires before this time, in milliseconds since 1970; `None` if no field has an
+    /// expiry.
     #[must_use]
     pub fn earliest_ms(self) -> Option<u64> {
         match self.0 {
@@ -97,48 +98,46 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Whether there are expired fields at `now_ms`, as far as is known without
-    /// looking at all.
+    /// Whether there may be expired fields at `now_ms`, without examining the fields.
     #[must_use]
     pub fn may_have_expired(self, now_ms: u64) -> bool {
         self.earliest_ms().is_some_and(|at_ms| at_ms <= now_ms)
     }
 
-    /// When [`Hash::sweep`] finds something, in milliseconds since 1970: up to a second after the
-    /// time of the field that expires first. `None` if none does at all.
+    /// When [`Hash::sweep`] next finds something, in milliseconds since 1970: up to a second after
+    /// the earliest expiry. `None` if no field has an expiry.
     pub(crate) fn sweep_at_ms(self) -> Option<u64> {
         let earliest_ms = self.earliest_ms()?;
         match self.0 {
             FormRef::Packed(_) => Some(earliest_ms),
-            // A tree knows the second.
+            // A tree keeps the time in seconds.
             FormRef::Tree(_) => Some(earliest_ms + 1000),
         }
     }
 
-    /// What OBJECT ENCODING says.
+    /// The encoding that OBJECT ENCODING reports.
     #[must_use]
     pub fn encoding_name(self) -> &'static str {
         self.0.name().word()
     }
 
-    /// Memory that it takes, in bytes.
+    /// The memory of the hash in bytes.
     pub fn bytes(self) -> u64 {
         self.0.bytes()
     }
 
-    /// The field of this name, unless it has expired by `now_ms`.
+    /// The field with this name, unless it has expired by `now_ms`.
     pub fn get(self, name: &Text<'_>, now_ms: u64) -> Option<Field<'a>> {
         self.0.get(name).map(Field::of).filter(|field| !field.is_expired(now_ms))
     }
 
-    /// The field with so many before it, even if it has expired: a rank that is drawn evenly
-    /// gives each the same chance.
+    /// The field at an index, even if it has expired. With a uniformly random index, all fields are
+    /// equally likely.
     pub fn select(self, rank: u64) -> Option<Field<'a>> {
         self.0.select(rank).map(Field::of)
     }
 
-    /// Shows fields from the one with so many before it on, including expired ones,
-    /// until `visit` breaks off.
+    /// Visits fields from an index on, including expired ones, until `visit` breaks.
     pub fn walk<B>(
         self,
         rank: u64,
@@ -147,8 +146,8 @@ impl<'a> HashRef<'a> {
         self.0.walk(rank, |element| visit(Field::of(element)))
     }
 
-    /// Shows about `count` fields from a cursor on, including expired ones; the cursor
-    /// to go on with, 0 at the end ([`FormRef::scan`]).
+    /// Visits about `count` fields from a cursor on, including expired ones. Returns the next
+    /// cursor, 0 at the end ([`FormRef::scan`]).
     pub fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(Field<'_>)) -> u64 {
         self.0.scan(cursor, count, |element| show(Field::of(element)))
     }
@@ -161,13 +160,13 @@ impl Default for Hash {
 }
 
 impl Hash {
-    /// It to be read.
+    /// Borrows it for reading.
     pub(crate) fn read(&self) -> HashRef<'_> {
         HashRef(self.0.read())
     }
 
-    /// Says that so many fields are about to be set at once, which may change the encoding's name
-    /// even if they are fewer in the end.
+    /// Announces that this many fields are about to be set at once, which may change the encoding's
+    /// name even if fewer are new.
     pub(crate) fn expect(&mut self, fields: usize, limits: HashLimits) {
         if fields > limits.entries {
             self.0.set_name(Name::Hashtable);
@@ -204,7 +203,7 @@ impl Hash {
         is_new || was_expired
     }
 
-    /// Sets the encoding's name after fields were set.
+    /// Updates the encoding's name after fields were set.
     fn rename(&mut self, longest: usize, expires: bool, limits: HashLimits) {
         let before = self.0.read().name();
         if before == Name::Hashtable {
@@ -218,8 +217,8 @@ impl Hash {
         }
     }
 
-    /// Lets a field expire at a time in milliseconds since 1970, or never. Returns whether there is
-    /// one of this name.
+    /// Sets or removes the expiry of a field, in milliseconds since 1970. Returns whether the field
+    /// exists.
     pub(crate) fn expire(
         &mut self,
         name: &Text<'_>,
@@ -243,7 +242,7 @@ impl Hash {
         true
     }
 
-    /// Removes the field of this name, unless it has expired by `now_ms`. Returns whether there
+    /// Removes the field with this name, unless it has expired by `now_ms`. Returns whether there
     /// was one.
     pub(crate) fn remove(&mut self, name: &Text<'_>, now_ms: u64) -> bool {
         let may_be_expired = self.0.read().expiring() > 0;
@@ -253,9 +252,9 @@ impl Hash {
         self.0.delete(name)
     }
 
-    /// Removes at most so many fields that have expired by `now_ms`, each shown to `removed`
-    /// before; how many. Fewer than `most` means that there are no more, as far as can be told
-    /// without looking at all: some may be found up to a second late.
+    /// Removes at most `most` fields that have expired by `now_ms`, after calling `removed` with
+    /// each. Returns how many. Fewer than `most` means that there are no more, as far as can be
+    /// told without examining the fields: some may be found up to a second late.
     pub(crate) fn sweep(
         &mut self,
         now_ms: u64,

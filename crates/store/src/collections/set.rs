@@ -10,7 +10,7 @@ use crate::value::string::StringValue;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Up to where OBJECT ENCODING says intset, and listpack.
+/// The limits up to which OBJECT ENCODING says intset or listpack.
 #[derive(Clone, Copy, Debug)]
 pub struct SetLimits {
     /// `set-max-intset-entries`.
@@ -21,11 +21,11 @@ pub struct SetLimits {
     pub value_bytes: usize,
 }
 
-/// A set to be read.
+/// A set borrowed for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct SetRef<'a>(pub(crate) FormRef<'a, Members>);
 
-/// A set to be changed.
+/// A set that can be changed.
 #[derive(Debug)]
 pub(crate) struct Set(pub(crate) Form<Members>);
 
@@ -36,14 +36,14 @@ fn value(element: &[u8]) -> StringValue<'_> {
 }
 
 impl<'a> SetRef<'a> {
-    /// How many members there are.
+    /// The number of members.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no set that is kept is empty")]
     pub fn len(self) -> u64 {
         self.0.len()
     }
 
-    /// What OBJECT ENCODING says.
+    /// The encoding that OBJECT ENCODING reports.
     #[must_use]
     pub fn encoding_name(self) -> &'static str {
         self.name().word()
@@ -54,8 +54,8 @@ impl<'a> SetRef<'a> {
         self.0.name()
     }
 
-    /// Whether the encoding's name is another one as soon as a request is about to add so many
-    /// members, even if they turn out to be members already.
+    /// Whether the encoding's name changes as soon as a request is about to add this many members,
+    /// even if they turn out to be members already.
     pub(crate) fn is_outgrown_by(self, members: usize, limits: SetLimits) -> bool {
         match self.name() {
             Name::Intset => members > limits.intset_entries,
@@ -64,7 +64,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Memory that it takes, in bytes.
+    /// The memory of the set in bytes.
     pub fn bytes(self) -> u64 {
         self.0.bytes()
     }
@@ -74,14 +74,14 @@ impl<'a> SetRef<'a> {
         self.0.get(member).is_some()
     }
 
-    /// The member with so many before it: a rank that is drawn evenly gives each the same chance.
+    /// The member at an index. With a uniformly random index, all members are equally likely.
     pub fn select(self, rank: u64) -> Option<StringValue<'a>> {
         self.0.select(rank).map(value)
     }
 
-    /// Shows members from the one with so many before it on, until `visit` breaks off. They are in
-    /// ascending order in a packed intset, in that of their coming in another packed set, and in
-    /// that of their hashes in a tree.
+    /// Visits members from an index on, until `visit` breaks. They are in ascending order in a
+    /// packed intset, in the order of insertion in another packed set, and in the order of their
+    /// hashes in a tree.
     pub fn walk<B>(
         self,
         rank: u64,
@@ -90,7 +90,7 @@ impl<'a> SetRef<'a> {
         self.0.walk(rank, |element| visit(value(element)))
     }
 
-    /// Shows about `count` members from a cursor on; the cursor to go on with, 0 at the end
+    /// Visits about `count` members from a cursor on. Returns the next cursor, 0 at the end
     /// ([`FormRef::scan`]).
     pub fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(StringValue<'_>)) -> u64 {
         self.0.scan(cursor, count, |element| show(value(element)))
@@ -104,8 +104,8 @@ impl Default for Set {
 }
 
 impl Set {
-    /// An empty set, of which `first` is going to be a member and which is expected to have so
-    /// many.
+    /// An empty set, of which `first` will be a member, and which is expected to have this many
+    /// members.
     pub(crate) fn new(first: &Text<'_>, members: usize, limits: SetLimits) -> Self {
         Set(Form::new(if first.integer().is_some() && members <= limits.intset_entries {
             Name::Intset
@@ -116,22 +116,22 @@ impl Set {
         }))
     }
 
-    /// It to be read.
+    /// Borrows it for reading.
     pub(crate) fn read(&self) -> SetRef<'_> {
         SetRef(self.0.read())
     }
 
-    /// Gives it the encoding's name of sets that are too large for the others.
+    /// Sets the encoding's name to that of large sets.
     pub(crate) fn outgrow(&mut self) {
         self.0.set_name(Name::Hashtable);
     }
 
-    /// An empty set with the encoding's name of small sets of anything.
+    /// An empty set with the encoding's name of small sets of any strings.
     pub(crate) fn listpack() -> Self {
         Set(Form::new(Name::Listpack))
     }
 
-    /// Gives a set of integers the encoding's name of these.
+    /// Sets the encoding's name of a set of integers to intset.
     pub(crate) fn become_intset(&mut self) {
         if let Form::Packed(packed) = &self.0 {
             let number = |element: &[u8]| match value(element) {
@@ -193,8 +193,8 @@ impl Set {
         true
     }
 
-    /// Sets the encoding's name for a member that is about to come, by the rules of `t_set.c` in
-    /// Redis 7.2: an intset whose numbers are all short enough becomes a listpack.
+    /// Updates the encoding's name for a member that is about to be added, by the rules of
+    /// `t_set.c` in Redis 7.2: an intset whose numbers are all short enough becomes a listpack.
     fn rename_before(&mut self, member: &Text<'_>, limits: SetLimits) {
         let set = self.0.read();
         let fits = set.len() < limits.listpack_entries as u64 && member.len() <= limits.value_bytes;
@@ -215,12 +215,12 @@ impl Set {
         }
     }
 
-    /// Removes a member. Returns whether it was one.
+    /// Removes a member. Returns whether it existed.
     pub(crate) fn remove(&mut self, member: &Text<'_>) -> bool {
         self.0.delete(member)
     }
 
-    /// Removes the member with so many before it, if there is one.
+    /// Removes the member at an index, if there is one.
     pub(crate) fn remove_at(&mut self, rank: u64) {
         self.0.remove_at(rank);
     }

@@ -1,7 +1,7 @@
-//! A sorted set: members in the order of their scores, and of their bytes where these are equal.
+//! A sorted set: members ordered by score, and by their bytes if scores are equal.
 //!
-//! Ranges by score, by member and by rank are all ranges of ranks here: a [`Border`] has a rank,
-//! and a range is what lies between two.
+//! Ranges by score, by member and by rank all become ranges of ranks here: a [`Border`] has a rank,
+//! and a range is what lies between two borders.
 
 use super::Name;
 use crate::packed::{At, Packed, PackedRef};
@@ -16,7 +16,7 @@ use crate::value::string::StringValue;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-/// Up to where OBJECT ENCODING says listpack.
+/// The limits up to which OBJECT ENCODING says listpack.
 #[derive(Clone, Copy, Debug)]
 pub struct SortedSetLimits {
     /// `zset-max-listpack-entries`.
@@ -25,7 +25,7 @@ pub struct SortedSetLimits {
     pub value_bytes: usize,
 }
 
-/// A sorted set that has outgrown the packed form.
+/// A sorted set in the large form.
 #[derive(Clone, Debug)]
 pub(crate) struct SortedTrees {
     pub(super) scores: Tree<Scores>,
@@ -33,31 +33,31 @@ pub(crate) struct SortedTrees {
     name: Name,
 }
 
-/// A sorted set to be changed.
+/// A sorted set that can be changed.
 #[derive(Debug)]
 pub(crate) enum SortedSet {
-    /// In the order of scores as well.
+    /// In the order of scores too.
     Packed(Packed<Scores>),
     Tree(Box<SortedTrees>),
 }
 
-/// A sorted set to be read.
+/// A sorted set borrowed for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct SortedSetRef<'a>(pub(crate) SortedSetForm<'a>);
 
-/// The two forms, where they lie.
+/// The two forms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SortedSetForm<'a> {
     Packed(PackedRef<'a, Scores>),
     Tree(&'a SortedTrees),
 }
 
-/// A member with its score.
+/// A member and its score.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     /// Its bytes.
     pub name: StringValue<'a>,
-    /// A number, which may be infinite.
+    /// Its score, which may be infinite but not NaN.
     pub score: f64,
     item: Item<'a>,
 }
@@ -70,20 +70,20 @@ impl<'a> Member<'a> {
         Member { name: item.value(), score: read_score(signed_score(element)), item }
     }
 
-    /// Its bytes for longer than the latch is held.
+    /// A copy of its bytes.
     #[must_use]
     pub fn to_owned_name(&self) -> OwnedText {
         OwnedText::of(self.item)
     }
 }
 
-/// Before the first element whose score is not below this, or above it if `is_behind`.
+/// The border before the first element whose score is not below this, or above it if `is_behind`.
 pub(crate) fn score_border<'a>(score: f64, is_behind: bool) -> Border<'a> {
     Border { score: ordered(written_score(score)), member: None, is_behind }
 }
 
 impl<'a> SortedSetRef<'a> {
-    /// How many members there are.
+    /// The number of members.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no sorted set that is kept is empty")]
     pub fn len(self) -> u64 {
@@ -93,7 +93,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Memory that it takes, in bytes, beside that of the entry's word.
+    /// The memory of the sorted set in bytes, in addition to the entry's word.
     pub fn bytes(self) -> u64 {
         match self.0 {
             SortedSetForm::Packed(packed) => packed.as_bytes().len() as u64,
@@ -103,7 +103,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// What OBJECT ENCODING says.
+    /// The encoding that OBJECT ENCODING reports.
     #[must_use]
     pub fn encoding_name(self) -> &'static str {
         self.name().word()
@@ -117,7 +117,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Whether Redis keeps it as a listpack, which shows in some replies.
+    /// Whether Redis would use a listpack, which some replies reveal.
     #[must_use]
     pub fn is_listpack(self) -> bool {
         self.name() == Name::Listpack
@@ -128,13 +128,13 @@ impl<'a> SortedSetRef<'a> {
         self.written(member).map(|(score, _)| read_score(score))
     }
 
-    /// How many members come before one, and its score.
+    /// The rank of a member, and its score.
     pub fn rank(self, member: &Text<'_>) -> Option<(u64, f64)> {
         let (score, rank) = self.written(member)?;
         Some((rank, read_score(score)))
     }
 
-    /// A member's score as it is written, with a zero's sign, and its rank.
+    /// A member's stored score, with the sign of a zero, and its rank.
     fn written(self, member: &Text<'_>) -> Option<(u64, u64)> {
         match self.0 {
             SortedSetForm::Packed(packed) => {
@@ -153,7 +153,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// The member with so many before it.
+    /// The member at a rank.
     pub fn select(self, rank: u64) -> Option<Member<'a>> {
         let element = match self.0 {
             SortedSetForm::Packed(packed) => packed.select(rank as usize)?.element,
@@ -162,8 +162,8 @@ impl<'a> SortedSetRef<'a> {
         Some(Member::of(element))
     }
 
-    /// How many members come before a border: of scores, [`score_border`]; of members in a sorted
-    /// set whose scores are all equal, one with that score.
+    /// The rank of a border: of scores, [`score_border`]; of members in a sorted set whose scores
+    /// are all equal, one with that score.
     pub(crate) fn rank_of(self, border: Border<'_>) -> u64 {
         match self.0 {
             SortedSetForm::Packed(packed) => {
@@ -173,7 +173,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Shows members from the one with so many before it on, until `visit` breaks off.
+    /// Visits members from a rank on, until `visit` breaks.
     pub fn walk<B>(
         self,
         rank: u64,
@@ -190,7 +190,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// The same against the order, from the member with so many before it on.
+    /// Visits members from a rank on in descending order, until `visit` breaks.
     pub fn walk_back<B>(
         self,
         rank: u64,
@@ -208,7 +208,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Asks the processor for what is read first to give a new member this score.
+    /// Prefetches what is read first when a new member gets this score.
     #[inline]
     pub(crate) fn prefetch(self, score: f64) {
         if let SortedSetForm::Tree(trees) = self.0 {
@@ -216,8 +216,8 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// Begins to look for about `count` members from a cursor on. A cursor is a hash, so members
-    /// that stay in the sorted set are shown whatever becomes of their scores.
+    /// Begins to scan for about `count` members from a cursor on. A cursor is a hash, so members
+    /// that stay in the sorted set are shown even if their scores change.
     pub fn scan(self, cursor: u64, count: usize) -> SortedSetScan {
         match self.0 {
             SortedSetForm::Packed(_) => SortedSetScan::default(),
@@ -225,7 +225,7 @@ impl<'a> SortedSetRef<'a> {
         }
     }
 
-    /// A copy of its own: the bytes of a packed one, references to trees.
+    /// A clone: a copy of the packed bytes, or references to trees.
     #[cfg(test)]
     pub(crate) fn to_owned(self) -> SortedSet {
         match self.0 {
@@ -242,19 +242,19 @@ fn find_packed<'a>(packed: PackedRef<'a, Scores>, member: &Text<'_>) -> Option<(
     (0..).zip(packed.elements()).find(|(_, at)| is_it(at))
 }
 
-/// What is left to be shown of a scan's step: the members whose hashes lie in a range. The index
-/// knows their scores; of those that share theirs with many, all have to be looked at. So a step
-/// shows one for each [`LOOKED_AT`] that it looks at, if need be more than it was asked for, and
-/// may be done a piece at a time, on a clone.
+/// The rest of a scan's step: the members whose hashes are in a range. The index knows their
+/// scores; for members that share theirs with many, all of these have to be examined. So a step
+/// shows one member for each [`LOOKED_AT`] that it examines, if necessary more than requested, and
+/// may be performed piece by piece, on a clone.
 #[derive(Clone, Debug, Default)]
 pub struct SortedSetScan {
-    /// Of hashes.
+    /// The range of hashes.
     range: Range<u64>,
-    /// Scores of what lies there, as they are written.
+    /// The stored scores of the members in that range.
     scores: Vec<u64>,
-    /// Where to go on among those of the last score, if it was not finished.
+    /// Where to continue among the members with the last score, if it was not finished.
     rank: Option<u64>,
-    /// The cursor to go on with, 0 at the end.
+    /// The next cursor, 0 at the end.
     pub next: u64,
 }
 
@@ -279,7 +279,7 @@ impl SortedSetScan {
             let looked_at: u64 = runs.sum();
             if next.is_none() || shown * LOOKED_AT >= looked_at {
                 let to = next.map_or(1 << 32, |key| key >> u32::BITS);
-                // Groups begin before the cursor if there are fewer than there were.
+                // Groups begin before the cursor if there are now fewer groups.
                 let next = next.map_or(0, |key| key >> u32::BITS);
                 return SortedSetScan { range: cursor..to, scores, rank: None, next };
             }
@@ -287,9 +287,9 @@ impl SortedSetScan {
         }
     }
 
-    /// Shows members, looking at no more than about `most`. Returns whether all have been shown.
-    /// `set` is the one for which the step was begun, unchanged, or a clone. A packed one shows
-    /// all.
+    /// Shows members, examining no more than about `most`. Returns whether all have been shown.
+    /// `set` is the one for which the step was begun, unchanged, or a clone. A packed one shows all
+    /// members at once.
     pub fn show(
         &mut self,
         set: SortedSetRef<'_>,
@@ -340,7 +340,7 @@ impl Default for SortedSet {
 }
 
 impl SortedSet {
-    /// It to be read.
+    /// Borrows it for reading.
     pub(crate) fn read(&self) -> SortedSetRef<'_> {
         match self {
             SortedSet::Packed(packed) => SortedSetRef(SortedSetForm::Packed(packed.read())),
@@ -354,12 +354,12 @@ impl SortedSet {
         }
     }
 
-    /// Is no listpack from now on.
+    /// Stops being a listpack.
     pub(crate) fn outgrow(&mut self) {
         self.set_name(Name::Skiplist);
     }
 
-    /// Gives a member a score, which is no NaN; the one that it had.
+    /// Sets the score of a member, which is not NaN. Returns the old one.
     pub(crate) fn set(
         &mut self,
         member: &Text<'_>,
@@ -370,8 +370,8 @@ impl SortedSet {
         self.update(member, |_| Some(score), limits, blocks).0
     }
 
-    /// Gives a member the score that `choose` works out from the one that it has, if it has one;
-    /// none leaves it as it is. The one that it had, and what was chosen.
+    /// Sets the score of a member to the one that `choose` returns for its current one, if any;
+    /// with `None` it stays. Returns the old score and the chosen one.
     pub(crate) fn update(
         &mut self,
         member: &Text<'_>,
@@ -387,7 +387,7 @@ impl SortedSet {
         (before.map(read_score), chosen)
     }
 
-    /// Gives a member a score in place of the one before, which is as it is written.
+    /// Replaces the score of a member; `old` is the stored one.
     fn replace(
         &mut self,
         member: &Text<'_>,
@@ -405,7 +405,7 @@ impl SortedSet {
                 self.set_name(Name::Skiplist);
             }
         }
-        // A listpack of Redis has integers where scores are such, and so no zero below zero.
+        // Redis stores integral scores in a listpack as integers, which have no -0.
         let is_signed = self.read().name() == Name::Skiplist;
         let score = written_score(if is_signed { score } else { score + 0.0 });
         let fits =
@@ -432,8 +432,8 @@ impl SortedSet {
         *self = SortedSet::Tree(trees);
     }
 
-    /// Gives the name that the limits say to one that was made with another, when all its members
-    /// are there; the longest of them has so many bytes.
+    /// Sets the encoding's name according to the limits, for a sorted set that was built with other
+    /// limits and is complete; its longest member has this many bytes.
     pub(crate) fn settle_name(
         &mut self,
         longest: usize,
@@ -457,7 +457,7 @@ impl SortedSet {
         }
     }
 
-    /// Removes a member; the score that it had.
+    /// Removes a member. Returns its score.
     pub(crate) fn remove(&mut self, member: &Text<'_>) -> Option<f64> {
         let score = self.read().written(member)?.0;
         match self {
@@ -473,8 +473,8 @@ impl SortedSet {
         Some(read_score(score))
     }
 
-    /// Removes the members of a range of ranks, at most so many; how many. Those that are left of
-    /// the range begin where it does.
+    /// Removes at most `most` members of a range of ranks. Returns how many. The rest of the range
+    /// then begins at the same rank.
     pub(crate) fn remove_range(&mut self, ranks: Range<u64>, most: u64) -> u64 {
         let len = self.read().len();
         let count = (ranks.end.min(len)).saturating_sub(ranks.start).min(most);

@@ -1,4 +1,4 @@
-//! What a table knows of the snapshot: which of its entries still belong to it, and how many.
+//! A table's progress in the snapshot: which of its entries still belong to it, and how many.
 
 use crate::entry::block::Entry;
 use crate::snapshot::images::{FULL_PRE_IMAGES_BYTES, Images};
@@ -6,27 +6,27 @@ use crate::snapshot::outbox::{DatabaseSize, Outbox};
 use nagi_chunk::CHUNK_BYTES;
 use std::sync::Arc;
 
-/// What becomes of the value of an entry that passes the barrier.
+/// What happens to the value of an entry that passes the barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueOutcome {
-    /// It stays in the store, perhaps changed in part.
+    /// It stays in the store, perhaps partly changed.
     Stays,
-    /// It goes: to be freed, but for a snapshot.
+    /// It is removed and freed, unless a snapshot needs it.
     Goes,
 }
 
-/// One table's account of the snapshot. It moves with the table when databases are exchanged.
+/// One table's progress in the snapshot. It moves with the table when databases are exchanged.
 #[derive(Debug)]
 pub(crate) struct SnapshotProgress {
-    /// The epoch since whose beginning the rest counts.
+    /// The epoch that the other fields refer to.
     epoch: u8,
-    /// The number that the table's database had then.
+    /// The number of the table's database when it began.
     database: usize,
-    /// Entries that are of an older epoch and were not handed over yet.
+    /// Entries of an older epoch that were not handed over yet.
     unsaved: usize,
-    /// The position at which the walk goes on, until it has come through.
+    /// The position at which the walk continues, until it is complete.
     walked_to: Option<u64>,
-    /// Images that were made because their entries were about to change.
+    /// Images of entries that were about to change.
     pre_images: Option<Images>,
     outbox: Arc<Outbox>,
 }
@@ -37,13 +37,13 @@ impl SnapshotProgress {
         SnapshotProgress { epoch, database, unsaved: 0, walked_to: None, pre_images: None, outbox }
     }
 
-    /// That of an empty table for the same store.
+    /// The progress of an empty table of the same store.
     pub(crate) fn restarted(&self) -> Self {
         SnapshotProgress::new(Arc::clone(&self.outbox))
     }
 
-    /// Must be called with the operation's epoch before anything happens to a table of this size,
-    /// which is database `database`'s now.
+    /// Must be called with the operation's epoch before any change to a table of this size, which
+    /// now belongs to database `database`.
     #[inline]
     pub(crate) fn begin(
         &mut self,
@@ -63,18 +63,18 @@ impl SnapshotProgress {
         self.walked_to = (size.keys > 0).then_some(0);
     }
 
-    /// The epoch that it counts for.
+    /// The epoch that it refers to.
     pub(crate) fn epoch(&self) -> u8 {
         self.epoch
     }
 
-    /// Entries that a snapshot has still to see.
+    /// The entries that a snapshot has yet to see.
     #[cfg(test)]
     pub(crate) fn unsaved(&self) -> usize {
         self.unsaved
     }
 
-    /// Where the walk goes on, if it is not through.
+    /// Where the walk continues, if it is not complete.
     pub(crate) fn walked_to(&self) -> Option<u64> {
         self.walked_to
     }
@@ -84,8 +84,8 @@ impl SnapshotProgress {
         self.database
     }
 
-    /// Keeps the image of an entry that belongs to the snapshot and is about to change. It is
-    /// stamped by the caller.
+    /// Saves the image of an entry that belongs to the snapshot and is about to change. The caller
+    /// stamps the entry.
     #[cold]
     pub(crate) fn hand_over(&mut self, entry: Entry, outcome: ValueOutcome) {
         self.note_saved(1);
@@ -108,7 +108,7 @@ impl SnapshotProgress {
         }
     }
 
-    /// Whether a snapshot still has to see some of the table's entries.
+    /// Whether a snapshot has yet to see some of the table's entries.
     pub(crate) fn is_wanted(&self) -> bool {
         self.walked_to.is_some() && !self.outbox.is_aborted()
     }
@@ -117,7 +117,8 @@ impl SnapshotProgress {
         self.outbox.is_aborted()
     }
 
-    /// Notes that so many entries were stamped and are in an image, and where the walk goes on.
+    /// Records that this many entries were stamped and saved in an image, and where the walk
+    /// continues.
     pub(crate) fn walk_on(&mut self, saved: usize, to: Option<u64>) {
         self.note_saved(saved);
         self.walked_to = to;
@@ -130,7 +131,7 @@ impl SnapshotProgress {
         }
     }
 
-    /// Lets the saver have what images there are, as it must before the table goes.
+    /// Hands the pending images to the saver, as required before the table is removed.
     pub(crate) fn send_pre_images(&mut self) {
         if let Some(images) = self.pre_images.take() {
             self.outbox.send_pre_images(images);
