@@ -229,8 +229,7 @@ impl Server {
         }
         let foreign = |what: &str| {
             format!(
-                "{} holds {what}, which not from this tool: nothing is \
-                     removed",
+                "{} holds {what}, which this tool did not store: nothing is removed",
                 self.target.name
             )
         };
