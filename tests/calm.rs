@@ -154,7 +154,7 @@ fn data_that_comes_during_a_step_stays() {
     client.check("SELECT 1", "+OK\r\n");
     client.check("SET precious 1", "+OK\r\n");
     let failure = calm.failure();
-    assert!(failure.contains("keys in db1, which is not ours"), "{failure}");
+    assert!(failure.contains("keys in db1"), "{failure}");
     client.check("GET precious", "$1\r\n1\r\n");
 }
 
@@ -232,7 +232,7 @@ fn wrong_urls_and_passwords_end_with_one_line() {
         ("redis://no-such-host.invalid:1".to_owned(), "cannot connect to"),
         ("127.0.0.1:6379/3".to_owned(), "not a URL"),
         ("http://127.0.0.1".to_owned(), "must be redis"),
-        ("redis://127.0.0.1:99999".to_owned(), "no port"),
+        ("redis://127.0.0.1:99999".to_owned(), "99999 is not a port"),
         ("unix:/no/such/socket".to_owned(), "cannot connect to"),
         (format!("redis://127.0.0.1:{port}"), "NOAUTH"),
         (format!("redis://:s3same@127.0.0.1:{port}"), "***@127.0.0.1"),

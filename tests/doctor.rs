@@ -482,7 +482,8 @@ fn a_server_that_goes_away_is_reported() {
         let mut client = redis.connect_resp();
         until("the probes", || {
             let told = client.run("INFO commandstats").text();
-            told.contains("cmdstat_ping:").then_some(())
+            let has_begun = told.contains("cmdstat_ping:") && told.contains("cmdstat_slowlog|get:");
+            has_begun.then_some(())
         })
         .expect("the doctor asks");
         redis.signal(Signal::KILL);

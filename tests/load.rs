@@ -275,7 +275,7 @@ fn results_are_saved_compared_and_judged_for_scripts() {
 
     let compared = bench(&["compare", &json, &json]);
     let error = String::from_utf8_lossy(&compared.stderr);
-    assert!(compared.status.code() == Some(1) && error.contains("there twice"), "{compared:?}");
+    assert!(compared.status.code() == Some(1) && error.contains("given twice"), "{compared:?}");
     let other = file("b.json");
     let again = bench(&["--port", &port, "--rate", "1000", "--seconds", "0.2", "--json", &other]);
     assert!(again.status.success(), "{again:?}");

@@ -176,9 +176,12 @@ fn what_cannot_be_done_ends_with_one_line() {
     for (arguments, reason) in [
         ("redis://no-such-host.invalid".to_owned(), "no-such-host.invalid"),
         (format!("--port {closed}"), "refused"),
-        (format!("redis://127.0.0.1:{port} --seconds 0.1"), "is it RESP"),
-        (format!("memcached://{resp} --seconds 0.1"), "is it memcached"),
-        (format!("http://{resp} --seconds 0.1 --reply-timeout-seconds 1"), "is it HTTP"),
+        (format!("redis://127.0.0.1:{port} --seconds 0.1"), "does the server speak RESP?"),
+        (format!("memcached://{resp} --seconds 0.1"), "does the server speak memcached"),
+        (
+            format!("http://{resp} --seconds 0.1 --reply-timeout-seconds 1"),
+            "does the server speak HTTP?",
+        ),
         (format!("redis://{resp} --trace {trace}"), "trace.csv"),
         (format!("redis://{resp} --trace /nonexistent"), "/nonexistent"),
         (format!("memcached://127.0.0.1:{port} --key-file {keys}"), "blank or control"),
