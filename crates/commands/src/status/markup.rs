@@ -19,9 +19,9 @@ pub(super) fn chart(html: &mut String, series: &Series, shown: impl Fn(u64) -> S
     let (name, now, most) =
         (escaped(&series.name), shown(series.latest()), shown(series.largest()));
     html.push_str(&format!(
-        "<figure><figcaption>{name} <b>{now}</b> <small>at most {most}</small></figcaption>\
+        "<figure><figcaption>{name} <b>{now}</b> <small>max {most}</small></figcaption>\
          <svg viewBox=\"0 0 {width} {height}\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{name}: {now} now, at most {most}\">\
+         aria-label=\"{name}: {now} now, max {most}\">\
          <polygon points=\"0,{height} {points} {width},{height}\"/>\
          <polyline points=\"{points}\"/></svg></figure>\n",
     ));
@@ -127,7 +127,7 @@ mod tests {
         let series = Series { name: "a<b".to_owned(), values: vec![0, 10, 5] };
         chart(&mut html, &series, |value| format!("{value} ms"));
         assert!(html.contains("points=\"0.0,31.0 60.0,1.0 120.0,16.0\""), "{html}");
-        assert!(html.contains("a&lt;b <b>5 ms</b> <small>at most 10 ms"), "{html}");
+        assert!(html.contains("a&lt;b <b>5 ms</b> <small>max 10 ms"), "{html}");
         chart(&mut html, &Series { name: String::new(), values: Vec::new() }, |it| it.to_string());
     }
 
