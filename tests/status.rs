@@ -148,7 +148,8 @@ fn lists_can_be_short_and_sorted() {
     assert_eq!(page["stats"][0]["id"].as_u64(), ids.last().copied());
     // The page's heads are links, for browsers without a script as well.
     let (_, page) = get(&server, "/server-status?sort=requests&limit=1&state=idle");
-    let head = "<th scope=\"col\" aria-sort=\"descending\" class=\"number\"><a href=\"?sort=requests&amp;\
+    let head = "<th scope=\"col\" aria-sort=\"descending\" class=\"number\">\
+                <a href=\"?sort=requests&amp;\
                 order=ascending&amp;limit=1&amp;state=idle#clients\">Requests</a></th>";
     assert!(page.contains(head), "{page}");
     assert!(page.contains("<input type=\"hidden\" name=\"sort\" value=\"requests\">"), "{page}");
