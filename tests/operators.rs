@@ -1,6 +1,6 @@
 //! memcached's verbs for administrators.
 
-use harness::{Server, as_memcached, until};
+use harness::{Connection, Server, as_memcached, until};
 
 #[test]
 fn switches_are_read_as_memcached_reads_them() {
@@ -67,11 +67,22 @@ fn a_client_cannot_shut_it_down() {
     }
 }
 
+/// A connection on which a request is answered, and the first line of the answer: memcached's
+/// crawler, which has just walked for another request, may be busy.
+fn ask_crawler(server: &Server, request: &str) -> (Connection, String) {
+    let ask = || {
+        let mut client = server.connect_memcached();
+        client.send(request);
+        let line = client.line();
+        (!line.starts_with("BUSY")).then_some((client, line))
+    };
+    until("a crawler that is not busy", ask).expect("an answer")
+}
+
 /// Its reply ends with what ends a dump, too: memcached takes the connection for the dump alone.
 fn dump(server: &Server, request: &str, end: &str) -> Vec<String> {
-    let mut client = server.connect_memcached();
-    client.send(request);
-    let mut lines = String::new();
+    let (mut client, first) = ask_crawler(server, request);
+    let mut lines = format!("{first}\r\n");
     let whole = || {
         lines.push_str(&String::from_utf8_lossy(&client.take(1)));
         lines.ends_with(end).then_some(())
@@ -102,5 +113,84 @@ fn every_key_is_dumped() {
         assert!(lines[3].contains(" fetch=no cls=1 size="), "{}", lines[3]);
         let lines = dump(&server, "lru_crawler mgdump hash\r\n", "EN\r\n");
         assert_eq!(lines, ["OK", "mg AAEC b", "mg a%b", "mg c"]);
+    }
+}
+
+/// Lists of classes, and how many entries a dump of them has where one is there, of class 1.
+const CLASSES: [(&str, usize); 16] = [
+    ("all", 1),
+    ("hash", 1),
+    ("1", 1),
+    ("2", 0),
+    ("2,3", 0),
+    ("63", 0),
+    ("1,2", 1),
+    ("62,1", 1),
+    ("1,1", 1),
+    ("1,", 1),
+    (",1", 1),
+    ("1,,2", 1),
+    ("+1", 1),
+    ("01", 1),
+    ("4294967297", 1),
+    ("4294967298", 0),
+];
+
+const NO_CLASSES: [&str; 14] = [
+    "0",
+    "64",
+    "255",
+    "-1",
+    "x",
+    "1x",
+    "1.5",
+    "1,x",
+    "x,1",
+    "all,1",
+    "1,hash",
+    "ALL",
+    "hashx",
+    "18446744073709551617",
+];
+
+#[test]
+fn a_dump_takes_classes() {
+    for server in [Some(Server::nagi()), crate::differential::newest_memcached()] {
+        let Some(server) = server else { continue };
+        server.connect_memcached().check_raw("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+        for (classes, count) in CLASSES {
+            let lines = dump(&server, &format!("lru_crawler metadump {classes}\r\n"), "END\r\n");
+            assert_eq!(lines.len(), 1 + count, "metadump {classes}: {lines:?}");
+            let lines = dump(&server, &format!("lru_crawler mgdump {classes}\r\n"), "EN\r\n");
+            assert_eq!(lines.len(), 1 + count, "mgdump {classes}: {lines:?}");
+        }
+        for classes in NO_CLASSES {
+            for verb in ["metadump", "mgdump", "crawl"] {
+                let request = format!("lru_crawler {verb} {classes}\r\n");
+                assert_eq!(ask_crawler(&server, &request).1, "BADCLASS invalid class id");
+            }
+        }
+        for (request, reply) in [
+            ("crawl 2,3", "OK"),
+            ("crawl hash", "ERROR an unknown error happened"),
+            ("crawl", "ERROR"),
+            ("crawl all all", "ERROR"),
+            ("metadump", "ERROR"),
+            ("metadump all all", "ERROR"),
+            ("mgdump 1 2", "ERROR"),
+            ("sleep 0 x", "ERROR"),
+            ("sleep -1", "CLIENT_ERROR bad command line format"),
+            ("tocrawl 4294967296", "CLIENT_ERROR bad command line format"),
+            ("tocrawl 0 x", "ERROR"),
+            ("enable x", "ERROR"),
+        ] {
+            let answer = ask_crawler(&server, &format!("lru_crawler {request}\r\n"));
+            assert_eq!(answer.1, reply, "lru_crawler {request}");
+        }
+        let mut client = server.connect_memcached();
+        for verb in ["metadump", "mgdump"] {
+            let request = format!("lru_crawler {verb} all noreply\r\nmn\r\n");
+            client.check_raw(request, "MN\r\n");
+        }
     }
 }

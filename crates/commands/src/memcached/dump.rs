@@ -20,35 +20,51 @@ const SLICE_REPLY_BYTES: usize = 256 << 10;
 /// Writes one entry; `now_ms` is the time, followed by the milliseconds for which it was not used.
 type Line = fn(&mut Vec<u8>, &EntryView<'_>, u64, u64);
 
+/// What a dump has of each entry.
+struct Dump {
+    line: Line,
+    /// Its last line.
+    end: &'static str,
+}
+
+static METADUMP: Dump = Dump { line: metadata, end: "END" };
+
+static MGDUMP: Dump = Dump { line: key, end: "EN" };
+
 fn lru_crawler<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    match (args.get(1), args.get(2)) {
-        (Some(b"metadump"), Some(classes)) => dump(cx, classes, metadata, "END"),
-        (Some(b"mgdump"), Some(classes)) => dump(cx, classes, key, "EN"),
-        (Some(b"crawl"), Some(classes)) => {
-            check_classes(classes)?;
-            cx.reply.line("OK");
-            Ok(())
+    match (args.get(1), args.get(2), args.len()) {
+        (Some(b"metadump"), Some(classes), 3) => dump(cx, classes, &METADUMP),
+        (Some(b"mgdump"), Some(classes), 3) => dump(cx, classes, &MGDUMP),
+        (Some(b"crawl"), Some(b"hash"), 3) => Err(Error("ERROR an unknown error happened")),
+        (Some(b"crawl"), Some(classes), 3) => {
+            includes_entries(classes)?;
+            accept(cx)
         }
-        (Some(b"sleep"), Some(word)) => match number(word).ok_or(Error::BAD_LINE)? {
+        (Some(b"sleep"), Some(word), 3) => match number_of_32_bits(word)? {
             ..=1_000_000 => accept(cx),
             _ => Err(Error("CLIENT_ERROR sleep must be one second or less")),
         },
-        (Some(b"tocrawl"), Some(word)) => {
-            number(word).ok_or(Error::BAD_LINE)?;
+        (Some(b"tocrawl"), Some(word), 3) => {
+            number_of_32_bits(word)?;
             accept(cx)
         }
-        (Some(b"enable" | b"disable"), None) => accept(cx),
+        (Some(b"enable" | b"disable"), None, _) => accept(cx),
         _ => Err(Error::UNKNOWN),
     }
+}
+
+fn number_of_32_bits(word: &[u8]) -> Result<u32, Error> {
+    number(word).and_then(|number| u32::try_from(number).ok()).ok_or(Error::BAD_LINE)
 }
 
 pub(super) static LRU_CRAWLER: Verb = Verb {
     name: "lru_crawler",
     right: "keys",
-    syntax: "(metadump | mgdump) (all | hash) | crawl all | enable | disable | ...",
+    syntax: "(metadump | mgdump) (<classes> | all | hash) | crawl (<classes> | all) | enable | \
+             disable | ...",
     words: 1,
     keys: Keys::NONE,
-    summary: "Returns every key; the switches answer OK and change nothing, since what has expired \
+    summary: "Returns the keys; the switches answer OK and change nothing, since what has expired \
               is always removed",
     run: lru_crawler,
 };
@@ -58,19 +74,30 @@ fn accept(cx: &mut Context<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Accepts the classes that exist: all, or 1.
-fn check_classes(classes: &[u8]) -> Result<(), Error> {
-    let known = |class: &[u8]| matches!(class, b"all" | b"hash" | b"1");
-    if classes.split(|byte| *byte == b',').all(known) {
-        return Ok(());
+/// The class of all entries: memory is not divided among sizes for good here.
+const CLASS: u32 = 1;
+/// Number of classes in memcached.
+const CLASSES: u32 = 64;
+
+/// Whether a list of classes includes that of the entries. Of a number memcached reads the low 32
+/// bits.
+fn includes_entries(classes: &[u8]) -> Result<bool, Error> {
+    if matches!(classes, b"all" | b"hash") {
+        return Ok(true);
     }
-    Err(Error("BADCLASS invalid class id"))
+    let (mut is_empty, mut includes) = (true, false);
+    for class in classes.split(|byte| *byte == b',').filter(|class| !class.is_empty()) {
+        match number(class).map(|class| class as u32) {
+            Some(class @ CLASS..CLASSES) => includes |= class == CLASS,
+            _ => return Err(Error("BADCLASS invalid class id")),
+        }
+        is_empty = false;
+    }
+    if is_empty { Err(Error("NOTSTARTED no items to crawl")) } else { Ok(includes) }
 }
 
 /// `stats cachedump`: a line for each entry, or for as many as are asked for. All are of class 1.
 pub(super) fn cachedump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    /// Number of classes in memcached.
-    const CLASSES: u64 = 64;
     let (Some(class), Some(limit)) = (args.get(2), args.get(3)) else {
         return Err(Error("CLIENT_ERROR bad command line"));
     };
@@ -79,8 +106,8 @@ pub(super) fn cachedump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), 
         0 => u64::MAX,
         limit => limit,
     };
-    match class {
-        1 => {}
+    match u32::try_from(class).unwrap_or(CLASSES) {
+        CLASS => {}
         CLASSES.. => return Err(Error("CLIENT_ERROR Illegal slab id")),
         _ => {
             cx.reply.line("END");
@@ -113,15 +140,23 @@ fn item(out: &mut Vec<u8>, entry: &EntryView<'_>) -> bool {
     true
 }
 
-/// Answers with a line for every entry of some classes.
-fn dump(cx: &mut Context<'_>, classes: &[u8], line: Line, end: &'static str) -> Result<(), Error> {
-    check_classes(classes)?;
+/// Answers with a line for every entry of some classes. As if `noreply` were a word too many, it
+/// does nothing for a client that wants no reply.
+fn dump(cx: &mut Context<'_>, classes: &[u8], dump: &'static Dump) -> Result<(), Error> {
+    if cx.reply.is_quiet() {
+        return Err(Error::UNKNOWN);
+    }
+    let includes_entries = includes_entries(classes)?;
     cx.reply.line("OK");
-    let each = move |out: &mut Vec<u8>, entry: &EntryView<'_>, now_ms, idle_ms| {
-        line(out, entry, now_ms, idle_ms);
+    if !includes_entries {
+        cx.reply.line(dump.end);
+        return Ok(());
+    }
+    let each = |out: &mut Vec<u8>, entry: &EntryView<'_>, now_ms, idle_ms| {
+        (dump.line)(out, entry, now_ms, idle_ms);
         true
     };
-    show_entries(cx, each, end)
+    show_entries(cx, each, dump.end)
 }
 
 /// Passes every entry to `each` with the time and the milliseconds for which it was not used, until
@@ -161,7 +196,7 @@ fn metadata(out: &mut Vec<u8>, entry: &EntryView<'_>, now_ms: u64, idle_ms: u64)
     // Writing to memory cannot fail.
     let _ = writeln!(
         out,
-        "key={} exp={expiry_s} la={} cas={} fetch={} cls=1 size={} flags={} ",
+        "key={} exp={expiry_s} la={} cas={} fetch={} cls={CLASS} size={} flags={} ",
         Escaped(entry.key()),
         now_ms.saturating_sub(idle_ms) / 1000,
         entry.cas().unwrap_or(0),

@@ -15,6 +15,12 @@ impl<'a> Writer<'a> {
         Writer { out, quiet }
     }
 
+    /// Whether every line is dropped.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// The buffer itself, for what is written whether or not the client asked for silence.
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
