@@ -116,6 +116,34 @@ fn every_key_is_dumped() {
     }
 }
 
+/// A field of a line such as `key=a exp=-1 cas=7`.
+fn part<'l>(line: &'l str, name: &str) -> &'l str {
+    let parts = line.split(' ');
+    let value = parts.filter_map(|part| part.split_once('=')).find(|(known, _)| *known == name);
+    value.unwrap_or_else(|| panic!("no {name} in {line}")).1
+}
+
+#[test]
+fn a_dump_has_the_numbers_of_versions() {
+    for server in [Some(Server::nagi()), crate::differential::newest_memcached()] {
+        let Some(server) = server else { continue };
+        let mut client = server.connect_memcached();
+        client.check_raw("set a 0 0 1\r\nx\r\nset b 0 0 1\r\nx\r\n", "STORED\r\nSTORED\r\n");
+        let lines = dump(&server, "lru_crawler metadump all\r\n", "END\r\n");
+        assert_eq!(part(&lines[1], "fetch"), "no", "{lines:?}");
+        let numbers: Vec<&str> = lines[1..].iter().map(|line| part(line, "cas")).collect();
+        assert!(numbers.iter().all(|number| *number != "0"), "{lines:?}");
+        let dumped = || {
+            let mut lines = dump(&server, "lru_crawler metadump all\r\n", "END\r\n");
+            lines.remove(1)
+        };
+        assert_eq!(part(&dumped(), "cas"), numbers[0], "the version is the same");
+        client.check_raw("cas a 0 0 1 987654321\r\ny\r\n", "EXISTS\r\n");
+        client.check_raw(format!("cas a 0 0 1 {}\r\ny\r\n", numbers[0]), "STORED\r\n");
+        assert_ne!(part(&dumped(), "cas"), numbers[0]);
+    }
+}
+
 /// Lists of classes, and how many entries a dump of them has where one is there, of class 1.
 const CLASSES: [(&str, usize); 16] = [
     ("all", 1),

@@ -1,7 +1,7 @@
 //! `lru_crawler` and `stats cachedump`: every key of database 0 with its metadata, and the switches
 //! of a thread that does not exist here.
 
-use super::arguments::number;
+use super::arguments::{gives_versions, number};
 use super::verb::{KEY_BYTES, Verb};
 use super::watch::Escaped;
 use super::{Context, Error};
@@ -25,11 +25,13 @@ struct Dump {
     line: Line,
     /// Its last line.
     end: &'static str,
+    /// Whether a version without a number is given one.
+    numbers: bool,
 }
 
-static METADUMP: Dump = Dump { line: metadata, end: "END" };
+static METADUMP: Dump = Dump { line: metadata, end: "END", numbers: true };
 
-static MGDUMP: Dump = Dump { line: key, end: "EN" };
+static MGDUMP: Dump = Dump { line: key, end: "EN", numbers: false };
 
 fn lru_crawler<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     match (args.get(1), args.get(2), args.len()) {
@@ -120,7 +122,7 @@ pub(super) fn cachedump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), 
         }
         left > 0
     };
-    show_entries(cx, each, "END")
+    show_entries(cx, each, false, "END")
 }
 
 /// Writes an entry if its key is valid in the text protocol, which cannot encode other keys here;
@@ -152,33 +154,50 @@ fn dump(cx: &mut Context<'_>, classes: &[u8], dump: &'static Dump) -> Result<(),
         cx.reply.line(dump.end);
         return Ok(());
     }
+    let numbers = dump.numbers && gives_versions(cx);
     let each = |out: &mut Vec<u8>, entry: &EntryView<'_>, now_ms, idle_ms| {
         (dump.line)(out, entry, now_ms, idle_ms);
         true
     };
-    show_entries(cx, each, dump.end)
+    show_entries(cx, each, numbers, dump.end)
 }
 
 /// Passes every entry to `each` with the time and the milliseconds for which it was not used, until
 /// `each` returns that it wants no more; leaves out keys of more than 2 KiB, which only Redis
 /// clients can set, since memcached's own have 250 bytes at most. Then writes the line `end`.
+///
+/// Where `numbers` asks for it, a version without a number gets one, unless memory is full: a list
+/// is not to drive out what it lists.
 fn show_entries(
     cx: &mut Context<'_>,
     mut each: impl FnMut(&mut Vec<u8>, &EntryView<'_>, u64, u64) -> bool + Send + 'static,
+    numbers: bool,
     end: &'static str,
 ) -> Result<(), Error> {
     let mut cursor = 0;
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
         let before = cx.reply.waiting();
+        let mut unnumbered: Vec<Box<[u8]>> = Vec::new();
         loop {
             let Context { db, reply, .. } = cx;
             let (now_ms, mut wants_more) = (db.now_ms(), true);
+            let numbers = numbers && !db.store().is_over_limit();
             cursor = db.scan(cursor, STRIDE, |entry| {
-                if entry.long_key().is_none() {
-                    wants_more = each(reply.buffer(), &entry, now_ms, db.idle_ms_of(&entry));
+                if entry.long_key().is_some() {
+                    return;
                 }
+                if numbers && entry.cas().is_none() && entry.string().is_ok() {
+                    unnumbered.push(entry.key().into());
+                    return;
+                }
+                wants_more = each(reply.buffer(), &entry, now_ms, db.idle_ms_of(&entry));
             });
+            for key in unnumbered.drain(..) {
+                db.list_versioned(db.key(&key), |entry| {
+                    wants_more = each(reply.buffer(), &entry, now_ms, db.idle_ms_of(&entry));
+                });
+            }
             if cursor == 0 || !wants_more {
                 reply.line(end);
                 return Ok(JobProgress::Done);

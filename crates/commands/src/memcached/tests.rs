@@ -2,6 +2,7 @@
 
 use super::VERBS;
 use super::verb::KEY_BYTES;
+use crate::config::Origin;
 use crate::testing::{Bench, START_MS, converse};
 use std::collections::BTreeSet;
 
@@ -326,13 +327,40 @@ fn every_key_is_dumped_once() {
     bench.expect_memcached("ms AAH/ 1 b|x", "HD|");
     let dump = String::from_utf8(bench.memcached(b"lru_crawler metadump all\r\n")).unwrap();
     assert_eq!(dump.lines().count(), 1004);
-    let line = "key=s%25%2F~ exp=1700000100 la=1700000000 cas=0 fetch=no cls=1 size=25 flags=7 \n";
-    let found = dump.lines().find(|line| line.starts_with("key=s"));
-    assert!(dump.contains(line), "{found:?}");
+    let found = dump.lines().find(|line| line.starts_with("key=s")).unwrap();
+    let found = found.strip_prefix("key=s%25%2F~ exp=1700000100 la=1700000000 cas=").unwrap();
+    let (cas, rest) = found.split_once(' ').unwrap();
+    assert_eq!(rest, "fetch=no cls=1 size=33 flags=7 ");
+    bench.expect_memcached("gets s%/~", &format!("VALUE s%/~ 7 1 {cas}|x|END|"));
     assert!(dump.contains("key=%00%01%FF exp=-1 "), "{dump}");
     let keys = String::from_utf8(bench.memcached(b"lru_crawler mgdump hash\r\n")).unwrap();
     assert!(keys.contains("mg key:1\r\n"), "{keys}");
     assert!(keys.contains("mg AAH/ b\r\n") && keys.ends_with("EN\r\n"), "{keys}");
+}
+
+#[test]
+fn a_dump_gives_numbers_only_to_strings_and_while_there_is_room() {
+    let mut bench = Bench::new();
+    bench.expect("SADD set member", ":1|");
+    bench.expect_memcached("set a 0 0 1|x", "STORED|");
+    let filler = "x".repeat(1_000_000);
+    for index in 0..8 {
+        bench.expect_memcached(&format!("set filler:{index} 0 0 1000000|{filler}"), "STORED|");
+    }
+    bench.expect("CONFIG SET maxmemory 1", "+OK|");
+    let dumped = |bench: &mut Bench| {
+        let dump = String::from_utf8(bench.memcached(b"lru_crawler metadump all\r\n")).unwrap();
+        ["key=a ", "key=set "].map(|key| {
+            let line = dump.lines().find(|line| line.starts_with(key)).unwrap();
+            !line.contains(" cas=0 ")
+        })
+    };
+    assert_eq!(dumped(&mut bench), [false, false], "memory is full");
+    bench.expect("CONFIG SET maxmemory 0", "+OK|");
+    bench.process.config.set("memcached-cas", "no", Origin::Startup).unwrap();
+    assert_eq!(dumped(&mut bench), [false, false], "versions have no numbers");
+    bench.process.config.set("memcached-cas", "yes", Origin::Startup).unwrap();
+    assert_eq!(dumped(&mut bench), [true, false]);
 }
 
 /// The fields that memcached_exporter 0.15 reads.

@@ -223,6 +223,26 @@ impl Database<'_> {
         })
     }
 
+    /// Calls `look` with the entry of a key. A string without a version number gets one first,
+    /// unless the key is claimed. This does not count as an access. Call this within a batch.
+    pub fn list_versioned(&self, key: Key<'_>, look: impl FnOnce(EntryView<'_>)) {
+        if self.store.spared().is_some_and(|spares| spares(key.hash)) {
+            return self.inspect(key, |found| {
+                if let Some((entry, _)) = found {
+                    look(entry);
+                }
+            });
+        }
+        self.untouched().write(key, |slot| {
+            if slot.string().is_ok() {
+                slot.ensure_cas();
+            }
+            if let Some(entry) = slot.entry() {
+                look(entry);
+            }
+        });
+    }
+
     /// Calls `look` with the entry of a string, then changes its expiry (GETEX, memcached's `gat`).
     /// `Keep` changes nothing.
     ///
