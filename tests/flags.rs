@@ -298,6 +298,41 @@ fn keys_that_are_no_words_are_not_dumped_as_words() {
 }
 
 #[test]
+fn listing_keys_can_be_refused() {
+    for server in servers(&["-X"]) {
+        let client = &mut server.connect_memcached();
+        client.check_raw("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+        for (request, reply) in [
+            ("lru_crawler metadump all", "ERROR metadump not allowed"),
+            ("lru_crawler metadump x", "ERROR metadump not allowed"),
+            ("lru_crawler metadump", "ERROR"),
+            ("lru_crawler mgdump all", "ERROR key dump not allowed"),
+            ("stats cachedump 1 0", "CLIENT_ERROR stats cachedump not allowed"),
+            ("stats cachedump", "CLIENT_ERROR stats cachedump not allowed"),
+            ("stats detail on", "CLIENT_ERROR stats detail not allowed"),
+            ("stats detail dump", "CLIENT_ERROR stats detail not allowed"),
+        ] {
+            client.check_raw(format!("{request}\r\n"), format!("{reply}\r\n"));
+        }
+        assert_eq!(stat(client, " settings", "dump_enabled"), "no");
+        server.connect_memcached().check_raw("watch\r\n", "OK\r\n");
+    }
+}
+
+#[test]
+fn watching_can_be_refused() {
+    for server in servers(&["-W"]) {
+        let client = &mut server.connect_memcached();
+        for request in ["watch", "watch fetchers", "watch nothing", "watch evictions noreply"] {
+            let refused = "CLIENT_ERROR watch commands not allowed\r\n";
+            client.check_raw(format!("{request}\r\n"), refused);
+        }
+        client.check_raw("stats detail dump\r\n", "END\r\n");
+        assert_eq!(stat(client, " settings", "dump_enabled"), "yes");
+    }
+}
+
+#[test]
 fn tools_of_libmemcached_list_and_show_every_key() {
     let server = nagi(&["-m", "64"]);
     let client = &mut server.connect_memcached();

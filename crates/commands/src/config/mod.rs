@@ -13,6 +13,7 @@ mod kept;
 mod kinds;
 mod limits;
 mod load;
+mod memcached;
 mod nearest;
 mod networks;
 pub(crate) mod rewrite;

@@ -6,6 +6,7 @@ use super::kinds::{
     BIND, IO, Kind, LOG_LEVELS, MEMCACHED_PROTOCOLS, OUTPUT_LIMITS, PERCENTILES, POLICIES,
     RDB_VERSIONS, SAVE_POINTS, SUPERVISORS,
 };
+use super::memcached;
 use super::scripts;
 use super::setting::{Place, Setting};
 
@@ -424,24 +425,9 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Addresses for memcached clients, each with an optional :port; if none, those of \
                   bind",
     },
-    Setting {
-        name: "memcached-cas",
-        aliases: &[],
-        kind: Kind::Switch,
-        default: "yes",
-        changeable: false,
-        place: Place::Number(|values| &values.memcached_cas),
-        summary: "Whether values get version numbers for cas",
-    },
-    Setting {
-        name: "memcached-flush-all",
-        aliases: &[],
-        kind: Kind::Switch,
-        default: "yes",
-        changeable: false,
-        place: Place::Number(|values| &values.memcached_flush_all),
-        summary: "Whether memcached clients may use flush_all",
-    },
+    memcached::CAS,
+    memcached::DUMP,
+    memcached::FLUSH_ALL,
     Setting {
         name: "memcached-item-limit",
         aliases: &[],
@@ -469,15 +455,7 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Number(|values| &values.memcached_protocol),
         summary: "Which memcached protocol is served; auto decides by a client's first byte",
     },
-    Setting {
-        name: "memcached-shutdown",
-        aliases: &[],
-        kind: Kind::Switch,
-        default: "no",
-        changeable: false,
-        place: Place::Number(|values| &values.memcached_shutdown),
-        summary: "Whether memcached clients may use shutdown",
-    },
+    memcached::SHUTDOWN,
     Setting {
         name: "memcached-unixsocket",
         aliases: &[],
@@ -487,6 +465,7 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Text(|values| &values.memcached_unixsocket),
         summary: "Paths of Unix sockets for memcached clients",
     },
+    memcached::WATCH,
     Setting {
         name: "notify-keyspace-events",
         aliases: &[],

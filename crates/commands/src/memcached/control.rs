@@ -113,6 +113,9 @@ pub(super) fn reset(cx: &Context<'_>) {
 /// Statistics by prefixes of keys, of which none are kept: the replies are those of a memcached
 /// without any.
 fn detail(cx: &mut Context<'_>, sub: Option<&[u8]>) -> Result<(), Error> {
+    if !cx.server.config().memcached_dump.is_on() {
+        return Err(Error("CLIENT_ERROR stats detail not allowed"));
+    }
     match sub {
         Some(b"on" | b"off") => cx.reply.line("OK"),
         Some(b"dump") => cx.reply.line("END"),

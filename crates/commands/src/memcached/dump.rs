@@ -25,13 +25,17 @@ struct Dump {
     line: Line,
     /// Its last line.
     end: &'static str,
+    /// The answer where keys are not to be listed.
+    refusal: &'static str,
     /// Whether a version without a number is given one.
     numbers: bool,
 }
 
-static METADUMP: Dump = Dump { line: metadata, end: "END", numbers: true };
+static METADUMP: Dump =
+    Dump { line: metadata, end: "END", refusal: "ERROR metadump not allowed", numbers: true };
 
-static MGDUMP: Dump = Dump { line: key, end: "EN", numbers: false };
+static MGDUMP: Dump =
+    Dump { line: key, end: "EN", refusal: "ERROR key dump not allowed", numbers: false };
 
 fn lru_crawler<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     match (args.get(1), args.get(2), args.len()) {
@@ -100,6 +104,9 @@ fn includes_entries(classes: &[u8]) -> Result<bool, Error> {
 
 /// `stats cachedump`: a line for each entry, or for as many as are asked for. All are of class 1.
 pub(super) fn cachedump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if !cx.server.config().memcached_dump.is_on() {
+        return Err(Error("CLIENT_ERROR stats cachedump not allowed"));
+    }
     let (Some(class), Some(limit)) = (args.get(2), args.get(3)) else {
         return Err(Error("CLIENT_ERROR bad command line"));
     };
@@ -147,6 +154,9 @@ fn item(out: &mut Vec<u8>, entry: &EntryView<'_>) -> bool {
 fn dump(cx: &mut Context<'_>, classes: &[u8], dump: &'static Dump) -> Result<(), Error> {
     if cx.reply.is_quiet() {
         return Err(Error::UNKNOWN);
+    }
+    if !cx.server.config().memcached_dump.is_on() {
+        return Err(Error(dump.refusal));
     }
     let includes_entries = includes_entries(classes)?;
     cx.reply.line("OK");

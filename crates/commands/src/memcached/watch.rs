@@ -14,6 +14,9 @@ use std::fmt;
 use std::net::SocketAddr;
 
 fn watch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if !cx.server.config().memcached_watch.is_on() {
+        return Err(Error("CLIENT_ERROR watch commands not allowed"));
+    }
     if cx.reply.waiting() > 0 {
         return Err(Error("ERROR cannot pipeline other commands before watch"));
     }
