@@ -260,7 +260,6 @@ fn users_of_a_file_log_in_by_sasl() {
     std::fs::remove_file(users).expect("it is there");
     let client = &mut server.connect_memcached();
     let refused = reply(0x20, b"", "", "Auth failure.");
-    assert_eq!(ask(client, 0x00, b"", "a", ""), refused);
     assert_eq!(ask(client, 0x20, b"", "", ""), reply(0, b"", "", "PLAIN"));
     assert_eq!(ask(client, 0x21, b"", "PLAIN", "\0ann\0wrong"), refused);
     let accepted = reply(0, b"", "", "Authenticated");
@@ -268,14 +267,42 @@ fn users_of_a_file_log_in_by_sasl() {
     assert_eq!(ask(client, 0x01, &store_extras(0), "a", "x"), reply(0, b"", "", ""));
 }
 
+/// Every other request is refused, well-formed or not, and closes.
+#[test]
+fn before_a_login_only_it_and_the_version_are_answered() {
+    let nagi = Server::nagi_with(&["--requirepass", "secret"]);
+    let memcached = crate::differential::newest_memcached_with(&["-S"]);
+    let long_key = "k".repeat(251);
+    for server in [Some(nagi), memcached].into_iter().flatten() {
+        let refused = reply(0x20, b"", "", "Auth failure.");
+        for opcode in (0..=0x30).chain([0x77, 0xff]) {
+            if matches!(opcode, 0x0b | 0x20..=0x22) {
+                continue;
+            }
+            for key in ["", "key", &long_key] {
+                let client = &mut server.connect_memcached();
+                assert_eq!(ask(client, opcode, b"", key, ""), refused, "{opcode:#x}");
+                assert_eq!(client.rest(), b"", "{opcode:#x}");
+            }
+        }
+        let client = &mut server.connect_memcached();
+        assert_eq!(ask(client, 0x0b, b"", "", "").0, 0);
+        assert_eq!(ask(client, 0x20, b"", "", "").0, 0);
+        assert_eq!(ask(client, 0x21, b"", "PLAIN", "\0default\0wrong"), refused);
+        assert_eq!(ask(client, 0x0b, b"", "", "").0, 0);
+        for opcode in [0x0b, 0x20] {
+            let client = &mut server.connect_memcached();
+            assert_eq!(ask(client, opcode, b"", "key", "").0, 4);
+            assert_eq!(client.rest(), b"");
+        }
+    }
+}
+
 #[test]
 fn a_password_is_given_by_sasl() {
     let server = Server::nagi_with(&["--requirepass", "secret"]);
     let client = &mut server.connect_memcached();
     let refused = reply(0x20, b"", "", "Auth failure.");
-    assert_eq!(ask(client, 0x00, b"", "a", ""), refused);
-    assert_eq!(ask(client, 0x01, &store_extras(0), "a", "x"), refused);
-    assert_eq!(ask(client, 0x0a, b"", "", "").0, 0);
     assert_eq!(ask(client, 0x20, b"", "", ""), reply(0, b"", "", "PLAIN"));
     for (mechanism, login) in [
         ("PLAIN", "\0default\0wrong"),
@@ -285,7 +312,10 @@ fn a_password_is_given_by_sasl() {
         ("CRAM-MD5", "\0default\0secret"),
     ] {
         assert_eq!(ask(client, 0x21, b"", mechanism, login), refused, "{login:?}");
-        assert_eq!(ask(client, 0x00, b"", "a", ""), refused);
+        let other = &mut server.connect_memcached();
+        assert_eq!(ask(other, 0x21, b"", mechanism, login), refused, "{login:?}");
+        assert_eq!(ask(other, 0x00, b"", "a", ""), refused);
+        assert_eq!(other.rest(), b"");
     }
     let accepted = reply(0, b"", "", "Authenticated");
     assert_eq!(ask(client, 0x21, b"", "PLAIN", "\0default\0secret"), accepted);
@@ -307,10 +337,10 @@ fn a_login_by_sasl_ends_the_one_before() {
     let missing = reply(1, b"", "", "Not found");
     let (right, wrong) = ("\0default\0secret", "\0default\0wrong");
     assert_eq!(ask(client, 0x22, b"", "PLAIN", right), refused, "a step without a beginning");
-    assert_eq!(ask(client, 0x00, b"", "a", ""), refused);
     for (opcode, mechanism, login) in
         [(0x21, "PLAIN", wrong), (0x21, "CRAM-MD5", right), (0x22, "PLAIN", right)]
     {
+        let client = &mut server.connect_memcached();
         assert_eq!(ask(client, 0x21, b"", "PLAIN", right), accepted);
         assert_eq!(ask(client, 0x00, b"", "a", ""), missing);
         assert_eq!(ask(client, opcode, b"", mechanism, login), refused);

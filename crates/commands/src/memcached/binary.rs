@@ -216,14 +216,24 @@ fn execute_shown<'a>(cx: &mut Context<'a>, row: &'static Opcode, frame: &Frame<'
 
 fn execute_row<'a>(cx: &mut Context<'a>, row: Option<&Opcode>, frame: &Frame<'a>) {
     let done = match row {
+        _ if must_log_in_for(cx, frame.opcode) => Err(AUTH_FAILED),
         None => Err(UNKNOWN),
         Some(row) => run(cx, row, frame),
     };
     if let Err(failure) = done {
         // A key goes back with a miss where it goes back with a hit.
-        let key = if matches!(frame.opcode, 0x0c | 0x23) { frame.key } else { b"" };
-        refuse(cx, frame, &failure, key);
+        let is_miss = failure.0 == NOT_FOUND.0 && matches!(frame.opcode, 0x0c | 0x23);
+        refuse(cx, frame, &failure, if is_miss { frame.key } else { b"" });
     }
+}
+
+/// Whether the client must log in before it may send such a request, well-formed or not. Then it is
+/// closed after the reply, as by memcached.
+fn must_log_in_for(cx: &mut Context<'_>, opcode: u8) -> bool {
+    let precedes_login = matches!(opcode, 0x0b | 0x20..=0x22);
+    let must_log_in = !precedes_login && must_log_in(cx);
+    cx.client.closing |= must_log_in;
+    must_log_in
 }
 
 /// Whether a request for `key` must wait before it runs, since the key is claimed; the client's
@@ -288,7 +298,12 @@ fn right(opcode: u8) -> &'static str {
 
 /// Replies to a malformed request: its lengths contradict each other, or are too great.
 pub fn refuse_contradiction(cx: &mut Context<'_>, frame: &Frame<'_>, too_long: bool) {
-    refuse(cx, frame, if too_long { &INVALID } else { &UNKNOWN }, b"");
+    let failure = match too_long {
+        true if must_log_in_for(cx, frame.opcode) => AUTH_FAILED,
+        true => INVALID,
+        false => UNKNOWN,
+    };
+    refuse(cx, frame, &failure, b"");
     cx.client.closing = true;
 }
 
@@ -305,9 +320,6 @@ fn run<'a>(cx: &mut Context<'a>, row: &Opcode, frame: &Frame<'a>) -> Result<(), 
     if !well_formed {
         cx.client.closing = true;
         return Err(INVALID);
-    }
-    if must_log_in(cx) && !matches!(row.code, 0x0a | 0x0b | 0x20 | 0x21 | 0x22 | 0x07 | 0x17) {
-        return Err(AUTH_FAILED);
     }
     let has_key = !keys(row.code).all_groups().is_empty();
     let named = has_key.then_some(frame.key).into_iter();

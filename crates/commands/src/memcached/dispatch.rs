@@ -116,7 +116,7 @@ fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
 #[inline]
 pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     if must_log_in(cx) {
-        return log_in(verb, cx, args);
+        return log_in(cx, args);
     }
     let reasons = cx.hooks.reasons();
     if !reasons.is_empty() {
@@ -200,14 +200,16 @@ fn note_verb(verb: &'static Verb, cx: &Context<'_>) {
 }
 
 /// Accepts the login of a client: a `set` of any key, whose data block is a user and a password
-/// (memcached's doc/protocol.txt, "Authentication").
+/// (memcached's doc/protocol.txt, "Authentication"). Its other words are not read.
 #[cold]
-fn log_in<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
-    if !std::ptr::eq(verb, &raw const storage::SET) {
-        return refuse(cx, Error::NOT_LOGGED_IN);
+fn log_in(cx: &mut Context<'_>, args: Args<'_>) {
+    if matches!(resolve(args), Err(Error::FROM_A_BROWSER)) {
+        return refuse(cx, Error::FROM_A_BROWSER);
     }
+    let token = args.get(5).filter(|_| args.get(0) == Some(b"set"));
+    let Some(token) = token else { return cx.reply.line(Error::NOT_LOGGED_IN.0) };
     cx.tally.verbs.logins.add(1);
-    if let Err(error) = check_login(cx, args.at(5)) {
+    if let Err(error) = check_login(cx, token) {
         cx.tally.verbs.failed_logins.add(1);
         return cx.reply.line(error.0);
     }
@@ -218,7 +220,7 @@ fn log_in<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
 fn check_login(cx: &mut Context<'_>, token: &[u8]) -> Result<(), Error> {
     let mut words = token.splitn(2, |byte| *byte == b' ');
     let (user, password) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    if user.is_empty() || password.is_empty() {
+    if password.is_empty() {
         return Err(Error::BAD_LOGIN);
     }
     let is_known = admission::log_in_to_memcached(cx.client, cx.server.config(), user, password);
@@ -228,6 +230,9 @@ fn check_login(cx: &mut Context<'_>, token: &[u8]) -> Result<(), Error> {
 /// Runs a request from lookup to reply.
 #[inline]
 pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
+    if must_log_in(cx) {
+        return log_in(cx, args);
+    }
     match resolve(args) {
         Ok(verb) => run(verb, cx, args),
         Err(error) => refuse(cx, error),

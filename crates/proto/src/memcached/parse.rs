@@ -19,8 +19,10 @@ const BLOCK_BYTES: usize = i32::MAX as usize - 2;
 const REREAD_BYTES: usize = 512;
 
 const BAD_LINE: &str = "CLIENT_ERROR bad command line format";
-const BAD_BLOCK: &str = "CLIENT_ERROR bad data chunk";
-const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
+/// The reply to a data block that does not end where it should.
+pub const BAD_BLOCK: &str = "CLIENT_ERROR bad data chunk";
+/// The reply to one that is too long.
+pub const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
 
 /// What a request may not exceed.
 #[derive(Clone, Copy, Debug)]

@@ -11,12 +11,15 @@ use crate::protocols::{
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::{self, Error, Verb};
 use nagi_commands::{Client, Marks, Server as _, admission};
-use nagi_proto::memcached::{Limits, Parsed, Parser};
+use nagi_proto::memcached::{BAD_BLOCK, Limits, Parsed, Parser, TOO_LARGE};
 use nagi_proto::{Args, Awaited, Output, Span};
 use std::convert::Infallible;
 
 /// Longest data block of a client that has not logged in: a user and a password.
-const LOGIN_BYTES: usize = 1024;
+const LOGIN_BYTES: usize = 16 * 1024;
+/// Shortest line of such a client that is answered, its end included: memcached closes at others,
+/// of which none can be a login.
+const SHORTEST_LINE: usize = 7;
 
 /// memcached's text protocol.
 #[derive(Debug, Default)]
@@ -52,11 +55,9 @@ pub(crate) enum Work {
         verb: &'static Verb,
         is_quiet: bool,
     },
-    /// What a client sends that has not logged in. It may be a password, and goes into no log.
-    LogIn {
-        verb: &'static Verb,
-        is_quiet: bool,
-    },
+    /// What a client sends that has not logged in; it is always answered. It may be a password, and
+    /// goes into no log.
+    LogIn,
     Refuse {
         error: Error,
         is_quiet: bool,
@@ -105,17 +106,14 @@ impl RequestProtocol for Text {
         out: &mut Output,
     ) -> Option<Remainder> {
         let is_quiet = match request.work {
-            Work::Run { is_quiet, .. }
-            | Work::LogIn { is_quiet, .. }
-            | Work::Refuse { is_quiet, .. } => is_quiet,
-            Work::Reject { .. } => false,
+            Work::Run { is_quiet, .. } | Work::Refuse { is_quiet, .. } => is_quiet,
+            Work::LogIn | Work::Reject { .. } => false,
         };
         let args = request.args;
         let mut cx = environment.memcached_context(client, out, args, is_quiet, request.key);
         match request.work {
-            Work::Run { verb, .. } | Work::LogIn { verb, .. } => {
-                memcached::run(verb, &mut cx, args);
-            }
+            Work::Run { verb, .. } => memcached::run(verb, &mut cx, args),
+            Work::LogIn => memcached::execute(&mut cx, args),
             Work::Refuse { error, .. } => memcached::refuse(&mut cx, error),
             Work::Reject { reply, close } => reject(&mut cx, reply, close),
         }
@@ -126,7 +124,7 @@ impl RequestProtocol for Text {
     fn kind(work: &Work) -> Option<RequestKind> {
         match *work {
             Work::Run { .. } => Some(RequestKind::Verb),
-            Work::LogIn { .. } | Work::Refuse { .. } | Work::Reject { .. } => None,
+            Work::LogIn | Work::Refuse { .. } | Work::Reject { .. } => None,
         }
     }
 
@@ -138,7 +136,7 @@ impl RequestProtocol for Text {
     fn named<'r>(request: &'r Request<'_, Work>) -> (&'static str, Vec<&'r [u8]>) {
         match request.work {
             Work::Run { verb, .. } => (verb.name, some_keys(&verb.keys, request.args)),
-            Work::LogIn { .. } | Work::Refuse { .. } | Work::Reject { .. } => ("", Vec::new()),
+            Work::LogIn | Work::Refuse { .. } | Work::Reject { .. } => ("", Vec::new()),
         }
     }
 
@@ -211,16 +209,16 @@ fn resolve<'a>(
         let bytes = input.get(start..end).unwrap_or_default();
         let args = Args::new(bytes, own).with_large(arguments);
         let work = match found {
+            _ if !is_authenticated => before_login(bytes.len(), found),
             Found::Reject { reply, close } => Work::Reject { reply, close },
             Found::Request { is_quiet } => match memcached::resolve(args) {
-                Ok(verb) if is_authenticated => Work::Run { verb, is_quiet },
-                Ok(verb) => Work::LogIn { verb, is_quiet },
+                Ok(verb) => Work::Run { verb, is_quiet },
                 Err(error) => Work::Refuse { error, is_quiet },
             },
         };
         let first = match &work {
             Work::Run { verb, .. } => verb.keys.first_of(args),
-            Work::LogIn { .. } | Work::Reject { .. } | Work::Refuse { .. } => None,
+            Work::LogIn | Work::Reject { .. } | Work::Refuse { .. } => None,
         };
         let key = first.map(|bytes| store.key(bytes));
         let ahead = match key {
@@ -228,6 +226,20 @@ fn resolve<'a>(
             _ => None,
         };
         requests.push(Request { args, start, end, key, ahead, work });
+    }
+}
+
+/// What there is to do for a request of so many bytes of a client that has not logged in.
+#[cold]
+fn before_login(bytes: usize, found: Found) -> Work {
+    match found {
+        // Of a block that is too long nothing more is to be received.
+        _ if bytes < SHORTEST_LINE => Work::Reject { reply: "", close: true },
+        Found::Reject { reply: TOO_LARGE | "", .. } => Work::Reject { reply: "", close: true },
+        Found::Reject { reply: BAD_BLOCK, .. } => {
+            Work::Reject { reply: "CLIENT_ERROR bad command line termination", close: true }
+        }
+        Found::Request { .. } | Found::Reject { .. } => Work::LogIn,
     }
 }
 
