@@ -333,6 +333,38 @@ fn watching_can_be_refused() {
 }
 
 #[test]
+fn memcached_tool_shows_and_dumps() {
+    let tool = harness::root().join(".setup/debian/usr/share/memcached/scripts/memcached-tool");
+    if !tool.is_file() {
+        eprintln!("SKIPPED: there is no memcached-tool");
+        return;
+    }
+    let server = nagi(&["-m", "64"]);
+    let client = &mut server.connect_memcached();
+    for key in ["a", "b", "c"] {
+        client.check_raw(format!("set {key} 5 0 5\r\nvalue\r\n"), "STORED\r\n");
+    }
+    let run = |mode: &str| {
+        let address = server.memcached_address().to_string();
+        let output = Command::new("perl").arg(&tool).args([&address, mode]).output();
+        String::from_utf8(output.expect("perl is there").stdout).expect("text")
+    };
+    let shown = run("display");
+    let row = shown.lines().nth(1).unwrap_or_else(|| panic!("no class: {shown}"));
+    let columns: Vec<&str> = row.split_whitespace().collect();
+    let [class, _, _, pages, count, full, evicted, evict_time, out_of_memory] = columns[..] else {
+        panic!("other columns: {shown}");
+    };
+    assert_eq!([class, count, full], ["1", "3", "no"], "{shown}");
+    assert_eq!([evicted, evict_time, out_of_memory], ["0", "0", "0"], "{shown}");
+    assert!(pages.parse::<u64>().is_ok_and(|pages| pages > 0), "{shown}");
+    let dumped = run("dump");
+    for key in ["a", "b", "c"] {
+        assert!(dumped.contains(&format!("add {key} 5 0 5\r\nvalue\r\n")), "{dumped:?}");
+    }
+}
+
+#[test]
 fn tools_of_libmemcached_list_and_show_every_key() {
     let server = nagi(&["-m", "64"]);
     let client = &mut server.connect_memcached();

@@ -65,8 +65,6 @@ const CONSTANT: &[(&str, &str)] = &[
     ("unexpected_napi_ids", "0"),
     ("round_robin_fallback", "0"),
     ("slab_global_page_pool", "0"),
-    ("expired_unfetched", "0"),
-    ("evicted_unfetched", "0"),
     ("evicted_active", "0"),
     ("reclaimed", "0"),
     ("crawler_items_checked", "0"),
@@ -120,6 +118,8 @@ fn general(cx: &Context<'_>) -> Vec<Field> {
         field("curr_items", cx.db.size()),
         field("total_items", totals.verbs.sets()),
         field("evictions", store.evicted),
+        field("evicted_unfetched", store.evicted_unfetched),
+        field("expired_unfetched", store.expired_unfetched),
         field("crawler_reclaimed", store.expired),
         field("log_worker_written", watched.lines),
         field("log_watcher_skipped", watched.skipped),
@@ -214,16 +214,16 @@ fn items(cx: &Context<'_>) -> Vec<Field> {
         ("number_cold", items as u64),
         ("age_hot", 0),
         ("age_warm", 0),
-        ("age", 0),
+        ("age", age_s(cx)),
         ("mem_requested", item_bytes(cx)),
         ("evicted", store.evicted),
-        ("evicted_nonzero", 0),
-        ("evicted_time", 0),
-        ("outofmemory", 0),
+        ("evicted_nonzero", store.evicted_volatile),
+        ("evicted_time", cx.db.store().last_eviction_idle_ms() / 1000),
+        ("outofmemory", counted(cx, "store_no_memory")),
         ("tailrepairs", 0),
         ("reclaimed", 0),
-        ("expired_unfetched", 0),
-        ("evicted_unfetched", 0),
+        ("expired_unfetched", store.expired_unfetched),
+        ("evicted_unfetched", store.evicted_unfetched),
         ("evicted_active", 0),
         ("crawler_reclaimed", store.expired),
         ("crawler_items_checked", 0),
@@ -234,33 +234,49 @@ fn items(cx: &Context<'_>) -> Vec<Field> {
         ("direct_reclaims", 0),
         ("hits_to_hot", 0),
         ("hits_to_warm", 0),
-        ("hits_to_cold", 0),
+        ("hits_to_cold", counted(cx, "get_hits")),
         ("hits_to_temp", 0),
     ];
     known.iter().map(|(name, value)| field(format_args!("items:1:{name}"), value)).collect()
 }
 
-fn slabs(cx: &Context<'_>) -> Vec<Field> {
-    /// The store's pages.
-    const PAGE_BYTES: usize = 4096;
-    /// The step between two sizes of entries.
-    const STEP_BYTES: usize = 8;
+/// For how many seconds the item has not been used that was used least recently, of all items or
+/// of a sample: there is no list of them in that order.
+fn age_s(cx: &Context<'_>) -> u64 {
+    const SAMPLE: usize = 1000;
+    let mut idle_ms = 0;
+    cx.db.scan(0, SAMPLE, |entry| idle_ms = cx.db.idle_ms_of(&entry).max(idle_ms));
+    idle_ms / 1000
+}
+
+/// A counter of verbs.
+fn counted(cx: &Context<'_>, name: &str) -> u64 {
     let verbs = cx.server.statistics().totals().verbs;
-    let pages = cx.db.store().page_bytes() / PAGE_BYTES;
-    let counted = |name: &str| {
-        let found = verbs.fields().find(|(known, _)| *known == name);
-        found.map_or(0, |(_, value)| value)
-    };
-    let mut fields = vec![
-        field("1:chunk_size", STEP_BYTES),
-        field("1:chunks_per_page", PAGE_BYTES / STEP_BYTES),
-        field("1:total_pages", pages),
-        field("1:total_chunks", pages * (PAGE_BYTES / STEP_BYTES)),
-        field("1:used_chunks", cx.db.size()),
-        field("1:free_chunks", 0),
-        field("1:free_chunks_end", 0),
+    verbs.fields().find(|(known, _)| *known == name).map_or(0, |(_, value)| value)
+}
+
+/// Memory in pages of the size that the store's have, and in chunks of the step between two sizes
+/// of entries, of which an item takes as many as it needs.
+fn slabs(cx: &Context<'_>) -> Vec<Field> {
+    const PAGE_BYTES: u64 = 4096;
+    const CHUNK_BYTES: u64 = 8;
+    const CHUNKS: u64 = PAGE_BYTES / CHUNK_BYTES;
+    if cx.db.size() == 0 {
+        return vec![field("active_slabs", 0), field("total_malloced", 0)];
+    }
+    let used = item_bytes(cx).div_ceil(CHUNK_BYTES).max(1);
+    let allocated = cx.db.store().allocated_data_bytes().div_ceil(PAGE_BYTES);
+    let pages = allocated.max(used.div_ceil(CHUNKS));
+    let known = [
+        ("chunk_size", CHUNK_BYTES),
+        ("chunks_per_page", CHUNKS),
+        ("total_pages", pages),
+        ("total_chunks", pages * CHUNKS),
+        ("used_chunks", used),
+        ("free_chunks", pages * CHUNKS - used),
+        ("free_chunks_end", 0),
     ];
-    let names = [
+    let verbs = [
         "get_hits",
         "cmd_set",
         "delete_hits",
@@ -270,8 +286,12 @@ fn slabs(cx: &Context<'_>) -> Vec<Field> {
         "cas_badval",
         "touch_hits",
     ];
-    fields.extend(names.map(|name| field(format_args!("1:{name}"), counted(name))));
-    fields.extend([field("active_slabs", 1), field("total_malloced", cx.db.store().page_bytes())]);
+    let counters = verbs.map(|name| (name, counted(cx, name)));
+    let fields = known.into_iter().chain(counters);
+    let mut fields: Vec<Field> =
+        fields.map(|(name, value)| field(format_args!("1:{name}"), value)).collect();
+    fields.push(field("active_slabs", 1));
+    fields.push(field("total_malloced", pages * PAGE_BYTES));
     fields
 }
 

@@ -363,6 +363,23 @@ fn a_dump_gives_numbers_only_to_strings_and_while_there_is_room() {
     assert_eq!(dumped(&mut bench), [true, false]);
 }
 
+#[test]
+fn classes_have_their_ages() {
+    let mut bench = Bench::new();
+    bench.expect_memcached("stats items", "END|");
+    bench.expect_memcached("stats slabs", "STAT active_slabs 0|STAT total_malloced 0|END|");
+    bench.expect_memcached("set a 0 0 1|x", "STORED|");
+    bench.advance_ms(4000);
+    bench.expect_memcached("set b 0 0 1|x", "STORED|");
+    bench.advance_ms(3000);
+    let shown = String::from_utf8(bench.memcached(b"stats items\r\n")).unwrap();
+    assert!(shown.contains("STAT items:1:age 7\r\n"), "{shown}");
+    bench.expect_memcached("get a", "VALUE a 0 1|x|END|");
+    let shown = String::from_utf8(bench.memcached(b"stats items\r\n")).unwrap();
+    assert!(shown.contains("STAT items:1:age 3\r\n"), "{shown}");
+    assert!(shown.contains("STAT items:1:hits_to_cold 1\r\n"), "{shown}");
+}
+
 /// The fields that memcached_exporter 0.15 reads.
 #[test]
 fn stats_has_the_fields_that_exporters_read() {

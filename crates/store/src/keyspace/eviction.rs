@@ -132,12 +132,16 @@ impl Database<'_> {
             let mut tables = from.iter_mut().chain(before);
             let (notifier, mut evicted) = (&self.store.notifier, None);
             let mut show = |database, entry: EntryView<'_>| {
+                let idle_ms = selection.clock.idle_ms(entry.access());
+                self.counters.last_eviction.note(self.now_ms, idle_ms);
+                self.counters.evicted_volatile.add(u64::from(entry.expire_at_ms().is_some()));
+                self.counters.evicted_unfetched.add(u64::from(!entry.marks().fetched));
                 if barrier.is_listening() {
                     let hook = &self.store.hook;
                     hook.report_removed(barrier.epoch(), database, &entry, Event::Evicted);
                 }
                 if notifier.is_enabled() {
-                    evicted = Some(Evicted::of(&entry, selection.clock.idle_ms(entry.access())));
+                    evicted = Some(Evicted::of(&entry, idle_ms));
                 }
             };
             let mut unasked = ServerRemovals { spares, show: &mut show, garbage: &mut garbage };
@@ -243,6 +247,12 @@ impl Store {
         let pages = self.page_bytes();
         let idle = self.idle_bytes().min(pages / 16 + UNCOUNTED_BYTES);
         (accounting::now().data + pages as u64).saturating_sub(idle as u64)
+    }
+
+    /// The same with all free room on these pages.
+    #[must_use]
+    pub fn allocated_data_bytes(&self) -> u64 {
+        accounting::now().data + self.page_bytes() as u64
     }
 
     /// The bytes that the process and its workers allocated at the start.

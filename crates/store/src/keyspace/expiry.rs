@@ -69,6 +69,7 @@ impl Store {
         let mut held = latch.lock();
         let barrier = self.word.read();
         let mut show = |database, entry: EntryView<'_>| {
+            counters.expired_unfetched.add(u64::from(!entry.marks().fetched));
             if barrier.is_listening() {
                 self.hook.report_removed(barrier.epoch(), database, &entry, Event::Expired);
             }

@@ -267,6 +267,14 @@ impl Store {
         (reclaim::pending(), reclaim::freed())
     }
 
+    /// For how long the entry that was evicted last had not been used, in milliseconds; 0 if none
+    /// was.
+    #[must_use]
+    pub fn last_eviction_idle_ms(&self) -> u64 {
+        let last = self.counters.iter().map(|counters| counters.last_eviction.get()).max();
+        last.map_or(0, |(_, idle_ms)| idle_ms)
+    }
+
     /// Resets all counters.
     pub fn reset_counters(&self) {
         latch::reset_longest_hold();

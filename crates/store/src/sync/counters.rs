@@ -10,6 +10,8 @@ macro_rules! counters {
         pub struct Counters {
             /// The worker's number.
             pub(crate) worker: usize,
+            /// The last entry that it evicted.
+            pub(crate) last_eviction: LastEviction,
             $($(#[doc = $doc])+ pub $name: Counter,)+
         }
 
@@ -33,6 +35,7 @@ macro_rules! counters {
                 let changes = self.changes.get();
                 $(self.$name.0.store(0, Ordering::Relaxed);)+
                 self.changes.add(changes);
+                self.last_eviction.note(0, 0);
             }
         }
     };
@@ -47,10 +50,16 @@ counters! {
     expired_misses,
     /// Expired keys that were removed.
     expired,
+    /// Those of them that nothing had read, and whose removal no lookup caused.
+    expired_unfetched,
     /// Expired fields of hashes that were removed.
     expired_fields,
     /// Evicted keys.
     evicted,
+    /// Evicted keys that had an expiry.
+    evicted_volatile,
+    /// Evicted keys that had not been read since they were stored.
+    evicted_unfetched,
     /// Changes that commands made to entries.
     changes,
     /// Random numbers drawn to choose them.
@@ -81,5 +90,25 @@ impl Counter {
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The last entry that a worker evicted; any thread may read.
+#[derive(Debug, Default)]
+pub(crate) struct LastEviction {
+    at_ms: AtomicU64,
+    idle_ms: AtomicU64,
+}
+
+impl LastEviction {
+    /// Notes when it went, and for how long it had not been used.
+    pub(crate) fn note(&self, at_ms: u64, idle_ms: u64) {
+        self.at_ms.store(at_ms, Ordering::Relaxed);
+        self.idle_ms.store(idle_ms, Ordering::Relaxed);
+    }
+
+    /// The same two.
+    pub(crate) fn get(&self) -> (u64, u64) {
+        (self.at_ms.load(Ordering::Relaxed), self.idle_ms.load(Ordering::Relaxed))
     }
 }

@@ -4,6 +4,7 @@ use super::{Fixture, text};
 use crate::memory::accounting;
 use crate::types::string::{Expiry, SetOptions};
 use crate::{Ageing, Policy};
+use std::sync::atomic::Ordering;
 
 const KEYS: u32 = if cfg!(miri) { 500 } else { 20_000 };
 
@@ -306,4 +307,26 @@ fn evicting_takes_less_time_the_nearer_the_limit_is() {
     let half = budget_us(0.5);
     assert!((200..=300).contains(&half), "{half}");
     assert_eq!(budget_us(0.0), 10);
+}
+
+#[test]
+fn what_was_evicted_last_is_known() {
+    let fixture = Fixture::new(1);
+    let counters = fixture.store.counters(0);
+    let evict = || {
+        let now_ms = fixture.now_ms.load(Ordering::Relaxed);
+        assert!(fixture.store.database(0, &counters, now_ms).evict_one());
+        let of_some = (counters.evicted_volatile.get(), counters.evicted_unfetched.get());
+        (fixture.store.last_eviction_idle_ms(), of_some)
+    };
+    assert_eq!(fixture.store.last_eviction_idle_ms(), 0);
+    set(&fixture, "volatile", Some(100_000));
+    fixture.pass_ms(5000);
+    assert_eq!(evict(), (5000, (1, 1)));
+    set(&fixture, "lasting", None);
+    assert!(text(fixture.db(0), b"lasting").is_some());
+    fixture.pass_ms(1000);
+    assert_eq!(evict(), (1000, (1, 1)));
+    fixture.store.reset_counters();
+    assert_eq!(fixture.store.last_eviction_idle_ms(), 0);
 }

@@ -46,6 +46,18 @@ fn a_few_volatile_keys_among_many_are_found_in_time() {
 }
 
 #[test]
+fn keys_that_expire_unread_are_counted() {
+    let fixture = Fixture::new(2);
+    for key in ["read", "unread", "unread as well"] {
+        set(&fixture, 0, key, Some(100));
+    }
+    assert!(text(fixture.db(0), b"read").is_some());
+    fixture.pass_ms(200);
+    assert_eq!(sweep(&fixture), 3);
+    assert_eq!(fixture.counters.expired_unfetched.get(), 2);
+}
+
+#[test]
 fn keys_that_expire_at_once_after_a_clock_jump_are_removed() {
     let fixture = Fixture::new(4);
     for index in 0..5_000 {
