@@ -4,6 +4,7 @@
 use crate::binary::{encode, receive};
 use crate::differential::newest_memcached_with;
 use harness::{Connection, Server, nagi_binary, run_tool, until};
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
@@ -330,6 +331,78 @@ fn watching_can_be_refused() {
         client.check_raw("stats detail dump\r\n", "END\r\n");
         assert_eq!(stat(client, " settings", "dump_enabled"), "yes");
     }
+}
+
+/// What memcached 1.6.45 has and nagi has nothing for: a library, sizes of slabs and how pages are
+/// moved between them, a limit of buffers, storage on disks, and TLS.
+const WITHOUT_COUNTERPART: [&str; 6] = [
+    "libevent",
+    "slab_automove_ratio",
+    "slab_automove_window",
+    "slab_automove_freeratio",
+    "slab_chunk_max",
+    "read_buf_mem_limit",
+];
+
+/// Names and values of `stats`, without the numbers of classes and connections.
+fn statistics(client: &mut Connection, group: &str) -> BTreeMap<String, String> {
+    let lines = listed(client, &format!("stats{group}"));
+    let parts = lines.iter().filter_map(|line| line.strip_prefix("STAT ")?.split_once(' '));
+    let is_word = |part: &&str| !part.bytes().all(|byte| byte.is_ascii_digit());
+    let name = |name: &str| name.split(':').filter(is_word).collect::<Vec<_>>().join(":");
+    parts.map(|(known, value)| (name(known), value.to_owned())).collect()
+}
+
+#[test]
+fn every_statistic_of_memcached_is_there() {
+    let servers: Vec<Server> = servers(&[]).collect();
+    let [nagi, memcached] = &servers[..] else { return };
+    for server in &servers {
+        let client = &mut server.connect_memcached();
+        client.check_raw("set a 0 0 1\r\nx\r\nget a\r\n", "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+    }
+    for group in ["", " settings", " items", " slabs", " sizes", " conns", " settings x"] {
+        let ours = statistics(&mut nagi.connect_memcached(), group);
+        for (name, value) in statistics(&mut memcached.connect_memcached(), group) {
+            let is_left_out = WITHOUT_COUNTERPART.contains(&&*name)
+                || name.starts_with("ext_")
+                || name.starts_with("ssl_") && name != "ssl_enabled";
+            if is_left_out {
+                continue;
+            }
+            let own = ours.get(&name).unwrap_or_else(|| panic!("stats{group} has no {name}"));
+            let is_number = |text: &str| text.parse::<f64>().is_ok();
+            let is_alike = is_number(own) == is_number(&value);
+            assert!(is_alike, "stats{group}: {name} is {own}, and {value} of memcached");
+        }
+    }
+    for group in ["extstore", "proxy", "proxyfuncs", "proxybe"] {
+        for server in &servers {
+            let client = &mut server.connect_memcached();
+            client.check_raw(format!("stats {group}\r\n"), "END\r\n");
+        }
+    }
+}
+
+#[test]
+fn settings_have_memcacheds_values() {
+    for (flags, name, value) in [
+        (&["-t", "1"][..], "umask", "700"),
+        (&["-a", "755"][..], "umask", "755"),
+        (&["-t", "1"][..], "inter", "127.0.0.1"),
+        (&["-t", "1"][..], "memory_file", "(null)"),
+        (&["-t", "1"][..], "watcher_logbuf_size", "262144"),
+        (&["-t", "1"][..], "tail_repair_time", "0"),
+    ] {
+        for server in servers(flags) {
+            let client = &mut server.connect_memcached();
+            assert_eq!(stat(client, " settings", name), value, "{flags:?}");
+        }
+    }
+    let folder = std::env::temp_dir().display().to_string();
+    let path = format!("{folder}/nagi-memory-file-{}", std::process::id());
+    let server = nagi(&["-e", &path]);
+    assert_eq!(stat(&mut server.connect_memcached(), " settings", "memory_file"), path);
 }
 
 #[test]

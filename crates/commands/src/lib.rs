@@ -36,7 +36,7 @@ pub use runtime::context::{
 pub use runtime::http_rules::{HttpRule, HttpRuleTexts, HttpRules};
 pub use runtime::resume::go_on;
 pub use runtime::shown::{kept_arguments, stop_monitoring};
-pub use runtime::suspension::{JobProgress, When};
+pub use runtime::suspension::{JobProgress, SLICE_REQUESTS, When};
 pub use runtime::{admission, dispatch, gate, notification, rights, user_file};
 pub use scripting::{ScriptingServer, run_scripts};
 pub use state::client::{Class, Client, ClientInfo, ClientNames, HttpClient, Marks, ReplyMode};

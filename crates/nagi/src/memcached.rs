@@ -30,7 +30,7 @@ enum Means {
 use Means::{Nothing, Refused, Setting, Settings, Special};
 
 /// What memcached does without a flag, where nagi does otherwise.
-const DEFAULTS: [(&str, &str); 8] = [
+const DEFAULTS: [(&str, &str); 9] = [
     ("port", "0"),
     ("memcached-port", "11211"),
     ("bind", "* -::*"),
@@ -38,6 +38,7 @@ const DEFAULTS: [(&str, &str); 8] = [
     ("maxmemory-policy", "allkeys-lru"),
     ("maxclients", "1024"),
     ("tcp-backlog", "1024"),
+    ("unixsocketperm", "700"),
     ("loglevel", "warning"),
 ];
 
@@ -333,10 +334,6 @@ fn sasl(flags: &mut Flags, _: &str) -> Result<(), String> {
 fn unix_socket(flags: &mut Flags, path: &str) -> Result<(), String> {
     flags.set("-s", "memcached-port", "0");
     flags.set(&format!("-s {path}"), "memcached-unixsocket", path);
-    let has_mask = flags.arguments.options.iter().any(|it| it.name == "unixsocketperm");
-    if !has_mask {
-        flags.set("-s", "unixsocketperm", "700");
-    }
     Ok(())
 }
 
@@ -459,12 +456,7 @@ mod tests {
             ),
             (
                 "-s /tmp/x -a 770",
-                vec![
-                    "memcached-port 0",
-                    "memcached-unixsocket /tmp/x",
-                    "unixsocketperm 700",
-                    "unixsocketperm 770",
-                ],
+                vec!["memcached-port 0", "memcached-unixsocket /tmp/x", "unixsocketperm 770"],
             ),
             ("-l 127.0.0.1,::1", vec!["bind 127.0.0.1 ::1", "protected-mode no"]),
             ("-l 127.0.0.1:99", vec!["memcached-bind 127.0.0.1:99", "protected-mode no"]),

@@ -3,8 +3,10 @@
 //! used the feature.
 
 use super::{Context, VERSION};
-use crate::config::MemcachedProtocol;
+use crate::config::{Config, MemcachedProtocol};
+use crate::runtime::suspension::SLICE_REQUESTS;
 use crate::state::usage::Usage;
+use crate::state::watchers::Watchers;
 use crate::{ClientInfo, Marks};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -21,7 +23,7 @@ pub(super) fn fields(cx: &Context<'_>, group: Option<&[u8]>) -> Option<Vec<Field
         Some(b"slabs") => slabs(cx),
         Some(b"sizes") => vec![field("sizes_status", "disabled")],
         Some(b"conns") => connections(cx),
-        Some(b"extstore" | b"proxy") => Vec::new(),
+        Some(b"extstore" | b"proxy" | b"proxyfuncs" | b"proxybe") => Vec::new(),
         Some(_) => return None,
     })
 }
@@ -136,6 +138,7 @@ fn general(cx: &Context<'_>) -> Vec<Field> {
 /// Settings that have one value here.
 const FIXED: &[(&str, &str)] = &[
     ("udpport", "0"),
+    ("num_threads_per_udp", "0"),
     ("verbosity", "0"),
     ("oldest", "0"),
     ("growth_factor", "1.25"),
@@ -145,6 +148,9 @@ const FIXED: &[(&str, &str)] = &[
     ("maxconns_fast", "yes"),
     ("slab_reassign", "yes"),
     ("slab_automove", "1"),
+    ("hashpower_init", "0"),
+    ("tail_repair_time", "0"),
+    ("worker_logbuf_size", "0"),
     ("lru_crawler", "yes"),
     ("lru_crawler_sleep", "0"),
     ("lru_crawler_tocrawl", "0"),
@@ -161,6 +167,8 @@ const FIXED: &[(&str, &str)] = &[
     ("inline_ascii_response", "no"),
     ("ssl_enabled", "no"),
     ("proxy_enabled", "no"),
+    ("proxy_uring_enabled", "no"),
+    ("num_napi_ids", "0"),
     ("client_flags_size", "4"),
 ];
 
@@ -181,8 +189,9 @@ fn settings(cx: &Context<'_>) -> Vec<Field> {
         field("maxbytes", cx.db.store().limit().0),
         field("maxconns", config.maxclients.get()),
         field("tcpport", config.memcached_port.get()),
-        field("inter", config.bind.get().replace(' ', ",")),
+        field("inter", or_null(&addresses(config))),
         field("domain_socket", or_null(&config.memcached_unixsocket.get())),
+        field("umask", format_args!("{:o}", config.unixsocketperm.get())),
         field("shutdown_command", yes_or_no(config.memcached_shutdown.is_on())),
         field("cas_enabled", yes_or_no(config.memcached_cas.is_on())),
         field("binding_protocol", protocol),
@@ -190,14 +199,35 @@ fn settings(cx: &Context<'_>) -> Vec<Field> {
         field("dump_enabled", yes_or_no(config.memcached_dump.is_on())),
         field("evictions", if evicts { "on" } else { "off" }),
         field("num_threads", process.workers),
+        field("reqs_per_event", SLICE_REQUESTS),
         field("tcp_backlog", config.tcp_backlog.get()),
         field("auth_enabled_sasl", login),
         field("auth_enabled_ascii", login),
         field("item_size_max", config.memcached_item_limit.get()),
         field("idle_timeout", config.timeout_s.get()),
+        field("watcher_logbuf_size", Watchers::ROOM_BYTES),
+        field("memory_file", memory_file(config).as_deref().unwrap_or("(null)")),
     ];
     fields.extend(FIXED.iter().map(|(name, value)| field(name, value)));
     fields
+}
+
+/// The addresses that memcached clients connect to, if they are not all.
+fn addresses(config: &Config) -> String {
+    let own = config.memcached_bind.get();
+    let bound = if own.is_empty() { config.bind.get() } else { own };
+    let addresses = bound.split_whitespace().map(|it| it.strip_prefix('-').unwrap_or(it));
+    let addresses: Vec<&str> = addresses.collect();
+    if addresses.iter().all(|address| matches!(*address, "*" | "0.0.0.0" | "::" | "::*")) {
+        return String::new();
+    }
+    addresses.join(",")
+}
+
+/// The file that the data is saved to at the end and loaded from at the start, as by `-e`.
+fn memory_file(config: &Config) -> Option<String> {
+    let path = std::path::absolute(&*config.dir.get()).ok()?.join(&*config.dbfilename.get());
+    (!config.save.get().is_empty()).then(|| path.display().to_string())
 }
 
 /// One class contains everything: memory is not divided among sizes for good here.

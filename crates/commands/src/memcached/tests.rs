@@ -380,6 +380,22 @@ fn classes_have_their_ages() {
     assert!(shown.contains("STAT items:1:hits_to_cold 1\r\n"), "{shown}");
 }
 
+#[test]
+fn all_addresses_are_shown_as_null() {
+    let mut bench = Bench::new();
+    for (bind, own, shown) in [
+        ("127.0.0.1 -::1", "", "127.0.0.1,::1"),
+        ("* -::*", "", "NULL"),
+        ("0.0.0.0", "", "NULL"),
+        ("*", "127.0.0.1:9 [::1]:8", "127.0.0.1:9,[::1]:8"),
+    ] {
+        bench.process.config.set("bind", bind, Origin::Startup).unwrap();
+        bench.process.config.set("memcached-bind", own, Origin::Startup).unwrap();
+        let settings = String::from_utf8(bench.memcached(b"stats settings\r\n")).unwrap();
+        assert!(settings.contains(&format!("STAT inter {shown}\r\n")), "{settings}");
+    }
+}
+
 /// The fields that memcached_exporter 0.15 reads.
 #[test]
 fn stats_has_the_fields_that_exporters_read() {

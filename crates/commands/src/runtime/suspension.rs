@@ -3,6 +3,9 @@
 use nagi_store::{Interning, Wait};
 use std::time::{Duration, Instant};
 
+/// Requests of one connection after which its share of a tick ends.
+pub const SLICE_REQUESTS: usize = 1024;
+
 /// When a suspended request continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {

@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Lines that wait for a watcher, in bytes: memcached's `watcher_logbuf_size`.
-const ROOM_BYTES: usize = 256 << 10;
 /// Room that is kept for the number of lines that were left out.
 const SKIPPED_BYTES: usize = 128;
 /// Most watchers, as with memcached.
@@ -86,6 +84,9 @@ pub(crate) struct Totals {
 }
 
 impl Watchers {
+    /// Lines that wait for a watcher, in bytes: memcached's `watcher_logbuf_size`.
+    pub(crate) const ROOM_BYTES: usize = 256 << 10;
+
     /// Whether this is watched.
     #[inline]
     pub(crate) fn watches(&self, stream: Streams) -> bool {
@@ -186,7 +187,7 @@ impl Watchers {
 impl Watcher {
     /// Adds a line if there is room for it. Returns whether there was.
     fn push(&mut self, line: &str) -> bool {
-        if self.lines.len() + line.len() + SKIPPED_BYTES > ROOM_BYTES {
+        if self.lines.len() + line.len() + SKIPPED_BYTES > Watchers::ROOM_BYTES {
             self.skipped += 1;
             return false;
         }

@@ -13,7 +13,9 @@ use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Metrics, Timing};
 use crate::state::client_limit;
 use nagi_commands::admission::Restrictions;
-use nagi_commands::{Client, ClientInfo, Config, Marks, ReplyMode, Server as _, When, admission};
+use nagi_commands::{
+    Client, ClientInfo, Config, Marks, ReplyMode, SLICE_REQUESTS, Server as _, When, admission,
+};
 use nagi_proto::{Output, Span};
 use nagi_store::Wait;
 use nagi_store::accounting::{self, Charge};
@@ -22,9 +24,8 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// The limits of a slice, one connection's share of a tick: it ends after the batch that exceeds
-/// one of them.
-const SLICE_REQUESTS: usize = 1024;
+/// The limits of a slice, one connection's share of a tick, beside [`SLICE_REQUESTS`]: it ends
+/// after the batch that exceeds one of them.
 pub(crate) const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_REPLY_BYTES: usize = 256 * 1024;
 const SLICE_TIME: Duration = Duration::from_micros(500);
