@@ -25,6 +25,22 @@ fn terminating_it_ends_it_well() {
     }
 }
 
+/// As with Redis and memcached: the end of a terminal or of a session ends no server.
+#[test]
+fn hanging_up_and_broken_pipes_end_nothing() {
+    let mut server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("SET key value", "+OK\r\n");
+    server.signal(Signal::PIPE);
+    server.signal(Signal::HUP);
+    let told = || server.log().contains("SIGHUP is ignored").then_some(());
+    until("a line about it", told).unwrap_or_else(|error| panic!("{error}: {}", server.log()));
+    client.check("GET key", "$5\r\nvalue\r\n");
+    server.connect_resp().check("PING", "+PONG\r\n");
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_exit().success(), "{}", server.log());
+}
+
 #[test]
 fn what_was_asked_before_the_signal_is_answered() {
     let mut server = Server::nagi();

@@ -2,11 +2,13 @@
 //! stop; a second one while it saves ends the process at once. After a save that failed another one
 //! tries again: the cause of the failure may be gone by then. They are caught before the server
 //! listens: a process that is ended by a signal leaves its sockets to the kernel, which with
-//! io_uring accepts clients for a while longer. SIGXFSZ: a file that is too large for a limit of
-//! the process is an error for the thread that writes it, and nothing more.
+//! io_uring accepts clients for a while longer. SIGHUP, which a terminal sends when it closes, is
+//! noted in the log and ends nothing, as with Redis and memcached. SIGXFSZ: a file that is too large
+//! for a limit of the process is an error for the thread that writes it, and nothing more.
+//! (SIGPIPE is ignored in every Rust program.)
 
 use crate::process::server::Stopper;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
@@ -23,7 +25,7 @@ pub fn make_file_size_limit_an_error() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// The signals that ask a process to stop, caught from the time that this is made.
+/// The signals that ask a process to stop, and SIGHUP, which does not, caught from the time that this is made.
 #[derive(Debug)]
 pub struct StopSignals(Signals);
 
@@ -33,7 +35,7 @@ impl StopSignals {
     /// # Errors
     /// The kernel refuses a handler.
     pub fn catch() -> io::Result<Self> {
-        Signals::new([SIGTERM, SIGINT, SIGUSR1]).map(StopSignals)
+        Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP]).map(StopSignals)
     }
 
     /// Lets them stop a server, those included that have been caught already.
@@ -44,6 +46,10 @@ impl StopSignals {
         let watch = move || {
             let asked = Arc::new(AtomicBool::new(false));
             for signal in self.0.forever() {
+                if signal == SIGHUP {
+                    tracing::info!("SIGHUP is ignored; SIGTERM stops the server");
+                    continue;
+                }
                 if asked.swap(true, Ordering::Relaxed) {
                     end_at_once(&stopper, signal);
                 }
