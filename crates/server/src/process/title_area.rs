@@ -1,18 +1,22 @@
 //! The memory that the kernel shows as the command line of the process.
 //!
 //! The words that a process was started with lie on its stack, with no room for a longer title,
-//! and the environment after them, which other code reads. So the kernel is told to show a static
-//! area instead: prctl(2), PR_SET_MM_MAP, which takes no privilege. The area's bytes are atomic,
-//! since the kernel reads them at any time.
+//! and the environment after them, which other code reads. So the kernel is told to show an area on
+//! the heap instead: prctl(2), PR_SET_MM_MAP, which takes no privilege. It shows anonymous memory
+//! only, nothing of a page that is mapped from a file: a static may share its page with data of the
+//! program's file, and the command line would be empty. The area's bytes are atomic, since the
+//! kernel reads them at any time.
 
 use rustix::process::{PrctlMmMap, configure_virtual_memory_map};
 use std::io;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 /// The longest title, and the NUL after it.
 const AREA_BYTES: usize = 256;
 
-static AREA: [AtomicU8; AREA_BYTES] = [const { AtomicU8::new(0) }; AREA_BYTES];
+static AREA: LazyLock<Box<[AtomicU8; AREA_BYTES]>> =
+    LazyLock::new(|| Box::new([const { AtomicU8::new(0) }; AREA_BYTES]));
 static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 
 /// Makes the kernel show `title` from now on, and what [`set`] is given later. To be called before
@@ -24,9 +28,9 @@ pub fn show(title: &str) -> io::Result<()> {
     write(title);
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let map = map(&stat).ok_or(io::ErrorKind::InvalidData)?;
-    // SAFETY: the map is the one that the kernel has already, but for the command line, which is a
-    // static: it stays mapped as long as the process lives. The heap ends where it did, since no
-    // other thread runs.
+    // SAFETY: the map is the one that the kernel has already, but for the command line, which is
+    // never freed: it stays mapped as long as the process lives. The heap ends where it did, since
+    // no other thread runs.
     unsafe { configure_virtual_memory_map(&map) }?;
     IS_SHOWN.store(true, Relaxed);
     Ok(())
@@ -89,6 +93,20 @@ mod tests {
         assert_eq!(text(), format!("{}\0", "x".repeat(AREA_BYTES - 1)));
         write("nagi");
         assert_eq!(text(), format!("nagi{}", "\0".repeat(AREA_BYTES - 4)));
+    }
+
+    #[test]
+    fn the_area_is_in_memory_that_the_kernel_shows() {
+        let place = AREA.as_ptr().addr();
+        let mappings = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let has_area = |line: &&str| {
+            let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            let address = |digits| usize::from_str_radix(digits, 16).unwrap();
+            (address(start)..address(end)).contains(&place)
+        };
+        let mapping = mappings.lines().find(has_area).unwrap();
+        // The fifth word is the number of the file, of which anonymous memory has none.
+        assert_eq!(mapping.split_whitespace().nth(4), Some("0"), "{mapping}");
     }
 
     #[test]
