@@ -219,6 +219,31 @@ fn a_port_in_use_is_named_with_the_flag_that_changes_it() {
 }
 
 #[test]
+fn errors_name_the_flags_of_memcached_where_these_are_used() {
+    let folder = Folder::new("flags");
+    let file = folder.0.join("file");
+    fs::write(&file, "data").expect("writes");
+    let file = file.to_str().expect("text");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    for (flags, advice) in [
+        (["-l", "127.0.0.1", "-p", &port], "is in use; choose another port with -p (or"),
+        (["-p", "any", "-l", &format!("127.0.0.1:{port}")], "another port with -l (or"),
+        (["-p", "any", "-l", "nonsense"], "cannot listen on nonsense (-l): "),
+        (["-p", "any", "-l", "192.0.2.1"], "(-l): "),
+        (["-p", "any", "-s", file], "(-s): there is a file that is not a socket"),
+        (["-p", "any", "-e", "/nonexistent/x"], "-e /nonexistent: "),
+        (["-p", "0", "-U", "0"], "give one of -p, -s"),
+    ] {
+        let mut command = Command::new(nagi_binary());
+        let output = command.arg("memcached").args(flags).output().expect("starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(advice), "{flags:?}: {error}");
+        assert!(!error.contains("--"), "{flags:?}: {error}");
+    }
+}
+
+#[test]
 fn it_says_where_it_listens_and_how_to_stop_it() {
     let server = Server::nagi();
     server.connect_resp().check("PING", "+PONG\r\n");

@@ -1,8 +1,9 @@
 //! Access: passwords, protected mode, and requests that no client would send.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
 
-use harness::{Connection, Reply, Server, encode_command, tool};
+use harness::{Connection, Reply, Server, encode_command, nagi_binary, tool};
 
 const PASSWORD: &str = "open sesame";
 const NOAUTH: &str = "-NOAUTH Authentication required.\r\n";
@@ -241,6 +242,26 @@ fn without_a_password_other_machines_are_refused() {
     owner.check("CONFIG SET protected-mode yes requirepass sesame", "+OK\r\n");
     Connection::open(resp).check("PING", NOAUTH);
     Connection::open(memcached).check_raw("get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
+}
+
+#[test]
+fn with_the_flags_of_memcached_these_are_advised() {
+    let Some(outer) = outer_address() else {
+        eprintln!("SKIPPED: this machine has no address but loopback");
+        return;
+    };
+    let mut command = Command::new(nagi_binary());
+    command.args(["memcached", "-v"]);
+    let nagi = Server::start_memcached_everywhere(command).unwrap_or_else(|fault| panic!("{fault}"));
+    let outside = SocketAddr::new(outer, nagi.memcached_address().port());
+    let refused = String::from_utf8(Connection::open(outside).rest()).expect("text");
+    assert!(refused.starts_with("SERVER_ERROR nagi is in protected mode"), "{refused}");
+    let log = nagi.log();
+    let told = log.lines().find(|line| line.contains("only clients on loopback are served"));
+    for text in [refused.as_str(), told.unwrap_or_else(|| panic!("{log}"))] {
+        assert!(text.contains("-Y") && text.contains("-l"), "{text}");
+        assert!(!text.contains("--") && !text.contains("CONFIG"), "{text}");
+    }
 }
 
 #[test]

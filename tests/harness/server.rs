@@ -159,9 +159,18 @@ impl Server {
     /// # Errors
     /// Says why it did not start, with its log.
     pub fn start_memcached(mut command: Command) -> Result<Self, String> {
+        command.args(["-l", "127.0.0.1"]);
+        Self::start_memcached_everywhere(command)
+    }
+
+    /// The same, on all addresses, 127.0.0.1 among them.
+    ///
+    /// # Errors
+    /// Says why it did not, with its log.
+    pub fn start_memcached_everywhere(mut command: Command) -> Result<Self, String> {
         let reserved = Reservation::new()?;
         let address = reserved.address;
-        command.args(["-l", "127.0.0.1", "-U", "0", "-p", &address.port().to_string()]);
+        command.args(["-U", "0", "-p", &address.port().to_string()]);
         if rustix::process::geteuid().is_root() {
             command.args(["-u", "root"]);
         }

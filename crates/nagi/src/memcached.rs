@@ -111,6 +111,15 @@ static FLAGS: &[Flag] = &[
     flag('N', "napi-ids", Some("num"), Nothing, "no effect"),
 ];
 
+/// Settings that messages name and that a [`Special`] flag changes.
+const SPECIAL: [(&str, char); 5] = [
+    ("bind", 'l'),
+    ("dbfilename", 'e'),
+    ("dir", 'e'),
+    ("memcached-bind", 'l'),
+    ("memcached-unixsocket", 's'),
+];
+
 /// Extended options that tune what works otherwise here.
 const TUNING: [&str; 38] = [
     "drop_privileges",
@@ -263,6 +272,16 @@ impl Flags {
         let words = vec![value.to_owned()];
         self.arguments.options.push(Directive { name: name.to_owned(), words, source });
     }
+}
+
+/// The flag that changes a setting, if there is one.
+pub(crate) fn option(setting: &str) -> Option<String> {
+    let changes_it = |row: &&Flag| match &row.means {
+        Setting(name, _) => *name == setting,
+        Settings(settings) => settings.iter().any(|(name, _)| *name == setting),
+        Special(_) | Nothing | Refused(_) => SPECIAL.contains(&(setting, row.letter)),
+    };
+    FLAGS.iter().find(changes_it).map(|row| format!("-{}", row.letter))
 }
 
 fn same(value: &str) -> String {
@@ -518,6 +537,22 @@ mod tests {
         ] {
             let error = settings(line).unwrap_err();
             assert!(error.starts_with(reason), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn settings_are_called_by_the_flags_that_change_them() {
+        for (setting, flag) in [
+            ("memcached-port", Some("-p")),
+            ("memcached-auth-file", Some("-Y")),
+            ("maxmemory-policy", Some("-M")),
+            ("requirepass", None),
+            ("port", None),
+        ] {
+            assert_eq!(option(setting).as_deref(), flag, "{setting}");
+        }
+        for (setting, letter) in SPECIAL {
+            assert_eq!(option(setting), Some(format!("-{letter}")), "{setting}");
         }
     }
 

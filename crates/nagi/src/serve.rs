@@ -197,6 +197,9 @@ fn configure(
         config.set_default("bind", "* -::*")?;
         config.set_default("memcached-port", "0")?;
     }
+    if role == Role::Memcached {
+        config.set_option_names(memcached::option);
+    }
     if role != Role::Nagi {
         // Nor a page.
         config.set_default("http-port", "0")?;
@@ -226,7 +229,10 @@ fn configure(
     }
     let loaded = load(&config, &directives, arguments.ignore_unsupported)?;
     let folder = config.dir.get();
-    std::env::set_current_dir(&*folder).map_err(|error| format!("dir {folder}: {error}"))?;
+    std::env::set_current_dir(&*folder).map_err(|error| {
+        let option = if role == Role::Memcached { memcached::option("dir") } else { None };
+        format!("{} {folder}: {error}", option.as_deref().unwrap_or("dir"))
+    })?;
     config.set("dir", &std::env::current_dir()?.to_string_lossy(), Origin::Startup)?;
     Ok((config, loaded, input))
 }

@@ -48,9 +48,14 @@ pub struct Config {
     user_lines: Mutex<Vec<(String, Vec<Vec<u8>>)>>,
     /// Commands that are called otherwise, in the order in which that was said.
     renamings: Mutex<Vec<Renaming>>,
+    /// What options of the command line are called, where it is not that of `nagi serve`.
+    option_names: OnceLock<OptionNames>,
     /// Held while settings that belong together are changed.
     changing: Mutex<()>,
 }
+
+/// The option of a command line that changes a setting, as it is written there, if there is one.
+pub type OptionNames = fn(&str) -> Option<String>;
 
 impl Deref for Config {
     type Target = Values;
@@ -73,6 +78,7 @@ impl Default for Config {
             users: Users::default(),
             user_lines: Mutex::default(),
             renamings: Mutex::default(),
+            option_names: OnceLock::new(),
             changing: Mutex::default(),
         };
         for setting in rows::ROWS.iter().filter(|setting| !setting.is_line()) {
@@ -220,6 +226,22 @@ impl Config {
     /// Has a command be called otherwise.
     pub(super) fn add_renaming(&self, renaming: Renaming) {
         self.renamings.lock().push(renaming);
+    }
+
+    /// Sets what the options of the command line are called, once.
+    pub fn set_option_names(&self, names: OptionNames) {
+        // A process has one command line.
+        let _ = self.option_names.set(names);
+    }
+
+    /// The option of the command line that changes a setting, as it is written there, if there is
+    /// one: what messages advise has to exist for their reader.
+    #[must_use]
+    pub fn option(&self, setting: &str) -> Option<String> {
+        match self.option_names.get() {
+            Some(names) => names(setting),
+            None => Some(format!("--{setting}")),
+        }
     }
 
     /// Prevents concurrent changes while settings that are given together are checked and set.

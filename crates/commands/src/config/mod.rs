@@ -24,7 +24,7 @@ mod title;
 mod values;
 
 pub use addresses::Addresses;
-pub use current::{Config, find, settings};
+pub use current::{Config, OptionNames, find, settings};
 pub use file::{Directive, FileError, Source, read_file, read_text, split};
 pub use kinds::{Kind, LOG_LEVELS, MemcachedProtocol, Origin, SUPERVISORS, Value};
 pub use limits::OutputLimit;

@@ -26,15 +26,15 @@ impl fmt::Display for UsersError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UsersError::Unreadable(path, error) => {
-                write!(f, "memcached-auth-file {}: {error}", path.display())
+                write!(f, "file of memcached users {}: {error}", path.display())
             }
             UsersError::Malformed(path, line) => write!(
                 f,
-                "memcached-auth-file {}, line {line}: expected USER:PASSWORD",
+                "file of memcached users {}, line {line}: expected USER:PASSWORD",
                 path.display()
             ),
             UsersError::Empty(path) => {
-                write!(f, "memcached-auth-file {} names no user", path.display())
+                write!(f, "file of memcached users {} names no user", path.display())
             }
         }
     }
@@ -107,7 +107,7 @@ mod tests {
             (":secret", ", line 1: expected USER:PASSWORD"),
             ("ann:", ", line 1: expected USER:PASSWORD"),
         ] {
-            assert_eq!(read(text).unwrap_err(), format!("memcached-auth-file FILE{fault}"));
+            assert_eq!(read(text).unwrap_err(), format!("file of memcached users FILE{fault}"));
         }
         assert!(Users::read(Path::new("/nonexistent")).is_err());
     }

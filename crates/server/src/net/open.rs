@@ -22,36 +22,55 @@ const CHOICES: usize = 16;
 pub struct OpenError {
     /// The address, as it was asked for.
     pub address: String,
-    /// The setting that it comes from, which is also the name of its option.
+    /// The setting that it comes from.
     pub setting: &'static str,
+    /// The option that changes that, as it is written on the command line.
+    pub option: String,
     /// What the kernel says.
     pub error: io::Error,
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OpenError { address, setting, error } = self;
-        let port = address.rsplit(':').next().unwrap_or_default();
-        match error.kind() {
-            io::ErrorKind::AddrInUse if setting.ends_with("port") => write!(
+        let OpenError { address, option, error, .. } = self;
+        match (error.kind(), self.port()) {
+            (io::ErrorKind::AddrInUse, Some(port)) => write!(
                 f,
-                "{address} is in use; choose another port with --{setting} \
+                "{address} is in use; choose another port with {option} \
                  (or stop the server that has it: ss -ltnp 'sport = :{port}')"
             ),
-            io::ErrorKind::AddrInUse => {
-                write!(f, "{address} is in use; choose another path with --{setting}")
+            (io::ErrorKind::AddrInUse, None) => {
+                write!(f, "{address} is in use; choose another path with {option}")
             }
-            _ => write!(f, "cannot listen on {address} (--{setting}): {error}"),
+            _ => write!(f, "cannot listen on {address} ({option}): {error}"),
         }
     }
 }
 
 impl std::error::Error for OpenError {}
 
+impl OpenError {
+    fn new(config: &Config, setting: &'static str, address: String, error: io::Error) -> Self {
+        let option = config.option(setting).unwrap_or_else(|| setting.to_owned());
+        OpenError { address, setting, option, error }
+    }
+
+    /// The port of the address, unless it is a path.
+    fn port(&self) -> Option<u16> {
+        let (_, port) = self.address.rsplit_once(':')?;
+        port.parse().ok().filter(|_| !self.setting.ends_with("unixsocket"))
+    }
+
+    /// The port, if that is taken.
+    pub(crate) fn port_in_use(&self) -> Option<u16> {
+        self.port().filter(|_| self.error.kind() == io::ErrorKind::AddrInUse)
+    }
+}
+
 /// Opens all listeners, or none.
 pub(crate) fn all(config: &Config) -> Result<Vec<Arc<Listener>>, OpenError> {
     let backlog = backlog(config);
-    let mut listeners = ports_once_free(&config.addresses(), backlog)?;
+    let mut listeners = ports_once_free(&config.addresses(), config)?;
     let permissions = u32::try_from(config.unixsocketperm.get()).unwrap_or(0);
     let sockets = [
         (Protocol::Resp, "unixsocket", config.unixsocket.get()),
@@ -60,7 +79,7 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Arc<Listener>>, OpenError> {
     for (protocol, setting, paths) in sockets {
         for path in paths.split_whitespace() {
             let listener = Listener::unix(protocol, path.as_ref(), backlog, permissions);
-            let fail = |error| OpenError { address: path.to_owned(), setting, error };
+            let fail = |error| OpenError::new(config, setting, path.to_owned(), error);
             listeners.push(Arc::new(listener.map_err(fail)?));
         }
     }
@@ -80,7 +99,7 @@ pub(crate) fn change(
         listeners.extend(present.iter().filter(is_path).cloned());
         (listeners, Ok(()))
     };
-    let error = match ports(wanted, backlog, present) {
+    let error = match ports(wanted, config, present) {
         Ok(listeners) => return with_paths(listeners),
         Err(error) => error,
     };
@@ -93,7 +112,7 @@ pub(crate) fn change(
     }
     // An address and one that comprises it cannot be listened to at the same time.
     in_the_way.iter().for_each(|listener| listener.stop());
-    match ports(wanted, backlog, &rest) {
+    match ports(wanted, config, &rest) {
         Ok(listeners) => with_paths(listeners),
         Err(error) => {
             let mut restored = rest;
@@ -118,10 +137,10 @@ fn backlog(config: &Config) -> Backlog {
 }
 
 /// Listens on all ports, and waits a little for those that are taken.
-fn ports_once_free(wanted: &Addresses, backlog: Backlog) -> Result<Vec<Arc<Listener>>, OpenError> {
+fn ports_once_free(wanted: &Addresses, config: &Config) -> Result<Vec<Arc<Listener>>, OpenError> {
     let end = Instant::now() + RETRY_FOR;
     loop {
-        match ports(wanted, backlog, &[]) {
+        match ports(wanted, config, &[]) {
             Err(taken)
                 if taken.error.kind() == io::ErrorKind::AddrInUse && Instant::now() < end =>
             {
@@ -135,19 +154,20 @@ fn ports_once_free(wanted: &Addresses, backlog: Backlog) -> Result<Vec<Arc<Liste
 /// Listens on all ports, with those of `present` that are wanted.
 fn ports(
     wanted: &Addresses,
-    backlog: Backlog,
+    config: &Config,
     present: &[Arc<Listener>],
 ) -> Result<Vec<Arc<Listener>>, OpenError> {
-    let memcached_bind = match &wanted.memcached_bind {
-        bind if bind.trim().is_empty() => &wanted.bind,
-        bind => bind,
+    let bind = ("bind", wanted.bind.as_ref());
+    let memcached_bind = match wanted.memcached_bind.as_ref() {
+        own if own.trim().is_empty() => bind,
+        own => ("memcached-bind", own),
     };
     let mut listeners = Vec::new();
     for (protocol, setting, bind, port) in [
-        (Protocol::Resp, "port", &wanted.bind, wanted.port),
+        (Protocol::Resp, "port", bind, wanted.port),
         (Protocol::Memcached, "memcached-port", memcached_bind, wanted.memcached_port),
     ] {
-        let opening = Opening { protocol, setting, bind, backlog, present };
+        let opening = Opening { protocol, setting, bind, config, present };
         listeners.extend(match u16::try_from(port) {
             Ok(port) => opening.on_port(Some(port).filter(|port| *port != 0))?,
             Err(_) => opening.on_any_port()?,
@@ -159,9 +179,11 @@ fn ports(
 /// What a protocol's listeners have in common.
 struct Opening<'a> {
     protocol: Protocol,
+    /// The setting with the port.
     setting: &'static str,
-    bind: &'a str,
-    backlog: Backlog,
+    /// The setting with the addresses, and these.
+    bind: (&'static str, &'a str),
+    config: &'a Config,
     present: &'a [Arc<Listener>],
 }
 
@@ -182,8 +204,9 @@ impl Opening<'_> {
     /// Listens on every address; without a port, on those that have their own. After the first,
     /// port 0 stands for the port of the first.
     fn on_port(&self, mut port: Option<u16>) -> Result<Vec<Arc<Listener>>, OpenError> {
+        let (bind, words) = self.bind;
         let mut listeners = Vec::new();
-        for word in self.bind.split_whitespace() {
+        for word in words.split_whitespace() {
             let (host, optional) = match word.strip_prefix('-') {
                 Some(host) => (host, true),
                 None => (word, false),
@@ -192,7 +215,7 @@ impl Opening<'_> {
             let Some(chosen) = own_port.or(port) else { continue };
             let Some(address) = address_of(host) else {
                 let error = io::Error::new(io::ErrorKind::InvalidInput, "not an IP address");
-                return Err(OpenError { setting: "bind", address: host.to_owned(), error });
+                return Err(OpenError::new(self.config, bind, host.to_owned(), error));
             };
             let address = SocketAddr::new(address, chosen);
             match self.listener(address) {
@@ -206,8 +229,10 @@ impl Opening<'_> {
                     tracing::debug!(%address, %error, "skipped an optional address");
                 }
                 Err(error) => {
+                    let is_of_bind = own_port.is_some() || is_missing(&error);
+                    let setting = if is_of_bind { bind } else { self.setting };
                     let address = format!("{host}:{chosen}");
-                    return Err(OpenError { address, setting: self.setting, error });
+                    return Err(OpenError::new(self.config, setting, address, error));
                 }
             }
         }
@@ -220,7 +245,7 @@ impl Opening<'_> {
         if let Some(listener) = self.present.iter().find(|it| *it.endpoint() == endpoint) {
             return Ok(Arc::clone(listener));
         }
-        Ok(Arc::new(Listener::tcp(self.protocol, address, self.backlog)?))
+        Ok(Arc::new(Listener::tcp(self.protocol, address, backlog(self.config))?))
     }
 }
 

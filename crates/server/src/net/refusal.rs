@@ -1,6 +1,7 @@
 //! Rejecting a client before its first request.
 
 use crate::net::protocol::Protocol;
+use nagi_commands::Config;
 use std::os::fd::OwnedFd;
 
 /// Why a client is turned away.
@@ -8,8 +9,9 @@ use std::os::fd::OwnedFd;
 pub(crate) enum Refusal {
     /// There are `maxclients` already.
     TooMany,
-    /// It does not come through loopback, and no password keeps it from the data.
-    Unprotected,
+    /// It does not come through loopback, and no password keeps it from the data. What would let it
+    /// in.
+    Unprotected(&'static str),
 }
 
 impl Refusal {
@@ -18,18 +20,33 @@ impl Refusal {
         match (self, protocol) {
             (Refusal::TooMany, Protocol::Resp) => "-ERR max number of clients reached".to_owned(),
             (Refusal::TooMany, Protocol::Memcached) => "ERROR Too many open connections".to_owned(),
-            (Refusal::Unprotected, Protocol::Resp) => format!("-DENIED {PROTECTED}"),
-            (Refusal::Unprotected, Protocol::Memcached) => format!("SERVER_ERROR {PROTECTED}"),
+            (Refusal::Unprotected(remedy), Protocol::Resp) => {
+                format!("-DENIED {PROTECTED}{remedy}")
+            }
+            (Refusal::Unprotected(remedy), Protocol::Memcached) => {
+                format!("SERVER_ERROR {PROTECTED}{remedy}")
+            }
         }
+    }
+
+    /// Why a client of another machine is turned away, with advice for the command line that the
+    /// server was started with.
+    pub(crate) fn unprotected(config: &Config) -> Self {
+        let has_passwords = config.option("requirepass").is_some();
+        Refusal::Unprotected(if has_passwords { SET_PASSWORD } else { MEMCACHED_FLAGS })
     }
 }
 
-const PROTECTED: &str = "nagi is in protected mode: it has no password, so it answers \
-     only clients that connect through the loopback interface (127.0.0.1 or ::1) or a Unix socket. \
-     To let other clients in, either set a password (--requirepass PASSWORD, or CONFIG SET \
-     requirepass PASSWORD through the loopback interface), or, in a network in which every client \
-     may read and change the data, switch the mode off (--protected-mode no, or CONFIG SET \
-     protected-mode no).";
+const PROTECTED: &str = "nagi is in protected mode: it has no password, so it answers only \
+     clients that connect through the loopback interface (127.0.0.1 or ::1) or a Unix socket. To \
+     let other clients in, either ";
+
+const SET_PASSWORD: &str = "set a password (--requirepass PASSWORD, or CONFIG SET requirepass \
+     PASSWORD through the loopback interface), or, in a network in which every client may read and \
+     change the data, switch the mode off (--protected-mode no, or CONFIG SET protected-mode no).";
+
+const MEMCACHED_FLAGS: &str = "require logins (-Y FILE), or, in a network in which every client \
+     may read and change the data, name the addresses to listen on (-l 0.0.0.0).";
 
 /// Sends a client the reason for refusing its connection: once, without waiting for room.
 pub(crate) fn refuse(socket: &OwnedFd, protocol: Protocol, refusal: Refusal) {

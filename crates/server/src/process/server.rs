@@ -40,7 +40,7 @@ pub enum StartError {
     /// An address cannot be listened on.
     Open(OpenError),
     /// The settings name no address to listen on.
-    NoAddress,
+    NoAddress(String),
     /// Both protocols are set to the same port.
     SamePort(u64),
     /// The file of memcached's users is invalid.
@@ -59,9 +59,9 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Open(error) => error.fmt(f),
-            StartError::NoAddress => f.write_str(
-                "nothing to listen on; give a --port, a --memcached-port or a --unixsocket",
-            ),
+            StartError::NoAddress(options) => {
+                write!(f, "nothing to listen on; give one of {options}")
+            }
             StartError::SamePort(port) => write!(
                 f,
                 "--port and --memcached-port are both {port}: each protocol needs a port of its own"
@@ -123,7 +123,9 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
     let pages = Pages::open(&options.config)?;
     let listeners = open::all(&options.config)?;
     if listeners.is_empty() {
-        return Err(StartError::NoAddress);
+        let settings = ["port", "memcached-port", "unixsocket", "memcached-unixsocket"];
+        let options = settings.into_iter().filter_map(|setting| options.config.option(setting));
+        return Err(StartError::NoAddress(options.collect::<Vec<_>>().join(", ")));
     }
     let shared = Arc::new(Shared::new(options, listeners, commands)?);
     let weak = Arc::downgrade(&shared);

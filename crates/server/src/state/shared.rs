@@ -141,7 +141,8 @@ impl Shared {
     pub(crate) fn log_protection(&self) {
         let mut endpoints = self.listeners.endpoints();
         if self.config.memcached_users().is_some() {
-            tracing::info!("memcached clients must log in as users of memcached-auth-file");
+            let file = self.config.memcached_auth_file.get();
+            tracing::info!("memcached clients must log in as users of {file}");
             endpoints.retain(|endpoint| endpoint.protocol != Protocol::Memcached);
         }
         let mut endpoints = endpoints.iter();
@@ -154,13 +155,17 @@ impl Shared {
             }
         } else if endpoints.any(|endpoint| !endpoint.is_local()) {
             match self.config.protected_mode.is_on() {
-                true => tracing::info!(
+                true if self.config.option("requirepass").is_some() => tracing::info!(
                     "only clients on loopback are served, since there is no password (set one with \
                      --requirepass, or use --protected-mode no)"
                 ),
+                true => tracing::info!(
+                    "only clients on loopback are served, since there are no logins (require them \
+                     with -Y, or name the addresses to listen on with -l)"
+                ),
                 false => tracing::warn!(
-                    "no password is set and protected-mode is off: any client that can connect \
-                     can read and change all data"
+                    "no password is set and protected mode is off: any client that can connect can \
+                     read and change all data"
                 ),
             }
         }

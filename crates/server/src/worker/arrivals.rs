@@ -28,7 +28,7 @@ impl Sessions {
         let peer = link.peer();
         if self.shared.is_unprotected(protocol) && !peer.is_local() {
             self.tally.refused_connections.add(1);
-            link.refuse(protocol, Refusal::Unprotected);
+            link.refuse(protocol, Refusal::unprotected(self.shared.config()));
             return self.shared.registry.release(self.worker);
         }
         let now_ms = self.shared.store.now_ms();
