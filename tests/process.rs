@@ -219,6 +219,22 @@ fn a_port_in_use_is_named_with_the_flag_that_changes_it() {
 }
 
 #[test]
+fn a_port_that_is_given_to_two_protocols_is_not_reported_as_another_servers() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = free.local_addr().expect("an address").port().to_string();
+    drop(free);
+    for option in ["--port", "--memcached-port"] {
+        let output = Command::new(nagi_binary())
+            .args(["serve", "--port", "any", option, &port, "--http-port", &port])
+            .output()
+            .expect("starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        let expected = format!("nagi: {option} and --http-port are both {port}: each protocol");
+        assert!(!output.status.success() && error.contains(&expected), "{error}");
+    }
+}
+
+#[test]
 fn errors_name_the_flags_of_memcached_where_these_are_used() {
     let folder = Folder::new("flags");
     let file = folder.0.join("file");

@@ -3,7 +3,7 @@
 use crate::net::driver::Driver;
 use crate::net::epoll::Epoll;
 use crate::net::io::Io;
-use crate::net::listener::{Endpoint, Listeners};
+use crate::net::listener::{Endpoint, Listener, Listeners};
 use crate::net::open::{self, OpenError};
 use crate::net::uring::Uring;
 use crate::net::waker::Waker;
@@ -17,7 +17,7 @@ use crate::worker;
 use crate::worker::handovers::Handovers;
 use nagi_commands::memcached::{Users, UsersError, report_eviction};
 use nagi_commands::{
-    HookFlags, Process, Server as _, begin_tracking_worker, renamed_table, rights, user_file,
+    Config, HookFlags, Process, Server as _, begin_tracking_worker, renamed_table, rights, user_file,
 };
 use nagi_store::{Policy, Walker, accounting};
 use std::net::SocketAddr;
@@ -41,8 +41,8 @@ pub enum StartError {
     Open(OpenError),
     /// The settings name no address to listen on.
     NoAddress(String),
-    /// Both protocols are set to the same port.
-    SamePort(u64),
+    /// Two options name the same port.
+    SamePort([String; 2], u64),
     /// The file of memcached's users is invalid.
     MemcachedUsers(UsersError),
     /// The users of Redis' protocol are invalid.
@@ -62,9 +62,9 @@ impl fmt::Display for StartError {
             StartError::NoAddress(options) => {
                 write!(f, "nothing to listen on; give one of {options}")
             }
-            StartError::SamePort(port) => write!(
+            StartError::SamePort([one, other], port) => write!(
                 f,
-                "--port and --memcached-port are both {port}: each protocol needs a port of its own"
+                "{one} and {other} are both {port}: each protocol needs a port of its own"
             ),
             StartError::MemcachedUsers(error) => error.fmt(f),
             StartError::Users(fault) | StartError::Renaming(fault) => f.write_str(fault),
@@ -112,7 +112,7 @@ const SCRIPT_STACK_BYTES: usize = 16 << 20;
 pub fn start(options: ServerOptions) -> Result<Running, StartError> {
     let addresses = options.config.addresses();
     if let Some(port) = addresses.shared_port() {
-        return Err(StartError::SamePort(port));
+        return Err(same_port(&options.config, ["port", "memcached-port"], port));
     }
     let users = options.config.memcached_auth_file.get();
     if !users.is_empty() {
@@ -120,8 +120,7 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
     }
     let commands = renamed_table(&options.config).map_err(StartError::Renaming)?;
     user_file::load_at_start(&options.config, commands).map_err(StartError::Users)?;
-    let pages = Pages::open(&options.config)?;
-    let listeners = open::all(&options.config)?;
+    let (pages, listeners) = listen(&options.config)?;
     if listeners.is_empty() {
         let settings = ["port", "memcached-port", "unixsocket", "memcached-unixsocket"];
         let options = settings.into_iter().filter_map(|setting| options.config.option(setting));
@@ -153,6 +152,36 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
             let _ = running.join();
             Err(error.into())
         }
+    }
+}
+
+fn same_port(config: &Config, settings: [&str; 2], port: u64) -> StartError {
+    let option = |setting: &str| config.option(setting).unwrap_or_else(|| setting.to_owned());
+    StartError::SamePort(settings.map(option), port)
+}
+
+/// Listens on everything that the settings name. A port that they give to pages and to a protocol
+/// would be reported as another server's; if the pages have it only by default, they do without.
+fn listen(config: &Config) -> Result<(Pages, Vec<Arc<Listener>>), StartError> {
+    let pages = Pages::open(config)?;
+    let error = match open::all(config) {
+        Ok(listeners) => return Ok((pages, listeners)),
+        Err(error) => error,
+    };
+    match error.port_in_use().filter(|port| pages.are_on(*port)) {
+        Some(port) if config.is_given("http-port") => {
+            Err(same_port(config, [error.setting, "http-port"], port.into()))
+        }
+        Some(port) => {
+            let option = error.option;
+            tracing::warn!(
+                "HTTP is off: {port}, its default port, is that of {option} (choose another one \
+                 with --http-port)"
+            );
+            drop(pages);
+            Ok((Pages::off(config), open::all(config)?))
+        }
+        None => Err(error.into()),
     }
 }
 
@@ -364,6 +393,31 @@ fn serve<D: Driver>(
         }),
         Err(error) => {
             let _ = report.send(Err(error));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nagi_commands::config::Origin;
+    use std::net::TcpListener;
+
+    #[test]
+    fn pages_leave_their_default_port_to_a_protocol_that_is_given_it() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port().to_string();
+        drop(free);
+        for setting in ["port", "memcached-port"] {
+            let config = Config::default();
+            config.set_default("http-port", &port).unwrap();
+            for (name, value) in [("port", "any"), ("memcached-port", "any"), (setting, &port)] {
+                config.set(name, value, Origin::Startup).unwrap();
+            }
+            let (pages, listeners) = listen(&config).unwrap();
+            assert!(pages.addresses().is_empty() && !config.http_port.is_on());
+            let has_port = |it: &Arc<Listener>| it.endpoint().port() == port.parse().ok();
+            assert!(listeners.iter().any(has_port), "{setting}");
         }
     }
 }

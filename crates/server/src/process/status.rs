@@ -93,14 +93,24 @@ impl Pages {
                 %address, %error,
                 "HTTP is off: its default port is not free (choose one with --http-port)"
             );
-            // As a default, so that CONFIG REWRITE does not keep it: it is known and in range.
-            let _ = config.set_default("http-port", "0");
-            return Ok(Pages::default());
+            return Ok(Pages::off(config));
         }
         let pages = opened?;
         let port = pages.addresses().first().map_or(0, SocketAddr::port);
         config.found_port("http-port", port);
         Ok(pages)
+    }
+
+    /// None, although the settings would have some by default.
+    pub(crate) fn off(config: &Config) -> Pages {
+        // As a default, so that CONFIG REWRITE does not keep it: it is known and in range.
+        let _ = config.set_default("http-port", "0");
+        Pages::default()
+    }
+
+    /// Whether they are served on this port.
+    pub(crate) fn are_on(&self, port: u16) -> bool {
+        self.addresses().iter().any(|address| address.port() == port)
     }
 
     fn on(mut port: u16, config: &Config) -> Result<Pages, StatusError> {
