@@ -144,6 +144,26 @@ fn errors_name_file_line_and_reason() {
 }
 
 #[test]
+fn a_file_need_not_be_utf_8() {
+    let folder = Folder::new("latin-1");
+    let file = folder.path("some.conf");
+    let text = b"# caf\xe9\nsyslog-ident caf\xe9\ndatabases 7\n";
+    let user = b"user ren\xe9 on >p\xe4ss ~* +@all\n";
+    fs::write(&file, [&text[..], user].concat()).expect("a file");
+    let login = [&b"AUTH"[..], b"ren\xe9", b"p\xe4ss"];
+    for rewrites in [true, false] {
+        let server = start(&["serve", &file]);
+        let mut client = server.connect_resp();
+        assert_eq!(setting(&mut client, "databases"), "7");
+        assert_eq!(client.run_words(&login).text(), "OK");
+        if rewrites {
+            client.check("CONFIG REWRITE", "+OK\r\n");
+            assert!(fs::read(&file).expect("the file").starts_with(text));
+        }
+    }
+}
+
+#[test]
 fn a_server_of_nothing_does_not_start() {
     for (arguments, reason) in [
         (["--port", "0", "--memcached-port", "0"], "nothing to listen on"),

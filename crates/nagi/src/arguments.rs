@@ -2,6 +2,8 @@
 //! with the arguments up to the next one.
 
 use nagi_server::config::{Directive, Source, split};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 /// What a command line asks for.
@@ -49,7 +51,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Arguments, String> {
         let further = after.iter().skip(first).take_while(|word| !word.starts_with("--"));
         let count = first + further.count();
         let (own, next) = after.split_at_checked(count).unwrap_or((after, &[]));
-        values.extend_from_slice(own);
+        values.extend(own.iter().map(|word| word.clone().into_bytes()));
         rest = next;
         arguments.take(name, values)?;
     }
@@ -67,18 +69,19 @@ fn takes_nothing(name: &str) -> bool {
 }
 
 /// The option that a word names, and the values that it holds as well.
-fn option(word: &str) -> Result<(String, Vec<String>), String> {
+fn option(word: &str) -> Result<(String, Vec<Vec<u8>>), String> {
     match word {
         "-h" => return Ok(("help".to_owned(), Vec::new())),
         "-v" | "-V" => return Ok(("version".to_owned(), Vec::new())),
         _ => {}
     }
     let line = word.strip_prefix("--").unwrap_or(word);
-    let mut parts = split(line).ok_or_else(|| format!("{word}: unbalanced quotes"))?.into_iter();
-    let name = parts.next().unwrap_or_default();
+    let parts = split(line.as_bytes()).ok_or_else(|| format!("{word}: unbalanced quotes"))?;
+    let mut parts = parts.into_iter();
+    let name = String::from_utf8_lossy(&parts.next().unwrap_or_default()).into_owned();
     match name.split_once('=') {
         Some((name, value)) => {
-            let values = std::iter::once(value.to_owned()).chain(parts).collect();
+            let values = std::iter::once(value.into()).chain(parts).collect();
             Ok((name.to_owned(), values))
         }
         None => Ok((name, parts.collect())),
@@ -86,16 +89,19 @@ fn option(word: &str) -> Result<(String, Vec<String>), String> {
 }
 
 impl Arguments {
-    fn take(&mut self, name: String, words: Vec<String>) -> Result<(), String> {
+    fn take(&mut self, name: String, words: Vec<Vec<u8>>) -> Result<(), String> {
         match (name.as_str(), words.as_slice()) {
             ("help", []) => self.print = self.print.or(Some(Print::Help)),
             ("version", []) => self.print = self.print.or(Some(Print::Version)),
             ("ignore-unsupported", []) => self.ignore_unsupported = true,
-            ("ports-file", [path]) => self.ports_file = Some(PathBuf::from(path)),
+            ("ports-file", [path]) => {
+                self.ports_file = Some(PathBuf::from(OsStr::from_bytes(path)));
+            }
             ("ports-file", _) => return Err("--ports-file takes one path".to_owned()),
             (flag, _) if takes_nothing(flag) => return Err(format!("--{flag} takes no value")),
             _ => {
-                let quoted: String = words.iter().map(|word| format!(" {word:?}")).collect();
+                let shown = words.iter().map(|word| String::from_utf8_lossy(word));
+                let quoted: String = shown.map(|word| format!(" {word:?}")).collect();
                 let source = Source::CommandLine(format!("{name}{quoted}"));
                 self.options.push(Directive { name, words, source });
             }
@@ -108,6 +114,10 @@ impl Arguments {
 mod tests {
     use super::*;
 
+    fn joined(words: &[Vec<u8>]) -> String {
+        String::from_utf8(words.join(&b'|')).unwrap()
+    }
+
     fn parsed(line: &str) -> Arguments {
         let words: Vec<String> = line.split(' ').map(|word| word.replace("''", "")).collect();
         parse(&words).unwrap()
@@ -119,7 +129,7 @@ mod tests {
         let shown: Vec<_> = arguments
             .options
             .iter()
-            .map(|it| (it.name.as_str(), it.words.join("|"), format!("{:?}", it.source)))
+            .map(|it| (it.name.as_str(), joined(&it.words), format!("{:?}", it.source)))
             .collect();
         let spelled = |text: &str| format!("CommandLine({text:?})");
         assert_eq!(
@@ -131,7 +141,7 @@ mod tests {
                 ("daemonize", "no".to_owned(), spelled("daemonize \"no\"")),
             ]
         );
-        assert_eq!(arguments.options[1].words, [""]);
+        assert_eq!(arguments.options[1].words, [b""]);
         assert_eq!(arguments.file, None);
     }
 

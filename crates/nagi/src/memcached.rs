@@ -269,7 +269,7 @@ impl Flags {
 
     fn set(&mut self, spelled: &str, name: &str, value: &str) {
         let source = Source::CommandLine(spelled.to_owned());
-        let words = vec![value.to_owned()];
+        let words = vec![value.into()];
         self.arguments.options.push(Directive { name: name.to_owned(), words, source });
     }
 }
@@ -455,7 +455,8 @@ mod tests {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let flags = parse(&words)?;
         let own = flags.arguments.options.iter().skip(DEFAULTS.len());
-        Ok(own.map(|it| format!("{} {}", it.name, it.words.join(" "))).collect())
+        let text = |words: &[Vec<u8>]| String::from_utf8(words.join(&b' ')).unwrap();
+        Ok(own.map(|it| format!("{} {}", it.name, text(&it.words))).collect())
     }
 
     #[test]

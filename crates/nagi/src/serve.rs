@@ -8,6 +8,7 @@ use nagi_server::config::{Directive, Loaded, Origin, Setting, load, read_file, r
 use nagi_server::{Running, StopSignals, daemon, log, start, supervisor};
 use std::error::Error;
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
@@ -189,7 +190,7 @@ fn announce(
 fn configure(
     arguments: &Arguments,
     role: Role,
-) -> Result<(Config, Loaded, String), Box<dyn Error>> {
+) -> Result<(Config, Loaded, Vec<u8>), Box<dyn Error>> {
     let config = Config::default();
     if role == Role::RedisServer {
         // What it does without a file; clients of other machines are refused until there is a
@@ -214,9 +215,9 @@ fn configure(
         }
         None => {}
     }
-    let mut input = String::new();
+    let mut input = Vec::new();
     if reads_stdin {
-        input = io::read_to_string(io::stdin())?;
+        io::stdin().read_to_end(&mut input)?;
         directives.extend(read_text(&input, Path::new("-"))?);
     }
     directives.extend_from_slice(&arguments.options);

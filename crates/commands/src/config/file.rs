@@ -12,8 +12,8 @@ const MAX_DEPTH: usize = 16;
 pub struct Directive {
     /// The option's name, as it was written.
     pub name: String,
-    /// Its words.
-    pub words: Vec<String>,
+    /// Its words, of any bytes: users' passwords and comments of old files may not be UTF-8.
+    pub words: Vec<Vec<u8>>,
     /// Where it was given.
     pub source: Source,
 }
@@ -29,7 +29,7 @@ pub enum Source {
         file: PathBuf,
         /// The line's number, from 1.
         number: usize,
-        /// The line.
+        /// The line, with a replacement for what is not UTF-8.
         text: String,
     },
 }
@@ -76,7 +76,7 @@ pub fn read_file(path: &Path) -> Result<Vec<Directive>, FileError> {
 ///
 /// # Errors
 /// As for a file.
-pub fn read_text(text: &str, name: &Path) -> Result<Vec<Directive>, FileError> {
+pub fn read_text(text: &[u8], name: &Path) -> Result<Vec<Directive>, FileError> {
     let mut directives = Vec::new();
     lines_into(&mut directives, text, name, 0)?;
     Ok(directives)
@@ -87,34 +87,33 @@ fn read_into(directives: &mut Vec<Directive>, path: &Path, depth: usize) -> Resu
     if depth > MAX_DEPTH {
         return Err(fail(format!("included more than {MAX_DEPTH} deep: does it include itself?")));
     }
-    let bytes = std::fs::read(path).map_err(|error| fail(format!("cannot be read: {error}")))?;
-    let text = String::from_utf8(bytes).map_err(|_| fail("is not text in UTF-8".to_owned()))?;
+    let text = std::fs::read(path).map_err(|error| fail(format!("cannot be read: {error}")))?;
     lines_into(directives, &text, path, depth)
 }
 
 fn lines_into(
     directives: &mut Vec<Directive>,
-    text: &str,
+    text: &[u8],
     file: &Path,
     depth: usize,
 ) -> Result<(), FileError> {
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim_matches([' ', '\t', '\r', '\n']);
-        if line.is_empty() || line.starts_with('#') {
+    for (index, line) in lines(text).enumerate() {
+        let line = line.trim_ascii();
+        if line.is_empty() || line.starts_with(b"#") {
             continue;
         }
-        let source =
-            Source::Line { file: file.to_owned(), number: index + 1, text: line.to_owned() };
+        let shown = String::from_utf8_lossy(line).into_owned();
+        let source = Source::Line { file: file.to_owned(), number: index + 1, text: shown };
         let fail =
             |reason: &str| FileError { place: source.to_string(), reason: reason.to_owned() };
         let mut words = split(line).ok_or_else(|| fail("unbalanced quotes"))?;
         if words.is_empty() {
             continue;
         }
-        let name = words.remove(0);
+        let name = String::from_utf8_lossy(&words.remove(0)).into_owned();
         if name.eq_ignore_ascii_case("include") {
             let [pattern] = words.as_slice() else { return Err(fail("include takes one path")) };
-            for path in included(pattern) {
+            for path in included(&String::from_utf8_lossy(pattern)) {
                 // What is wrong within the file has its own place there.
                 read_into(directives, &path, depth + 1).map_err(|error| match error.place {
                     place if place == path.display().to_string() => {
@@ -128,6 +127,14 @@ fn lines_into(
         }
     }
     Ok(())
+}
+
+/// The lines of a text, without their ends.
+pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split_inclusive(|byte| *byte == b'\n').map(|line| {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        line.strip_suffix(b"\r").unwrap_or(line)
+    })
 }
 
 /// The files that a pattern names, in the order of their names; a path without wildcards names
@@ -169,9 +176,9 @@ fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
 /// within single quotes it makes a single quote literal; a word ends where its quote does. `None`
 /// if a quote does not end, or if a word goes on after it.
 #[must_use]
-pub fn split(line: &str) -> Option<Vec<String>> {
+pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
-    let mut rest = line.bytes().peekable();
+    let mut rest = line.iter().copied().peekable();
     loop {
         while rest.next_if(u8::is_ascii_whitespace).is_some() {}
         let Some(first) = rest.next() else { return Some(words) };
@@ -191,11 +198,11 @@ pub fn split(line: &str) -> Option<Vec<String>> {
             }
             next = rest.next();
         }
-        words.push(String::from_utf8_lossy(&word).into_owned());
+        words.push(word);
     }
 }
 
-type Bytes<'a> = std::iter::Peekable<std::str::Bytes<'a>>;
+type Bytes<'a> = std::iter::Peekable<std::iter::Copied<std::slice::Iter<'a, u8>>>;
 
 fn double_quoted(rest: &mut Bytes<'_>, word: &mut Vec<u8>) -> Option<()> {
     loop {
@@ -231,24 +238,28 @@ fn single_quoted(rest: &mut Bytes<'_>, word: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// A word as a file has it: in double quotes where it could be read as something else.
-pub(super) fn quoted(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
-    if !word.is_empty() && !word.starts_with('#') && word.bytes().all(is_plain) {
-        return word.to_owned();
+/// A word as a file has it: in double quotes where it could be read as something else, and bytes
+/// that are not UTF-8 as escapes.
+pub(super) fn quoted(word: &[u8]) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
+    if !word.is_empty() && !word.starts_with(b"#") && word.iter().all(is_plain) {
+        return word.iter().copied().map(char::from).collect();
     }
     let mut quoted = String::from("\"");
-    for letter in word.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            letter if letter.is_ascii_control() => {
-                quoted.push_str(&format!("\\x{:02x}", u32::from(letter)));
+    for chunk in word.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '"' | '\\' => quoted.extend(['\\', letter]),
+                '\n' => quoted.push_str("\\n"),
+                '\r' => quoted.push_str("\\r"),
+                '\t' => quoted.push_str("\\t"),
+                letter if letter.is_ascii_control() => {
+                    quoted.push_str(&format!("\\x{:02x}", u32::from(letter)));
+                }
+                letter => quoted.push(letter),
             }
-            letter => quoted.push(letter),
         }
+        chunk.invalid().iter().for_each(|byte| quoted.push_str(&format!("\\x{byte:02x}")));
     }
     quoted.push('"');
     quoted
@@ -260,7 +271,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn words(line: &str) -> Vec<String> {
-        split(line).unwrap_or_else(|| vec!["UNBALANCED".to_owned()])
+        let Some(words) = split(line.as_bytes()) else { return vec!["UNBALANCED".to_owned()] };
+        words.into_iter().map(|word| String::from_utf8(word).unwrap()).collect()
     }
 
     #[test]
@@ -276,18 +288,24 @@ mod tests {
     proptest! {
         #[test]
         fn a_quoted_word_is_read_back_unchanged(word in "\\PC*|[ \"'\\\\#\n\r\t\u{1}a]*") {
-            prop_assert_eq!(split(&quoted(&word)), Some(vec![word]));
+            let word = word.into_bytes();
+            prop_assert_eq!(split(quoted(&word).as_bytes()), Some(vec![word]));
+        }
+
+        #[test]
+        fn so_is_one_of_any_bytes(word: Vec<u8>) {
+            prop_assert_eq!(split(quoted(&word).as_bytes()), Some(vec![word]));
         }
     }
 
     #[test]
     fn options_have_the_file_and_line_that_they_were_given_in() {
         let text = "# comment\n\n  port 7000\r\nsave \"\"\n";
-        let directives = read_text(text, Path::new("some.conf")).unwrap();
+        let directives = read_text(text.as_bytes(), Path::new("some.conf")).unwrap();
         let shown: Vec<_> = directives.iter().map(|it| it.source.to_string()).collect();
         assert_eq!(shown, ["some.conf, line 3: port 7000", "some.conf, line 4: save \"\""]);
-        assert_eq!(directives[1].words, [""]);
-        let error = read_text("port 1\nbind \"x", Path::new("-")).unwrap_err();
+        assert_eq!(directives[1].words, [b""]);
+        let error = read_text(b"port 1\nbind \"x", Path::new("-")).unwrap_err();
         assert_eq!(error.to_string(), "-, line 2: bind \"x: unbalanced quotes");
     }
 

@@ -49,8 +49,9 @@ pub fn load(
         let setting = find(&directive.name).ok_or_else(|| fail(unknown(directive)))?;
         if matches!(setting.place, Place::User) {
             // On a command line they are often one word.
-            let words = directive.words.iter().flat_map(|word| word.split_ascii_whitespace());
-            let line = std::iter::once("user").chain(words).map(Into::into).collect();
+            let words = directive.words.iter().flat_map(|it| it.split(u8::is_ascii_whitespace));
+            let words = words.filter(|word| !word.is_empty());
+            let line = std::iter::once(&b"user"[..]).chain(words).map(<[u8]>::to_vec).collect();
             config.add_user_line(directive.source.to_string(), line);
             continue;
         }
@@ -59,7 +60,8 @@ pub fn load(
                 return Err(fail(WRONG_NUMBER.to_owned()));
             };
             let place = directive.source.to_string();
-            config.add_renaming(Renaming { place, old: old.clone(), new: new.clone() });
+            let name = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
+            config.add_renaming(Renaming { place, old: name(old), new: name(new) });
             continue;
         }
         match value(setting, directive).and_then(|value| apply(config, setting, &value)) {
@@ -82,6 +84,7 @@ pub fn load(
 }
 
 const WRONG_NUMBER: &str = "wrong number of arguments";
+const NOT_TEXT: &str = "argument must be UTF-8";
 
 /// Why an option is not taken.
 enum Refusal {
@@ -105,12 +108,16 @@ fn unknown(directive: &Directive) -> String {
 
 /// The words of a directive as one value.
 fn value(setting: &Setting, directive: &Directive) -> Result<String, Refusal> {
-    match directive.words.as_slice() {
-        [word] => Ok(word.clone()),
+    let value = match directive.words.as_slice() {
+        [word] => word.clone(),
         // `save` alone says the same as `save ""`.
-        words if setting.kind.takes_words() => Ok(words.join(" ")),
-        _ => Err(Refusal::Malformed(WRONG_NUMBER.to_owned())),
+        words if setting.kind.takes_words() => words.join(&b' '),
+        _ => return Err(Refusal::Malformed(WRONG_NUMBER.to_owned())),
+    };
+    if setting.has_effect() {
+        return String::from_utf8(value).map_err(|_| Refusal::Malformed(NOT_TEXT.to_owned()));
     }
+    Ok(String::from_utf8_lossy(&value).into_owned())
 }
 
 fn apply(config: &Config, setting: &Setting, value: &str) -> Result<(), Refusal> {
@@ -130,7 +137,7 @@ mod tests {
     use std::path::Path;
 
     fn load_text(config: &Config, text: &str, ignore: bool) -> Result<Loaded, LoadError> {
-        load(config, &read_text(text, Path::new("x.conf")).unwrap(), ignore)
+        load(config, &read_text(text.as_bytes(), Path::new("x.conf")).unwrap(), ignore)
     }
 
     #[test]
@@ -166,6 +173,24 @@ mod tests {
             assert_eq!(error.place, format!("x.conf, line 2: {line}"));
             assert!(error.reason.starts_with(reason), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_stop_the_start_only_where_text_is_needed() {
+        let load_bytes = |text: &[u8]| {
+            let config = Config::default();
+            let loaded = load(&config, &read_text(text, Path::new("x.conf")).unwrap(), false);
+            loaded.map(|_| config)
+        };
+        let text = b"# caf\xe9\nport 7\nsyslog-ident caf\xe9\nuser a >caf\xe9 \"+get\" \"~\\xe9\"";
+        let config = load_bytes(text).unwrap();
+        assert_eq!(config.port.get(), 7);
+        assert_eq!(find("syslog-ident").unwrap().value(&config), "caf\u{fffd}");
+        let words = &config.take_user_lines()[0].1;
+        assert_eq!(words[1..], [&b"a"[..], b">caf\xe9", b"+get", b"~\xe9"]);
+        let error = load_bytes(b"requirepass caf\xe9").unwrap_err();
+        let expected = "x.conf, line 1: requirepass caf\u{fffd}: argument must be UTF-8";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

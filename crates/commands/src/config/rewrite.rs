@@ -3,7 +3,7 @@
 //! the end if it is not the default.
 
 use super::current::{Config, find, settings};
-use super::file::{quoted, split};
+use super::file::{self, quoted, split};
 use super::kinds::{Kind, Origin};
 use super::setting::Setting;
 use crate::error::Error;
@@ -27,44 +27,37 @@ pub(crate) enum Added {
 pub(crate) fn rewrite(config: &Config, added: Added) -> Result<(), Error> {
     let path = config.file();
     let path = path.ok_or(Error::fixed("ERR The server is running without a config file"))?;
-    let users = user_lines(config)?;
-    let rewritten = match std::fs::read_to_string(path) {
+    let users = user_lines(config);
+    let rewritten = match std::fs::read(path) {
         Ok(old) => Ok(rewritten(&old, config, added, users)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Ok(rewritten("", config, added, users))
+            Ok(rewritten(b"", config, added, users))
         }
         Err(error) => Err(error),
     };
     rewritten
-        .and_then(|text| replace(path, text.as_bytes()))
+        .and_then(|text| replace(path, &text))
         .map_err(|error| Error::new(format!("ERR Rewriting config file: {error}")))
 }
 
 /// The lines about users, unless they are in a file of their own.
-fn user_lines(config: &Config) -> Result<Vec<String>, Error> {
+fn user_lines(config: &Config) -> Vec<String> {
     if !config.aclfile.get().is_empty() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let line = |line: Vec<u8>| {
-        let words = String::from_utf8(line).map_err(|_| NOT_TEXT)?;
-        Ok(words.split(' ').map(quoted).collect::<Vec<_>>().join(" "))
-    };
+    let line =
+        |line: Vec<u8>| line.split(|byte| *byte == b' ').map(quoted).collect::<Vec<_>>().join(" ");
     config.users().lines().into_iter().map(line).collect()
 }
 
-const NOT_TEXT: Error = Error::fixed(
-    "ERR Rewriting config file: a user has a name or a rule that is not UTF-8; only a file of \
-     users (aclfile) can hold it",
-);
-
 /// Whether a line is about a user.
-fn is_user_line(line: &str) -> bool {
-    let words = split(line.trim()).unwrap_or_default();
-    words.first().is_some_and(|name| name.eq_ignore_ascii_case("user"))
+fn is_user_line(line: &[u8]) -> bool {
+    let words = split(line.trim_ascii()).unwrap_or_default();
+    words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"user"))
 }
 
 /// The text of a file brought up to date.
-fn rewritten(old: &str, config: &Config, added: Added, users: Vec<String>) -> String {
+fn rewritten(old: &[u8], config: &Config, added: Added, users: Vec<String>) -> Vec<u8> {
     // Each with whether its first line has been written.
     let mut waiting: Vec<(&Setting, Vec<String>, bool)> = settings()
         .filter(|setting| !setting.is_line())
@@ -76,13 +69,13 @@ fn rewritten(old: &str, config: &Config, added: Added, users: Vec<String>) -> St
         .map(|(setting, ..)| setting)
         .collect();
     let is_changed = |it: &&Setting| !unchanged.iter().any(|other| std::ptr::eq(*other, *it));
-    let mut text = String::new();
+    let mut text = Vec::new();
     let mut is_signed = false;
     let mut users = users.into_iter();
-    for line in old.lines() {
-        is_signed |= line == SIGNATURE;
+    for line in file::lines(old) {
+        is_signed |= line == SIGNATURE.as_bytes();
         if is_user_line(line) {
-            users.next().into_iter().for_each(|user| push_line(&mut text, &user));
+            users.next().into_iter().for_each(|user| push_line(&mut text, user.as_bytes()));
             continue;
         }
         let Some(setting) = setting_of(line).filter(is_changed) else {
@@ -96,7 +89,7 @@ fn rewritten(old: &str, config: &Config, added: Added, users: Vec<String>) -> St
             && !lines.is_empty()
         {
             *begun = true;
-            push_line(&mut text, &lines.remove(0));
+            push_line(&mut text, lines.remove(0).as_bytes());
         }
     }
     let is_new =
@@ -104,28 +97,31 @@ fn rewritten(old: &str, config: &Config, added: Added, users: Vec<String>) -> St
     let lines = waiting.into_iter().filter(|(setting, _, begun)| is_new(setting, *begun));
     for line in lines.flat_map(|(_, lines, _)| lines).chain(users) {
         if !is_signed {
-            text.push_str(&format!("\n{SIGNATURE}\n"));
+            text.push(b'\n');
+            push_line(&mut text, SIGNATURE.as_bytes());
             is_signed = true;
         }
-        push_line(&mut text, &line);
+        push_line(&mut text, line.as_bytes());
     }
     text
 }
 
-fn push_line(text: &mut String, line: &str) {
-    text.push_str(line);
-    text.push('\n');
+fn push_line(text: &mut Vec<u8>, line: &[u8]) {
+    text.extend_from_slice(line);
+    text.push(b'\n');
 }
 
 /// Whether the lines of a file that set a setting give it its present value.
-fn is_unchanged(old: &str, setting: &Setting, config: &Config) -> bool {
+fn is_unchanged(old: &[u8], setting: &Setting, config: &Config) -> bool {
     let mut value: Option<String> = None;
-    for line in old.lines() {
+    for line in file::lines(old) {
         if !setting_of(line).is_some_and(|it| std::ptr::eq(it, setting)) {
             continue;
         }
-        let words = split(line.trim()).unwrap_or_default();
-        let given = words.get(1..).unwrap_or_default().join(" ");
+        let words = split(line.trim_ascii()).unwrap_or_default();
+        let given = words.get(1..).unwrap_or_default().join(&b' ');
+        // As a setting without effect is kept, which may be any bytes.
+        let given = String::from_utf8_lossy(&given);
         let before = value.unwrap_or_else(|| setting.default_value());
         match setting.kind.parse_onto(&before, &given, Origin::Startup) {
             Ok(parsed) => value = Some(setting.kind.show(&parsed)),
@@ -136,10 +132,10 @@ fn is_unchanged(old: &str, setting: &Setting, config: &Config) -> bool {
 }
 
 /// The setting that a line sets, if CONFIG knows it.
-fn setting_of(line: &str) -> Option<&'static Setting> {
-    let line = line.trim();
-    let name = split(line).filter(|_| !line.starts_with('#'))?.into_iter().next()?;
-    find(&name).filter(|setting| !setting.is_line())
+fn setting_of(line: &[u8]) -> Option<&'static Setting> {
+    let line = line.trim_ascii();
+    let name = split(line).filter(|_| !line.starts_with(b"#"))?.into_iter().next()?;
+    find(std::str::from_utf8(&name).ok()?).filter(|setting| !setting.is_line())
 }
 
 /// The lines that set a setting to its present value.
@@ -152,11 +148,11 @@ fn lines(setting: &Setting, config: &Config) -> Vec<String> {
             .map(|line| format!("{name} {}", line.join(" ")))
             .collect(),
         Kind::Words if !words.is_empty() => {
-            let words: Vec<String> = words.into_iter().map(quoted).collect();
+            let words: Vec<String> = words.iter().map(|word| quoted(word.as_bytes())).collect();
             vec![format!("{name} {}", words.join(" "))]
         }
         Kind::Memory(_) => vec![format!("{name} {}", with_unit(&value))],
-        _ => vec![format!("{name} {}", quoted(&value))],
+        _ => vec![format!("{name} {}", quoted(value.as_bytes()))],
     }
 }
 
@@ -208,8 +204,21 @@ mod tests {
     fn started_with(text: &str) -> Config {
         let config = Config::default();
         config.maxmemory.set(0);
-        load(&config, &read_text(text, Path::new("x")).unwrap(), false).unwrap();
+        load(&config, &read_text(text.as_bytes(), Path::new("x")).unwrap(), false).unwrap();
         config
+    }
+
+    fn rewritten(old: &str, config: &Config, added: Added, users: Vec<String>) -> String {
+        String::from_utf8(super::rewritten(old.as_bytes(), config, added, users)).unwrap()
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_stay() {
+        let text = b"# caf\xe9\nsyslog-ident caf\xe9\ntimeout 5\n";
+        let config = Config::default();
+        config.maxmemory.set(0);
+        load(&config, &read_text(text, Path::new("x")).unwrap(), false).unwrap();
+        assert_eq!(super::rewritten(text, &config, Added::Changed, Vec::new()), text);
     }
 
     #[test]

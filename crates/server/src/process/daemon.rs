@@ -26,7 +26,7 @@ pub fn is_background() -> bool {
 ///
 /// # Errors
 /// The kernel refuses a process.
-pub fn start_in_background(folder: &Path, input: &str) -> io::Result<ExitCode> {
+pub fn start_in_background(folder: &Path, input: &[u8]) -> io::Result<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_else(|| OsString::from("nagi"));
     let mut child = Command::new("/proc/self/exe")
@@ -39,7 +39,7 @@ pub fn start_in_background(folder: &Path, input: &str) -> io::Result<ExitCode> {
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         // If it does not read everything, it says why.
-        let _ = stdin.write_all(input.as_bytes());
+        let _ = stdin.write_all(input);
     }
     let lines = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
     if lines.map_while(Result::ok).any(|line| line == READY) {
