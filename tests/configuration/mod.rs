@@ -164,6 +164,23 @@ fn a_file_need_not_be_utf_8() {
 }
 
 #[test]
+fn rules_for_commands_over_http_that_are_none_stop_the_start() {
+    for (option, value, reason) in [
+        ("http-networks", "foo", "foo is no address and no network such as 10.0.0.0/8"),
+        ("http-networks", "127.0.0.0/99 -@all", "127.0.0.0/99 is no address and no network"),
+        ("http-networks", "127.0.0.0/8", "each network must be followed by its rules"),
+        ("http-commands", "+@all -@admn", "'-@admn': Unknown command or category name in ACL"),
+        ("http-commands", "get", "get is no rule about commands, such as +get or -@admin"),
+    ] {
+        let own = ["--port", "any", "--memcached-port", "0", "--http-port", "0"];
+        let output = output(&[&own[..], &[&format!("--{option}"), value]].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        let expected = format!("nagi: {option}: {reason}");
+        assert!(!output.status.success() && error.contains(&expected), "{value}: {error}");
+    }
+}
+
+#[test]
 fn a_server_of_nothing_does_not_start() {
     for (arguments, reason) in [
         (["--port", "0", "--memcached-port", "0"], "nothing to listen on"),

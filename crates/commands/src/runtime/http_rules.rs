@@ -1,6 +1,6 @@
 //! Which commands may come over HTTP, where a request has no connection of its own.
 
-use crate::config::{check_networks, has_address};
+use crate::config::{Config, check_networks, has_address};
 use crate::registry::command::{Category, Flags};
 use crate::runtime::context::{CommandTable, Entry};
 use crate::state::users::{Acl, User};
@@ -50,34 +50,25 @@ impl fmt::Debug for HttpRules {
     }
 }
 
+impl HttpRuleTexts {
+    /// As the settings are now.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        HttpRuleTexts { commands: config.http_commands.get(), networks: config.http_networks.get() }
+    }
+}
+
 impl HttpRules {
     /// Reads rules.
     ///
     /// # Errors
-    /// What is wrong with the first that is.
+    /// The setting with the first that is none, a colon, and what is wrong with it.
     pub fn parse(texts: &HttpRuleTexts, table: &'static CommandTable) -> Result<Self, String> {
         let acl = Acl::new(table, false);
-        let mut permitted = acl.new_user();
-        let rules = texts.commands.split_ascii_whitespace();
-        if let Some(other) = rules.clone().find(|word| !is_rule(word)) {
-            return Err(format!("http-commands: {other} is no rule about commands"));
-        }
-        let applied = acl.apply_all(&mut permitted, rules.map(str::as_bytes));
-        applied.map_err(|error| format!("http-commands: {error}"))?;
-        let mut of_networks = Vec::new();
-        let words: Vec<&str> = texts.networks.split_ascii_whitespace().collect();
-        for part in words.chunk_by(|before, after| is_rule(after) || !is_rule(before)) {
-            let (networks, rules) = part.split_at(part.partition_point(|word| !is_rule(word)));
-            let networks = check_networks(&networks.join(" "));
-            let networks = networks.map_err(|error| format!("http-networks: {error}"))?;
-            if networks.is_empty() || rules.is_empty() {
-                return Err("http-networks: each network must be followed by its rules".to_owned());
-            }
-            let mut of_network = permitted.clone();
-            let applied = acl.apply_all(&mut of_network, rules.iter().map(|it| it.as_bytes()));
-            applied.map_err(|error| format!("http-networks: {error}"))?;
-            of_networks.push((networks, of_network));
-        }
+        let permitted = of_commands(&acl, &texts.commands);
+        let permitted = permitted.map_err(|fault| format!("http-commands: {fault}"))?;
+        let of_networks = of_networks(&acl, &permitted, &texts.networks);
+        let of_networks = of_networks.map_err(|fault| format!("http-networks: {fault}"))?;
         Ok(HttpRules { texts: texts.clone(), permitted, of_networks })
     }
 
@@ -136,6 +127,46 @@ impl HttpRules {
             && (!waits_where_asked
                 || rest.iter().any(|it| it.as_ref().eq_ignore_ascii_case(b"block")))
     }
+}
+
+/// What may come by rules of `http-commands`.
+fn of_commands<H>(acl: &Acl<'_, H>, text: &str) -> Result<User, String> {
+    let mut permitted = acl.new_user();
+    let rules = text.split_ascii_whitespace();
+    if let Some(other) = rules.clone().find(|word| !is_rule(word)) {
+        return Err(format!("{other} is no rule about commands, such as +get or -@admin"));
+    }
+    apply(acl, &mut permitted, rules)?;
+    Ok(permitted)
+}
+
+/// What may come from networks by rules of `http-networks`, in addition to those for all.
+fn of_networks<H>(
+    acl: &Acl<'_, H>,
+    permitted: &User,
+    text: &str,
+) -> Result<Vec<(String, User)>, String> {
+    let mut of_networks = Vec::new();
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    for part in words.chunk_by(|before, after| is_rule(after) || !is_rule(before)) {
+        let (networks, rules) = part.split_at(part.partition_point(|word| !is_rule(word)));
+        let networks = check_networks(&networks.join(" "))?;
+        if networks.is_empty() || rules.is_empty() {
+            return Err("each network must be followed by its rules".to_owned());
+        }
+        let mut of_network = permitted.clone();
+        apply(acl, &mut of_network, rules.iter().copied())?;
+        of_networks.push((networks, of_network));
+    }
+    Ok(of_networks)
+}
+
+fn apply<'a, H>(
+    acl: &Acl<'_, H>,
+    user: &mut User,
+    rules: impl Iterator<Item = &'a str>,
+) -> Result<(), String> {
+    acl.apply_all(user, rules.map(str::as_bytes)).map_err(|error| error.fault())
 }
 
 fn is_rule(word: &str) -> bool {

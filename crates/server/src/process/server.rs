@@ -17,7 +17,8 @@ use crate::worker;
 use crate::worker::handovers::Handovers;
 use nagi_commands::memcached::{Users, UsersError, report_eviction};
 use nagi_commands::{
-    Config, HookFlags, Process, Server as _, begin_tracking_worker, renamed_table, rights, user_file,
+    Config, HookFlags, HttpRuleTexts, HttpRules, Process, Server as _, begin_tracking_worker,
+    renamed_table, rights, user_file,
 };
 use nagi_store::{Policy, Walker, accounting};
 use std::net::SocketAddr;
@@ -49,6 +50,8 @@ pub enum StartError {
     Users(String),
     /// Commands cannot be renamed as is said.
     Renaming(String),
+    /// Rules for commands over HTTP are none.
+    HttpRules(String),
     /// Pages cannot be served over HTTP.
     Status(StatusError),
     /// Another system call has failed.
@@ -67,7 +70,9 @@ impl fmt::Display for StartError {
                 "{one} and {other} are both {port}: each protocol needs a port of its own"
             ),
             StartError::MemcachedUsers(error) => error.fmt(f),
-            StartError::Users(fault) | StartError::Renaming(fault) => f.write_str(fault),
+            StartError::Users(fault)
+            | StartError::Renaming(fault)
+            | StartError::HttpRules(fault) => f.write_str(fault),
             StartError::Status(error) => error.fmt(f),
             StartError::Io(error) => error.fmt(f),
         }
@@ -119,6 +124,8 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
         options.config.set_memcached_users(Users::read(users.as_ref().as_ref())?);
     }
     let commands = renamed_table(&options.config).map_err(StartError::Renaming)?;
+    let rules = HttpRuleTexts::of(&options.config);
+    HttpRules::parse(&rules, commands).map_err(StartError::HttpRules)?;
     user_file::load_at_start(&options.config, commands).map_err(StartError::Users)?;
     let (pages, listeners) = listen(&options.config)?;
     if listeners.is_empty() {

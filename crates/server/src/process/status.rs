@@ -271,9 +271,7 @@ const PAGES: [&str; 7] = [
 impl SampleStore {
     /// The rules of `http-commands` and `http-networks` as they are now.
     fn http_rules(&self) -> Arc<HttpRules> {
-        let config = self.shared.config();
-        let (commands, networks) = (config.http_commands.get(), config.http_networks.get());
-        let texts = HttpRuleTexts { commands, networks };
+        let texts = HttpRuleTexts::of(self.shared.config());
         let known = Arc::clone(&self.http_rules.read());
         if known.are(&texts) {
             return known;

@@ -6,9 +6,11 @@ use crate::glob::Pattern;
 use crate::runtime::admission;
 use crate::runtime::gate;
 use crate::runtime::help;
+use crate::runtime::http_rules::{HttpRuleTexts, HttpRules};
 use crate::runtime::notification;
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
+use std::sync::Arc;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&CONFIG];
@@ -117,6 +119,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         checked.push((setting, name, value));
     }
     check_client_limit(cx, &checked)?;
+    check_http_rules(cx, &checked)?;
     listen(cx, &checked)?;
     let limits_clients = checked.iter().any(|(it, ..)| it.name.starts_with("maxmemory"));
     for (setting, _, value) in checked {
@@ -148,6 +151,26 @@ fn check_client_limit(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Res
          {most}"
     );
     Err(cannot_set(&name.to_ascii_lowercase(), &fault))
+}
+
+/// Refuses rules for commands over HTTP that are none: they would permit nothing.
+fn check_http_rules(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
+    let present = HttpRuleTexts::of(cx.server.config());
+    let mut wanted = present.clone();
+    for (setting, _, value) in new {
+        match (setting.name, value) {
+            ("http-commands", Value::Text(rules)) => wanted.commands = Arc::clone(rules),
+            ("http-networks", Value::Text(rules)) => wanted.networks = Arc::clone(rules),
+            _ => {}
+        }
+    }
+    if wanted == present {
+        return Ok(());
+    }
+    HttpRules::parse(&wanted, cx.server.commands()).map(drop).map_err(|fault| {
+        let (setting, fault) = fault.split_once(": ").unwrap_or(("http-commands", &fault));
+        cannot_set(setting.as_bytes(), fault)
+    })
 }
 
 /// Makes the server listen on the new addresses and ports, if they are among the changed settings.

@@ -31,6 +31,13 @@ impl fmt::Display for RuleError {
     }
 }
 
+impl RuleError {
+    /// The rule and what is wrong with it, for rules that are not those of ACL SETUSER.
+    pub(crate) fn fault(&self) -> String {
+        format!("'{}': {}", String::from_utf8_lossy(&self.rule), self.reason)
+    }
+}
+
 const SYNTAX: &str = "Syntax error";
 const UNKNOWN: &str = "Unknown command or category name in ACL";
 const UNMATCHED: &str = "Unmatched parenthesis in acl selector starting at";
