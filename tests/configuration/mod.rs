@@ -181,6 +181,17 @@ fn rules_for_commands_over_http_that_are_none_stop_the_start() {
 }
 
 #[test]
+fn a_command_line_includes_files_as_that_of_redis_does() {
+    let folder = Folder::new("include");
+    let file = folder.write("more.conf", "databases 7\nappendonly no\n");
+    let server = start(&["serve", "--databases", "3", "--include", &file]);
+    assert_eq!(setting(&mut server.connect_resp(), "databases"), "7");
+    let output = output(&["serve", "--include", &folder.path("missing.conf")]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("missing.conf cannot be read"), "{error}");
+}
+
+#[test]
 fn a_server_of_nothing_does_not_start() {
     for (arguments, reason) in [
         (["--port", "0", "--memcached-port", "0"], "nothing to listen on"),

@@ -4,7 +4,7 @@ use crate::arguments::{self, Arguments, Print};
 use crate::{memcached, screen};
 use clap::{Arg, ArgAction, Command};
 use nagi_server::config::{Config, Kind, settings};
-use nagi_server::config::{Directive, Loaded, Origin, Setting, load, read_file, read_text};
+use nagi_server::config::{Directive, Loaded, Origin, Setting, load, read_file, read_options, read_text};
 use nagi_server::{Running, StopSignals, daemon, log, start, supervisor};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -220,7 +220,7 @@ fn configure(
         io::stdin().read_to_end(&mut input)?;
         directives.extend(read_text(&input, Path::new("-"))?);
     }
-    directives.extend_from_slice(&arguments.options);
+    directives.extend(read_options(&arguments.options)?);
     if role == Role::RedisServer || arguments.file.is_some() || reads_stdin {
         // With a file of Redis', or started by its name, it has to do what Redis says of itself.
         config.set_default("save", "3600 1 300 100 60 10000")?;

@@ -82,6 +82,18 @@ pub fn read_text(text: &[u8], name: &Path) -> Result<Vec<Directive>, FileError> 
     Ok(directives)
 }
 
+/// The directives of a command line, with those of the files that it includes.
+///
+/// # Errors
+/// As for a file.
+pub fn read_options(options: &[Directive]) -> Result<Vec<Directive>, FileError> {
+    let mut directives = Vec::new();
+    for option in options {
+        take(&mut directives, option.clone(), 0)?;
+    }
+    Ok(directives)
+}
+
 fn read_into(directives: &mut Vec<Directive>, path: &Path, depth: usize) -> Result<(), FileError> {
     let fail = |reason: String| FileError { place: path.display().to_string(), reason };
     if depth > MAX_DEPTH {
@@ -111,20 +123,32 @@ fn lines_into(
             continue;
         }
         let name = String::from_utf8_lossy(&words.remove(0)).into_owned();
-        if name.eq_ignore_ascii_case("include") {
-            let [pattern] = words.as_slice() else { return Err(fail("include takes one path")) };
-            for path in included(&String::from_utf8_lossy(pattern)) {
-                // What is wrong within the file has its own place there.
-                read_into(directives, &path, depth + 1).map_err(|error| match error.place {
-                    place if place == path.display().to_string() => {
-                        fail(&format!("{place} {}", error.reason))
-                    }
-                    place => FileError { place, ..error },
-                })?;
+        take(directives, Directive { name, words, source }, depth)?;
+    }
+    Ok(())
+}
+
+/// Adds a directive, or in place of `include` those of the files that it names.
+fn take(
+    directives: &mut Vec<Directive>,
+    directive: Directive,
+    depth: usize,
+) -> Result<(), FileError> {
+    if !directive.name.eq_ignore_ascii_case("include") {
+        directives.push(directive);
+        return Ok(());
+    }
+    let fail =
+        |reason: &str| FileError { place: directive.source.to_string(), reason: reason.to_owned() };
+    let [pattern] = directive.words.as_slice() else { return Err(fail("include takes one path")) };
+    for path in included(&String::from_utf8_lossy(pattern)) {
+        // What is wrong within the file has its own place there.
+        read_into(directives, &path, depth + 1).map_err(|error| match error.place {
+            place if place == path.display().to_string() => {
+                fail(&format!("{place} {}", error.reason))
             }
-        } else {
-            directives.push(Directive { name, words, source });
-        }
+            place => FileError { place, ..error },
+        })?;
     }
     Ok(())
 }

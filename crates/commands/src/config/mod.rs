@@ -25,7 +25,7 @@ mod values;
 
 pub use addresses::Addresses;
 pub use current::{Config, OptionNames, find, settings};
-pub use file::{Directive, FileError, Source, read_file, read_text, split};
+pub use file::{Directive, FileError, Source, read_file, read_options, read_text, split};
 pub use kinds::{Kind, LOG_LEVELS, MemcachedProtocol, Origin, SUPERVISORS, Value};
 pub use limits::OutputLimit;
 pub use load::{LoadError, Loaded, load};
