@@ -2,8 +2,9 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
+use std::time::Instant;
 
-use harness::{Connection, Reply, Server, encode_command, nagi_binary, tool};
+use harness::{Connection, Reply, Server, encode_command, nagi_binary, tool, until};
 
 const PASSWORD: &str = "open sesame";
 const NOAUTH: &str = "-NOAUTH Authentication required.\r\n";
@@ -277,6 +278,41 @@ fn redis_refuses_them_with_the_same_code() {
         Server::start_redis_bound(redis, &bind).unwrap_or_else(|problem| panic!("{problem}"));
     let outside = SocketAddr::new(outer, redis.resp().port());
     assert!(Connection::open(outside).rest().starts_with(b"-DENIED "));
+}
+
+#[test]
+fn strangers_cannot_fill_the_log() {
+    /// Far more than are told of in a second.
+    const CLIENTS: usize = 300;
+    let server = Server::nagi();
+    for (request, line) in [
+        ("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "closed: an HTTP request on the port"),
+        ("*1\r\nPING\r\n", "closed: Protocol error"),
+    ] {
+        let start = Instant::now();
+        for _ in 0..CLIENTS {
+            let mut client = server.connect_resp();
+            client.send(request);
+            client.rest();
+        }
+        // A second begins with the first line in it.
+        let most = 10 * (start.elapsed().as_secs() as usize + 1);
+        let told = || {
+            let log = server.log();
+            let lines: Vec<&str> = log.lines().filter(|it| it.contains(line)).collect();
+            let left_out = |it: &&str| {
+                let (before, _) = it.split_once(" more lines were left out: ")?;
+                before.rsplit(' ').next()?.parse::<usize>().ok()
+            };
+            let left_out: Vec<usize> = lines.iter().filter_map(left_out).collect();
+            let written = lines.len() - left_out.len();
+            let all = written + left_out.iter().sum::<usize>();
+            (all == CLIENTS).then_some(written)
+        };
+        let written = until("lines or their number for all", told);
+        let written = written.unwrap_or_else(|error| panic!("{error}: {}", server.log()));
+        assert!(written <= most, "{written} of {most}: {}", server.log());
+    }
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use super::worker_connection::Failure;
 use crate::response::{self, ResponseBody};
 use hyper::Response;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A response in place of a reply.
 pub(super) type Refused = Box<Response<ResponseBody>>;
@@ -21,10 +23,19 @@ pub(super) fn failed(failure: &Failure) -> Refused {
             refuse(503, "the request was not answered; it may have been executed")
         }
         Failure::Full => {
-            tracing::warn!("HTTP requests have reached their memory limit");
+            log_full();
             refuse(503, "requests use too much memory; this one may have been executed")
         }
         Failure::Malformed => refuse(500, "the reply cannot be read"),
+    }
+}
+
+/// Says so in the log, once a second at most, however many requests there are.
+fn log_full() {
+    static LOGGED_AT_S: AtomicU64 = AtomicU64::new(0);
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    if LOGGED_AT_S.swap(now_s, Ordering::Relaxed) != now_s {
+        tracing::warn!("HTTP requests have reached their memory limit");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::process::governor::Governor;
 use crate::process::log;
+use crate::state::client_lines;
 use crate::state::mailbox::Reminders;
 use crate::state::shared::{NEVER, Shared};
 use nagi_commands::saves::Order;
@@ -52,8 +53,10 @@ pub(crate) fn run(shared: &Shared) {
         shared.limit_client_memory();
         governor.round(shared);
         save_if_due(shared, now_ms);
+        client_lines::report();
         shared.remind_all(Reminders::HOUSEKEEPING);
     }
+    client_lines::report_rest();
 }
 
 /// Settings that take effect outside the commands.

@@ -8,6 +8,7 @@ use crate::protocols::session_state::SessionState;
 use crate::protocols::{
     BATCH, BatchInput, LargeParts, Request, RequestKind, RequestProtocol, some_keys,
 };
+use crate::state::client_lines;
 use arrayvec::ArrayVec;
 use nagi_commands::{
     Client, Context, Entry, Error, Flags, ReplyMode, Server as _, Suspension, admission, dispatch,
@@ -100,12 +101,14 @@ impl RequestProtocol for Resp {
         environment: &RequestEnvironment<'_>,
         out: &mut Output,
     ) {
-        let info = &client.info;
-        tracing::info!(
-            client = info.id,
-            address = %info.shown_address(),
-            "closed: Protocol error: {text}"
-        );
+        if client_lines::PROTOCOL.admit() {
+            let info = &client.info;
+            tracing::info!(
+                client = info.id,
+                address = %info.shown_address(),
+                "{}: {text}", client_lines::PROTOCOL.text()
+            );
+        }
         let error = Error::new(format!("ERR Protocol error: {text}"));
         let mut cx = environment.context(client, out, Args::new(&[], &[]), None);
         dispatch::refuse(&mut cx, &error);
@@ -213,12 +216,12 @@ fn run(row: Row, mut cx: Context<'_>) -> Option<Suspension> {
 fn run_unresolved(cx: &mut Context<'_>) {
     let args = cx.args;
     dispatch::execute(cx, args);
-    if cx.client.closing && dispatch::is_http(args) {
+    if cx.client.closing && dispatch::is_http(args) && client_lines::HTTP.admit() {
         let info = &cx.client.info;
         tracing::warn!(
             client = info.id,
             address = %info.shown_address(),
-            "closed: an HTTP request on the port of the Redis protocol"
+            "{}", client_lines::HTTP.text()
         );
     }
 }

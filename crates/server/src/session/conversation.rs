@@ -11,7 +11,7 @@ use crate::session::input::Input;
 use crate::session::large_arguments::{FIRST_BYTES, LargeArguments};
 use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Metrics, Timing};
-use crate::state::client_limit;
+use crate::state::{client_limit, client_lines};
 use nagi_commands::admission::Restrictions;
 use nagi_commands::{
     Client, ClientInfo, Config, Marks, ReplyMode, SLICE_REQUESTS, Server as _, When, admission,
@@ -360,12 +360,14 @@ impl Session {
             info.query_bytes.store(waiting, Ordering::Relaxed);
             let queued = info.queued_bytes.load(Ordering::Relaxed);
             if waiting + queued > environment.shared.config().client_query_buffer_limit.bytes() {
-                tracing::warn!(
-                    client = info.id,
-                    address = %info.shown_address(),
-                    bytes = waiting + queued,
-                    "closed: a request exceeds client-query-buffer-limit"
-                );
+                if client_lines::REQUEST.admit() {
+                    tracing::warn!(
+                        client = info.id,
+                        address = %info.shown_address(),
+                        bytes = waiting + queued,
+                        "{}", client_lines::REQUEST.text()
+                    );
+                }
                 environment.tally.query_limit_disconnections.add(1);
                 return SessionState::Closing;
             }

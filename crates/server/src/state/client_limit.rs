@@ -1,5 +1,6 @@
 //! The limit of the memory that clients take (`maxmemory-clients`).
 
+use crate::state::client_lines;
 use nagi_commands::{ClientInfo, Config, Marks};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -31,10 +32,12 @@ pub(crate) fn is_passed_by(client: &ClientInfo, config: &Config) -> bool {
 
 /// Says in the log that a client is closed for its memory.
 pub(crate) fn log_closed(client: &ClientInfo) {
-    tracing::warn!(
-        client = client.id,
-        address = %client.shown_address(),
-        bytes = client.memory_bytes(),
-        "closed: clients use more memory than maxmemory-clients"
-    );
+    if client_lines::MEMORY.admit() {
+        tracing::warn!(
+            client = client.id,
+            address = %client.shown_address(),
+            bytes = client.memory_bytes(),
+            "{}", client_lines::MEMORY.text()
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! The state that a server's threads share.
 
 pub(crate) mod client_limit;
+pub(crate) mod client_lines;
 pub(crate) mod client_memory;
 pub(crate) mod descriptors;
 pub(crate) mod mail;

@@ -4,7 +4,7 @@
 use super::{ConnectionSlot, Sessions, SlowReader};
 use crate::net::driver::{Driver, Token};
 use crate::net::listener;
-use crate::state::client_limit;
+use crate::state::{client_limit, client_lines};
 use crate::state::mailbox::Reminders;
 use nagi_commands::memcached::CloseReason;
 use nagi_commands::{Class, Marks, Server as _};
@@ -47,13 +47,14 @@ impl Sessions {
     /// Says why a connection is lost, unless its peer has closed it.
     pub(super) fn log_lost(&mut self, token: Token, error: Errno) {
         let Some(slot) = self.slots.get_mut(token) else { return };
-        if !matches!(error, Errno::CONNRESET | Errno::PIPE) {
+        let is_told = !matches!(error, Errno::CONNRESET | Errno::PIPE);
+        if is_told && client_lines::LOST.admit() {
             let info = slot.session.info();
             tracing::info!(
                 client = info.id,
                 address = %info.shown_address(),
                 %error,
-                "closed: the connection was lost"
+                "{}", client_lines::LOST.text()
             );
         }
     }
@@ -159,7 +160,9 @@ impl Sessions {
             && unread > self.shared.unsent_limit
             && !self.has_hard_limit(token)
         {
-            tracing::warn!(token.index, "closed: a monitor does not read fast enough");
+            if client_lines::MONITOR.admit() {
+                tracing::warn!(token.index, "{}", client_lines::MONITOR.text());
+            }
             self.abort(driver, token);
         }
     }
@@ -230,12 +233,14 @@ impl Sessions {
     fn close_slow_reader(&mut self, driver: &mut impl Driver, token: Token, unsent: usize) {
         let Some(slot) = self.slots.get_mut(token) else { return };
         let info = slot.session.info();
-        tracing::warn!(
-            client = info.id,
-            address = %info.shown_address(),
-            bytes = unsent,
-            "closed: unread replies exceed client-output-buffer-limit"
-        );
+        if client_lines::UNREAD.admit() {
+            tracing::warn!(
+                client = info.id,
+                address = %info.shown_address(),
+                bytes = unsent,
+                "{}", client_lines::UNREAD.text()
+            );
+        }
         self.tally.output_limit_disconnections.add(1);
         self.abort(driver, token);
     }
@@ -288,12 +293,14 @@ impl Sessions {
         let slots = self.slots.all();
         let idle: Vec<Token> = slots.filter(is_idle).map(|slot| slot.token).collect();
         for token in idle {
-            if let Some(slot) = self.slots.get_mut(token) {
+            if let Some(slot) = self.slots.get_mut(token)
+                && client_lines::IDLE.admit()
+            {
                 let info = slot.session.info();
                 tracing::info!(
                     client = info.id,
                     address = %info.shown_address(),
-                    "closed: idle for longer than timeout"
+                    "{}", client_lines::IDLE.text()
                 );
             }
             self.tally.idle_disconnections.add(1);
