@@ -4,6 +4,7 @@
 use harness::{Connection, Server, encode_command, until};
 
 use crate::faults::{CONTENDED, Moment};
+use crate::protection::outer_address;
 
 fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
@@ -119,6 +120,38 @@ fn a_slow_reader_is_found() {
     let mut reader = server.connect_resp();
     (0..32).for_each(|_| reader.send(encode_command(&["GET", "large"])));
     check(&server, &mut client, "slow-reader", || {});
+}
+
+#[test]
+fn clients_that_protected_mode_refuses_want_no_place() {
+    let Some(outer) = outer_address() else {
+        eprintln!("SKIPPED: this machine has no address but loopback");
+        return;
+    };
+    let server = nagi(&["--bind", "0.0.0.0"]);
+    let port = server.resp().port();
+    let mut client = Connection::open(([127, 0, 0, 1], port).into());
+    let rejected = |client: &mut Connection| {
+        let stats = client.run("INFO stats").text();
+        stats.contains("rejected_connections:5\r\nrejected_by_protected_mode:5\r\n")
+    };
+    for _ in 0..5 {
+        let refused = Connection::open((outer, port).into()).rest();
+        assert!(refused.starts_with(b"-DENIED "));
+    }
+    assert!(rejected(&mut client));
+    until("samples with and after them", || {
+        (0..100).for_each(|_| drop(client.run("SET key value")));
+        let body = get(&server, "/server-status?json");
+        let page: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        assert!(!page["findings"].to_string().contains("clients-refused"), "{body}");
+        (page["requests_per_second"].as_u64() > Some(0)).then_some(())
+    })
+    .expect("they are taken");
+    for report in ["MEMORY DOCTOR", "LATENCY DOCTOR"] {
+        let text = client.run(report).text();
+        assert!(!text.contains("clients-refused"), "{text}");
+    }
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn an_unauthenticated_memcached_client_changes_nothing() {
 }
 
 /// An address of this machine that is not loopback, for which no packet is sent.
-fn outer_address() -> Option<std::net::IpAddr> {
+pub(crate) fn outer_address() -> Option<std::net::IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("198.51.100.1:9").ok()?;
     socket.local_addr().ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
@@ -236,7 +236,11 @@ fn without_a_password_other_machines_are_refused() {
     assert!(refused.starts_with("SERVER_ERROR nagi is in protected mode"), "{refused}");
 
     let mut owner = Connection::open(inside(nagi.resp()));
-    assert!(owner.run("INFO stats").text().contains("rejected_connections:2\r\n"));
+    let stats = owner.run("INFO stats").text();
+    assert!(
+        stats.contains("rejected_connections:2\r\nrejected_by_protected_mode:2\r\n"),
+        "{stats}"
+    );
     owner.check("CONFIG SET protected-mode no", "+OK\r\n");
     Connection::open(resp).check("PING", "+PONG\r\n");
     Connection::open(memcached).check_raw("get a\r\n", "END\r\n");
@@ -253,7 +257,8 @@ fn with_the_flags_of_memcached_these_are_advised() {
     };
     let mut command = Command::new(nagi_binary());
     command.args(["memcached", "-v"]);
-    let nagi = Server::start_memcached_everywhere(command).unwrap_or_else(|fault| panic!("{fault}"));
+    let nagi =
+        Server::start_memcached_everywhere(command).unwrap_or_else(|fault| panic!("{fault}"));
     let outside = SocketAddr::new(outer, nagi.memcached_address().port());
     let refused = String::from_utf8(Connection::open(outside).rest()).expect("text");
     assert!(refused.starts_with("SERVER_ERROR nagi is in protected mode"), "{refused}");
@@ -281,7 +286,7 @@ fn redis_refuses_them_with_the_same_code() {
 }
 
 #[test]
-fn strangers_cannot_fill_the_log() {
+fn clients_cannot_fill_the_log() {
     /// Far more than are told of in a second.
     const CLIENTS: usize = 300;
     let server = Server::nagi();

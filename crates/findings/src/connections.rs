@@ -111,8 +111,8 @@ fn failing_rate(succeeding: f64, failed: u64, attempts: u64) -> Option<f64> {
 
 pub(crate) static CLIENTS_REFUSED: Finding = Finding {
     name: "clients-refused",
-    looks_at: "clients and maxclients, refused clients, and the process' descriptors and their \
-               limit",
+    looks_at: "clients and maxclients, refused clients but those of protected mode, and the \
+               process' descriptors and their limit",
     threshold: "a client was refused within the run, by the server's counter or error, or 95 % of \
                 maxclients or of the descriptors are in use. A closed connection alone is no \
                 evidence: something in between may have closed it",
@@ -137,7 +137,10 @@ pub(crate) static CLIENTS_REFUSED: Finding = Finding {
 fn clients_refused(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     let turned = failures(observation, Failure::TurnedAway);
-    let refused = increase(observation, &["rejected_connections"]);
+    // The count of Redis' INFO has those of protected mode as well, which want no place; nagi
+    // counts them separately too.
+    let of_protected_mode = increase(observation, &["rejected_by_protected_mode"]);
+    let refused = (increase(observation, &["rejected_connections"]) - of_protected_mode).max(0.0);
     let disabled = increase(observation, &["listen_disabled_num"]);
     let clients = first(observation, &["connected_clients", "curr_connections"]);
     let most = first(observation, &["maxclients", "max_connections"]);

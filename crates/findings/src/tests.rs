@@ -157,6 +157,15 @@ fn a_connection_that_is_just_closed_says_nothing_of_places_for_clients() {
          reached."
     );
     assert!(refused.found[0].evidence.numbers.iter().all(|(_, value)| !value.starts_with('-')));
+    let with_rejected = |all, unprotected| {
+        let diagnosis = diagnose_with(|it| {
+            set(it, "rejected_connections", all);
+            set(it, "rejected_by_protected_mode", unprotected);
+        });
+        diagnosis.found.into_iter().map(|it| it.evidence.verdict).collect::<Vec<_>>()
+    };
+    assert_eq!(with_rejected("5", "5"), [""; 0]);
+    assert!(with_rejected("7", "5")[0].starts_with("The server refuses clients, 2 in 20 s: "));
     let full = diagnose_with(|it| set(it, "connected_clients", "9700"));
     assert_eq!(
         full.found[0].evidence.verdict,
@@ -513,6 +522,7 @@ const FIGURES: [&str; 26] = [
     "maxclients",
     "maxmemory",
     "rdb_last_bgsave_status",
+    "rejected_by_protected_mode",
     "rejected_connections",
     "total_commands_processed",
     "total_connections_received",

@@ -235,7 +235,7 @@ impl Config {
     }
 
     /// The option of the command line that changes a setting, as it is written there, if there is
-    /// one: what messages advise has to exist for their reader.
+    /// one: messages name options that exist.
     #[must_use]
     pub fn option(&self, setting: &str) -> Option<String> {
         match self.option_names.get() {

@@ -93,6 +93,8 @@ tallies! {
     connections,
     /// Connections turned away because there were `maxclients` already.
     refused_connections,
+    /// Connections turned away by protected mode.
+    unprotected_connections,
     /// Connections closed for `client-output-buffer-limit`.
     output_limit_disconnections,
     /// Connections closed for `timeout`.

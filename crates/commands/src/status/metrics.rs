@@ -128,6 +128,11 @@ fn traffic(sample: &Sample, page: &mut Exposition) {
             "Connections rejected because of maxclients.",
             totals.refused_connections,
         ),
+        (
+            "nagi_unprotected_connections",
+            "Connections rejected by protected mode.",
+            totals.unprotected_connections,
+        ),
         ("nagi_received_bytes", "Bytes received from clients.", totals.input_bytes),
         ("nagi_sent_bytes", "Bytes sent to clients.", totals.output_bytes),
         ("nagi_receives", "Number of receives.", totals.reads),

@@ -1,6 +1,6 @@
-//! Lines of the log that clients cause, whoever they are. With a connection for each of them a
-//! client could fill the disk, and hide lines of the server's own among them. So of each kind some
-//! are written a second, and then one with the number of those that were left out.
+//! Lines of the log that clients cause. With a connection for each of them a client could fill the
+//! disk, and hide the server's own lines among them. So of each kind some are written a second, and
+//! then one with the number of those that were left out.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};

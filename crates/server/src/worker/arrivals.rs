@@ -27,7 +27,7 @@ impl Sessions {
         }
         let peer = link.peer();
         if self.shared.is_unprotected(protocol) && !peer.is_local() {
-            self.tally.refused_connections.add(1);
+            self.tally.unprotected_connections.add(1);
             link.refuse(protocol, Refusal::unprotected(self.shared.config()));
             return self.shared.registry.release(self.worker);
         }

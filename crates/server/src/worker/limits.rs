@@ -4,8 +4,8 @@
 use super::{ConnectionSlot, Sessions, SlowReader};
 use crate::net::driver::{Driver, Token};
 use crate::net::listener;
-use crate::state::{client_limit, client_lines};
 use crate::state::mailbox::Reminders;
+use crate::state::{client_limit, client_lines};
 use nagi_commands::memcached::CloseReason;
 use nagi_commands::{Class, Marks, Server as _};
 use nagi_proto::Output;

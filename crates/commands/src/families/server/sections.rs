@@ -373,7 +373,9 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("instantaneous_input_kbps", kbps(rates.input_bytes));
     fields.add("instantaneous_output_kbps", kbps(rates.output_bytes));
     fields.add_unused("0.00", &["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"]);
-    fields.add("rejected_connections", totals.refused_connections);
+    let rejected = totals.refused_connections + totals.unprotected_connections;
+    fields.add("rejected_connections", rejected);
+    fields.add("rejected_by_protected_mode", totals.unprotected_connections);
     fields.add_unused("0", &["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_subkeys", store.expired_fields);
     fields.add("expired_keys", store.expired);
