@@ -420,4 +420,57 @@ fn the_manual_and_completions_know_the_options() {
         let text = String::from_utf8_lossy(&output.stdout).replace('\\', "");
         assert!(output.status.success() && text.contains("maxmemory-policy"), "{arguments:?}");
     }
+    let printed = |arguments: &[&str]| {
+        let output = output(arguments);
+        assert!(output.status.success(), "{arguments:?}");
+        String::from_utf8_lossy(&output.stdout).replace('\\', "")
+    };
+    let manual = printed(&["man", "memcached"]);
+    for flag in ["-l", "--listen", "--memory-limit", "--auth-file", "-h", "--help"] {
+        assert!(manual.contains(flag), "{flag}: {manual}");
+    }
+    assert!(!printed(&["man"]).contains("see a summary"));
+    let error = output(&["man", "--directory", "/nonexistent/x"]).stderr;
+    let error = String::from_utf8_lossy(&error);
+    assert!(error.contains("cannot write manual pages to /nonexistent/x: "), "{error}");
+}
+
+/// What bash offers for the last of these words.
+fn completions(words: &[&str]) -> Vec<String> {
+    // As readline calls the function that the script has declared.
+    let script = r#"
+        eval "$("$1" completions bash)"
+        shift
+        COMP_WORDS=("$@")
+        COMP_CWORD=$(($# - 1))
+        _nagi nagi "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    let mut bash = Command::new("bash");
+    bash.args(["-c", script, "bash"]).arg(nagi_binary()).args(words);
+    let output = bash.output().expect("there is bash");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && error.is_empty(), "{words:?}: {error}");
+    String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn shells_complete_options_and_their_values() {
+    for (words, expected) in [
+        (&["nagi", "--maxm"][..], &["--maxmemory", "--maxmemory-clients", "--maxmemory-policy"][..]),
+        (&["nagi", "serve", "--maxmemory-p"], &["--maxmemory-policy"]),
+        (&["nagi", "serve", "--io", ""], &["auto", "epoll", "uring"]),
+        (&["nagi", "--daemonize", ""], &["yes", "no"]),
+        (&["nagi", "memcached", "--mem"], &["--memory-limit", "--memory-file"]),
+    ] {
+        let mut offered = completions(words);
+        let mut expected: Vec<String> = expected.iter().map(|it| (*it).to_owned()).collect();
+        offered.sort();
+        expected.sort();
+        assert_eq!(offered, expected, "{words:?}");
+    }
+    let flags = completions(&["nagi", "memcached", "-"]);
+    for flag in ["-p", "-l", "-m", "-Y", "-h"] {
+        assert!(flags.iter().any(|it| it == flag), "{flag}: {flags:?}");
+    }
 }

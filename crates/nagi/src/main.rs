@@ -28,6 +28,7 @@ static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 /// takes that program's arguments.
 #[derive(Debug, Parser)]
 #[command(name = "nagi", version, arg_required_else_help = true)]
+#[command(next_display_order = None)]
 #[command(override_usage = "nagi [COMMAND]\n       nagi [FILE] [OPTIONS OF serve]")]
 struct Arguments {
     #[command(subcommand)]
@@ -43,15 +44,12 @@ enum Command {
     Calm(Box<calm::CalmOptions>),
     CheckRdb(rdb::Check),
     Client(client::Options),
-    Doctor(nagi_doctor::DoctorOptions),
-    RdbStats(rdb::Stats),
-    Storm(storm::StormOptions),
-    Top(nagi_top::TopOptions),
     /// Prints the completions of a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
+    Doctor(nagi_doctor::DoctorOptions),
     /// Prints a manual page in troff, or writes all of them
     Man {
         /// Command to print the page of [default: nagi itself]
@@ -60,15 +58,22 @@ enum Command {
         #[arg(long, value_name = "FOLDER", conflicts_with = "page")]
         directory: Option<PathBuf>,
     },
+    RdbStats(rdb::Stats),
+    Storm(storm::StormOptions),
+    Top(nagi_top::TopOptions),
 }
 
 /// Every command with its options.
 fn commands() -> clap::Command {
+    let serve = serve::command().display_order(0);
+    Arguments::command().subcommand(serve).subcommand(memcached::command().display_order(1))
+}
+
+/// The same as shells complete them: options of `serve` need no command before them.
+fn completed() -> clap::Command {
     let serve = serve::command();
-    // Its flags are read elsewhere; here it is named for the help.
-    let memcached = clap::Command::new("memcached")
-        .about("Starts the server with memcached's flags: nagi memcached -h");
-    Arguments::command().subcommand(serve.display_order(0)).subcommand(memcached)
+    let options = serve.get_arguments().filter(|argument| argument.get_long().is_some());
+    commands().args(options.cloned().collect::<Vec<_>>())
 }
 
 fn main() -> ExitCode {
@@ -128,11 +133,13 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Top(options) => nagi_top::run(&options)?,
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut commands(), "nagi", &mut script);
+            clap_complete::generate(shell, &mut completed(), "nagi", &mut script);
             screen::print(&script)?;
         }
         Command::Man { directory: Some(folder), .. } => {
-            write_pages(&documented(), &folder)?;
+            write_pages(&documented(), &folder).map_err(|error| {
+                format!("cannot write manual pages to {}: {error}", folder.display())
+            })?;
         }
         Command::Man { page, .. } => screen::print(manual(page.as_deref())?.as_bytes())?,
     }
@@ -177,7 +184,12 @@ fn manual(name: Option<&str>) -> Result<String, Box<dyn std::error::Error>> {
 
 fn page(command: &clap::Command) -> clap_mangen::Man {
     let version = env!("CARGO_PKG_VERSION");
-    clap_mangen::Man::new(command.clone().version(version)).source(format!("nagi {version}"))
+    // What clap says of it compares the two kinds of help, of which a page is neither.
+    let command = command.clone().version(version).mut_args(|argument| {
+        let is_own = argument.get_help().is_some_and(|it| it.to_string().contains("summary with"));
+        if is_own { argument.help("Print help") } else { argument }
+    });
+    clap_mangen::Man::new(command).source(format!("nagi {version}"))
 }
 
 /// Writes the manual pages of a command and those below it into a folder.
@@ -220,6 +232,19 @@ mod tests {
         }
         assert!(referred >= 5, "{referred} references");
         assert!(manual(Some("nothing")).is_err());
+    }
+
+    #[test]
+    fn servers_are_listed_first_and_the_other_commands_by_name() {
+        let text = commands().render_help().to_string();
+        let (_, list) = text.split_once("Commands:\n").unwrap();
+        let (list, _) = list.split_once("\n\n").unwrap();
+        let begins = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+        let lines = list.lines().filter(begins);
+        let names: Vec<&str> = lines.filter_map(|line| line.split_whitespace().next()).collect();
+        let (servers, others) = names.split_at(2);
+        assert_eq!(servers, ["serve", "memcached"]);
+        assert!(others.len() >= 10 && others.is_sorted(), "{others:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! memcached's command line: a literal row for each of its flags, which become settings.
 
 use crate::arguments::{Arguments, Print};
+use clap::{Arg, ArgAction, Command};
 use nagi_server::config::{Directive, Source, nearest};
 
 /// A flag's row.
@@ -433,6 +434,22 @@ fn extended(flags: &mut Flags, list: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The command with all its flags, for its manual page and shells: [`parse`] reads them.
+pub(crate) fn command() -> Command {
+    let flag = |row: &Flag| {
+        let flag = Arg::new(row.name).short(row.letter).long(row.name).help(row.summary);
+        match row.value {
+            Some(value) => flag.value_name(value),
+            None => flag.action(ArgAction::SetTrue),
+        }
+    };
+    Command::new("memcached")
+        .about("Starts the server with memcached's flags")
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args(FLAGS.iter().map(flag))
 }
 
 /// What `-h` prints.

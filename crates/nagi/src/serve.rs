@@ -31,12 +31,17 @@ pub(crate) enum Role {
 pub(crate) fn command() -> Command {
     let option = |setting: &'static Setting| {
         let default = if setting.default.is_empty() { "none" } else { setting.default };
-        Arg::new(setting.name)
+        let option = Arg::new(setting.name)
             .long(setting.name)
             .value_name("VALUE")
             .num_args(1..=if setting.kind.takes_words() { usize::MAX } else { 1 })
             .hide(!setting.has_effect())
-            .help(format!("{}{} [default: {default}]", setting.summary, choice(&setting.kind)))
+            .help(format!("{}{} [default: {default}]", setting.summary, choice(&setting.kind)));
+        match words(&setting.kind) {
+            [] => option,
+            // For shells: the help names them already.
+            words => option.value_parser(words.to_vec()).hide_possible_values(true),
+        }
     };
     let flag = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
@@ -62,11 +67,20 @@ pub(crate) fn command() -> Command {
 }
 
 /// The words that an option takes, where they are few.
-fn choice(kind: &Kind) -> String {
+fn words(kind: &Kind) -> &[&'static str] {
     match kind {
-        Kind::Choice(words) => format!(" [one of: {}]", words.join(", ")),
-        Kind::Switch => " [yes or no]".to_owned(),
-        _ => String::new(),
+        Kind::Choice(words) => words,
+        Kind::Switch => &["yes", "no"],
+        _ => &[],
+    }
+}
+
+/// The same for its help.
+fn choice(kind: &Kind) -> String {
+    match (kind, words(kind)) {
+        (_, []) => String::new(),
+        (Kind::Switch, words) => format!(" [{}]", words.join(" or ")),
+        (_, words) => format!(" [one of: {}]", words.join(", ")),
     }
 }
 
