@@ -50,6 +50,15 @@ fn closed_port() -> u16 {
 }
 
 #[test]
+fn storm_writes_only_to_servers_that_are_named() {
+    let output = nagi("storm -n 5");
+    let error = stderr(&output);
+    let expected = "nagi: name the servers with -s, such as -s 127.0.0.1:11211: 5 records are \
+                    written to them\n";
+    assert!(!output.status.success() && error == expected, "{error}");
+}
+
+#[test]
 fn storm_sets_and_gets_every_record_of_every_server() {
     let memcached = pair(Server::memcached, Server::memcached_address);
     let redis = pair(Server::redis, Server::resp);

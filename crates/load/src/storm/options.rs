@@ -26,14 +26,8 @@ const PREFIX: &str = "storm:";
 /// that stalls receives fewer requests. nagi bench --rate shows stalls in full.
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct StormOptions {
-    /// Servers: HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH, separated by commas.
-    #[arg(
-        long,
-        short,
-        value_delimiter = ',',
-        default_value = "127.0.0.1",
-        value_name = "SERVER,..."
-    )]
+    /// Servers to write to: HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH, separated by commas.
+    #[arg(long, short, value_delimiter = ',', value_name = "SERVER,...")]
     #[serde(serialize_with = "as_texts")]
     pub servers: Vec<Server>,
     /// Records to set and get.
@@ -93,6 +87,12 @@ impl StormOptions {
     pub(super) fn check(&self) -> Result<(), String> {
         let digits = self.records.saturating_sub(1).checked_ilog10().map_or(1, |log| log + 1);
         let StormOptions { records, key_bytes, threads, connections, .. } = *self;
+        if self.servers.is_empty() {
+            return Err(format!(
+                "name the servers with -s, such as -s 127.0.0.1:11211: {records} records are \
+                 written to them"
+            ));
+        }
         if records == 0 || threads == 0 || connections == 0 || self.timeout_ms == 0 {
             return Err("-n, -c, -t and --timeout-ms are above 0".to_owned());
         }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn options(line: &str) -> StormOptions {
-        Line::try_parse_from(format!("storm {line}").split(' ')).unwrap().options
+        Line::try_parse_from(format!("storm -s localhost {line}").split(' ')).unwrap().options
     }
 
     #[test]
