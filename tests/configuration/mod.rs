@@ -368,10 +368,12 @@ fn names_of_other_servers_bring_their_arguments() {
     let error = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && error.contains("needs a file of users"), "{error}");
     for (program, argument, expected) in [
-        ("redis-server", "--version", "nagi 0"),
+        // As programs read them that look for a version.
+        ("redis-server", "--version", "Redis server v=7.2.4 sha="),
+        ("redis-server", "-v", " (nagi 0."),
         ("redis-server", "--help", "--maxmemory"),
         ("memcached", "-h", "--memory-limit"),
-        ("memcached", "-V", "nagi 0"),
+        ("memcached", "-V", "memcached 1.6.45 (nagi 0."),
     ] {
         let output = Command::new(folder.path(program)).arg(argument).output().expect("starts");
         let text = String::from_utf8_lossy(&output.stdout);
@@ -457,7 +459,10 @@ fn completions(words: &[&str]) -> Vec<String> {
 #[test]
 fn shells_complete_options_and_their_values() {
     for (words, expected) in [
-        (&["nagi", "--maxm"][..], &["--maxmemory", "--maxmemory-clients", "--maxmemory-policy"][..]),
+        (
+            &["nagi", "--maxm"][..],
+            &["--maxmemory", "--maxmemory-clients", "--maxmemory-policy"][..],
+        ),
         (&["nagi", "serve", "--maxmemory-p"], &["--maxmemory-policy"]),
         (&["nagi", "serve", "--io", ""], &["auto", "epoll", "uring"]),
         (&["nagi", "--daemonize", ""], &["yes", "no"]),

@@ -4,7 +4,10 @@ use crate::arguments::{self, Arguments, Print};
 use crate::{memcached, screen};
 use clap::{Arg, ArgAction, Command};
 use nagi_server::config::{Config, Kind, settings};
-use nagi_server::config::{Directive, Loaded, Origin, Setting, load, read_file, read_options, read_text};
+use nagi_server::config::{
+    Directive, Loaded, Origin, Setting, load, read_file, read_options, read_text,
+};
+use nagi_server::{REDIS_VERSION, memcached_version};
 use nagi_server::{Running, StopSignals, daemon, log, start, supervisor};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -12,9 +15,6 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
-
-/// What `--version` prints.
-const VERSION: &str = concat!("nagi ", env!("CARGO_PKG_VERSION"), "\n");
 
 /// Whose place the server takes, which decides where it talks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,22 @@ pub(crate) enum Role {
     RedisServer,
     /// Started by the name memcached: it logs to the standard error stream.
     Memcached,
+}
+
+impl Role {
+    /// What `--version` prints. Programs read the version of the server whose place is taken from
+    /// the beginning.
+    fn version(self) -> String {
+        const OWN: &str = concat!("nagi ", env!("CARGO_PKG_VERSION"));
+        match self {
+            Role::Nagi => format!("{OWN}\n"),
+            Role::RedisServer => format!(
+                "Redis server v={REDIS_VERSION} sha=00000000:0 malloc=mimalloc bits=64 build=0 \
+                 ({OWN})\n"
+            ),
+            Role::Memcached => format!("memcached {} ({OWN})\n", memcached_version()),
+        }
+    }
 }
 
 /// The command with all its options, for its help, its manual page and shells.
@@ -91,7 +107,7 @@ pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Erro
         Some(Print::Help) => {
             screen::unless_unread(command().bin_name("nagi serve").print_help())?;
         }
-        Some(Print::Version) => screen::print(VERSION.as_bytes())?,
+        Some(Print::Version) => screen::print(role.version().as_bytes())?,
         None => return start_as(&arguments, role, &[]),
     }
     Ok(ExitCode::SUCCESS)
@@ -102,7 +118,7 @@ pub(crate) fn run_memcached(words: &[String]) -> Result<ExitCode, Box<dyn Error>
     let flags = memcached::parse(words)?;
     match flags.arguments.print {
         Some(Print::Help) => screen::print(memcached::usage().as_bytes())?,
-        Some(Print::Version) => screen::print(VERSION.as_bytes())?,
+        Some(Print::Version) => screen::print(Role::Memcached.version().as_bytes())?,
         None => {
             if let Some(user) = &flags.user {
                 daemon::become_user(user)?;

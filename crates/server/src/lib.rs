@@ -23,7 +23,8 @@ mod session;
 mod state;
 mod worker;
 
-pub use nagi_commands::config;
+pub use nagi_commands::memcached::memcached_version;
+pub use nagi_commands::{REDIS_VERSION, config};
 pub use nagi_store::Policy;
 pub use nagi_store::accounting::Counting;
 pub use net::listener::{Address, Endpoint};

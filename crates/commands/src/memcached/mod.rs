@@ -22,6 +22,6 @@ mod watch;
 pub use crate::state::memcached_users::{Users, UsersError};
 pub use dispatch::{VERBS, execute, refuse, resolve, run};
 pub use meta::forget_refused;
-pub use verb::{Context, Error, Handler, Job, Memcached, Verb};
+pub use verb::{Context, Error, Handler, Job, Memcached, Verb, memcached_version};
 use verb::{VERSION, must_log_in};
 pub use watch::{CloseReason, report_connection, report_disconnection, report_eviction};

@@ -102,6 +102,12 @@ pub(super) const KEY_BYTES: usize = 250;
 /// followed by nagi's own version.
 pub(super) const VERSION: &str = concat!("1.6.45-nagi/", env!("CARGO_PKG_VERSION"));
 
+/// The version of memcached whose place is taken, alone.
+#[must_use]
+pub fn memcached_version() -> &'static str {
+    VERSION.split('-').next().unwrap_or(VERSION)
+}
+
 /// Whether the client must log in first.
 #[inline]
 pub(super) fn must_log_in(cx: &Context<'_>) -> bool {
