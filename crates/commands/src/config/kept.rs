@@ -19,7 +19,7 @@ const SET: bool = true;
 /// What it may not.
 const FIXED: bool = false;
 
-const NO_AOF: &str = "There is no append-only file: changes since the last save are lost";
+const NO_AOF: &str = "There is no append-only file: a crash loses the changes since the last save";
 const NO_CLUSTER: &str = "There is no cluster mode";
 const ALWAYS_CHECKED: &str = "Payloads and files are always verified";
 const ALWAYS_SYNCED: &str = "Files are always synced as they are written";

@@ -82,8 +82,18 @@ fn keys_that_memcached_cannot_name() {
     bench.expect(&format!("SET {key} v"), "+OK|");
     bench.expect(&format!("GET {key}"), "$1|v|");
     bench.expect_memcached(&format!("get {key}"), "CLIENT_ERROR bad command line format|");
-    bench.expect("SET 'a b' v", "+OK|");
-    bench.expect_memcached("get a b", "END|");
+}
+
+#[test]
+fn keys_with_spaces() {
+    converse(
+        "SET 'a b' v => +OK|
+         M:get a b => END|
+         M:ms YSBi 1 b|w => HD|
+         GET 'a b' => $1|w|
+         M:md YSBi b => HD|
+         EXISTS 'a b' => :0|",
+    );
 }
 
 #[test]
