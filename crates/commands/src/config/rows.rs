@@ -374,7 +374,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "10000",
         changeable: true,
         place: Place::Number(|values| &values.maxclients),
-        summary: "Most connections; 8 more from this machine may only administrate",
+        summary: "Most connections; 8 more over loopback are accepted for commands such as INFO, CLIENT \
+                  and CONFIG",
     },
     Setting {
         name: "maxmemory",
@@ -385,7 +386,7 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Number(|values| &values.maxmemory),
         summary: "Most memory for data (used_memory_dataset in INFO), 0 for no limit. Default in \
                   a container with a memory limit: three quarters of it. Overhead and clients' \
-                  buffers (maxmemory-clients) come on top",
+                  buffers (maxmemory-clients) are not counted",
     },
     Setting {
         name: "maxmemory-clients",
