@@ -503,7 +503,7 @@ prop_compose! {
 }
 
 /// Names of figures that rows look at.
-const FIGURES: [&str; 26] = [
+const FIGURES: [&str; 27] = [
     "aof_delayed_fsync",
     "aof_enabled",
     "aof_last_write_status",

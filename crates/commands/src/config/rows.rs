@@ -374,8 +374,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "10000",
         changeable: true,
         place: Place::Number(|values| &values.maxclients),
-        summary: "Most connections; 8 more over loopback are accepted for commands such as INFO, CLIENT \
-                  and CONFIG",
+        summary: "Most connections; 8 more over loopback are accepted for commands such as INFO, \
+                  CLIENT and CONFIG",
     },
     Setting {
         name: "maxmemory",

@@ -20,7 +20,8 @@ option extend to the next `--`: `--bind 127.0.0.1 -::1 --port 7000`.
 A file has one option with its values per line. Lines that begin with `#` are comments. Words are
 quoted as in Redis: `\"...\"` with `\\n`, `\\r`, `\\t`, `\\\"` and `\\xHH`, or `'...'`.
 `include PATH` is replaced by the contents of another file; the path may contain `*`, `?` and
-`[...]`. `--include PATH` does the same on a command line. Sizes take a unit: `k` is 1000 and `kb` 1024, likewise `m`, `mb`, `g` and `gb`.
+`[...]`. `--include PATH` does the same on a command line. Sizes take a unit: `k` is 1000 and `kb`
+1024, likewise `m`, `mb`, `g` and `gb`.
 
 With an unknown option the server does not start: the error names file, line and the closest known
 name. CONFIG GET and CONFIG SET use the same names. CONFIG REWRITE writes changed settings into the

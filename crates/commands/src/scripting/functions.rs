@@ -21,10 +21,11 @@ fn parse(code: &[u8]) -> Result<(String, &[u8]), String> {
     let line = String::from_utf8_lossy(line);
     // What stands right after `#!`, which may be nothing.
     let (engine, rest) = line.split_once([' ', '\t']).unwrap_or((&line, ""));
-    let words = split(rest).ok_or("Invalid library metadata")?;
+    let words = split(rest.as_bytes()).ok_or("Invalid library metadata")?;
     let engine = engine.trim_ascii_end();
     let mut name = None;
     for word in &words {
+        let word = String::from_utf8_lossy(word);
         let given = word.strip_prefix("name=");
         let given = given.ok_or_else(|| format!("Invalid metadata value given: {word}"))?;
         if name.replace(given.to_owned()).is_some() {

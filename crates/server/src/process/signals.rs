@@ -3,8 +3,8 @@
 //! tries again: the cause of the failure may be gone by then. They are caught before the server
 //! listens: a process that is ended by a signal leaves its sockets to the kernel, which with
 //! io_uring accepts clients for a while longer. SIGHUP, which a terminal sends when it closes, is
-//! noted in the log and ends nothing, as with Redis and memcached. SIGXFSZ: a file that is too large
-//! for a limit of the process is an error for the thread that writes it, and nothing more.
+//! noted in the log and ends nothing, as with Redis and memcached. SIGXFSZ: a file that is too
+//! large for a limit of the process is an error for the thread that writes it, and nothing more.
 //! (SIGPIPE is ignored in every Rust program.)
 
 use crate::process::server::Stopper;
@@ -25,7 +25,8 @@ pub fn make_file_size_limit_an_error() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// The signals that ask a process to stop, and SIGHUP, which does not, caught from the time that this is made.
+/// The signals that ask a process to stop, and SIGHUP, which does not, caught from the time that
+/// this is made.
 #[derive(Debug)]
 pub struct StopSignals(Signals);
 
