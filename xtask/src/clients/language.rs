@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::{go, java, rust};
+use crate::setup::languages;
 use crate::setup::python::Environment;
 use crate::{process, workspace};
 
@@ -19,7 +20,9 @@ pub(super) enum Language {
     Go,
     Java,
     Node,
+    Php,
     Python,
+    Ruby,
     Rust,
 }
 
@@ -30,7 +33,9 @@ impl Language {
             Self::Go => "go",
             Self::Java => "java",
             Self::Node => "node",
+            Self::Php => "php",
             Self::Python => "python",
+            Self::Ruby => "ruby",
             Self::Rust => "rust",
         }
     }
@@ -44,6 +49,8 @@ impl Language {
         match self {
             Self::Go => go::install(&self.source_folder(), &self.folder())?,
             Self::Java => java::install()?,
+            Self::Php => languages::bring_php(&self.source_folder(), &self.folder())?,
+            Self::Ruby => languages::bring_ruby(&self.source_folder(), &self.folder())?,
             Self::Rust => rust::install(&self.source_folder(), &self.folder())?,
             Self::Node => {
                 when_changed(&self.copy_sources()?, "package-lock.json", install_node)?;
@@ -60,6 +67,7 @@ impl Language {
         let needed: &[&str] = match self {
             Self::Java => &["java", "javac", "mvn"],
             Self::Node => &["node", "npm"],
+            Self::Php | Self::Ruby => return languages::missing(),
             // Cargo runs this, and setup brings the others.
             Self::Go | Self::Python | Self::Rust => &[],
         };
@@ -71,14 +79,16 @@ impl Language {
     /// The command that runs a job of this language.
     pub(super) fn job(self, job: &str) -> Command {
         let folder = self.folder();
-        let mut command = match self {
+        let (mut command, place) = match self {
             Self::Go => return Command::new(folder.join(job)),
             Self::Rust => return Command::new(folder.join("debug").join(job)),
             Self::Java => return java::job(job),
-            Self::Node => Command::new("node"),
-            Self::Python => environment(&folder).python(),
+            Self::Php => (languages::php(&folder), self.source_folder()),
+            Self::Ruby => (languages::ruby(&folder), self.source_folder()),
+            Self::Node => (Command::new("node"), folder),
+            Self::Python => (environment(&folder).python(), folder),
         };
-        command.arg(job).current_dir(folder);
+        command.arg(job).current_dir(place);
         command
     }
 

@@ -54,7 +54,7 @@ impl Program {
     }
 }
 
-const PROGRAMS: [Program; 14] = [
+const PROGRAMS: [Program; 16] = [
     Program::new("ioredis", Language::Node, "ioredis.js"),
     Program::new("bullmq", Language::Node, "bullmq.js"),
     Program::new("redis", Language::Node, "redis.js"),
@@ -69,6 +69,8 @@ const PROGRAMS: [Program; 14] = [
     Program::new("redis-rs", Language::Rust, "programs"),
     Program::new("go-redis", Language::Go, "goredis"),
     Program::new("asynq", Language::Go, "asynq"),
+    Program::new("sidekiq", Language::Ruby, "sidekiq_job.rb"),
+    Program::new("phpredis", Language::Php, "phpredis_job.php"),
 ];
 
 /// What `--only` takes.

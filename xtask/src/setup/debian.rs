@@ -15,7 +15,7 @@ use crate::process;
 /// What to unpack.
 pub(super) struct Wanted<'a> {
     /// Packages that are unpacked whether the machine has them or not, so that tests know their
-    /// versions.
+    /// versions; a name may be followed by `=` and its version.
     pub(super) tools: &'a [&'a str],
     /// Packages that are unpacked where the machine lacks them.
     pub(super) where_missing: &'a [&'a str],
@@ -90,7 +90,10 @@ pub(super) fn unpack(folder: &Path, wanted: &Wanted<'_>) -> Result<()> {
     let apt = Apt::new(folder)?;
     apt.update()?;
     let mut packages = apt.missing(wanted.tools.iter().chain(wanted.where_missing))?;
-    packages.retain(|package| !package.starts_with(SCRIPTS_OF_PAGES));
+    packages.retain(|package| {
+        !package.starts_with(SCRIPTS_OF_PAGES)
+            && !wanted.tools.iter().any(|tool| name_of(tool) == package)
+    });
     packages.extend(wanted.tools.iter().chain(wanted.headers).map(|&name| name.to_owned()));
     packages.sort();
     packages.dedup();
@@ -104,6 +107,11 @@ pub(super) fn unpack(folder: &Path, wanted: &Wanted<'_>) -> Result<()> {
         write_script(folder, program, package)?;
     }
     fs::remove_dir_all(&apt.folder).context("cannot remove the downloads of setup")
+}
+
+/// The name of a package that may be followed by a version.
+fn name_of(tool: &str) -> &str {
+    tool.split_once('=').map_or(tool, |(name, _)| name)
 }
 
 /// Where the packages' files are.

@@ -6,6 +6,7 @@
 pub(crate) mod browser;
 pub(crate) mod cargo_deny;
 mod debian;
+pub(crate) mod languages;
 pub(crate) mod python;
 
 use std::fs;

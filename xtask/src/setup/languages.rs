@@ -1,0 +1,140 @@
+//! Ruby and PHP of Debian with libraries, for programs of `cargo xtask test --clients`; apart from
+//! `.setup/`, since the other tests do without.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::bring_once;
+use super::debian::{self, Wanted};
+
+/// In the folder of a language, Debian's packages with their versions; a star stands for what
+/// Debian adds to a version.
+const LIST: &str = "packages.txt";
+
+/// Where the libraries of Ruby are in a tree of packages. A star stands for any text.
+const RUBY_LIBRARIES: [&str; 7] = [
+    "usr/lib/ruby/vendor_ruby",
+    "usr/lib/ruby/vendor_ruby/*.*.*",
+    "usr/lib/ruby/*.*.*",
+    "usr/lib/*/ruby/vendor_ruby/*.*.*",
+    "usr/lib/*/ruby/*.*.*",
+    "usr/share/rubygems-integration/*/gems/*/lib",
+    "usr/lib/ruby/gems/*/gems/*/lib",
+];
+
+/// What a machine lacks that could not be brought.
+pub(crate) fn missing() -> Option<String> {
+    (!debian::is_debian()).then(|| "its packages are Debian's, and this is not Debian".to_owned())
+}
+
+/// Brings Ruby, and the libraries that the list in `sources` names, into `folder`.
+pub(crate) fn bring_ruby(sources: &Path, folder: &Path) -> Result<()> {
+    bring_listed(sources, folder, "ruby")
+}
+
+/// The Ruby of `folder`, or of the machine, with the libraries of `folder`.
+pub(crate) fn ruby(folder: &Path) -> Command {
+    let tree = debian::tree(folder);
+    let libraries: Vec<PathBuf> =
+        RUBY_LIBRARIES.iter().flat_map(|pattern| folders(&tree, pattern)).collect();
+    let libraries: Vec<_> = libraries.iter().map(|path| path.display().to_string()).collect();
+    let mut command = program(folder, "ruby");
+    command.env("RUBYLIB", libraries.join(":"));
+    // Gems of the machine would be taken for newer versions.
+    for variable in ["GEM_HOME", "GEM_PATH"] {
+        command.env(variable, folder.join("gems"));
+    }
+    command
+}
+
+/// Brings PHP, and the extensions that the list in `sources` names, into `folder`, with the
+/// settings that load them.
+pub(crate) fn bring_php(sources: &Path, folder: &Path) -> Result<()> {
+    bring_listed(sources, folder, "php-cli")?;
+    let extensions = folders(&debian::tree(folder), "usr/lib/php/*");
+    let place = extensions.iter().find(|path| path.join("redis.so").is_file());
+    let place = place.map(|path| format!("extension_dir={}\n", path.display()));
+    let settings = place.unwrap_or_default() + "extension=igbinary\nextension=redis\n";
+    fs::write(folder.join("php.ini"), settings).context("cannot write PHP's settings")
+}
+
+/// The PHP of `folder`, or of the machine, with the settings of `folder`.
+pub(crate) fn php(folder: &Path) -> Command {
+    let mut command = program(folder, "php");
+    command.env("PHPRC", folder).env("PHP_INI_SCAN_DIR", "");
+    command
+}
+
+/// Brings what a language's list names, and what runs it where the machine has none.
+fn bring_listed(sources: &Path, folder: &Path, interpreter: &str) -> Result<()> {
+    let list = sources.join(LIST);
+    let list =
+        fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    let tools: Vec<&str> = list.lines().collect();
+    let where_missing = [interpreter];
+    let wanted = Wanted {
+        tools: &tools,
+        where_missing: &where_missing,
+        headers: &[],
+        programs: &[],
+        optional: &[],
+    };
+    bring_once(folder, list.trim_end(), &wanted)
+        .with_context(|| format!("cannot bring Debian's packages of {interpreter}"))
+}
+
+/// A program of the packages, whose name may end with its version, or of the machine.
+fn program(folder: &Path, name: &str) -> Command {
+    let programs = folders(&debian::tree(folder), &format!("usr/bin/{name}*"));
+    let mut command = match programs.iter().find(|path| path.is_file()) {
+        Some(path) => Command::new(path),
+        None => Command::new(name),
+    };
+    command.env("LD_LIBRARY_PATH", debian::library_path(folder));
+    command
+}
+
+/// What is in a folder under names that fit the parts of a pattern, sorted.
+fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
+    pattern.split('/').fold(vec![root.to_owned()], |places, part| {
+        let listings = places.iter().filter_map(|place| fs::read_dir(place).ok());
+        let entries = listings.flat_map(|listing| listing.filter_map(Result::ok));
+        let fitting = entries.filter(|entry| fits(part, &entry.file_name().to_string_lossy()));
+        let mut found: Vec<PathBuf> = fitting.map(|entry| entry.path()).collect();
+        found.sort();
+        found
+    })
+}
+
+/// Whether a name fits a pattern in which a star stands for any text.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, behind)) => name.strip_prefix(before).is_some_and(|rest| {
+            (0..=rest.len()).any(|at| rest.get(at..).is_some_and(|rest| fits(behind, rest)))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn stars_stand_for_any_text() {
+        for (pattern, name, is_fitting) in [
+            ("lib", "lib", true),
+            ("lib", "library", false),
+            ("php*", "php8.2", true),
+            ("php*", "phar", false),
+            ("*.*.*", "3.1.0", true),
+            ("*.*.*", "vendor_ruby", false),
+            ("*", "x86_64-linux-gnu", true),
+        ] {
+            assert_eq!(fits(pattern, name), is_fitting, "{pattern} {name}");
+        }
+    }
+}
