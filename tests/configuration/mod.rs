@@ -152,7 +152,8 @@ fn a_file_need_not_be_utf_8() {
     fs::write(&file, [&text[..], user].concat()).expect("a file");
     let login = [&b"AUTH"[..], b"ren\xe9", b"p\xe4ss"];
     for rewrites in [true, false] {
-        let server = start(&["serve", &file]);
+        // The folder is written too, and has to be there at the second start.
+        let server = start(&["serve", &file, "--dir", &folder.path("")]);
         let mut client = server.connect_resp();
         assert_eq!(setting(&mut client, "databases"), "7");
         assert_eq!(client.run_words(&login).text(), "OK");

@@ -186,8 +186,9 @@ fn page(command: &clap::Command) -> clap_mangen::Man {
     let version = env!("CARGO_PKG_VERSION");
     // What clap says of it compares the two kinds of help, of which a page is neither.
     let command = command.clone().version(version).mut_args(|argument| {
-        let is_own = argument.get_help().is_some_and(|it| it.to_string().contains("summary with"));
-        if is_own { argument.help("Print help") } else { argument }
+        let is_own =
+            argument.get_long_help().is_some_and(|it| it.to_string().contains("summary with"));
+        if is_own { argument.long_help("Print help") } else { argument }
     });
     clap_mangen::Man::new(command).source(format!("nagi {version}"))
 }
