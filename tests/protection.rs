@@ -137,8 +137,8 @@ fn check_before_login(server: &Server) {
         assert_eq!(client.rest(), b"", "{request:?}");
     }
     let client = &mut server.connect_memcached();
-    client.send("set key 0 0 14\r\ndefault sesameX\r\n\r\n");
-    assert_eq!(client.rest(), b"CLIENT_ERROR bad command line termination\r\n");
+    client.send("set key 0 0 14\r\ndefault sesameX\r\n");
+    client.expect("CLIENT_ERROR bad command line termination\r\n");
 }
 
 #[test]
