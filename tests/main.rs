@@ -55,6 +55,7 @@ mod long_values;
 mod long_writes;
 mod memcached;
 mod memory;
+mod memory_limit;
 mod meta;
 mod migrate;
 mod monitor;

@@ -71,6 +71,45 @@ void *luaM_toobig (lua_State *L) {
 
 
 /*
+** nagi: what all states of a thread have taken, as the allocator behind `frealloc' counts it: what
+** is large is mapped page by page, and other sizes are rounded to classes
+*/
+#define PAGEBYTES	((size_t)4096)
+#define LARGEBYTES	((size_t)1 << 20)
+
+static __thread size_t generalbytes = 0;
+static __thread size_t mappedbytes = 0;
+
+LUA_API size_t lua_blockbytes (size_t size) {
+  size_t step;
+  if (size == 0) return 0;
+  if (size >= LARGEBYTES) return (size + PAGEBYTES - 1) & ~(PAGEBYTES - 1);
+  if (size <= 64) return (size + 7) & ~(size_t)7;
+  /* an eighth of the next power of two */
+  step = (size_t)1 << (8 * sizeof(long) - __builtin_clzl(size - 1) - 3);
+  if (step > PAGEBYTES) step = PAGEBYTES;
+  return (size + step - 1) & ~(step - 1);
+}
+
+
+static void countblock (size_t size, int taken) {
+  size_t bytes = lua_blockbytes(size);
+  size_t *sum = (size >= LARGEBYTES) ? &mappedbytes : &generalbytes;
+  *sum = taken ? *sum + bytes : *sum - bytes;
+}
+
+
+LUA_API size_t lua_generalbytes (void) {
+  return generalbytes;
+}
+
+
+LUA_API size_t lua_mappedbytes (void) {
+  return mappedbytes;
+}
+
+
+/*
 ** generic allocation routine.
 */
 void *luaM_realloc_ (lua_State *L, void *block, size_t osize, size_t nsize) {
@@ -81,6 +120,8 @@ void *luaM_realloc_ (lua_State *L, void *block, size_t osize, size_t nsize) {
     luaD_throw(L, LUA_ERRMEM);
   lua_assert((nsize == 0) == (block == NULL));
   g->totalbytes = (g->totalbytes - osize) + nsize;
+  countblock(osize, 0);
+  countblock(nsize, 1);
   return block;
 }
 

@@ -40,6 +40,10 @@
 
 LUAI_FUNC void *luaM_realloc_ (lua_State *L, void *block, size_t oldsize,
                                                           size_t size);
+/* nagi */
+LUA_API size_t (lua_blockbytes) (size_t size);
+LUA_API size_t (lua_generalbytes) (void);
+LUA_API size_t (lua_mappedbytes) (void);
 LUAI_FUNC void *luaM_toobig (lua_State *L);
 LUAI_FUNC void *luaM_growaux_ (lua_State *L, void *block, int *size,
                                size_t size_elem, int limit,

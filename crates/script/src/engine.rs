@@ -252,6 +252,7 @@ impl Engine {
             replying.value(&returned, 0).map_err(|error| self.unplaced(&error))
         });
         self.sandbox.lua.gc_restart();
+        self.state.shed_room();
         if done.is_err() {
             // What it has left may be all that there is room for.
             self.collect();

@@ -20,6 +20,12 @@ impl Words {
         self.spans.shrink_to(KEPT_BYTES);
     }
 
+    /// For how many bytes, and for how many words, there is room.
+    #[must_use]
+    pub fn capacity(&self) -> (usize, usize) {
+        (self.bytes.capacity(), self.spans.capacity())
+    }
+
     /// How many bytes they have.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()

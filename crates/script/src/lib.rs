@@ -3,9 +3,6 @@
 //!
 //! The C sources, with vulnerabilities fixed, are in `crates/lua`.
 
-// What is linked: nothing in it is called by name.
-extern crate nagi_lua as _;
-
 mod bounds;
 mod convert;
 mod engine;
@@ -20,4 +17,5 @@ mod state;
 pub use engine::{Engine, Failure};
 pub use functions::{FunctionDescription, is_name};
 pub use host::{Host, LogLevel, Words};
+pub use nagi_lua::{block_bytes, taken_bytes};
 pub use source::{Digest, ScriptFlags, Source, SourceError};

@@ -43,6 +43,17 @@ impl State {
         Err(ENDED)
     }
 
+    /// Gives back the room for commands and replies, unless it is so little that it is worth
+    /// keeping for the next script.
+    pub(crate) fn shed_room(&self) {
+        const KEPT_BYTES: usize = 1024;
+        let mut room = self.room.borrow_mut();
+        let (bytes, words) = room.0.capacity();
+        if bytes + words * size_of::<nagi_proto::Span>() + room.1.capacity() > KEPT_BYTES {
+            *room = Default::default();
+        }
+    }
+
     /// Whether a library is being loaded, which may call no command.
     pub(crate) fn is_loading(&self) -> bool {
         self.registering.borrow().is_some()

@@ -13,7 +13,7 @@ use crate::{Error, HookFlags};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Output, Span};
 use nagi_script::{Host, LogLevel, Words};
-use nagi_store::Intent;
+use nagi_store::{Intent, accounting};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,7 +30,6 @@ pub(super) struct Caller<S> {
     pub(super) server: Arc<S>,
     pub(super) context: Rc<ThreadContext>,
     pub(super) run: Rc<RefCell<Option<Run>>>,
-    pub(super) output: Output,
 }
 
 impl<S: ScriptingServer> Host for Caller<S> {
@@ -38,21 +37,27 @@ impl<S: ScriptingServer> Host for Caller<S> {
         let mut run = self.run.borrow_mut();
         let Some(run) = run.as_mut() else { return };
         run.client.version = version;
-        self.output.clear(KEPT_BYTES);
+        let mut output = std::mem::take(&mut run.output);
+        output.clear(KEPT_BYTES);
         let (server, context) = (&*self.server, &*self.context);
+        // Its reply may repeat its arguments.
+        let args_bytes = words.args().bytes().len();
+        note_buffers(context, run, (words, &*reply, &output), args_bytes);
         match admitted(server, context, run, words.args()) {
-            Ok(entry) => {
-                execute(server, context, run, (entry, true), words.args(), &mut self.output)
-            }
+            Ok(entry) => execute(server, context, run, (entry, true), words.args(), &mut output),
             Err((entry, error)) => {
                 context.tally.count_error(&error.0);
                 if let Some(entry) = entry {
                     context.tally.count_rejection(entry.index);
                 }
-                Writer::new(&mut self.output, version).error(&error.0);
+                Writer::new(&mut output, version).error(&error.0);
             }
         }
-        self.output.slices().for_each(|part| reply.extend_from_slice(part));
+        let reply_bytes = output.slices().map(<[u8]>::len).sum();
+        note_buffers(context, run, (words, &*reply, &output), reply_bytes);
+        output.slices().for_each(|part| reply.extend_from_slice(part));
+        note_buffers(context, run, (words, &*reply, &output), 0);
+        run.output = output;
     }
 
     fn may_call(&mut self, words: &Words) -> Option<bool> {
@@ -78,9 +83,27 @@ impl<S: ScriptingServer> Host for Caller<S> {
     fn is_to_end(&mut self) -> bool {
         let mut run = self.run.borrow_mut();
         let Some(run) = run.as_mut() else { return false };
+        self.context.note_growth(run.buffer_bytes);
         run.is_slow = run.is_slow || note_if_slow(&*self.server, run.started);
         self.server.scripts().is_to_end(run.number)
     }
+}
+
+/// Notes what the buffers of a script's command take, and so many bytes that are about to be added
+/// to them: were that data, it would drive keys out.
+fn note_buffers(
+    context: &ThreadContext,
+    run: &mut Run,
+    (words, reply, output): (&Words, &Vec<u8>, &Output),
+    more_bytes: usize,
+) {
+    let (bytes, places) = words.capacity();
+    run.buffer_bytes = accounting::room_bytes::<Span>(places)
+        + [bytes, reply.capacity(), output.own_bytes(), more_bytes]
+            .map(accounting::room_bytes::<u8>)
+            .iter()
+            .sum::<usize>();
+    context.note_growth(run.buffer_bytes);
 }
 
 /// Whether what began then is slow, which is noted: no script waits for it from now on, and it can

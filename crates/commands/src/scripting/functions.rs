@@ -3,6 +3,7 @@
 use crate::config::split;
 use crate::state::libraries::Library;
 use nagi_script::{Engine, is_name};
+use nagi_store::accounting::LargeOverhead;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -50,7 +51,8 @@ impl Loaded {
         // What the engine has under the name is used by no library until it is asked for again.
         self.0.remove(&name);
         let functions = engine.load_library(&name, body)?;
-        Ok(Library { name, code: code.into(), functions })
+        let _overhead = LargeOverhead::of_shared(code.len());
+        Ok(Library { name, code: code.into(), functions, _overhead })
     }
 
     /// Loads a library into the engine, unless it is there.

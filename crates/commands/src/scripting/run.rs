@@ -7,7 +7,9 @@ use crate::state::blocked::{BlockedClients, Name};
 use crate::{Client, Context, Tally};
 use nagi_proto::resp::Writer;
 use nagi_proto::{Args, Output};
+use nagi_store::accounting::LargeOverhead;
 use nagi_store::{Claim, Counters, Database, Growing, Growth, Intent, Store};
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -22,6 +24,10 @@ pub(super) struct ThreadContext {
     pub(super) counters: Arc<Counters>,
     pub(super) tally: Arc<Tally>,
     pub(super) waker: Waker,
+    /// For Lua's memory and the buffers of a script's commands, which are no data.
+    overhead: RefCell<LargeOverhead>,
+    /// What was noted last of the general allocator.
+    noted_bytes: Cell<usize>,
 }
 
 /// Unparks the script thread.
@@ -41,6 +47,24 @@ impl ThreadContext {
             counters: store.counters(index),
             tally: server.statistics().worker(index),
             waker: Waker::from(Arc::new(ThreadWaker(thread::current()))),
+            overhead: RefCell::default(),
+            noted_bytes: Cell::new(0),
+        }
+    }
+
+    /// Notes what Lua has taken by now, and that there are buffers with so many bytes beside it.
+    pub(super) fn note_memory(&self, buffer_bytes: usize) {
+        let (general, mapped) = nagi_script::taken_bytes();
+        self.noted_bytes.set(general + buffer_bytes);
+        self.overhead.borrow_mut().set(general + buffer_bytes, mapped);
+    }
+
+    /// The same in the middle of a script, where little is left to the next time.
+    pub(super) fn note_growth(&self, buffer_bytes: usize) {
+        const LITTLE_BYTES: usize = 32 * 1024;
+        let (general, _) = nagi_script::taken_bytes();
+        if (general + buffer_bytes).abs_diff(self.noted_bytes.get()) > LITTLE_BYTES {
+            self.note_memory(buffer_bytes);
         }
     }
 
@@ -76,6 +100,10 @@ pub(super) struct Run {
     pub(super) started: Instant,
     pub(super) number: u64,
     pub(super) is_slow: bool,
+    /// Room for the reply of a command.
+    pub(super) output: Output,
+    /// What the buffers of its last command take.
+    pub(super) buffer_bytes: usize,
 }
 
 /// A script was ended while it waited for a key.
@@ -97,6 +125,8 @@ impl Run {
             started: Instant::now(),
             number: 0,
             is_slow: false,
+            output: Output::default(),
+            buffer_bytes: 0,
         }
     }
 
@@ -223,5 +253,20 @@ impl Run {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nagi_script::block_bytes;
+    use nagi_store::accounting::room_bytes;
+
+    #[test]
+    fn lua_counts_its_blocks_as_the_allocator_does() {
+        for bytes in (1..70_000).chain((70_000..1 << 20).step_by(101)) {
+            assert_eq!(block_bytes(bytes), room_bytes::<u8>(bytes), "{bytes}");
+        }
+        assert_eq!(block_bytes((1 << 20) + 1), (1 << 20) + 4096);
+        assert_eq!(block_bytes(0), 0);
     }
 }

@@ -19,7 +19,6 @@ use nagi_persist::payload::{Refusal, restore_libraries};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Output};
 use nagi_script::{Digest, Engine, Failure, LogLevel, ScriptFlags, Source};
-use nagi_store::accounting::Overhead;
 use nagi_store::{Claim, ClaimProgress, Intent, parse_i64};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -38,7 +37,6 @@ pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
         flushes: 0,
         functions: None,
         loaded: Loaded::default(),
-        overhead: Overhead::default(),
     };
     tracking::begin_worker(server.process().workers);
     while let Some(task) = server.scripts().next() {
@@ -60,8 +58,6 @@ struct ScriptThread<S> {
     /// Created for the first library of functions.
     functions: Option<Engine>,
     loaded: Loaded,
-    /// Accounts for Lua's memory, which is not data.
-    overhead: Overhead,
 }
 
 /// Why a script does not run, or has failed: an error, and whether it was counted.
@@ -134,7 +130,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
     fn note_memory(&mut self) {
         let used = |engine: &Option<Engine>| engine.as_ref().map_or(0, Engine::used_memory);
         let (script_bytes, function_bytes) = (used(&self.engine), used(&self.functions));
-        self.overhead.set(script_bytes + function_bytes);
+        self.context.note_memory(0);
         let scripts = self.server.scripts();
         scripts.script_bytes.store(script_bytes, Ordering::Relaxed);
         scripts.function_bytes.store(function_bytes, Ordering::Relaxed);
@@ -177,7 +173,6 @@ impl<S: ScriptingServer> ScriptThread<S> {
             server: Arc::clone(&self.server),
             context: Rc::clone(&self.context),
             run: Rc::clone(&self.run),
-            output: Output::default(),
         };
         let limit = self.server.config().script_memory_limit.bytes();
         Engine::new(Box::new(host), REDIS_VERSION, has_libraries, limit).map_err(script_error)
@@ -325,6 +320,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         run.number = self.server.scripts().begin(task.client, now_ms, function);
         run.is_read_only = is_read_only;
         let lacks_memory = self.lacks_memory(&mut run);
+        self.context.note_growth(0);
         let may_lack = flags.contains(ScriptFlags::ALLOW_OOM);
         let error = (lacks_memory && is_declared && !may_lack && !is_read_only).then(|| {
             let text = "OOM allow-oom flag is not set on the script, can not run it when used \

@@ -1,6 +1,7 @@
 //! Libraries of functions, as FUNCTION LIST shows them.
 
 use nagi_script::{FunctionDescription, ScriptFlags};
+use nagi_store::accounting::LargeOverhead;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub(crate) struct Library {
     /// Its text, with the line that names it.
     pub(crate) code: Arc<[u8]>,
     pub(crate) functions: Vec<FunctionDescription>,
+    /// For its text, which is no data.
+    pub(crate) _overhead: LargeOverhead,
 }
 
 impl Library {

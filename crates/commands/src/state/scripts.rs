@@ -21,7 +21,7 @@ use nagi_proto::resp::Version;
 use nagi_proto::{Args, Output};
 use nagi_script::{Digest, ScriptFlags};
 use nagi_store::Claim;
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{self, Charge, LargeOverhead};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -80,6 +80,7 @@ struct Cached {
     text: Arc<[u8]>,
     flags: ScriptFlags,
     is_loaded: bool,
+    _overhead: LargeOverhead,
 }
 
 /// The script that runs.
@@ -156,6 +157,8 @@ pub(crate) struct Outcome {
     pub(crate) written: Vec<Name>,
     /// For how long a script ran.
     pub(crate) ran: Duration,
+    /// For the reply, until it is among those of its client.
+    pub(crate) charge: Charge,
 }
 
 #[derive(Debug)]
@@ -398,7 +401,13 @@ impl Scripts {
             cached.is_loaded |= is_loaded;
             return None;
         }
-        inner.cache.insert(name, Cached { text: text.into(), flags, is_loaded });
+        let cached = Cached {
+            text: text.into(),
+            flags,
+            is_loaded,
+            _overhead: LargeOverhead::of_shared(text.len()),
+        };
+        inner.cache.insert(name, cached);
         if !is_loaded {
             inner.evaluated.push_back(name);
         }
@@ -512,7 +521,8 @@ impl Inner {
 
 impl Task {
     /// Leaves its outcome to its client.
-    pub(crate) fn finish(self, outcome: Outcome) {
+    pub(crate) fn finish(self, mut outcome: Outcome) {
+        outcome.charge.set(accounting::room_bytes::<u8>(outcome.reply.own_bytes()));
         let Task { completion, request, .. } = self;
         // Its memory is used no more when the client goes on.
         drop(request);

@@ -36,6 +36,8 @@ static CHARGED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 static STARTUP_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// The part that is overhead added later.
 static ADDED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
+/// The part of mapped memory that is overhead added later.
+static ADDED_MAPPED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// The bytes of chunks and longer pieces in the keyspace.
 static KEPT_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 
@@ -72,14 +74,15 @@ pub(crate) fn now() -> Memory {
     }
     let charged = CHARGED_BYTES.load(Ordering::Relaxed);
     let kept = KEPT_BYTES.load(Ordering::Relaxed);
-    let others = (pool::used_bytes() + mapped::used_bytes()) as i64 - kept;
+    let added_mapped = ADDED_MAPPED_BYTES.load(Ordering::Relaxed);
+    let others = (pool::used_bytes() + mapped::used_bytes()) as i64 - kept - added_mapped;
     let startup = STARTUP_BYTES.load(Ordering::Relaxed);
     let added = ADDED_BYTES.load(Ordering::Relaxed);
     let data = ALLOCATED_BYTES.load(Ordering::Relaxed) - charged - startup - added + kept;
     Memory {
         data: data.max(0) as u64,
         startup: startup.max(0) as u64,
-        added: added.max(0) as u64,
+        added: (added + added_mapped).max(0) as u64,
         clients: (charged + others.max(0)) as u64,
     }
 }
@@ -204,6 +207,43 @@ pub fn note_startup() {
     let known = OVERHEAD_BY_THREAD.try_with(|known| known.replace(made)).unwrap_or(made);
     STARTUP_BYTES.fetch_add(made - known, Ordering::Relaxed);
     publish();
+}
+
+/// Overhead that may be large enough to have mappings of its own, which otherwise count as the
+/// clients' memory.
+#[derive(Debug, Default)]
+pub struct LargeOverhead {
+    general: Overhead,
+    mapped_bytes: usize,
+}
+
+impl LargeOverhead {
+    /// That of `len` reference-counted bytes that this thread has allocated.
+    #[must_use]
+    pub fn of_shared(len: usize) -> Self {
+        let mut overhead = LargeOverhead::default();
+        match own_bytes(len).unsigned_abs() {
+            0 => overhead.set(len + 2 * size_of::<usize>(), 0),
+            mapped => overhead.set(0, mapped),
+        }
+        overhead
+    }
+
+    /// Sets its bytes: those of the general allocator, and those that are mapped.
+    pub fn set(&mut self, general: usize, mapped: usize) {
+        self.general.set(general);
+        if mapped != self.mapped_bytes {
+            let more = mapped as i64 - self.mapped_bytes as i64;
+            ADDED_MAPPED_BYTES.fetch_add(more, Ordering::Relaxed);
+            self.mapped_bytes = mapped;
+        }
+    }
+}
+
+impl Drop for LargeOverhead {
+    fn drop(&mut self) {
+        self.set(0, 0);
+    }
 }
 
 /// Counts everything that this thread allocates and frees from now on as overhead: for a thread
@@ -443,5 +483,24 @@ pub(crate) mod tests {
             assert!(rounded >= bytes && rounded <= bytes * 5 / 4, "{bytes} -> {rounded}");
         }
         assert_eq!(rounded(4128), 5120);
+    }
+
+    #[test]
+    fn overhead_that_is_mapped_is_not_the_clients() {
+        let _alone = alone();
+        let allocator = Counting(System);
+        let (before, len) = (now(), 3 << 20);
+        let layout = Layout::from_size_align(len + 16, 8).unwrap();
+        // SAFETY: the size is not zero; the memory is freed once, with its layout.
+        unsafe {
+            let memory = allocator.alloc(layout);
+            let overhead = LargeOverhead::of_shared(len);
+            assert_eq!(now().clients, before.clients);
+            assert!(now().added - before.added >= len as u64);
+            drop(overhead);
+            assert!(now().clients - before.clients >= len as u64);
+            allocator.dealloc(memory, layout);
+        }
+        assert_eq!(now().clients, before.clients);
     }
 }

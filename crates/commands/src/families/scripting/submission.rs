@@ -43,7 +43,7 @@ pub(crate) fn submit(
 fn finish(cx: &mut Context<'_>, row: usize, pending: &Pending) -> JobProgress {
     let Some(outcome) = pending.take() else { return JobProgress::WOKEN };
     cx.client.info.mark(Marks::RUNS_SCRIPT, false);
-    let Outcome { reply, error, has_failed, joint, written, ran } = outcome;
+    let Outcome { reply, error, has_failed, joint, written, ran, charge: _charge } = outcome;
     cx.tally.key_costs.note_elsewhere(ran);
     cx.client.worked_elsewhere += ran;
     if let Some(leased) = &mut cx.client.leased {

@@ -1,0 +1,100 @@
+//! What counts as data at the memory limit, and what is evicted or refused for it.
+
+use harness::{Connection, Server, encode_command, until};
+
+/// A number of INFO.
+fn info(client: &mut Connection, name: &str) -> u64 {
+    let text = client.run("INFO everything").text();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("INFO has no {name}"))
+}
+
+/// A server with this limit that evicts what was used least recently.
+fn evicting(limit: &str) -> Server {
+    Server::nagi_with(&["--maxmemory", limit, "--maxmemory-policy", "allkeys-lru"])
+}
+
+/// Stores a thousand small keys.
+fn fill(client: &mut Connection) {
+    for key in 0..1000 {
+        client.check(&format!("SET key:{key} {}", "v".repeat(100)), "+OK\r\n");
+    }
+}
+
+#[test]
+fn buffers_of_commands_that_scripts_call_are_no_data() {
+    let server = evicting("20mb");
+    let mut client = server.connect_resp();
+    fill(&mut client);
+    let before = info(&mut client, "used_memory_dataset");
+    let long = "x".repeat(25_000_000);
+    client.send(encode_command(&["EVAL", "return #redis.call('ECHO', ARGV[1])", "0", &long]));
+    client.expect(":25000000\r\n");
+    let data = info(&mut client, "used_memory_dataset");
+    assert!(data < before + 500_000, "{data} bytes of data, {before} before");
+    client.check("SET another value", "+OK\r\n");
+    let text = "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('DEL', KEYS[1])";
+    client.send(encode_command(&["EVAL", text, "1", "brief", &long[..9_000_000]]));
+    client.expect(":1\r\n");
+    let data = info(&mut client, "used_memory_dataset");
+    assert!(data < before + 500_000, "{data} bytes of data after a key that is gone");
+}
+
+#[test]
+fn what_lua_has_is_no_data_and_counts_once() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.send(encode_command(&["SET", "key", &"v".repeat(30_000_000)]));
+    client.expect("+OK\r\n");
+    for garbage in [
+        "return #('x'):rep(20000000)",
+        "local t = {} for i = 1, 300000 do t[i] = 'x' .. i end return #t",
+        "local t = {} for i = 1, 30000 do t[i] = ('x'):rep(700) .. i end return #t",
+    ] {
+        client.send(encode_command(&["EVAL", garbage, "0"]));
+        client.reply();
+        let data = info(&mut client, "used_memory_dataset");
+        assert!((30_000_000..31_000_000).contains(&data), "{data} bytes after {garbage}");
+        let lua = info(&mut client, "used_memory_vm_total");
+        let overhead = info(&mut client, "used_memory_overhead");
+        let most = lua + lua / 4 + 4_000_000;
+        assert!((lua..most).contains(&overhead), "{overhead} bytes of overhead, {lua} of Lua");
+    }
+}
+
+/// Were it data while it is made, what the script stores next would drive out keys.
+#[test]
+fn what_lua_takes_while_a_script_runs_drives_nothing_out() {
+    let server = evicting("10mb");
+    let mut client = server.connect_resp();
+    fill(&mut client);
+    let text = "local t = {} for i = 1, 200000 do t[i] = 'x' .. i end \
+                redis.call('SET', KEYS[1], #t) return redis.call('DBSIZE')";
+    client.send(encode_command(&["EVAL", text, "1", "key:0"]));
+    client.expect(":1000\r\n");
+    assert_eq!(info(&mut client, "evicted_keys"), 0);
+}
+
+#[test]
+fn texts_of_scripts_and_libraries_are_overhead() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("EVAL \"return 1\" 0", ":1\r\n");
+    let both = |client: &mut Connection| {
+        (info(client, "mem_clients_normal"), info(client, "used_memory_dataset"))
+    };
+    let (clients, data) = both(&mut client);
+    let code = format!(
+        "#!lua name=l\nlocal s = '{}' redis.register_function('f', function() return #s end)",
+        "a".repeat(3_000_000)
+    );
+    client.send(encode_command(&["FUNCTION", "LOAD", &code]));
+    client.expect("$1\r\nl\r\n");
+    client.send(encode_command(&["SCRIPT", "LOAD", &format!("return '{}'", "b".repeat(900_000))]));
+    client.reply();
+    let quiet = until("buffers to go", || {
+        let (now_clients, now_data) = both(&mut client);
+        (now_clients < clients + 300_000 && now_data < data + 300_000).then_some(())
+    });
+    assert!(quiet.is_ok(), "{:?} after {:?}", both(&mut client), (clients, data));
+}
