@@ -343,12 +343,12 @@ fn settings_apply_in_order_and_invalid_ones_are_refused() {
         place("libmemcached,ketama,servers,hash=crc")
     );
     for (text, reason) in [
-        ("perl", "no library is called perl"),
+        ("perl", "unknown library perl"),
         ("dalli,ketama", "takes no settings"),
         ("php,hash=hsieh", "without the hash hsieh"),
         ("php,distribution=random", "no get finds it"),
         ("php,distribution=virtual_bucket", "Couchbase"),
-        ("php,ketama=1", "no setting"),
+        ("php,ketama=1", "unknown setting"),
         ("php,servers,servers", "once"),
     ] {
         let refusal = text.parse::<Configuration>().unwrap_err();
