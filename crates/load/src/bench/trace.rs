@@ -187,9 +187,9 @@ mod tests {
     fn what_is_malformed_is_told_with_its_line() {
         for (text, why) in [
             ("0,k,1,1,1,get,0\n0,k,1,1,get,0\n", "line 2: 6 fields"),
-            ("0,k,x,1,1,get,0", "line 1: \"x\" is no length of a key"),
-            ("0,k,1,-1,1,get,0", "is no length of a value"),
-            ("0,k,1,1,1,fetch,0", "\"fetch\" is no operation"),
+            ("0,k,x,1,1,get,0", "line 1: \"x\" is not a length of a key"),
+            ("0,k,1,-1,1,get,0", "is not a length of a value"),
+            ("0,k,1,1,1,fetch,0", "\"fetch\" is not an operation"),
             ("0,,0,1,1,get,0", "a key of 0 bytes"),
             ("0,a b,3,1,1,get,0", "blank"),
             ("0,k,65536,1,1,get,0", "a key of 65536 bytes"),
