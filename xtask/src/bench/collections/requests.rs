@@ -6,16 +6,14 @@ use std::slice;
 use std::time::Duration;
 
 use anyhow::Result;
-use harness::Server;
 
 use super::filling::Kind;
-use super::{Contestants, Measured, nagi_to_valkey};
+use super::{Contestants, Measured};
 use crate::bench::Arguments;
 use crate::bench::contestants::Placement;
-use crate::bench::figures::median;
 use crate::bench::pipelined::{ELEMENTS, Load};
-use crate::bench::report::Table;
 use crate::bench::sender::Sender;
+use crate::bench::servers::{ComparedTable, median_of_each, started};
 
 const PIPELINE: u64 = 16;
 
@@ -48,36 +46,22 @@ const WORKLOADS: [Workload; 11] = [
 
 /// Each workload on each server in turn, as often as there are repetitions.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
-    let servers: Vec<(&str, Server)> = contestants
-        .resp()
-        .map(|it| anyhow::Ok((it.name, it.start(Placement::Pinned)?)))
-        .collect::<Result<_>>()?;
+    let mut servers = started(contestants, Placement::Pinned)?;
     for (_, server) in &servers {
         prepare(server.resp())?;
     }
-    let mut header = vec!["CPU us of a request"];
-    let names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
-    header.extend(&names);
-    header.extend(["nagi to Valkey", "asked"]);
-    let mut table = Table::new(&header);
+    let names = servers.iter().map(|(name, _)| *name).collect();
+    let mut table = ComparedTable::new("CPU us of a request", names);
     let length = Duration::from_secs_f64(arguments.seconds);
     for workload in &WORKLOADS {
         let words = workload.words.to_owned();
         let load = Load { requests: slice::from_ref(&words), pipeline: PIPELINE, opening: &[] };
-        let mut figures = vec![Vec::new(); servers.len()];
-        for _ in 0..arguments.repetitions {
-            for ((_, server), figures) in servers.iter().zip(&mut figures) {
-                figures.push(load.run(server, length)?.cpu_us);
-            }
-        }
-        let medians: Vec<f64> = figures.into_iter().map(median).collect();
-        let mut cells = vec![workload.name.to_owned()];
-        cells.extend(medians.iter().map(|us| format!("{us:.2}")));
-        cells.extend([nagi_to_valkey(&names, &medians), workload.asked.to_string()]);
-        println!("bench: {}", cells.join(", "));
-        table.row(cells);
+        let medians = median_of_each(&mut servers, arguments.repetitions, |(_, server)| {
+            Ok(load.run(server, length)?.cpu_us)
+        })?;
+        table.row(workload.name, &medians, |us| format!("{us:.2}"), &workload.asked.to_string());
     }
-    Ok(Measured { tables: vec![table], details: None })
+    Ok(Measured { tables: vec![table.into_table()], details: None })
 }
 
 /// The collections that are only read.

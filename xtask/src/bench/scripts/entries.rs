@@ -2,11 +2,10 @@
 
 use anyhow::Result;
 
-use super::{Contestants, Measured, nagi_to_valkey};
+use super::{ComparedTable, Contestants, Measured};
 use crate::bench::Arguments;
 use crate::bench::contestants::{Contestant, Placement};
 use crate::bench::pipelined::encoded;
-use crate::bench::report::Table;
 use crate::bench::sender::Sender;
 
 /// What is added, and how many bytes of resident memory one takes.
@@ -57,19 +56,14 @@ const ADDED: [Added; 3] = [
 /// Fills every server with each.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let scale = if arguments.quick { 10 } else { 1 };
-    let names: Vec<&str> = contestants.resp().map(|it| it.name).collect();
-    let mut table =
-        Table::new(&[&["bytes of memory"], &names[..], &["nagi to Valkey", "asked"]].concat());
+    let names = contestants.resp().map(|it| it.name).collect();
+    let mut table = ComparedTable::new("bytes of memory", names);
     for added in &ADDED {
         let slope = |it| added.slope(it, scale);
         let bytes: Vec<f64> = contestants.resp().map(slope).collect::<Result<_>>()?;
-        let mut cells = vec![added.name.to_owned()];
-        cells.extend(bytes.iter().map(|bytes| format!("{bytes:.1}")));
-        cells.extend([nagi_to_valkey(&names, &bytes), "1".to_owned()]);
-        println!("bench: {}", cells.join(", "));
-        table.row(cells);
+        table.row(added.name, &bytes, |bytes| format!("{bytes:.1}"), "1");
     }
-    Ok(Measured { tables: vec![table], details: None })
+    Ok(Measured { tables: vec![table.into_table()], details: None })
 }
 
 impl Added {

@@ -7,13 +7,12 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use harness::Server;
 
-use super::{Contestants, Measured, milliseconds, nagi_to_valkey, started};
+use super::{ComparedTable, Contestants, Measured, median_of_each, milliseconds, started};
 use crate::bench::Arguments;
 use crate::bench::client::{check, connect};
 use crate::bench::contestants::Placement;
 use crate::bench::figures::median;
 use crate::bench::pipelined::{encoded, receive};
-use crate::bench::report::Table;
 use crate::bench::usage::CpuTime;
 
 /// Subscribers, and how much processor time a message to them may take, as a multiple of Valkey's.
@@ -26,10 +25,9 @@ const MESSAGE: &[u8] = b"*3\r\n$7\r\nmessage\r\n$7\r\nchannel\r\n$5\r\nhello\r\n
 
 /// Each number of subscribers on each server in turn, as often as there are repetitions.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
-    let names: Vec<&str> = contestants.resp().map(|it| it.name).collect();
-    let header = |first| [&[first], &names[..], &["nagi to Valkey", "asked"]].concat();
-    let mut cpu = Table::new(&header("CPU us of PUBLISH, one worker"));
-    let mut delivery = Table::new(&header("ms until the last has it, default workers"));
+    let names = || contestants.resp().map(|it| it.name).collect();
+    let mut cpu = ComparedTable::new("CPU us of PUBLISH, one worker", names());
+    let mut delivery = ComparedTable::new("ms until the last has it, default workers", names());
     for (count, asked) in AUDIENCES {
         // As many deliveries, whatever the number of subscribers.
         let rounds = (100_000.0 * arguments.seconds) as usize / (PIPELINE * count) + 10;
@@ -41,19 +39,10 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
             times.map(median)
         })?;
         let name = format!("{count} {}", if count == 1 { "subscriber" } else { "subscribers" });
-        let row = |table: &mut Table, cells: Vec<String>, figures: &[f64], asked: &str| {
-            let compared = [nagi_to_valkey(&names, figures), asked.to_owned()];
-            let cells: Vec<String> =
-                [name.clone()].into_iter().chain(cells).chain(compared).collect();
-            println!("bench: {}", cells.join(", "));
-            table.row(cells);
-        };
-        let cells = cpu_us.iter().map(|us| format!("{us:.2}")).collect();
-        row(&mut cpu, cells, &cpu_us, asked);
-        let cells = last_us.iter().copied().map(milliseconds).collect();
-        row(&mut delivery, cells, &last_us, DELIVERY_ASKED);
+        cpu.row(&name, &cpu_us, |us| format!("{us:.2}"), asked);
+        delivery.row(&name, &last_us, milliseconds, DELIVERY_ASKED);
     }
-    Ok(Measured { tables: vec![cpu, delivery], details: None })
+    Ok(Measured { tables: vec![cpu.into_table(), delivery.into_table()], details: None })
 }
 
 /// The median of a figure for each server.
@@ -67,13 +56,7 @@ fn medians(
     let servers = started(contestants, placement)?;
     let mut audiences: Vec<Audience<'_>> =
         servers.iter().map(|(_, server)| Audience::gather(server, count)).collect::<Result<_>>()?;
-    let mut figures = vec![Vec::new(); servers.len()];
-    for _ in 0..arguments.repetitions {
-        for (audience, figures) in audiences.iter_mut().zip(&mut figures) {
-            figures.push(figure(audience)?);
-        }
-    }
-    Ok(figures.into_iter().map(median).collect())
+    median_of_each(&mut audiences, arguments.repetitions, figure)
 }
 
 /// Subscribers of one channel, and a client that publishes.

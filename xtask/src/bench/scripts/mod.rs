@@ -11,7 +11,7 @@ mod running;
 
 use super::parts::{Contestants, Measured, Part, milliseconds};
 use super::report::ratio;
-use super::servers::{nagi_to_valkey, started};
+use super::servers::{ComparedTable, median_of_each, started};
 
 pub(super) const PARTS: [Part; 4] = [
     Part { name: "scripts", report: "scripts", title: "Scripts", measure: running::measure },

@@ -6,12 +6,10 @@ use std::time::Duration;
 use anyhow::Result;
 use harness::Server;
 
-use super::{Contestants, Measured, nagi_to_valkey, started};
+use super::{ComparedTable, Contestants, Measured, median_of_each, started};
 use crate::bench::Arguments;
 use crate::bench::contestants::Placement;
-use crate::bench::figures::median;
 use crate::bench::pipelined::{KEYS, Load, encoded};
-use crate::bench::report::Table;
 use crate::bench::sender::Sender;
 
 const PIPELINE: u64 = 16;
@@ -28,13 +26,7 @@ struct Workload {
     prepare: fn(&mut Sender) -> Result<()>,
 }
 
-const WORKLOADS: [Workload; 4] = [
-    Workload {
-        name: "XADD",
-        words: "XADD stream:{key} * field value",
-        opening: &[],
-        prepare: |_| Ok(()),
-    },
+const WORKLOADS: [Workload; 3] = [
     Workload {
         name: "XREADGROUP",
         words: "XREADGROUP GROUP group consumer COUNT 1 STREAMS read:{key} >",
@@ -52,35 +44,26 @@ const WORKLOADS: [Workload; 4] = [
 
 /// Each workload on each server in turn, as often as there are repetitions.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
-    let servers = started(contestants, Placement::Pinned)?;
+    let mut servers = started(contestants, Placement::Pinned)?;
     for (_, server) in &servers {
         fill(server)?;
     }
-    let names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
-    let mut table =
-        Table::new(&[&["CPU us of a request"], &names[..], &["nagi to Valkey", "asked"]].concat());
+    let names = servers.iter().map(|(name, _)| *name).collect();
+    let mut table = ComparedTable::new("CPU us of a request", names);
     let length = Duration::from_secs_f64(arguments.seconds);
     for workload in &WORKLOADS {
         let words = workload.words.to_owned();
         let requests = slice::from_ref(&words);
         let load = Load { requests, pipeline: PIPELINE, opening: workload.opening };
-        let mut figures = vec![Vec::new(); servers.len()];
-        for _ in 0..arguments.repetitions {
-            for ((_, server), figures) in servers.iter().zip(&mut figures) {
-                let mut sender = Sender::new(server.resp())?;
-                (workload.prepare)(&mut sender)?;
-                sender.flush()?;
-                figures.push(load.run(server, length)?.cpu_us);
-            }
-        }
-        let medians: Vec<f64> = figures.into_iter().map(median).collect();
-        let mut cells = vec![workload.name.to_owned()];
-        cells.extend(medians.iter().map(|us| format!("{us:.2}")));
-        cells.extend([nagi_to_valkey(&names, &medians), ASKED.to_owned()]);
-        println!("bench: {}", cells.join(", "));
-        table.row(cells);
+        let medians = median_of_each(&mut servers, arguments.repetitions, |(_, server)| {
+            let mut sender = Sender::new(server.resp())?;
+            (workload.prepare)(&mut sender)?;
+            sender.flush()?;
+            Ok(load.run(server, length)?.cpu_us)
+        })?;
+        table.row(workload.name, &medians, |us| format!("{us:.2}"), ASKED);
     }
-    Ok(Measured { tables: vec![table], details: None })
+    Ok(Measured { tables: vec![table.into_table()], details: None })
 }
 
 /// The streams and strings that are read.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use harness::Server;
 
-use super::{Contestants, Measured, nagi_to_valkey, ratio, started};
+use super::{ComparedTable, Contestants, Measured, ratio, started};
 use crate::bench::Arguments;
 use crate::bench::contestants::Placement;
 use crate::bench::figures::median;
@@ -92,9 +92,9 @@ const WORKLOADS: [Workload; 3] = [
 /// Each workload on each server in turn, as often as there are repetitions.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let servers = started(contestants, Placement::Pinned)?;
-    let names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
-    let mut cpu = Table::new(&header("CPU us of a script", &names));
-    let mut rate = Table::new(&header("scripts a second", &names));
+    let names = || servers.iter().map(|(name, _)| *name).collect();
+    let mut cpu = ComparedTable::new("CPU us of a script", names());
+    let mut rate = ComparedTable::new("scripts a second", names());
     let length = Duration::from_secs_f64(arguments.seconds);
     for workload in &WORKLOADS {
         let mut costs = vec![Vec::new(); servers.len()];
@@ -106,23 +106,12 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         let of = |figure: fn(&Cost) -> f64| -> Vec<f64> {
             costs.iter().map(|costs| median(costs.iter().map(figure).collect())).collect()
         };
-        let (cpu_us, per_second) = (of(|cost| cost.cpu_us), of(|cost| cost.per_second));
-        let row = |table: &mut Table, figures: &[f64], digits: usize, asked: String| {
-            let mut cells = vec![workload.name.to_owned()];
-            cells.extend(figures.iter().map(|figure| format!("{figure:.digits$}")));
-            cells.extend([nagi_to_valkey(&names, figures), asked]);
-            println!("bench: {}", cells.join(", "));
-            table.row(cells);
-        };
-        row(&mut cpu, &cpu_us, 2, workload.asked.to_string());
-        row(&mut rate, &per_second, 0, String::new());
+        let (name, asked) = (workload.name, workload.asked.to_string());
+        cpu.row(name, &of(|cost| cost.cpu_us), |us| format!("{us:.2}"), &asked);
+        rate.row(name, &of(|cost| cost.per_second), |rate| format!("{rate:.0}"), "");
     }
     let claims = beside_claims(&servers, length, arguments.repetitions)?;
-    Ok(Measured { tables: vec![cpu, rate, claims], details: None })
-}
-
-fn header<'a>(first: &'a str, names: &[&'a str]) -> Vec<&'a str> {
-    [&[first], names, &["nagi to Valkey", "asked"]].concat()
+    Ok(Measured { tables: vec![cpu.into_table(), rate.into_table(), claims], details: None })
 }
 
 impl Workload {
