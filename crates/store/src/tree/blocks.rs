@@ -1,8 +1,8 @@
-//! Memory for nodes, of the store's pages: whole ones, halves and quarters.
+//! Allocates memory for nodes from the store's pages: whole pages, halves and quarters.
 //!
-//! The note beside a page that is divided says which of its parts are free. Pages with free parts
-//! are in a list for each size; one whose parts are all free goes back to the pool. Nodes are freed
-//! by the holder of the last reference, on any thread.
+//! The note beside a divided page records which of its parts are free. Pages with free parts are in
+//! one list for each size; a page whose parts are all free is returned to the pool. The thread that
+//! drops the last reference to a node frees it, so blocks may be returned by any thread.
 
 use crate::memory::idle::NOTE_BYTES;
 use crate::memory::pages::{self, Page, PagePool};
@@ -11,7 +11,7 @@ use crate::sync::latch::Latch;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// How large a block is.
+/// The size of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Size {
@@ -39,26 +39,26 @@ impl Size {
     }
 }
 
-/// In the note about a page that is divided.
+/// The state of a divided page, kept in its note.
 #[derive(Clone, Copy, Debug)]
 struct Divided {
     previous: Option<Page>,
     next: Option<Page>,
-    /// A bit for each part that is free.
+    /// A bit for each free part.
     free: u32,
 }
 
 const _: () = assert!(size_of::<Divided>() <= NOTE_BYTES);
 
-/// Hands out blocks.
+/// An allocator of blocks.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     pool: Arc<PagePool>,
-    /// The first page with free parts, for quarters and for halves.
+    /// The first page with free parts, of the list for quarters and of the list for halves.
     lists: Latch<[Option<Page>; 2]>,
 }
 
-// SAFETY: pages in the lists belong to these blocks, whichever thread takes parts of them.
+// SAFETY: pages in the lists belong to these blocks, no matter which thread takes parts of them.
 unsafe impl Send for Blocks {}
 // SAFETY: as above; the latch guards the lists and the notes of pages in them.
 unsafe impl Sync for Blocks {}
@@ -68,7 +68,7 @@ impl Blocks {
         Arc::new(Blocks { pool, lists: Latch::new([None; 2]) })
     }
 
-    /// A block of undefined contents, aligned to its size.
+    /// Allocates a block, aligned to its size. Its contents are undefined.
     pub(crate) fn take(&self, size: Size) -> NonNull<u8> {
         if size == Size::Whole {
             return self.pool.take();
@@ -96,13 +96,13 @@ impl Blocks {
         unsafe { page.add(part as usize * size.bytes()) }
     }
 
-    /// Takes a block back.
+    /// Frees a block.
     ///
     /// # Safety
-    /// It was taken here with this size, and there is no reference to it any more.
+    /// The block was allocated by these `Blocks` with this size, and is no longer referenced.
     pub(crate) unsafe fn give(&self, block: NonNull<u8>, size: Size) {
         if size == Size::Whole {
-            // SAFETY: a whole block is a page of the pool; the caller's promise.
+            // SAFETY: a whole block is a page of the pool; the caller guarantees the rest.
             return unsafe { self.pool.give(block) };
         }
         let mut lists = self.lists.lock_nested();
@@ -116,7 +116,7 @@ impl Blocks {
         if free.count_ones() == size.parts() {
             unlink(first, before);
             self.pool.add_idle_bytes(-PAGE_BYTES.cast_signed());
-            // SAFETY: the page came from the pool, and all of its parts have been given back.
+            // SAFETY: the page came from the pool, and all of its parts are free.
             unsafe { self.pool.give(page) };
         } else if before.free == 0 {
             let next = first.replace(page);
@@ -129,7 +129,7 @@ impl Blocks {
     }
 }
 
-/// Takes a page that is in the list out of it.
+/// Removes a page from its list.
 fn unlink(first: &mut Option<Page>, page: Divided) {
     let Divided { previous, next, .. } = page;
     match previous {
@@ -140,12 +140,12 @@ fn unlink(first: &mut Option<Page>, page: Divided) {
 }
 
 fn read(page: Page) -> Divided {
-    // SAFETY: the page is divided and was noted then; the latch is held.
+    // SAFETY: the page is divided, so its note has been written; the latch is held.
     unsafe { pages::note(page).cast().read() }
 }
 
 fn write(page: Page, divided: Divided) {
-    // SAFETY: the page is ours, and the latch is held.
+    // SAFETY: these blocks own the page, and the latch is held.
     unsafe { pages::note(page).cast().write(divided) };
 }
 
@@ -166,12 +166,12 @@ mod tests {
             if taken.len() < 40 || random % 5 < 2 {
                 let block = blocks.take(size);
                 assert_eq!(block.addr().get() % size.bytes(), 0);
-                // SAFETY: the block is ours.
+                // SAFETY: the block was just allocated and is not shared.
                 unsafe { block.write_bytes(taken.len() as u8, size.bytes()) };
                 taken.push((block, size));
             } else {
                 let (block, size) = taken.swap_remove(random / 5 % taken.len());
-                // SAFETY: it was taken above; all of it has what its first byte has.
+                // SAFETY: it was allocated above; all of its bytes equal the first one.
                 unsafe {
                     let bytes = std::slice::from_raw_parts(block.as_ptr(), size.bytes());
                     assert!(bytes.iter().all(|byte| *byte == bytes[0]));
@@ -181,7 +181,7 @@ mod tests {
         }
         let used = taken.iter().map(|(_, size)| size.bytes()).sum::<usize>();
         assert_eq!(pool.used_bytes() - pool.idle_bytes(), used);
-        // SAFETY: each was taken above.
+        // SAFETY: each was allocated above.
         taken.into_iter().for_each(|(block, size)| unsafe { blocks.give(block, size) });
         assert_eq!((pool.used_bytes(), pool.idle_bytes()), (0, 0));
     }

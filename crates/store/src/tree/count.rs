@@ -1,16 +1,16 @@
-//! How many references there are to a node.
+//! The reference count of a node.
 //!
-//! A thread that holds a reference and finds a count of one is the only holder: no other thread can
-//! make another reference. The count is read with `Acquire`, and given up with `Release`, so that
-//! reads of the node by former holders come before what is then written. No atomic
-//! read-modify-write is needed where nothing is shared.
+//! A thread that holds a reference and reads a count of one is the only holder: no other thread can
+//! create another reference. The count is read with `Acquire` and decremented with `Release`, so
+//! that reads of the node by former holders happen before the writes that follow. Nodes that are
+//! not shared need no atomic read-modify-write.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// A count of references, one to begin with.
+/// A reference count, initially one.
 #[derive(Debug)]
 pub(crate) struct Count(AtomicU32);
 
@@ -25,13 +25,14 @@ impl Count {
         self.0.load(Ordering::Acquire) == 1
     }
 
-    /// Adds a reference.
+    /// Increments the count.
     #[inline]
     pub(crate) fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives a reference up. Returns whether it was the last, and the node is to be freed.
+    /// Decrements the count. Returns whether this was the last reference, so that the node must be
+    /// freed.
     #[inline]
     #[must_use]
     pub(crate) fn give_up(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Removing many elements at once: whole subtrees are cut off.
+//! Removes many elements at once by detaching whole subtrees.
 
 use super::blocks::{Blocks, Size};
 use super::inner::Inner;
@@ -11,8 +11,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Nodes that are no part of a tree any more. They are freed when this is dropped: by the reclaimer
-/// if there is much below them.
+/// Nodes that have been detached from a tree. Dropping this frees them; if there are many nodes
+/// below them, the reclaimer thread does it.
 #[derive(Debug)]
 pub(crate) struct Garbage<L: Layout> {
     nodes: Vec<Node>,
@@ -22,7 +22,7 @@ pub(crate) struct Garbage<L: Layout> {
 }
 
 impl<L: Layout> Garbage<L> {
-    /// Whether freeing it takes no longer than a few microseconds.
+    /// Whether freeing the nodes takes no longer than a few microseconds.
     fn is_small(&self) -> bool {
         self.bytes <= 16 * Size::Whole.bytes() as u64
     }
@@ -31,7 +31,7 @@ impl<L: Layout> Garbage<L> {
 impl<L: Layout> Drop for Garbage<L> {
     fn drop(&mut self) {
         if self.is_small() {
-            // SAFETY: the references are counted, and belong to this alone.
+            // SAFETY: the references are counted, and only this value owns them.
             self.nodes.drain(..).for_each(|node| unsafe { node::release::<L>(node, &self.blocks) });
             return;
         }
@@ -42,8 +42,8 @@ impl<L: Layout> Drop for Garbage<L> {
 }
 
 impl<L: Layout> Tree<L> {
-    /// Removes the elements of a range of ranks; none of the tree's expires. Takes as long as the
-    /// tree is high.
+    /// Removes the elements in a range of ranks. The tree must have no elements that expire. The
+    /// time is proportional to the height of the tree.
     pub(crate) fn cut(&mut self, ranks: Range<u64>) -> Garbage<L> {
         let blocks = Arc::clone(&self.blocks);
         let mut garbage = Garbage { nodes: Vec::new(), blocks, bytes: 0, layout: PhantomData };
@@ -73,13 +73,13 @@ impl<L: Layout> Tree<L> {
     }
 }
 
-/// Removes a range below a node.
+/// Removes a range of elements below a node.
 ///
 /// # Safety
-/// The node's reference belongs to a tree that the caller may change.
+/// The node's reference belongs to a tree that the caller may modify.
 unsafe fn cut_below<L: Layout>(slot: &mut Node, ranks: Range<u64>, garbage: &mut Garbage<L>) {
-    // SAFETY: the caller's promise, and so for each node below; children are moved with their
-    // references.
+    // SAFETY: the caller guarantees it, and so for each node below; children are moved together
+    // with their references.
     unsafe {
         Node::own::<L>(slot, &garbage.blocks);
         if !slot.is_inner() {

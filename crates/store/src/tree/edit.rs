@@ -1,4 +1,4 @@
-//! Changes of single elements, wherever they stand.
+//! Changes of single elements, the same for all orders.
 
 use super::layout::Layout;
 use super::leaf::{Leaf, LeafPosition};
@@ -6,7 +6,7 @@ use super::rebalance::is_underfull;
 use super::root::{Change, FoundLeaf, InsertPosition, Path, Side, Tree};
 
 impl<L: Layout> Tree<L> {
-    /// Where an element of so many bytes goes if it is inserted at a spot.
+    /// Returns the insert position for an element of `bytes` bytes at a leaf position.
     #[inline]
     pub(crate) fn place(
         &self,
@@ -28,8 +28,8 @@ impl<L: Layout> Tree<L> {
         (is_first && self.is_outermost(path, Side::Start)).then_some(Side::Start)
     }
 
-    /// Inserts an element that is ordered by `key`; `false` if there was no room where it goes.
-    /// Then room was made, and its place is to be looked for again.
+    /// Inserts an element with the order key `key`. Returns `false` if its leaf had no room: room
+    /// has been made by then, and the caller must search for the position again.
     #[inline]
     pub(crate) fn insert(&mut self, place: &InsertPosition, key: u64, element: &[u8]) -> bool {
         if !place.fits {
@@ -41,13 +41,13 @@ impl<L: Layout> Tree<L> {
         true
     }
 
-    /// Notes in the root that an element has come.
+    /// Updates the root's counters for an inserted element.
     pub(super) fn count(&mut self, element: &[u8]) {
         self.elements += 1;
         self.expiring += u64::from(L::expires_at_ms(element) > 0);
     }
 
-    /// Removes the element at a spot.
+    /// Removes the element at a leaf position.
     pub(crate) fn remove(&mut self, path: &Path, spot: LeafPosition) {
         let element = self.leaf(path).element::<L>(spot);
         let change = Change::removal::<L>(element);
@@ -62,15 +62,15 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// Removes the element with so many before it, which there must be.
+    /// Removes the element of this rank, which must exist.
     pub(crate) fn remove_at(&mut self, rank: u64) {
         let FoundLeaf { path, leaf, before: place, .. } = self.find_rank(rank);
         let spot = leaf.spot::<L>(place as usize);
         self.remove(&path, spot);
     }
 
-    /// Puts an element in the place of one that is ordered by the same; `false` if there was no
-    /// room. Then room was made, and the place is to be looked for again.
+    /// Replaces an element by one with the same order key. Returns `false` if the leaf had no room:
+    /// room has been made by then, and the caller must search for the position again.
     pub(crate) fn replace(&mut self, path: &Path, spot: LeafPosition, element: &[u8]) -> bool {
         let leaf = self.leaf(path);
         let before = leaf.element::<L>(spot);
@@ -93,7 +93,7 @@ impl<L: Layout> Tree<L> {
         true
     }
 
-    /// The leaf at the end of a path.
+    /// Returns the leaf at the end of a path.
     pub(super) fn leaf(&self, path: &Path) -> Leaf<'_> {
         let mut level = 0;
         self.descend_uncounted(|_| {

@@ -1,4 +1,4 @@
-//! The expired elements of a tree.
+//! Removal of a tree's expired elements.
 
 use super::inner::{Inner, seconds};
 use super::layout::Layout;
@@ -6,8 +6,9 @@ use super::leaf::LeafPosition;
 use super::root::{FoundLeaf, Path, Tree};
 
 impl<L: Layout> Tree<L> {
-    /// Removes at most so many elements that expire by `now_ms`, each shown to `removed` before;
-    /// how many. Fewer than `most` means that nothing else is due, give or take a second.
+    /// Removes at most `most` elements that expire by `now_ms`, and passes each to `removed` first.
+    /// Returns how many were removed. Fewer than `most` means that no other element is due, to
+    /// within a second.
     pub(crate) fn sweep(
         &mut self,
         now_ms: u64,
@@ -15,7 +16,7 @@ impl<L: Layout> Tree<L> {
         mut removed: impl FnMut(&[u8]),
     ) -> usize {
         let mut count = 0;
-        // Each leaf without anything that is due costs a turn as well, so as to end.
+        // Leaves without due elements also use up an iteration, so that the loop is bounded.
         for _ in 0..most.saturating_mul(2) {
             let is_due = self.expiring > 0 && u64::from(self.earliest_s()) * 1000 <= now_ms;
             if count == most || !is_due {
@@ -43,8 +44,9 @@ impl<L: Layout> Tree<L> {
         count
     }
 
-    /// Notes in all nodes on the way to the leaf that is said to have what expires first when that
-    /// is. Returns whether the leaf's has become later.
+    /// Corrects the earliest expiry in all nodes on the path to the leaf that is recorded as having
+    /// the element that expires first. Returns whether the leaf's earliest expiry is later than
+    /// recorded.
     fn note_earliest(&mut self, path: &Path) -> bool {
         let before = self.earliest_s();
         let mut leaf = self.own(path, super::root::Change::NONE);
@@ -60,7 +62,7 @@ impl<L: Layout> Tree<L> {
     }
 }
 
-/// The child below which something expires first.
+/// Returns the child below which an element expires first.
 fn earliest_child(inner: &Inner) -> usize {
     let children = inner.earliest().iter().enumerate();
     children.min_by_key(|(_, earliest_s)| **earliest_s).map_or(0, |(child, _)| child)

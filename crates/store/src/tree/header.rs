@@ -1,17 +1,17 @@
-//! A pointer to a node, and the header that every node begins with.
+//! The pointer to a node, and the header at the start of every node.
 
 use super::blocks::Size;
 use super::count::Count;
 use std::ptr::NonNull;
 
-/// What every node begins with.
+/// The header of a node, inner or leaf.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) count: Count,
     pub(super) size: Size,
     pub(super) is_inner: bool,
-    /// Of an inner node.
+    /// The number of children; inner nodes only.
     pub(crate) children: u16,
 }
 
@@ -25,8 +25,8 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node(pub(super) NonNull<Header>);
 
-// SAFETY: a node is shared as `Arc` shares: it is only read while it may be shared, and counted
-// with atomics.
+// SAFETY: nodes are shared as the contents of an `Arc` are: a node is only read while it may be
+// shared, and its count is atomic.
 unsafe impl Send for Node {}
 // SAFETY: as above.
 unsafe impl Sync for Node {}

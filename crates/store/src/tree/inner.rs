@@ -1,27 +1,29 @@
-//! An inner node: keys, counts, children and so on, each in an array.
+//! Inner nodes: separate arrays of keys, element counts, expiry times and children.
 
 use super::header::{Header, Node};
 
-/// Children at most.
+/// The maximum number of children.
 pub(crate) const MAX_CHILDREN: usize = 42;
 
-/// What an inner node knows of a child.
+/// The metadata that an inner node stores about a child.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Child {
-    /// No element below it has a lower one, unless it is the first child; none below an earlier one
-    /// has a higher one.
+    /// A lower bound of the keys below this child, unless it is the first one, and an upper bound
+    /// of the keys below earlier children.
     pub(crate) key: u64,
-    /// Elements below it.
+    /// The number of elements below it.
     pub(crate) elements: u32,
-    /// No element below it expires before this, in seconds since 1970; [`NEVER`] if none does.
+    /// A lower bound of the expiry times below it, in seconds since 1970; [`NEVER`] if no element
+    /// expires.
     pub(crate) earliest_s: u32,
     pub(crate) node: Node,
 }
 
-/// Later than anything expires.
+/// Later than any expiry time.
 pub(crate) const NEVER: u32 = u32::MAX;
 
-/// A time in the unit of [`Child::earliest_s`], not later; 0 milliseconds stand for never.
+/// Converts milliseconds to the unit of [`Child::earliest_s`], rounded down; 0 milliseconds stand
+/// for never.
 pub(crate) fn seconds(at_ms: u64) -> u32 {
     if at_ms == 0 { NEVER } else { u32::try_from(at_ms / 1000).unwrap_or(NEVER - 1) }
 }
@@ -30,7 +32,7 @@ pub(crate) fn seconds(at_ms: u64) -> u32 {
 #[repr(C)]
 pub(crate) struct Inner {
     header: Header,
-    /// Bytes of all nodes below it, and of what lies elsewhere.
+    /// Bytes of all nodes below this one, and of their strings stored out of line.
     pub(crate) bytes_below: u64,
     keys: [u64; MAX_CHILDREN],
     nodes: [Option<Node>; MAX_CHILDREN],
@@ -42,7 +44,7 @@ pub(crate) struct Inner {
 const _: () = assert!(size_of::<Inner>() == super::blocks::Size::Quarter.bytes());
 
 impl Inner {
-    /// Where its keys end.
+    /// The offset at which the keys end.
     pub(super) const KEYS_END: usize =
         std::mem::offset_of!(Inner, keys) + size_of::<[u64; MAX_CHILDREN]>();
 
@@ -57,7 +59,7 @@ impl Inner {
         }
     }
 
-    /// One with the same children, which are not counted once more.
+    /// Copies the node. The reference counts of its children are not incremented.
     pub(crate) fn copy(&self, header: Header) -> Self {
         let Inner { bytes_below, keys, nodes, elements, earliest_s, .. } = *self;
         Inner { header, bytes_below, keys, nodes, elements, earliest_s }
@@ -82,7 +84,7 @@ impl Inner {
         self.elements.get(..self.len()).unwrap_or(&self.elements)
     }
 
-    /// When something below each child expires at the earliest, in seconds since 1970.
+    /// The earliest expiry time below each child, in seconds since 1970.
     pub(crate) fn earliest(&self) -> &[u32] {
         self.earliest_s.get(..self.len()).unwrap_or(&self.earliest_s)
     }
@@ -94,7 +96,7 @@ impl Inner {
 
     #[inline]
     pub(crate) fn node(&self, child: usize) -> Option<Node> {
-        // What stands after the last child is out of date.
+        // Slots after the last child hold stale data.
         self.nodes.get(child).copied().flatten().filter(|_| child < self.len())
     }
 
@@ -115,29 +117,29 @@ impl Inner {
         (0..self.len()).filter_map(|child| self.child(child))
     }
 
-    /// The last child whose key is not above `key`, or the first.
+    /// Returns the last child whose key is not above `key`, or the first child.
     #[inline]
     pub(crate) fn child_of(&self, key: u64) -> usize {
         self.keys().partition_point(|it| *it <= key).saturating_sub(1)
     }
 
-    /// How many children have a key below `key`.
+    /// Returns how many children have a key below `key`.
     pub(crate) fn below(&self, key: u64) -> usize {
         self.keys().partition_point(|it| *it < key)
     }
 
-    /// Elements below the children before one.
+    /// Returns the number of elements below the children before `child`.
     #[inline]
     pub(crate) fn elements_before(&self, child: usize) -> u64 {
         self.counts().iter().take(child).map(|count| u64::from(*count)).sum()
     }
 
-    /// Elements below all children.
+    /// Returns the number of elements below all children.
     pub(crate) fn elements(&self) -> u64 {
         self.elements_before(self.len())
     }
 
-    /// Notes what has become of the elements below a child.
+    /// Updates the metadata of a child whose elements have changed.
     #[inline]
     pub(crate) fn note(&mut self, child: usize, more: i64, earliest_s: u32) {
         if let Some(elements) = self.elements.get_mut(child) {
@@ -148,12 +150,12 @@ impl Inner {
         }
     }
 
-    /// Notes when something below a child expires at the earliest, in seconds since 1970.
+    /// Sets the earliest expiry time below a child, in seconds since 1970.
     pub(crate) fn set_earliest(&mut self, child: usize, earliest_s: u32) {
         self.earliest_s.get_mut(child).into_iter().for_each(|it| *it = earliest_s);
     }
 
-    /// Notes that an element with this key comes to a child.
+    /// Lowers a child's key if necessary, because an element with this key is inserted below it.
     #[inline]
     pub(crate) fn lower_key(&mut self, child: usize, key: u64) {
         self.keys.get_mut(child).into_iter().for_each(|it| *it = key.min(*it));
@@ -167,7 +169,7 @@ impl Inner {
         self.earliest_s.get_mut(at).into_iter().for_each(|it| *it = earliest_s);
     }
 
-    /// Inserts a child where there is room.
+    /// Inserts a child; the node must have room.
     pub(crate) fn insert(&mut self, at: usize, child: Child) {
         let len = self.len();
         if len < MAX_CHILDREN && at <= len {
@@ -180,15 +182,16 @@ impl Inner {
         }
     }
 
-    /// Inserts a child, whose elements are not above those of the first, before it. The key of what
-    /// was first may be below its own, which is where it is found then.
+    /// Inserts a child before the first one, whose elements must not be lower. The former first
+    /// child's key may be lower than the new child's, because searches ignore the first key; the
+    /// keys are exchanged then.
     pub(crate) fn insert_first(&mut self, child: Child) {
         let before = self.key(0);
         self.keys.first_mut().into_iter().for_each(|key| *key = before.max(child.key));
         self.insert(0, Child { key: before.min(child.key), ..child });
     }
 
-    /// Removes a child that there is.
+    /// Removes a child, which must exist.
     pub(crate) fn remove(&mut self, at: usize) -> Option<Child> {
         let child = self.child(at)?;
         let len = self.len();

@@ -1,13 +1,13 @@
-//! Trees in the order of hashes: sets and hashes.
+//! Trees ordered by hash: sets and hashes.
 
 use super::layout::{Fields, Layout, Members, UNORDERED_BITS, expiry_bytes, key_of, rest};
 use super::leaf::{Leaf, LeafPosition};
 use super::root::{FoundLeaf, Tree};
 use crate::value::item::Text;
 
-/// A layout whose elements are found by a string.
+/// A layout whose elements are looked up by a string.
 pub(crate) trait Keyed: Layout {
-    /// The string that an element is found by, as it is written, and what follows it.
+    /// Returns the encoded string that identifies an element, and the bytes after it.
     fn name(element: &[u8]) -> &[u8];
 }
 
@@ -25,7 +25,7 @@ impl Keyed for Fields {
     }
 }
 
-/// What was found for a string: where it stands, or where it would.
+/// The result of a lookup: the position of the element, or the position to insert it at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lookup<'a> {
     pub(crate) found: FoundLeaf<'a>,
@@ -34,13 +34,13 @@ pub(crate) struct Lookup<'a> {
 }
 
 impl<L: Keyed> Tree<L> {
-    /// The element of this name.
+    /// Returns the element with this name.
     #[inline]
     pub(crate) fn get(&self, name: &Text<'_>) -> Option<&[u8]> {
         self.lookup(name, key_of(name.source())).element
     }
 
-    /// The element of this name, whose hash orders it by `key`.
+    /// Looks up the element with this name, whose hash gives the order key `key`.
     #[inline]
     pub(crate) fn lookup(&self, name: &Text<'_>, key: u64) -> Lookup<'_> {
         let found = self.descend_uncounted(|inner| inner.child_of(key));
@@ -48,8 +48,8 @@ impl<L: Keyed> Tree<L> {
         Lookup { found, spot, element }
     }
 
-    /// Inserts an element of this name, or puts it in the place of the one that there is; whether
-    /// there was none. What the element has elsewhere belongs to the tree from now on.
+    /// Inserts an element with this name, or replaces the existing one. Returns whether it is new.
+    /// The tree takes over the element's references to strings stored out of line.
     pub(crate) fn set(&mut self, name: &Text<'_>, element: &[u8]) -> bool {
         let key = key_of(name.source());
         loop {
@@ -68,8 +68,8 @@ impl<L: Keyed> Tree<L> {
         }
     }
 
-    /// Inserts an element, which has nothing elsewhere, unless there is one of this name; whether
-    /// there was none.
+    /// Inserts an element without strings stored out of line, unless one with this name exists.
+    /// Returns whether it was inserted.
     pub(crate) fn insert_new(&mut self, name: &Text<'_>, element: &[u8]) -> bool {
         let key = key_of(name.source());
         loop {
@@ -84,7 +84,7 @@ impl<L: Keyed> Tree<L> {
         }
     }
 
-    /// Removes the element of this name. Returns whether there was one.
+    /// Removes the element with this name. Returns whether it existed.
     pub(crate) fn delete(&mut self, name: &Text<'_>) -> bool {
         let Lookup { found, spot, element } = self.lookup(name, key_of(name.source()));
         let (path, is_there) = (found.path, element.is_some());
@@ -94,16 +94,17 @@ impl<L: Keyed> Tree<L> {
         is_there
     }
 
-    /// Shows some elements from a cursor on; the cursor from which to go on, or 0 if there are no
-    /// more. Elements that stay in the tree during such a scan are shown,
-    /// whatever else becomes of it: a cursor is a hash, and what comes before it has been shown.
+    /// Visits some elements, starting at a cursor. Returns the next cursor, or 0 if there are no
+    /// more elements. Elements that stay in the tree throughout a scan are visited, no matter how
+    /// the tree changes in between: a cursor is a hash, and all elements with lower hashes have
+    /// been visited.
     pub(crate) fn scan(&self, cursor: u64, count: usize, show: impl FnMut(&[u8])) -> u64 {
         let next = self.scan_keys(cursor << UNORDERED_BITS, count, show);
         next.map_or(0, |key| key >> UNORDERED_BITS)
     }
 }
 
-/// Looks a name up in the group where it belongs; or where it would be inserted there.
+/// Looks a name up in its group, and returns the insert position if it is absent.
 #[inline]
 fn find_in<'a, L: Keyed>(
     leaf: Leaf<'a>,
@@ -116,7 +117,8 @@ fn find_in<'a, L: Keyed>(
     let group = leaf.group_of(key);
     let mut start = leaf.group(group).start;
     for (index, element) in leaf.group_elements::<L>(group).enumerate() {
-        // SAFETY: elements of trees were written by `Text::write`, and hold what they refer to.
+        // SAFETY: elements of trees were written by `Text::write`, and hold references to their
+        // strings stored out of line.
         if unsafe { name.is_at(L::name(element)) } {
             return (LeafPosition { group, index, start }, Some(element));
         }

@@ -1,36 +1,37 @@
-//! The layout of a tree's elements, for each type of collection.
+//! The layout of a tree's elements, one for each type of collection.
 
 use crate::siphash::SipHash13;
 use crate::value::item::{self, Item, item_bytes};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
-/// How a tree's elements are written, and in which order they are.
+/// How a tree's elements are encoded and ordered.
 pub(crate) trait Layout: 'static {
-    /// Elements in a group at most, as long as one can be split.
+    /// The maximum number of elements in a group, as long as it can be split.
     const GROUP_ELEMENTS: usize;
-    /// The most bytes of a group that is not split, unless it has one element.
+    /// The maximum number of bytes in a group, unless it has only one element.
     const GROUP_BYTES: usize;
-    /// Whether elements have an order of their own, so that one after the last may begin a
-    /// group.
+    /// Whether elements have an order of their own, so that one appended at the end may begin a new
+    /// group. Elements ordered by hash do not.
     const IS_ORDERED: bool;
 
-    /// Bytes of the element at the start of `bytes`.
+    /// Returns the length of the element at the start of `bytes`.
     fn element_bytes(bytes: &[u8]) -> usize;
 
-    /// What an element is ordered by.
+    /// Returns the order key of an element.
     fn key(element: &[u8]) -> u64;
 
-    /// Shows each item of an element.
+    /// Passes each item of an element to `show`.
     fn items(element: &[u8], show: impl FnMut(&[u8]));
 
-    /// When the element expires, in milliseconds since 1970; 0 if it does not.
+    /// Returns when the element expires, in milliseconds since 1970; 0 if it does not.
     fn expires_at_ms(_element: &[u8]) -> u64 {
         0
     }
 }
 
-/// What comes before an item that expires: this, and six bytes of milliseconds since 1970.
+/// The first byte of an element that expires. Six bytes with the time in milliseconds since 1970
+/// follow it.
 const EXPIRES: u8 = 248;
 pub(crate) const EXPIRY_BYTES: usize = 7;
 
@@ -57,7 +58,8 @@ impl Layout for Members {
     }
 
     fn key(element: &[u8]) -> u64 {
-        // SAFETY: elements of trees were written by `Text::write`, and hold what they refer to.
+        // SAFETY: elements of trees were written by `Text::write`, and hold references to their
+        // strings stored out of line.
         unsafe { Item::any(element) }.with_bytes(key_of)
     }
 
@@ -113,19 +115,19 @@ impl Layout for Elements {
     }
 }
 
-/// The part of `bytes` that begins at `from`; nothing if that is beyond the end.
+/// Returns the part of `bytes` that begins at `from`; empty if that is beyond the end.
 #[inline]
 pub(crate) fn rest(bytes: &[u8], from: usize) -> &[u8] {
     bytes.get(from..).unwrap_or(&[])
 }
 
-/// How many bytes before an element's first item say when it expires.
+/// Returns the length of the expiry time before an element's first item.
 #[inline]
 pub(crate) fn expiry_bytes(element: &[u8]) -> usize {
     if element.first() == Some(&EXPIRES) { EXPIRY_BYTES } else { 0 }
 }
 
-/// What [`write_expiry`] has written in front of an element; 0 if it has written nothing.
+/// Returns the time that [`write_expiry`] wrote before an element; 0 if it wrote nothing.
 pub(crate) fn expires_at_ms(element: &[u8]) -> u64 {
     match element {
         [EXPIRES, a, b, c, d, e, f, ..] => u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0]),
@@ -133,7 +135,8 @@ pub(crate) fn expires_at_ms(element: &[u8]) -> u64 {
     }
 }
 
-/// Writes when the element that follows expires, in milliseconds since 1970; nothing if that is 0.
+/// Writes the expiry time of the element that follows, in milliseconds since 1970; nothing if it is
+/// 0.
 pub(crate) fn write_expiry(at_ms: u64, out: &mut Vec<u8>) {
     if at_ms > 0 {
         let [a, b, c, d, e, f, ..] = at_ms.min(MAX_EXPIRES_AT_MS).to_le_bytes();
@@ -141,50 +144,51 @@ pub(crate) fn write_expiry(at_ms: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// The latest time that an element can expire at.
+/// The latest expiry time that an element can have.
 pub(crate) const MAX_EXPIRES_AT_MS: u64 = (1 << 48) - 1;
 
-/// Counts what an element has elsewhere once more, for a copy of it.
+/// Increments the reference counts of an element's strings stored out of line, for a copy of the
+/// element.
 ///
 /// # Safety
-/// It was written for a tree, and holds what it refers to.
+/// The element was written for a tree, and holds references to its strings.
 pub(crate) unsafe fn retain<L: Layout>(element: &[u8]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     L::items(element, |it| unsafe { item::retain(it) });
 }
 
-/// Gives up what an element has elsewhere.
+/// Releases the references to an element's strings stored out of line.
 ///
 /// # Safety
-/// That of [`retain`], and the element is not used afterwards.
+/// The same as for [`retain`], and the element is not used afterwards.
 pub(crate) unsafe fn release<L: Layout>(element: &[u8]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     L::items(element, |it| unsafe { item::release(it) });
 }
 
-/// What an element's strings take elsewhere, in bytes.
+/// Returns the memory of an element's strings stored out of line, in bytes.
 ///
 /// # Safety
-/// That of [`retain`].
+/// The same as for [`retain`].
 pub(crate) unsafe fn bytes_elsewhere<L: Layout>(element: &[u8]) -> usize {
     let mut bytes = 0;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     L::items(element, |it| bytes += unsafe { item::memory_elsewhere(it) });
     bytes
 }
 
-/// The lower bits of a hash that are not part of what members and fields are ordered by: what is
-/// left is what SCAN's cursors can say, which clients may read as a floating-point number.
+/// The number of low bits of a hash that the order key leaves out. The remaining bits are what a
+/// SCAN cursor can hold, which some clients read as a floating-point number.
 pub(crate) const UNORDERED_BITS: u32 = 11;
 
-/// What the members of a set and the fields of a hash are ordered by.
+/// Returns the order key of a set's members and a hash's fields.
 #[inline]
 pub(crate) fn key_of(bytes: &[u8]) -> u64 {
     hash(bytes) >> UNORDERED_BITS << UNORDERED_BITS
 }
 
-/// The hash by which members and fields are ordered. Its seed is the process' own: clients must not
-/// be able to choose members that fall into one group.
+/// Returns the hash of a member or field. Its seed is random for each process, so that clients
+/// cannot choose members that all fall into one group.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     static HASHER: LazyLock<SipHash13> = LazyLock::new(|| {
         let state = RandomState::new();

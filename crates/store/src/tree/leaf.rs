@@ -1,15 +1,15 @@
-//! A leaf's bytes: elements one after the other, and the table of their groups.
+//! A leaf's contents: elements one after the other, and the table of their groups.
 //!
 //! ```text
 //!   0  groups               2  end of the elements     4  elements     6  elements that expire
-//!   8  the earliest time that one does, in milliseconds since 1970, or 0 (6 bytes)
-//!  14  bytes of strings that lie elsewhere (6 bytes)
-//!  20  where elements begin
+//!   8  the earliest expiry time, in milliseconds since 1970, or 0 (6 bytes)
+//!  14  bytes of strings stored out of line (6 bytes)
+//!  20  start of the elements
 //!  22  ... elements ...       <- groups: key, start, elements (8, 2 and 2 bytes each)
 //! ```
 //!
-//! There may be a gap before the elements and one after them. An insertion moves what is before it
-//! or what is after it, whichever is less, so that either end can be added to without moving all.
+//! There may be a gap before the elements and one after them. An insertion moves the elements on
+//! the shorter side, so that appending at either end does not move all elements.
 
 use super::layout::{Layout, bytes_elsewhere, release, rest};
 use std::ops::Range;
@@ -21,41 +21,42 @@ const EXPIRING: usize = 6;
 const EARLIEST: usize = 8;
 const BYTES_ELSEWHERE: usize = 14;
 const FIRST: usize = 20;
-/// Where elements begin at the earliest.
+/// The lowest offset at which elements may start.
 pub(crate) const START: usize = 22;
-/// Elements are moved to between two gaps only where these have room for so many insertions.
+/// Elements are moved to divide the gaps anew only if these have room for this many insertions.
 const INSERTIONS_WORTH_MOVING: usize = 16;
-/// Bytes of a group in the table.
+/// The size of a group's entry in the table, in bytes.
 pub(crate) const GROUP_BYTES: usize = 12;
 
-/// A leaf to be read.
+/// A leaf that is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaf<'a>(pub(crate) &'a [u8]);
 
-/// A leaf to be changed.
+/// A leaf that is modified.
 #[derive(Debug)]
 pub(crate) struct LeafMut<'a>(pub(crate) &'a mut [u8]);
 
-/// A few elements of a leaf.
+/// A group of a few consecutive elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// No element has a lower one; in the order by hash none of an earlier group has a higher one.
+    /// A lower bound of the keys in the group. In trees ordered by hash, it is also an upper bound
+    /// of the keys in earlier groups.
     pub(crate) key: u64,
     pub(crate) start: usize,
     pub(crate) elements: usize,
 }
 
-/// Where an element stands, or would stand, in a leaf.
+/// The position of an element in a leaf, or the position to insert it at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeafPosition {
     pub(crate) group: usize,
-    /// Elements of the group before it.
+    /// The number of elements of the group before it.
     pub(crate) index: usize,
-    /// The byte at which it begins.
+    /// The byte offset at which it starts.
     pub(crate) start: usize,
 }
 
-/// What a leaf counts of an element: what it takes elsewhere, and when it expires.
+/// The amounts that an element adds to its leaf's counters.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     elsewhere: usize,
@@ -65,7 +66,7 @@ struct Counted {
 impl Counted {
     #[inline]
     fn of<L: Layout>(element: &[u8]) -> Self {
-        // SAFETY: the element was written for a tree, and holds what it refers to.
+        // SAFETY: the element was written for a tree, and holds references to its strings.
         let elsewhere = unsafe { bytes_elsewhere::<L>(element) };
         Counted { elsewhere, expires_at_ms: L::expires_at_ms(element) }
     }
@@ -83,7 +84,7 @@ impl<'a> Leaf<'a> {
         self.number(GROUPS)
     }
 
-    /// Where elements begin.
+    /// The offset at which the elements start.
     #[inline]
     pub(crate) fn first(self) -> usize {
         self.number(FIRST)
@@ -99,7 +100,7 @@ impl<'a> Leaf<'a> {
         self.number(ELEMENTS)
     }
 
-    /// What its elements' strings take that lie elsewhere.
+    /// The memory of strings stored out of line, in bytes.
     pub(crate) fn bytes_elsewhere(self) -> u64 {
         self.long_number(BYTES_ELSEWHERE)
     }
@@ -113,22 +114,22 @@ impl<'a> Leaf<'a> {
         self.number(EXPIRING)
     }
 
-    /// No element expires before this, in milliseconds since 1970; 0 if none does at all.
+    /// A lower bound of the expiry times, in milliseconds since 1970; 0 if no element expires.
     pub(crate) fn earliest_ms(self) -> u64 {
         self.long_number(EARLIEST)
     }
 
-    /// Bytes that a leaf of this size has for elements and groups.
+    /// The number of bytes available for elements and groups.
     pub(crate) fn room(self) -> usize {
         self.0.len() - START
     }
 
-    /// Bytes that elements and groups take.
+    /// The number of bytes used by elements and groups.
     pub(crate) fn load(self) -> usize {
         self.end() - self.first() + GROUP_BYTES * self.groups()
     }
 
-    /// Bytes between the elements and the groups.
+    /// The number of free bytes between the elements and the groups.
     #[inline]
     fn gap_after(self) -> usize {
         self.0.len() - GROUP_BYTES * self.groups() - self.end()
@@ -139,7 +140,7 @@ impl<'a> Leaf<'a> {
         self.room() - self.load()
     }
 
-    /// Whether an element of so many bytes can be inserted, a group split by it included.
+    /// Whether an element of `bytes` bytes fits, even if it makes its group split.
     #[inline]
     pub(crate) fn fits(self, bytes: usize) -> bool {
         self.free() >= bytes + GROUP_BYTES
@@ -156,7 +157,7 @@ impl<'a> Leaf<'a> {
         u64::from_le_bytes(bytes.copied().unwrap_or_default())
     }
 
-    /// A group that there is.
+    /// Returns a group, which must exist.
     #[inline]
     pub(crate) fn group(self, group: usize) -> Group {
         let at = self.group_at(group);
@@ -179,7 +180,7 @@ impl<'a> Leaf<'a> {
         self.0.get(self.group(group).start..self.group_end(group)).unwrap_or(&[])
     }
 
-    /// The last group whose key is not above `key`, or the first.
+    /// Returns the last group whose key is not above `key`, or the first group.
     #[inline]
     pub(crate) fn group_of(self, key: u64) -> usize {
         let (mut from, mut to) = (0, self.groups());
@@ -190,20 +191,21 @@ impl<'a> Leaf<'a> {
         from
     }
 
-    /// The element at a spot, and all after it.
+    /// Returns the element at a position, and all elements after it.
     #[inline]
     pub(crate) fn from(self, spot: LeafPosition) -> &'a [u8] {
         self.0.get(spot.start..self.end()).unwrap_or(&[])
     }
 
-    /// The element at a spot.
+    /// Returns the element at a position.
     #[inline]
     pub(crate) fn element<L: Layout>(self, spot: LeafPosition) -> &'a [u8] {
         let bytes = self.from(spot);
         bytes.get(..L::element_bytes(bytes)).unwrap_or(bytes)
     }
 
-    /// Where the element at a place of the leaf stands; after the last one if there are fewer.
+    /// Returns the position of the element of index `place` in the leaf; the end if there are fewer
+    /// elements.
     pub(crate) fn spot<L: Layout>(self, place: usize) -> LeafPosition {
         let mut index = place;
         let mut group = 0;
@@ -221,23 +223,23 @@ impl<'a> Leaf<'a> {
         LeafPosition { group, index, start: start + offset }
     }
 
-    /// How many elements come before a spot.
+    /// Returns the number of elements before a position.
     pub(crate) fn place(self, spot: LeafPosition) -> usize {
         (0..spot.group).map(|group| self.group(group).elements).sum::<usize>() + spot.index
     }
 
-    /// Whether a spot is after all elements.
+    /// Whether a position is after the last element.
     pub(crate) fn is_end(self, spot: LeafPosition) -> bool {
         spot.start >= self.end()
     }
 
-    /// The elements of a group in their order.
+    /// Iterates over the elements of a group in order.
     pub(crate) fn group_elements<L: Layout>(self, group: usize) -> impl Iterator<Item = &'a [u8]> {
         split::<L>(self.group_bytes(group))
     }
 }
 
-/// The elements that lie one after the other in `bytes`.
+/// Iterates over the elements in `bytes`.
 pub(crate) fn split<L: Layout>(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (element, rest) = bytes.split_at_checked(L::element_bytes(bytes))?;
@@ -247,7 +249,7 @@ pub(crate) fn split<L: Layout>(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> 
 }
 
 impl LeafMut<'_> {
-    /// Makes it one without elements.
+    /// Empties the leaf, without releasing elements.
     pub(crate) fn clear(&mut self) {
         self.0.iter_mut().take(START).for_each(|byte| *byte = 0);
         self.set_number(FIRST, START);
@@ -298,7 +300,7 @@ impl LeafMut<'_> {
         }
     }
 
-    /// Counts an element among those that it has.
+    /// Adds an element to the leaf's counters.
     fn count(&mut self, it: Counted) {
         self.add(ELEMENTS, 1);
         self.add_elsewhere(it.elsewhere.cast_signed());
@@ -322,7 +324,7 @@ impl LeafMut<'_> {
         }
     }
 
-    /// Adds to where some groups start.
+    /// Adjusts the starts of some groups.
     fn move_groups(&mut self, groups: Range<usize>, by: isize) {
         for group in groups {
             let at = self.read().group_at(group) + 8;
@@ -330,7 +332,7 @@ impl LeafMut<'_> {
         }
     }
 
-    /// Moves what is after `from` by so many bytes, the starts of groups from `group` on included.
+    /// Moves the bytes after `from` by `by`, and adjusts the starts of the groups from `group` on.
     fn shift_after(&mut self, from: usize, group: usize, by: isize) {
         let end = self.read().end();
         self.0.copy_within(from..end, from.wrapping_add_signed(by));
@@ -338,7 +340,7 @@ impl LeafMut<'_> {
         self.move_groups(group..self.read().groups(), by);
     }
 
-    /// Moves what is before `to` by so many bytes, the starts of groups before `group` included.
+    /// Moves the bytes before `to` by `by`, and adjusts the starts of the groups before `group`.
     fn shift_before(&mut self, to: usize, group: usize, by: isize) {
         let first = self.read().first();
         self.0.copy_within(first..to, first.wrapping_add_signed(by));
@@ -346,7 +348,7 @@ impl LeafMut<'_> {
         self.move_groups(0..group, by);
     }
 
-    /// Moves all elements to another start, and returns by how far.
+    /// Moves all elements to another start. Returns the distance.
     fn move_elements(&mut self, first: usize) -> isize {
         let by = first.wrapping_sub(self.read().first()).cast_signed();
         self.shift_after(self.read().first(), 0, by);
@@ -354,16 +356,16 @@ impl LeafMut<'_> {
         by
     }
 
-    /// Leaves so many bytes after the elements, which there are in all. Returns by how much
-    /// elements are further back now.
+    /// Moves elements to leave `bytes` free bytes after them; the leaf must have as many. Returns
+    /// how far the elements were moved towards the start.
     fn reserve_after(&mut self, bytes: usize) -> isize {
         let missing = bytes.saturating_sub(self.read().gap_after());
         let first = self.read().first().saturating_sub(missing).max(START);
         if missing == 0 { 0 } else { self.move_elements(first) }
     }
 
-    /// Makes room for so many bytes, which there are in all, at a place within a group or at its
-    /// end. Returns where the room begins.
+    /// Makes room for `bytes` bytes within a group or at its end; the leaf must have as many free.
+    /// Returns the offset of the room.
     fn open(&mut self, group: usize, at: usize, bytes: usize) -> usize {
         let leaf = self.read();
         let is_before = at - leaf.first() < leaf.end() - at;
@@ -392,7 +394,7 @@ impl LeafMut<'_> {
         }
     }
 
-    /// Takes an element's bytes out of a group.
+    /// Removes the bytes of an element from a group.
     fn close(&mut self, group: usize, at: usize, bytes: usize) {
         let leaf = self.read();
         if at - leaf.first() < leaf.end() - at {
@@ -407,7 +409,7 @@ impl LeafMut<'_> {
         to.into_iter().for_each(|to| to.copy_from_slice(bytes));
     }
 
-    /// Inserts an element that [`Leaf::fits`], with what it is ordered by.
+    /// Inserts an element, which [`Leaf::fits`], with its order key.
     pub(crate) fn insert<L: Layout>(&mut self, spot: LeafPosition, key: u64, element: &[u8]) {
         let leaf = self.read();
         let LeafPosition { group, start, .. } = spot;
@@ -429,7 +431,7 @@ impl LeafMut<'_> {
         }
         if at_start {
             let start = start.wrapping_add_signed(self.reserve_after(GROUP_BYTES));
-            // The key of what was first may be below this one.
+            // The key of the former first group may be too low.
             let before = self.read().group(0);
             self.set_key(0, before.key.max(key));
             self.insert_group(0, Group { key: before.key.min(key), start, elements: 0 });
@@ -447,11 +449,11 @@ impl LeafMut<'_> {
         self.count(Counted::of::<L>(element));
     }
 
-    /// Removes the element at a spot, and gives up what it has elsewhere.
+    /// Removes the element at a position, and releases its strings stored out of line.
     pub(crate) fn remove<L: Layout>(&mut self, spot: LeafPosition) {
         let element = self.read().element::<L>(spot);
         let (len, counted) = (element.len(), Counted::of::<L>(element));
-        // SAFETY: the element was written for a tree, and is overwritten now.
+        // SAFETY: the element was written for a tree, and is overwritten next.
         unsafe { release::<L>(element) };
         self.uncount(counted);
         self.close(spot.group, spot.start, len);
@@ -463,15 +465,15 @@ impl LeafMut<'_> {
         }
     }
 
-    /// Puts another element in the place of one; `false`, and nothing has changed, if there is no
-    /// room. What the old one has elsewhere is given up.
+    /// Replaces an element, and releases the old one's strings stored out of line. Returns `false`,
+    /// with nothing changed, if there is no room.
     pub(crate) fn replace<L: Layout>(&mut self, spot: LeafPosition, element: &[u8]) -> bool {
         let before = self.read().element::<L>(spot);
         let (len, counted) = (before.len(), Counted::of::<L>(before));
         if self.read().free() + len < element.len() + GROUP_BYTES {
             return false;
         }
-        // SAFETY: the element was written for a tree, and is overwritten now.
+        // SAFETY: the element was written for a tree, and is overwritten next.
         unsafe { release::<L>(self.read().element::<L>(spot)) };
         self.uncount(counted);
         let by = element.len().cast_signed() - len.cast_signed();
@@ -486,11 +488,11 @@ impl LeafMut<'_> {
         true
     }
 
-    /// Adds a group to the table, for which there is room after the elements.
+    /// Adds a group to the table; there must be room after the elements.
     fn insert_group(&mut self, group: usize, it: Group) {
         let groups = self.read().groups();
         let (last, first) = (self.read().group_at(groups), self.read().group_at(group));
-        // The table grows downwards.
+        // The table grows towards lower addresses.
         self.0.copy_within(last + GROUP_BYTES..first + GROUP_BYTES, last);
         self.set_number(GROUPS, groups + 1);
         self.set_group(group, it);
@@ -503,7 +505,8 @@ impl LeafMut<'_> {
         self.set_number(GROUPS, groups - 1);
     }
 
-    /// Halves a group that has become too large, unless its elements have to stay together.
+    /// Splits a group that has become too large in two. In hash order, elements with equal keys stay
+    /// together.
     fn split_if_large<L: Layout>(&mut self, group: usize) {
         let it = self.read().group(group);
         let bytes = self.read().group_end(group) - it.start;
@@ -527,7 +530,7 @@ impl LeafMut<'_> {
         }
     }
 
-    /// Removes the elements at a range of places, and gives up what they have elsewhere.
+    /// Removes a range of elements, and releases their strings stored out of line.
     pub(crate) fn cut<L: Layout>(&mut self, places: Range<usize>) {
         let copy = self.0.to_vec();
         let before = Leaf(&copy);
@@ -538,7 +541,7 @@ impl LeafMut<'_> {
             let mut elements = 0;
             for element in before.group_elements::<L>(group) {
                 if places.contains(&place) {
-                    // SAFETY: the element was written for a tree, and is no part of it any more.
+                    // SAFETY: the element was written for a tree, and is not part of it any more.
                     unsafe { release::<L>(element) };
                 } else {
                     kept.extend_from_slice(element);
@@ -553,7 +556,7 @@ impl LeafMut<'_> {
         self.recount::<L>();
     }
 
-    /// Adds a group at the end; there is room for it.
+    /// Appends a group; there must be room for it.
     pub(crate) fn push_group(&mut self, key: u64, elements: usize, bytes: &[u8]) {
         let end = self.read().end();
         self.write(end, bytes);
@@ -562,7 +565,8 @@ impl LeafMut<'_> {
         self.add(ELEMENTS, elements.cast_signed());
     }
 
-    /// Recounts what expires and what lies elsewhere, after groups have been added.
+    /// Recomputes the counters of elements that expire and of strings stored out of line, after
+    /// groups have been added.
     pub(crate) fn recount<L: Layout>(&mut self) {
         let (mut elsewhere, mut expiring, mut earliest_ms) = (0, 0, 0);
         let leaf = self.read();
@@ -583,7 +587,7 @@ impl LeafMut<'_> {
     }
 }
 
-/// What the first half of a group has, and the key of the second.
+/// The size of the first half of a group, and the key of the second half.
 struct Half {
     elements: usize,
     bytes: usize,
@@ -596,8 +600,8 @@ fn halve_in_order<L: Layout>(group: &[u8], elements: usize) -> Option<Half> {
     Some(Half { elements: half, bytes, key: L::key(rest(group, bytes)) })
 }
 
-/// Sorts the elements by key, and halves them so that equal keys stay together; `None` if all are
-/// equal.
+/// Sorts the elements by key, and divides them so that equal keys stay together. Returns `None` if
+/// all keys are equal.
 fn halve_by_key<L: Layout>(group: &mut [u8], elements: usize) -> Option<Half> {
     let copy = group.to_vec();
     let mut sorted: Vec<(u64, &[u8])> =

@@ -1,8 +1,8 @@
-//! A reference to a node, inner or leaf, and how nodes are made, copied and freed.
+//! References to nodes, inner or leaf, and how nodes are created, copied and freed.
 //!
-//! A [`Node`] is a plain pointer: inner nodes have arrays of them, and the code that moves one does
-//! the counting. The holder of a counted one may read the node; the holder of the only one, all the
-//! way from the top, may change it.
+//! A [`Node`] is a plain pointer, because inner nodes hold arrays of them; code that copies or
+//! drops one updates the reference count explicitly. The owner of a counted reference may read the
+//! node; it may modify the node if all counts on the path from the root are one.
 
 use super::blocks::{Blocks, Size};
 use super::count::Count;
@@ -14,16 +14,17 @@ use crate::sync::cache_line::{LINE_BYTES, prefetch};
 use crate::sync::pace;
 use std::ptr::NonNull;
 
-/// Lines of an inner node up to the last key.
+/// Cache lines of an inner node up to the last key.
 const KEY_LINES: usize = Inner::KEYS_END.div_ceil(LINE_BYTES);
-/// Lines that the groups of a full leaf of short elements take, sixteen of them or so.
+/// Cache lines of the group table of a full leaf with short elements, which has about sixteen
+/// groups.
 const GROUP_LINES: usize = (16 * GROUP_BYTES).div_ceil(LINE_BYTES);
 
 impl Node {
-    /// A leaf without elements.
+    /// Creates a leaf without elements.
     pub(crate) fn new_leaf(blocks: &Blocks, size: Size) -> Self {
         let node = Node(blocks.take(size).cast());
-        // SAFETY: the block is ours and large enough; it begins with zeros as far as they are read.
+        // SAFETY: the block is unshared and large enough; the bytes that are read are zeroed.
         unsafe {
             node.0.write(Header::new(size, false, 0));
             node.content().write_bytes(0, size.bytes() - size_of::<Header>());
@@ -32,16 +33,16 @@ impl Node {
         node
     }
 
-    /// An inner node without children.
+    /// Creates an inner node without children.
     pub(crate) fn new_inner(blocks: &Blocks) -> Self {
         let block = blocks.take(Size::Quarter).cast::<Inner>();
-        // SAFETY: the block is ours and large enough.
+        // SAFETY: the block is unshared and large enough.
         unsafe { block.write(Inner::new(Header::new(Size::Quarter, true, 0))) };
         Node(block.cast())
     }
 
     fn header<'a>(self) -> &'a Header {
-        // SAFETY: a node is counted while it is held, and headers change only at a count of one.
+        // SAFETY: the caller holds a counted reference, and headers change only at a count of one.
         unsafe { self.0.as_ref() }
     }
 
@@ -57,9 +58,9 @@ impl Node {
         self.header().size
     }
 
-    /// Asks the processor for what a search reads first in a node below the topmost one: the keys
-    /// of an inner node, or a leaf's counts and groups. Otherwise each of these lines would be
-    /// waited for after the one before.
+    /// Prefetches the cache lines that a search reads first in a node below the root: the keys of
+    /// an inner node, or a leaf's counters and groups. Without it, the search would miss on each
+    /// line in turn.
     #[inline]
     pub(super) fn prefetch(self, is_leaf: bool) {
         let line = |at: usize| prefetch(self.0.cast::<u8>().map_addr(|it| it.saturating_add(at)));
@@ -73,17 +74,17 @@ impl Node {
         }
     }
 
-    /// Where a leaf's bytes begin.
+    /// Returns the start of a leaf's contents.
     fn content(self) -> NonNull<u8> {
         // SAFETY: every block is larger than a header.
         unsafe { self.0.add(1).cast() }
     }
 
     /// # Safety
-    /// It is an inner node, which stays counted and unchanged for `'a`.
+    /// It is an inner node, and stays referenced and unchanged for `'a`.
     #[inline]
     pub(crate) unsafe fn inner<'a>(self) -> &'a Inner {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { self.0.cast().as_ref() }
     }
 
@@ -91,16 +92,16 @@ impl Node {
     /// It is an inner node, and there is no other reference to it during `'a`.
     #[inline]
     pub(crate) unsafe fn inner_mut<'a>(self) -> &'a mut Inner {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { self.0.cast().as_mut() }
     }
 
     /// # Safety
-    /// It is a leaf, which stays counted and unchanged for `'a`.
+    /// It is a leaf, and stays referenced and unchanged for `'a`.
     #[inline]
     pub(crate) unsafe fn leaf<'a>(self) -> Leaf<'a> {
         let bytes = self.size().bytes() - size_of::<Header>();
-        // SAFETY: the caller's promise; so many bytes follow the header.
+        // SAFETY: the caller guarantees it; `bytes` bytes follow the header.
         Leaf(unsafe { std::slice::from_raw_parts(self.content().as_ptr(), bytes) })
     }
 
@@ -109,30 +110,31 @@ impl Node {
     #[inline]
     pub(crate) unsafe fn leaf_mut<'a>(self) -> LeafMut<'a> {
         let bytes = self.size().bytes() - size_of::<Header>();
-        // SAFETY: the caller's promise; so many bytes follow the header.
+        // SAFETY: the caller guarantees it; `bytes` bytes follow the header.
         LeafMut(unsafe { std::slice::from_raw_parts_mut(self.content().as_ptr(), bytes) })
     }
 
-    /// Makes the node behind `slot` unshared, by putting a copy there if need be.
+    /// Makes the node in `slot` unshared, replacing it by a copy if necessary.
     ///
     /// # Safety
-    /// The reference in `slot` is counted, and the caller may change what it is part of.
+    /// The reference in `slot` is counted, and the caller may modify the tree that contains it.
     #[inline]
     pub(crate) unsafe fn own<L: Layout>(slot: &mut Node, blocks: &Blocks) {
         if !slot.count().is_one() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe { slot.replace_by_copy::<L>(blocks) };
         }
     }
 
     /// # Safety
-    /// That of [`Node::own`].
+    /// The same as for [`Node::own`].
     #[cold]
     unsafe fn replace_by_copy<L: Layout>(&mut self, blocks: &Blocks) {
         let node = *self;
         let size = node.size();
         let block = blocks.take(size);
-        // SAFETY: the new block is ours and as large; the old node is counted and so unchanged.
+        // SAFETY: the new block is unshared and of the same size; the old node is referenced and so
+        // unchanged.
         unsafe {
             if node.is_inner() {
                 let inner = node.inner();
@@ -151,12 +153,12 @@ impl Node {
         }
     }
 
-    /// Elements of it and all below it.
+    /// Returns the number of elements in the node and below it.
     ///
     /// # Safety
-    /// It stays counted and unchanged meanwhile.
+    /// The node stays referenced and unchanged meanwhile.
     unsafe fn elements(self) -> u64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe {
             match self.is_inner() {
                 true => self.inner().elements(),
@@ -165,12 +167,13 @@ impl Node {
         }
     }
 
-    /// Bytes of it and all below it, and of what lies elsewhere.
+    /// Returns the memory of the node and all nodes below it, and of their strings stored out of
+    /// line.
     ///
     /// # Safety
-    /// That of [`Node::elements`].
+    /// The same as for [`Node::elements`].
     pub(crate) unsafe fn bytes(self) -> u64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let below = unsafe {
             match self.is_inner() {
                 true => self.inner().bytes_below,
@@ -180,12 +183,13 @@ impl Node {
         self.size().bytes() as u64 + below
     }
 
-    /// No element below it expires before this second since 1970; [`NEVER`] if none does.
+    /// Returns a lower bound of the expiry times, in seconds since 1970; [`NEVER`] if no element
+    /// expires.
     ///
     /// # Safety
-    /// That of [`Node::elements`].
+    /// The same as for [`Node::elements`].
     pub(crate) unsafe fn earliest_s(self) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe {
             match self.is_inner() {
                 true => self.inner().earliest().iter().copied().min().unwrap_or(NEVER),
@@ -194,12 +198,12 @@ impl Node {
         }
     }
 
-    /// It as a child with this key, and its bytes.
+    /// Returns the metadata of the node as a child with this key, and its memory in bytes.
     ///
     /// # Safety
-    /// That of [`Node::elements`].
+    /// The same as for [`Node::elements`].
     pub(crate) unsafe fn as_child(self, key: u64) -> (Child, u64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let (elements, bytes, earliest_s) =
             unsafe { (self.elements(), self.bytes(), self.earliest_s()) };
         (Child { key, elements: elements as u32, earliest_s, node: self }, bytes)
@@ -213,12 +217,12 @@ fn for_each<L: Layout>(leaf: Leaf<'_>, visit: impl FnMut(&[u8])) {
 }
 
 fn retain_all<L: Layout>(leaf: Leaf<'_>) {
-    // SAFETY: the leaf's elements hold what they refer to.
+    // SAFETY: the leaf's elements hold references to their strings.
     for_each::<L>(leaf, |element| unsafe { layout::retain::<L>(element) });
 }
 
-/// Gives a reference up, and frees the node if it was the last, and what is then not referred to
-/// any more. As deep as the tree is high.
+/// Drops a reference. If it was the last, frees the node, and recursively the nodes that are then
+/// unreferenced. The recursion is as deep as the tree is high.
 ///
 /// # Safety
 /// The reference is counted, and is not used afterwards.
@@ -238,11 +242,11 @@ pub(crate) unsafe fn release<L: Layout>(node: Node, blocks: &Blocks) {
     }
 }
 
-/// Frees a node itself, whose own references have another owner by now.
+/// Frees only the node itself. The references that it holds have been moved elsewhere.
 ///
 /// # Safety
 /// There is no reference to it.
 pub(crate) unsafe fn free(node: Node, blocks: &Blocks) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { blocks.give(node.0.cast(), node.size()) };
 }

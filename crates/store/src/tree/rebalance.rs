@@ -1,8 +1,8 @@
-//! Keeping leaves full, and growing and shrinking a tree.
+//! Rebalancing: keeps leaves full, and grows and shrinks a tree.
 //!
-//! A leaf without room shifts groups to a neighbour; where both are full, three leaves become four.
-//! That keeps leaves full to about seven eighths where elements come in random order, which halving
-//! does not: it leaves them at two thirds.
+//! A leaf without room shifts groups to a neighbour; if both are full, three leaves become four.
+//! With elements inserted in random order, that keeps leaves about seven eighths full; splitting in
+//! half would keep them two thirds full.
 
 use super::blocks::Size;
 use super::inner::{Child, Inner, MAX_CHILDREN, seconds};
@@ -12,24 +12,25 @@ use super::node::{self, Node};
 use super::root::{InsertPosition, Path, Side, Tree};
 use std::ops::Range;
 
-/// What shifting has to leave free in each leaf: it should not be needed again at once.
+/// The minimum of free bytes that shifting must leave in each leaf, so that it is not repeated
+/// soon.
 const MIN_GAIN_BYTES: usize = 160;
 
-/// About what a group of short elements takes; others take more.
+/// The approximate size of a group of short elements; other groups are larger.
 const MIN_GROUP_BYTES: usize = 128;
 
-/// Groups on their way between leaves.
+/// Groups that are moved between leaves.
 #[derive(Debug)]
 struct Gathered {
     bytes: Vec<u8>,
-    /// Key, elements, and where its bytes end.
+    /// For each group: key, number of elements, and the offset at which its bytes end.
     groups: Vec<(u64, usize, usize)>,
-    /// Whether no element expires or has anything elsewhere.
+    /// Whether no element expires or has strings stored out of line.
     is_plain: bool,
 }
 
 impl Gathered {
-    /// Room for what so many leaves have.
+    /// Reserves memory for the contents of `leaves` leaves.
     fn with_leaves(leaves: usize) -> Self {
         let groups = leaves * Size::Whole.bytes() / MIN_GROUP_BYTES;
         Gathered {
@@ -48,15 +49,15 @@ impl Gathered {
         }
     }
 
-    /// How many groups each of `leaves` leaves gets so that all are about as full, and the load of
-    /// the fullest.
+    /// Distributes the groups over `leaves` leaves evenly by size. Returns the number of groups for
+    /// each, and the load of the fullest.
     fn plan(&self, leaves: usize) -> (Vec<usize>, usize) {
         let total = self.bytes.len() + GROUP_BYTES * self.groups.len();
         let (mut plan, mut fullest, mut load, mut groups, mut before, mut done) =
             (Vec::with_capacity(leaves), 0, 0, 0, 0, 0);
         for (_, _, end) in &self.groups {
             let bytes = end - before + GROUP_BYTES;
-            // Where the next leaf should begin, were groups of no size.
+            // The ideal start of the next leaf, if groups could be divided.
             let border = total * (plan.len() + 1) / leaves;
             if groups > 0 && plan.len() + 1 < leaves && done + bytes / 2 >= border {
                 plan.push(groups);
@@ -72,7 +73,7 @@ impl Gathered {
         (plan, fullest)
     }
 
-    /// Moves groups into a leaf without elements.
+    /// Moves groups into an empty leaf.
     fn fill<L: Layout>(&self, groups: Range<usize>, leaf: &mut LeafMut<'_>) {
         let previous = groups.start.checked_sub(1).and_then(|before| self.groups.get(before));
         let mut start = previous.map_or(0, |group| group.2);
@@ -90,19 +91,20 @@ impl Gathered {
     }
 }
 
-/// Whether neighbours should take the elements of a leaf, if they have room.
+/// Whether a leaf is so empty that its elements should be moved to neighbours with room.
 #[inline]
 pub(super) fn is_underfull(leaf: Leaf<'_>) -> bool {
     leaf.load() * 20 < leaf.room() * 9
 }
 
-/// Whether the elements of two leaves belong on one.
+/// Whether the elements of two leaves should share one.
 fn belong_together(load: usize, room: usize) -> bool {
     load * 10 <= room * 9
 }
 
 impl<L: Layout> Tree<L> {
-    /// Makes room for an element. `true` if it has a leaf of its own now, at a side of the tree.
+    /// Makes room for an element. Returns `true` if the element has been stored in a new leaf at an
+    /// end of the tree.
     #[cold]
     pub(super) fn make_room(&mut self, place: &InsertPosition, key: u64, element: &[u8]) -> bool {
         if self.height == 0 {
@@ -128,10 +130,10 @@ impl<L: Layout> Tree<L> {
         false
     }
 
-    /// Puts the only leaf into a larger block; `false` if there is none that is large enough.
+    /// Moves the only leaf into a larger block. Returns `false` if no block is large enough.
     fn enlarge(&mut self, bytes: usize) -> bool {
         let (load, size) = {
-            // SAFETY: the tree has the leaf counted.
+            // SAFETY: the tree holds a reference to the leaf.
             let leaf = unsafe { self.top.leaf() };
             (leaf.load(), self.top.size())
         };
@@ -142,11 +144,11 @@ impl<L: Layout> Tree<L> {
         size.is_some()
     }
 
-    /// Puts the only leaf into a block of another size.
+    /// Moves the only leaf into a block of another size.
     fn move_leaf(&mut self, size: Size) {
         let node = Node::new_leaf(&self.blocks, size);
         let mut gathered = Gathered::with_leaves(1);
-        // SAFETY: the old leaf is the tree's own, and its elements go to the new one.
+        // SAFETY: only the tree references the old leaf, and its elements are moved to the new one.
         unsafe {
             Node::own::<L>(&mut self.top, &self.blocks);
             gathered.add(self.top.leaf());
@@ -156,10 +158,11 @@ impl<L: Layout> Tree<L> {
         self.top = node;
     }
 
-    /// Puts an inner node above the root.
+    /// Adds an inner node above the root.
     fn add_level(&mut self) {
         let node = Node::new_inner(&self.blocks);
-        // SAFETY: the new node is the tree's own, and takes over its reference to the old one.
+        // SAFETY: only the tree references the new node, which takes over the reference to the old
+        // root.
         unsafe {
             let (child, bytes) = self.top.as_child(0);
             let inner: &mut Inner = node.inner_mut();
@@ -170,10 +173,10 @@ impl<L: Layout> Tree<L> {
         self.height += 1;
     }
 
-    /// Begins a leaf at a side of the tree with an element; those before it stay full.
+    /// Adds a leaf with one element at an end of the tree; the leaves before it stay full.
     fn add_leaf(&mut self, path: &Path, side: Side, key: u64, element: &[u8]) {
         let node = Node::new_leaf(&self.blocks, Size::Whole);
-        // SAFETY: the new leaf is the tree's own.
+        // SAFETY: only the tree references the new leaf.
         let (child, bytes) = unsafe {
             let mut leaf = node.leaf_mut();
             let spot = leaf.read().spot::<L>(0);
@@ -198,12 +201,13 @@ impl<L: Layout> Tree<L> {
         self.count(element);
     }
 
-    /// Loads of the leaves below an inner node's children, and the room that they have.
+    /// Returns the total load of the leaves below some children of an inner node, and their total
+    /// room.
     fn loads(&self, inner: &Inner, children: Range<usize>) -> (usize, usize) {
         let (mut load, mut room) = (0, 0);
         for child in children {
             if let Some(node) = inner.node(child) {
-                // SAFETY: the tree has its nodes counted, and the caller borrows it.
+                // SAFETY: the tree holds references to its nodes, and the caller borrows it.
                 let leaf: Leaf<'_> = unsafe { node.leaf() };
                 load += leaf.load();
                 room += leaf.room();
@@ -212,7 +216,7 @@ impl<L: Layout> Tree<L> {
         (load, room)
     }
 
-    /// Shifts groups from a leaf to its neighbours. Returns whether that makes room for so many
+    /// Shifts groups from a leaf to its neighbours. Returns whether that makes room for `bytes`
     /// bytes.
     fn shift(&mut self, path: &Path, bytes: usize) -> bool {
         let parent = self.height - 1;
@@ -233,7 +237,7 @@ impl<L: Layout> Tree<L> {
         })
     }
 
-    /// Makes one more leaf of a leaf and its neighbours, or as many as it takes.
+    /// Distributes a leaf and its neighbours over one more leaf, or over as many as necessary.
     fn divide(&mut self, path: &Path, bytes: usize) {
         let parent = self.height - 1;
         let child = path.child(parent);
@@ -249,8 +253,8 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// Spreads the groups of some leaves evenly over so many, if each then has room for so many
-    /// bytes.
+    /// Distributes the groups of some leaves evenly over `leaves` leaves, if each then has room for
+    /// `bytes` bytes.
     fn redistribute(
         &mut self,
         path: &Path,
@@ -262,7 +266,7 @@ impl<L: Layout> Tree<L> {
         let mut gathered = Gathered::with_leaves(window.len());
         for child in window.clone() {
             let node = self.own_inner(path, parent).and_then(|inner| inner.node(child));
-            // SAFETY: the tree has its nodes counted.
+            // SAFETY: the tree holds references to its nodes.
             node.into_iter().for_each(|node| gathered.add(unsafe { node.leaf() }));
         }
         let (plan, fullest) = gathered.plan(leaves);
@@ -281,7 +285,7 @@ impl<L: Layout> Tree<L> {
         true
     }
 
-    /// Puts groups into a leaf instead of what it has, or into a new one.
+    /// Replaces the contents of a leaf by some groups, or adds a leaf for them.
     fn refill(
         &mut self,
         path: &Path,
@@ -296,7 +300,7 @@ impl<L: Layout> Tree<L> {
             if is_there { None } else { Some(Node::new_leaf(&self.blocks, Size::Whole)) };
         if is_there && let Some(slot) = self.own_child(path, parent, at) {
             node = Some(slot);
-            // What is first may be found by lower keys than it has.
+            // Searches ignore the key of the first child, so it may have to be lowered.
             let inner = self.own_inner(path, parent);
             key = if groups.start == 0 {
                 inner.map_or(key, |inner| inner.key(at).min(key))
@@ -305,7 +309,7 @@ impl<L: Layout> Tree<L> {
             };
         }
         let Some(node) = node else { return };
-        // SAFETY: the leaf is the tree's own.
+        // SAFETY: only the tree references the leaf.
         let child = unsafe {
             let mut leaf: LeafMut<'_> = node.leaf_mut();
             leaf.clear();
@@ -318,10 +322,10 @@ impl<L: Layout> Tree<L> {
         });
     }
 
-    /// A child of an inner node, to be changed.
+    /// Returns a child of an inner node, unshared so that it can be modified.
     fn own_child(&mut self, path: &Path, level: usize, child: usize) -> Option<Node> {
         let inner: *mut Inner = self.own_inner(path, level)?;
-        // SAFETY: the inner node is the tree's own, which is borrowed for changes.
+        // SAFETY: only the tree references the inner node, and the tree is mutably borrowed.
         unsafe {
             let slot = (*inner).node_mut(child)?;
             Node::own::<L>(slot, &self.blocks);
@@ -329,8 +333,8 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// Halves an inner node that is full, or the lowest one above it that is not below a full one.
-    /// At a side of the tree it stays as full as it is.
+    /// Splits an inner node that is full, or its lowest ancestor whose parent is not full. At an
+    /// end of the tree, the existing node stays full.
     fn split_inner(&mut self, path: &Path, level: usize, side: Option<Side>) {
         if level == 0 {
             return self.add_level_and_split(path, side);
@@ -345,7 +349,8 @@ impl<L: Layout> Tree<L> {
             Some(Side::End) => left.len() - 1,
             None => left.len() / 2,
         };
-        // SAFETY: the new node is the tree's own; children are moved with their references.
+        // SAFETY: only the tree references the new node; children are moved together with their
+        // references.
         let (children, bytes) = unsafe {
             let inner: &mut Inner = right.inner_mut();
             while let Some(child) = left.remove(cut) {
@@ -372,7 +377,7 @@ impl<L: Layout> Tree<L> {
         self.split_inner(&below, 1, side);
     }
 
-    /// Moves the elements of a leaf that has become too empty to its neighbours.
+    /// Moves the elements of an underfull leaf to its neighbours.
     #[cold]
     pub(super) fn fill_up(&mut self, path: &Path) {
         if self.height == 0 {
@@ -402,7 +407,7 @@ impl<L: Layout> Tree<L> {
         let mut gathered = Gathered::with_leaves(2);
         for child in [left, left + 1] {
             let Some(node) = self.own_child(path, parent, child) else { return false };
-            // SAFETY: the leaf is the tree's own.
+            // SAFETY: only the tree references the leaf.
             gathered.add(unsafe { node.leaf() });
         }
         let groups = gathered.groups.len();
@@ -410,18 +415,18 @@ impl<L: Layout> Tree<L> {
         let removed = self.own_inner(path, parent).and_then(|inner| inner.remove(left + 1));
         if let Some(Child { node, .. }) = removed {
             self.add_bytes(path, parent, -(node.size().bytes() as i64));
-            // SAFETY: its elements are in the other leaf.
+            // SAFETY: its elements have been moved to the other leaf.
             unsafe { node::free(node, &self.blocks) };
         }
         true
     }
 
-    /// Removes a child without elements, and what is left empty above it.
+    /// Removes a child without elements, and ancestors that become empty.
     pub(super) fn remove_child(&mut self, path: &Path, level: usize, child: usize) {
         let Some(inner) = self.own_inner(path, level) else { return };
         let Some(Child { node, .. }) = inner.remove(child) else { return };
         let is_empty = inner.len() == 0;
-        // SAFETY: the tree has its nodes counted, and this one is no part of it any more.
+        // SAFETY: the tree holds references to its nodes, and this one is not part of it any more.
         let bytes = unsafe { node.bytes() };
         self.add_bytes(path, level, -(bytes as i64));
         // SAFETY: as above.
@@ -438,8 +443,8 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// Moves the children of an inner node that has few to a neighbour; takes away what is above
-    /// only one.
+    /// Moves the children of an inner node that has few to a neighbour, and removes levels with
+    /// only one child.
     pub(super) fn merge_inner(&mut self, path: &Path, level: usize) {
         if level == 0 {
             return self.remove_levels();
@@ -453,7 +458,7 @@ impl<L: Layout> Tree<L> {
             let Some(above) = self.own_inner(path, level - 1) else { return };
             let pair = [left, left + 1].map(|child| above.node(child));
             let [Some(first), Some(second)] = pair else { continue };
-            // SAFETY: the tree has its nodes counted.
+            // SAFETY: the tree holds references to its nodes.
             let together = unsafe { first.inner().len() + second.inner().len() };
             if together <= MAX_CHILDREN * 3 / 4 {
                 self.join(path, level - 1, left);
@@ -462,12 +467,12 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// Moves all children of one inner node to the one before it.
+    /// Moves all children of an inner node to the one before it.
     fn join(&mut self, path: &Path, level: usize, left: usize) {
         let first = self.own_child(path, level, left);
         let second = self.own_child(path, level, left + 1);
         let (Some(first), Some(second)) = (first, second) else { return };
-        // SAFETY: both nodes are the tree's own.
+        // SAFETY: only the tree references both nodes.
         unsafe {
             let (to, from): (&mut Inner, &mut Inner) = (first.inner_mut(), second.inner_mut());
             let border = self.own_inner(path, level).map_or(0, |inner| inner.key(left + 1));
@@ -484,26 +489,26 @@ impl<L: Layout> Tree<L> {
             above.note(left, elements.into(), earliest_s);
         }
         self.add_bytes(path, level, -(Size::Quarter.bytes() as i64));
-        // SAFETY: its children are the other's.
+        // SAFETY: its children have been moved to the first node.
         unsafe { node::free(second, &self.blocks) };
     }
 
-    /// Takes away topmost nodes that have one child.
+    /// Removes root nodes that have only one child.
     pub(super) fn remove_levels(&mut self) {
         while let Some(inner) = self.top_inner()
             && let (1, Some(child)) = (inner.len(), inner.node(0))
         {
             child.count().add();
-            // SAFETY: the child is counted once more, and takes the node's place.
+            // SAFETY: the child's count has been incremented, and the child replaces the node.
             unsafe { node::release::<L>(self.top, &self.blocks) };
             self.top = child;
             self.height -= 1;
         }
     }
 
-    /// Puts the only leaf into a smaller block if it has room there.
+    /// Moves the only leaf into a smaller block if it fits.
     fn shrink(&mut self) {
-        // SAFETY: the tree has the leaf counted.
+        // SAFETY: the tree holds a reference to the leaf.
         let load = unsafe { self.top.leaf() }.load();
         let smaller = [Size::Quarter, Size::Half].into_iter().find(|size| load * 2 < size.bytes());
         if let Some(size) = smaller.filter(|size| size.bytes() < self.top.size().bytes()) {

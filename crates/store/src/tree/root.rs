@@ -1,4 +1,4 @@
-//! A tree: its topmost node, and the ways down from there.
+//! The tree itself: its root node, and descents from there.
 
 use super::blocks::{Blocks, Size};
 use super::inner::{Inner, NEVER, seconds};
@@ -9,32 +9,32 @@ use crate::memory::reclaim;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Inner nodes on a way down at most; with 21 children each that is more elements than memory has
-/// room for.
+/// The maximum number of inner nodes on a path. With 21 children each, that is more elements than
+/// memory can hold.
 pub(crate) const MAX_HEIGHT: usize = 12;
 
-/// A counted tree of elements. A clone costs as much at any size, and stays as it is when the other
-/// is changed. It is freed when it is dropped: a thread that may not take long for that hands it to
-/// another ([`Tree::is_small`]).
+/// A counted tree of elements. A clone takes constant time, and does not change when the original
+/// does. Dropping a tree frees its nodes; a thread that must not take long hands a tree that is not
+/// [`Tree::is_small`] to another one.
 #[derive(Debug)]
 pub(crate) struct Tree<L: Layout> {
     pub(super) blocks: Arc<Blocks>,
     pub(super) top: Node,
     pub(super) height: usize,
     pub(super) elements: u64,
-    /// Elements that expire.
+    /// The number of elements that expire.
     pub(super) expiring: u64,
     layout: PhantomData<L>,
 }
 
-/// Which child to go to at each inner node, from the top down, to come to a leaf.
+/// The path to a leaf: the index of the child at each inner node, from the root down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Path {
     children: [u8; MAX_HEIGHT],
     height: u8,
 }
 
-/// A leaf, how to get there, and how many elements come before its first.
+/// A leaf, its path, and the number of elements before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundLeaf<'a> {
     pub(crate) path: Path,
@@ -47,28 +47,28 @@ pub(crate) struct FoundLeaf<'a> {
 pub enum Side {
     /// Where the first element is.
     Start,
-    /// Where the last one is.
+    /// Where the last element is.
     End,
 }
 
-/// Where an element is to be inserted.
+/// The position at which an element is to be inserted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InsertPosition {
     pub(crate) path: Path,
     pub(crate) spot: LeafPosition,
-    /// Whether there is nothing before it, or after it, in the tree. In a tree that has no order
-    /// of its own that does not matter.
+    /// The end of the tree that the position is at, if any. It has no meaning in trees ordered by
+    /// hash.
     pub(crate) side: Option<Side>,
-    /// Whether the leaf has room for it.
+    /// Whether the leaf has room for the element.
     pub(crate) fits: bool,
 }
 
-/// What becomes of the nodes on the way to a leaf.
+/// What a change adds to the metadata of the nodes on the path to a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) elements: i64,
     pub(super) bytes: i64,
-    /// Of what is inserted.
+    /// The key of an inserted element.
     pub(super) key: u64,
     pub(super) earliest_s: u32,
 }
@@ -77,17 +77,17 @@ impl Change {
     pub(super) const NONE: Change =
         Change { elements: 0, bytes: 0, key: u64::MAX, earliest_s: NEVER };
 
-    /// That of inserting an element.
+    /// Describes the insertion of an element.
     pub(super) fn insertion<L: Layout>(key: u64, element: &[u8]) -> Self {
-        // SAFETY: elements hold what they refer to.
+        // SAFETY: elements hold references to their strings.
         let bytes = unsafe { bytes_elsewhere::<L>(element) } as i64;
         let earliest_s = seconds(L::expires_at_ms(element));
         Change { elements: 1, bytes, key, earliest_s }
     }
 
-    /// That of removing an element.
+    /// Describes the removal of an element.
     pub(super) fn removal<L: Layout>(element: &[u8]) -> Self {
-        // SAFETY: elements hold what they refer to.
+        // SAFETY: elements hold references to their strings.
         let bytes = -(unsafe { bytes_elsewhere::<L>(element) } as i64);
         Change { elements: -1, bytes, ..Change::NONE }
     }
@@ -109,30 +109,32 @@ impl Path {
 }
 
 impl<L: Layout> Tree<L> {
-    /// One without elements.
+    /// Creates a tree without elements.
     pub(crate) fn new(blocks: &Arc<Blocks>) -> Self {
         let top = Node::new_leaf(blocks, Size::Quarter);
         let blocks = Arc::clone(blocks);
         Tree { blocks, top, height: 0, elements: 0, expiring: 0, layout: PhantomData }
     }
 
-    /// Elements that it has.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> u64 {
         self.elements
     }
 
-    /// Elements that expire.
+    /// Returns the number of elements that expire.
     pub(crate) fn expiring(&self) -> u64 {
         self.expiring
     }
 
-    /// Memory of all nodes, and of what lies elsewhere. What is shared with clones counts in full.
+    /// Returns the memory of all nodes, and of strings stored out of line. Nodes shared with clones
+    /// count in full.
     pub(crate) fn bytes(&self) -> u64 {
-        // SAFETY: the tree has its nodes counted, and they do not change meanwhile.
+        // SAFETY: the tree holds references to its nodes, which do not change meanwhile.
         unsafe { self.top.bytes() }
     }
 
-    /// No element expires before this second since 1970; `u32::MAX` if none does.
+    /// Returns a lower bound of the expiry times, in seconds since 1970; `u32::MAX` if no element
+    /// expires.
     pub(crate) fn earliest_s(&self) -> u32 {
         if self.expiring == 0 {
             return NEVER;
@@ -141,23 +143,24 @@ impl<L: Layout> Tree<L> {
         unsafe { self.top.earliest_s() }
     }
 
-    /// Whether freeing it takes no longer than a few microseconds.
+    /// Whether freeing the tree takes no longer than a few microseconds.
     pub(crate) fn is_small(&self) -> bool {
         self.bytes() <= 16 * Size::Whole.bytes() as u64
     }
 
-    /// The topmost node.
+    /// Returns the root if it is an inner node.
     pub(super) fn top_inner(&self) -> Option<&Inner> {
         // SAFETY: as above.
         self.top.is_inner().then(|| unsafe { self.top.inner() })
     }
 
-    /// The leaf to which `choose` leads, which names a child of each node on the way.
+    /// Descends to a leaf; `choose` selects a child of each inner node on the path.
     #[inline]
     pub(crate) fn descend(&self, mut choose: impl FnMut(&Inner) -> usize) -> FoundLeaf<'_> {
         let (mut path, mut node, mut before) = (Path::default(), self.top, 0);
         while node.is_inner() {
-            // SAFETY: the tree has its nodes counted, and they do not change during the borrow.
+            // SAFETY: the tree holds references to its nodes, which do not change during the
+            // borrow.
             let inner: &Inner = unsafe { node.inner() };
             let child = choose(inner).min(inner.len().saturating_sub(1));
             path.push(child);
@@ -170,7 +173,7 @@ impl<L: Layout> Tree<L> {
         FoundLeaf { path, leaf: unsafe { node.leaf() }, before }
     }
 
-    /// The same without counting what comes before.
+    /// The same as [`Tree::descend`], without counting the elements before the leaf.
     #[inline]
     pub(crate) fn descend_uncounted(
         &self,
@@ -190,7 +193,7 @@ impl<L: Layout> Tree<L> {
         FoundLeaf { path, leaf: unsafe { node.leaf() }, before: 0 }
     }
 
-    /// The leaf of the element with so many before it, or the last one.
+    /// Returns the leaf of the element with this rank, or the last leaf.
     pub(crate) fn find_rank(&self, rank: u64) -> FoundLeaf<'_> {
         let mut rank = rank;
         let found = self.descend_uncounted(|inner| {
@@ -204,11 +207,11 @@ impl<L: Layout> Tree<L> {
             }
             child
         });
-        // What is left is the place in the leaf.
+        // The remainder is the element's index in the leaf.
         FoundLeaf { before: rank, ..found }
     }
 
-    /// The element with so many before it.
+    /// Returns the element with this rank.
     pub(crate) fn select(&self, rank: u64) -> Option<&[u8]> {
         if rank >= self.elements {
             return None;
@@ -217,7 +220,7 @@ impl<L: Layout> Tree<L> {
         Some(leaf.element::<L>(leaf.spot::<L>(place as usize)))
     }
 
-    /// Whether a path leads along one side all the way.
+    /// Whether a path follows one side of the tree.
     pub(super) fn is_outermost(&self, path: &Path, side: Side) -> bool {
         let mut node = self.top;
         let mut level = 0;
@@ -235,14 +238,15 @@ impl<L: Layout> Tree<L> {
         true
     }
 
-    /// The leaf at the end of a path, to be changed, with all on the way noting the change.
+    /// Returns the leaf at the end of a path so that it can be modified, and applies the change to
+    /// the metadata of all nodes on the path.
     #[inline]
     pub(super) fn own(&mut self, path: &Path, change: Change) -> LeafMut<'_> {
         let mut slot = &mut self.top;
         let mut level = 0;
         loop {
-            // SAFETY: the tree is borrowed for changes, and what is above belongs to it alone; what
-            // is handed out is borrowed from it.
+            // SAFETY: the tree is mutably borrowed, and the nodes above are unshared; the result
+            // borrows the tree.
             unsafe {
                 Node::own::<L>(slot, &self.blocks);
                 if !slot.is_inner() {
@@ -261,7 +265,7 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// The inner node at a level of a path.
+    /// Returns the inner node at a level of a path.
     pub(super) fn inner(&self, path: &Path, level: usize) -> Option<&Inner> {
         let mut inner = self.top_inner()?;
         for at in 0..level {
@@ -272,7 +276,7 @@ impl<L: Layout> Tree<L> {
         Some(inner)
     }
 
-    /// The inner node at a level of a path, to be changed.
+    /// Returns the inner node at a level of a path so that it can be modified.
     pub(super) fn own_inner(&mut self, path: &Path, level: usize) -> Option<&mut Inner> {
         let mut slot = &mut self.top;
         for at in 0..=level {
@@ -292,7 +296,7 @@ impl<L: Layout> Tree<L> {
         None
     }
 
-    /// Adds to the bytes that the inner nodes down to a level have below them.
+    /// Adds to the byte counts of the inner nodes from the root down to a level.
     pub(super) fn add_bytes(&mut self, path: &Path, level: usize, bytes: i64) {
         for at in 0..=level {
             if let Some(inner) = self.own_inner(path, at) {
@@ -320,7 +324,7 @@ impl<L: Layout> Drop for Tree<L> {
     }
 }
 
-/// The nodes of a tree that is gone, which this has counted.
+/// The nodes of a dropped tree, to which this holds a counted reference.
 struct Nodes<L: Layout> {
     top: Node,
     blocks: Arc<Blocks>,
@@ -329,7 +333,7 @@ struct Nodes<L: Layout> {
 
 impl<L: Layout> Drop for Nodes<L> {
     fn drop(&mut self) {
-        // SAFETY: the tree's reference is counted, and nothing uses the tree afterwards.
+        // SAFETY: the tree's reference is counted, and the tree is not used afterwards.
         unsafe { node::release::<L>(self.top, &self.blocks) };
     }
 }

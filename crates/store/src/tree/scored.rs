@@ -1,8 +1,9 @@
-//! The two trees of a sorted set: its members in the order of their scores, and the index that
-//! finds a member's score.
+//! The two trees of a sorted set: the members ordered by score, and an index from members to
+//! scores.
 //!
-//! The index has no members, only the upper half of each one's hash: what it finds is looked up
-//! among the members, and two of one hash and score are both found there.
+//! The index stores no members, only the upper half of each member's hash. A match in the index is
+//! verified in the tree of members; if two members have the same hash and score, both are found
+//! there.
 
 use super::inner::Inner;
 use super::layout::{Layout, hash, rest};
@@ -11,11 +12,12 @@ use super::node::Node;
 use super::root::{FoundLeaf, Path, Tree};
 use crate::value::item::{Item, Text, item_bytes};
 
-/// Members after their scores, which are written so that they compare as numbers do.
+/// The layout of members preceded by their scores, which are encoded so that they compare as
+/// integers.
 #[derive(Debug)]
 pub(crate) struct Scores;
 
-/// Scores after hashes.
+/// The layout of the index: hashes followed by scores.
 #[derive(Debug)]
 pub(crate) struct Index;
 
@@ -60,68 +62,68 @@ impl Layout for Index {
     fn items(_element: &[u8], _show: impl FnMut(&[u8])) {}
 }
 
-/// The upper half of a member's hash.
+/// Returns the upper half of a member's hash.
 pub(crate) fn short_hash(member: &[u8]) -> u32 {
     (hash(member) >> u32::BITS) as u32
 }
 
-/// The hash of an element of the index.
+/// Returns the hash of an element of the index.
 pub(crate) fn hash_of(element: &[u8]) -> u32 {
     u32::from_le_bytes(element.first_chunk().copied().unwrap_or_default())
 }
 
-/// The score of an element of the index, as it is written.
+/// Returns the encoded score of an element of the index.
 pub(crate) fn indexed_score(element: &[u8]) -> u64 {
     u64::from_le_bytes(rest(element, HASH_BYTES).first_chunk().copied().unwrap_or_default())
 }
 
 const ZERO: u64 = 1 << 63;
-/// As an element of the tree of scores has it. It follows directly upon no other number.
+/// Negative zero as an element of the tree of scores encodes it. No other number is encoded as this
+/// value.
 const NEGATIVE_ZERO: u64 = ZERO - 1;
 
-/// A score so that those written compare as numbers do, but for the zero below zero, which comes
-/// before the other one.
+/// Encodes a score so that encoded scores compare as integers. Negative zero comes before zero.
 pub(crate) fn written_score(score: f64) -> u64 {
     let bits = score.to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// What [`written_score`] has written so that both zeros are one, as they are in order.
+/// Maps both encoded zeros to the same value, because they are equal in the order of scores.
 #[inline]
 pub(crate) fn ordered(written: u64) -> u64 {
     if written == NEGATIVE_ZERO { ZERO } else { written }
 }
 
-/// The score of an element of the tree of scores, as it is written, with a zero's sign.
+/// Returns the encoded score of an element of the tree of scores, with the sign of a zero.
 #[inline]
 pub(crate) fn signed_score(element: &[u8]) -> u64 {
     u64::from_le_bytes(element.first_chunk().copied().unwrap_or_default())
 }
 
-/// What [`written_score`] has written.
+/// Decodes a score that [`written_score`] encoded.
 pub(crate) fn read_score(written: u64) -> f64 {
     f64::from_bits(if written >> 63 == 1 { written ^ 1 << 63 } else { !written })
 }
 
-/// The member of an element of the tree of scores, as it is written.
+/// Returns the encoded member of an element of the tree of scores.
 pub(crate) fn member(element: &[u8]) -> &[u8] {
     rest(element, SCORE_BYTES)
 }
 
-/// A place in the order of scores and members, between two elements unless there is one of this
-/// score and member.
+/// A bound in the order of scores and members. It lies between two elements, unless an element has
+/// exactly this score and member.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Border<'a> {
-    /// As it is written.
+    /// The encoded score.
     pub(crate) score: u64,
-    /// Before or after all of this score if there is no member.
+    /// If absent, the bound is before or after all elements of this score.
     pub(crate) member: Option<&'a Text<'a>>,
-    /// Whether an element of this score, and of this member if there is one, lies before it.
+    /// Whether an element of this score, and of this member if there is one, is before the bound.
     pub(crate) is_behind: bool,
 }
 
 impl Border<'_> {
-    /// Whether an element lies before it.
+    /// Whether an element is before the bound.
     #[inline]
     fn is_behind(self, element: &[u8]) -> bool {
         let score = Scores::key(element);
@@ -129,8 +131,8 @@ impl Border<'_> {
             _ if score != self.score => score < self.score,
             None => self.is_behind,
             Some(text) => {
-                // SAFETY: elements of trees were written by `Text::write`, and hold what they refer
-                // to; packed ones have nothing elsewhere.
+                // SAFETY: elements of trees were written by `Text::write`, and hold references to
+                // their strings; packed elements have none stored out of line.
                 match text.compare(unsafe { Item::any(member(element)) }) {
                     std::cmp::Ordering::Equal => self.is_behind,
                     order => order == std::cmp::Ordering::Greater,
@@ -139,7 +141,7 @@ impl Border<'_> {
         }
     }
 
-    /// The child of an inner node below which it lies.
+    /// Returns the child of an inner node below which the bound lies.
     fn child_of(self, inner: &Inner) -> usize {
         let first = inner.below(self.score);
         let after = inner.child_of(self.score) + 1;
@@ -148,58 +150,60 @@ impl Border<'_> {
         last_before(first, after, is_before)
     }
 
-    /// How many elements of a run come before it, and where the first one that does not begins.
+    /// Returns how many of some consecutive elements are before the bound, and the offset of the
+    /// first one that is not.
     pub(crate) fn in_run<'a>(self, elements: impl Iterator<Item = &'a [u8]>) -> (usize, usize) {
         let before = elements.take_while(|element| self.is_behind(element));
         before.fold((0, 0), |(count, bytes), element| (count + 1, bytes + element.len()))
     }
 }
 
-/// Where a border lies in a tree.
+/// The position of a bound in a tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundPosition<'a> {
     pub(crate) found: FoundLeaf<'a>,
     pub(crate) spot: LeafPosition,
 }
 
-/// A member that was looked for.
+/// The result of looking up a member.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundMember {
-    /// Where it stands.
+    /// The path to its leaf.
     pub(crate) path: Path,
     pub(crate) spot: LeafPosition,
-    /// How many come before it.
+    /// The number of members before it.
     pub(crate) rank: u64,
-    /// Its score as it is written, with a zero's sign.
+    /// Its encoded score, with the sign of a zero.
     pub(crate) score: u64,
 }
 
 impl BoundPosition<'_> {
-    /// How many elements lie before it.
+    /// Returns the number of elements before the bound.
     pub(crate) fn rank(&self) -> u64 {
         self.found.before + self.found.leaf.place(self.spot) as u64
     }
 }
 
 impl Tree<Scores> {
-    /// Where a border lies. What is inserted there may have to stand before the first element of
-    /// the next leaf, never after it.
+    /// Returns the position of a bound. An element inserted there may have to go before the first
+    /// element of the next leaf, but never after it.
     pub(crate) fn seek(&self, border: Border<'_>) -> BoundPosition<'_> {
         let found = self.descend(|inner| border.child_of(inner));
         BoundPosition { found, spot: spot_in(found.leaf, border, border) }
     }
 
-    /// Asks the processor for what is read first to insert a member with this score, which has its
-    /// sign.
+    /// Prefetches the cache lines that are read first to insert a member with this score, given
+    /// with its sign.
     #[inline]
     pub(crate) fn prefetch(&self, signed_score: u64) {
         let score = ordered(signed_score);
         self.descend_uncounted(|inner| inner.child_of(score));
     }
 
-    /// The element of this score and member.
+    /// Returns the element with this score and member.
     pub(crate) fn find(&self, score: u64, member: &Text<'_>) -> Option<FoundMember> {
-        // Just after it, so that it is in the leaf and in the group that are found.
+        // A bound just after the element, so that the seek ends in the leaf and group that contain
+        // it.
         let after = Border { score, member: Some(member), is_behind: true };
         let BoundPosition { found, .. } = self.seek(after);
         let spot = spot_in(found.leaf, after, Border { is_behind: false, ..after });
@@ -212,7 +216,7 @@ impl Tree<Scores> {
         is_it.then(|| FoundMember { path: found.path, spot, rank, score: signed_score(element) })
     }
 
-    /// Inserts a member that the tree does not have with this score, which has its sign.
+    /// Inserts a member that the tree does not contain, with this score, given with its sign.
     pub(crate) fn add(&mut self, signed_score: u64, member: &Text<'_>) {
         let score = ordered(signed_score);
         let mut element = Vec::with_capacity(SCORE_BYTES + member.item_bytes());
@@ -231,7 +235,7 @@ impl Tree<Scores> {
 }
 
 impl Tree<Index> {
-    /// The first score under a hash of which `is_it` says so, and where it stands.
+    /// Returns the first score under a hash for which `is_it` returns true, and its position.
     pub(crate) fn find(
         &self,
         hash: u32,
@@ -278,7 +282,7 @@ impl Tree<Index> {
         }
     }
 
-    /// Replaces a score under a hash, which there must be, by another one.
+    /// Replaces a score under a hash, which must exist.
     pub(crate) fn change(&mut self, hash: u32, from: u64, to: u64) {
         while let Some((path, spot, _)) = self.find(hash, |score| score == from) {
             if self.replace(&path, spot, &indexed(hash, to)) {
@@ -303,8 +307,8 @@ fn indexed(hash: u32, score: u64) -> [u8; HASH_BYTES + SCORE_BYTES] {
     element
 }
 
-/// The last of those in `from..to` that lies before something, or the one before them; each lies
-/// before it if a later one does.
+/// Returns the last index in `from..to` that satisfies `is_before`, or the index before the range.
+/// The predicate must be monotonic: if it holds for an index, it holds for all earlier ones.
 fn last_before(from: usize, to: usize, is_before: impl Fn(usize) -> bool) -> usize {
     let (mut from, mut to) = (from, to.max(from));
     while from < to {
@@ -314,11 +318,11 @@ fn last_before(from: usize, to: usize, is_before: impl Fn(usize) -> bool) -> usi
     from.saturating_sub(1)
 }
 
-/// The first element below a child.
+/// Returns the first element below a child.
 fn first_element(inner: &Inner, child: usize) -> Option<&[u8]> {
     let mut node: Node = inner.node(child)?;
     while node.is_inner() {
-        // SAFETY: the node above is borrowed, and so counted with all below it.
+        // SAFETY: the node above is borrowed, so it and all nodes below it stay referenced.
         node = unsafe { node.inner() }.node(0)?;
     }
     // SAFETY: as above.
@@ -326,7 +330,7 @@ fn first_element(inner: &Inner, child: usize) -> Option<&[u8]> {
     (leaf.groups() > 0).then(|| leaf.element::<Scores>(leaf.spot::<Scores>(0)))
 }
 
-/// Where `at` lies in the group of a leaf in which `border` does.
+/// Returns the position of `at` within the group of a leaf that contains `border`.
 fn spot_in(leaf: Leaf<'_>, border: Border<'_>, at: Border<'_>) -> LeafPosition {
     let groups = leaf.groups();
     if groups == 0 {

@@ -1,4 +1,4 @@
-//! Trees against models, with clones that must stay unchanged, and a check of all metadata in
+//! Compares trees with models, checks that clones stay unchanged, and verifies all metadata in
 //! nodes.
 
 use super::blocks::Blocks;
@@ -21,8 +21,8 @@ pub(crate) fn blocks() -> (Arc<PagePool>, Arc<Blocks>) {
     (Arc::clone(&pool), Blocks::new(pool))
 }
 
-/// Waits until nothing of a pool is used any more: while a store of another test lives, large trees
-/// are freed by the reclaimer.
+/// Waits until no page of a pool is in use: while the store of another test exists, large trees are
+/// freed by the reclaimer thread.
 pub(crate) fn wait_until_freed(pool: &PagePool) {
     let started = Instant::now();
     while pool.used_bytes() > 0 {
@@ -32,17 +32,17 @@ pub(crate) fn wait_until_freed(pool: &PagePool) {
     }
 }
 
-/// What is below a node.
+/// The contents of a subtree.
 struct Below {
     elements: u64,
     bytes: u64,
     expiring: u64,
     earliest_s: u32,
-    /// In the order in which they stand.
+    /// In tree order.
     keys: Vec<u64>,
 }
 
-/// Fails unless everything that the tree's nodes note is true.
+/// Panics unless all metadata in the tree's nodes is correct.
 pub(crate) fn check<L: Layout>(tree: &Tree<L>) {
     let below = check_node::<L>(tree.top, tree.height);
     assert_eq!((below.elements, below.expiring), (tree.len(), tree.expiring()));
@@ -116,7 +116,7 @@ fn check_leaf<L: Layout>(node: Node) -> Below {
 }
 
 fn text(bytes: &[u8]) -> Vec<u8> {
-    // SAFETY: tests show elements of trees.
+    // SAFETY: the bytes are an element of a tree.
     unsafe { Item::any(bytes) }.with_bytes(<[u8]>::to_vec)
 }
 
@@ -154,7 +154,7 @@ fn written(text: &Text<'_>) -> Vec<u8> {
     out
 }
 
-/// Names that are short, long or numbers, a few of them time and again.
+/// Returns names that are short, long or numbers, some of them repeatedly.
 fn name(number: u32) -> Vec<u8> {
     match number % 10 {
         0..6 => format!("member:{number:08}").into_bytes(),
@@ -181,7 +181,7 @@ proptest! {
         let mut clones = vec![];
         for (place, (number, len, what)) in changes.into_iter().enumerate() {
             let field = name(number % names);
-            // Trees grow and shrink.
+            // Makes the tree alternately grow and shrink.
             let removes = what < if place / phase % 2 == 0 { 2 } else { 7 };
             if removes {
                 let was_there = tree.delete(&Text::new(&field));

@@ -1,4 +1,4 @@
-//! Walks along a tree's elements, in their order or against it.
+//! Iteration over a tree's elements, forwards and backwards.
 
 use super::inner::Inner;
 use super::layout::Layout;
@@ -7,7 +7,7 @@ use super::node::Node;
 use super::root::{FoundLeaf, MAX_HEIGHT, Path, Tree};
 use std::ops::ControlFlow;
 
-/// Where a walk is: the leaf, and what is above it.
+/// The position of an iteration: the current leaf and its ancestors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leaves<'a> {
     above: [Option<(&'a Inner, usize)>; MAX_HEIGHT],
@@ -16,18 +16,18 @@ pub(crate) struct Leaves<'a> {
 }
 
 impl<'a> Leaves<'a> {
-    /// The leaf where it is.
+    /// Returns the current leaf.
     #[inline]
     pub(crate) fn leaf(&self) -> Leaf<'a> {
         self.leaf
     }
 
-    /// Goes to the next leaf; `false` if there is none.
+    /// Moves to the next leaf; `false` if there is none.
     pub(crate) fn next(&mut self) -> bool {
         self.go(|inner, child| (child + 1 < inner.len()).then_some(child + 1), |_| 0)
     }
 
-    /// Goes to the leaf before; `false` if there is none.
+    /// Moves to the previous leaf; `false` if there is none.
     pub(crate) fn previous(&mut self) -> bool {
         self.go(|_, child| child.checked_sub(1), |inner| inner.len() - 1)
     }
@@ -47,7 +47,7 @@ impl<'a> Leaves<'a> {
             let Some((inner, child)) = step else { return false };
             self.above.get_mut(at).into_iter().for_each(|above| *above = step);
             let Some(node) = inner.node(child) else { return false };
-            // SAFETY: the walk borrows the tree, which has its nodes counted.
+            // SAFETY: the iteration borrows the tree, which holds references to its nodes.
             unsafe {
                 if node.is_inner() {
                     let below: &Inner = node.inner();
@@ -62,23 +62,24 @@ impl<'a> Leaves<'a> {
 }
 
 impl<L: Layout> Tree<L> {
-    /// A walk that begins at the end of a path.
+    /// Begins an iteration at the end of a path.
     pub(crate) fn leaves(&self, path: &Path) -> Leaves<'_> {
         let mut above = [None; MAX_HEIGHT];
         let mut node: Node = self.top;
         for (level, step) in above.iter_mut().enumerate().take(self.height) {
-            // SAFETY: the tree has its nodes counted, and they do not change during the borrow.
+            // SAFETY: the tree holds references to its nodes, which do not change during the
+            // borrow.
             let inner: &Inner = unsafe { node.inner() };
             *step = Some((inner, path.child(level)));
             let Some(below) = inner.node(path.child(level)) else { break };
             node = below;
         }
-        // SAFETY: as above; below so many levels there are leaves.
+        // SAFETY: as above; at this depth the nodes are leaves.
         Leaves { above, height: self.height, leaf: unsafe { node.leaf() } }
     }
 
-    /// Shows the groups of a tree in the order of hashes from the one on in which `key` belongs, at
-    /// least `count` elements; the key of the next group, if there is one.
+    /// Visits groups in hash order, starting with the group that contains `key`, until at least
+    /// `count` elements have been visited. Returns the key of the next group, if any.
     pub(crate) fn scan_keys(
         &self,
         key: u64,
@@ -107,8 +108,7 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// Shows elements from the one with so many before it on, until `visit` breaks off or none is
-    /// left.
+    /// Visits elements from a rank onwards, until `visit` breaks or the tree ends.
     pub(crate) fn walk<B>(
         &self,
         rank: u64,
@@ -137,7 +137,7 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// The same against the order, from the element with so many before it on.
+    /// Visits elements backwards from a rank, until `visit` breaks or the tree begins.
     pub(crate) fn walk_back<B>(
         &self,
         rank: u64,

@@ -1,15 +1,16 @@
-//! Strings inside collections: their encoding in a packed collection or on a page of a tree.
+//! Strings inside collections: their encoding in packed collections and on pages of trees.
 //!
 //! ```text
-//!  0 to 191        a string of so many bytes, which follow
+//!  0 to 191        a string of this length, which follows
 //!  192 to 207      a string of up to 4095: the upper four bits of its length, then the lower eight
 //!  224 to 231      an integer of 1 to 8 bytes, least significant first, two's complement
-//!  240             eight bytes: the address of a string that lies elsewhere, counted
+//!  240             eight bytes: the address of a reference-counted string stored out of line
 //! ```
 //!
-//! Integers are those that [`parse_i64`] reads, so a string has one way to be written, and two are
-//! equal if what is written is. Strings over [`MAX_INLINE_BYTES`] lie elsewhere: a page holds
-//! several items, and is copied when it is changed while it is shared.
+//! All strings that [`parse_i64`] accepts are encoded as integers. Each string therefore has
+//! exactly one encoding, and two strings are equal if their encodings are. Strings over
+//! [`MAX_INLINE_BYTES`] are stored out of line, because a page holds several items and is copied on
+//! write while it is shared.
 
 use crate::value::number::parse_i64;
 use crate::value::rope::Rope;
@@ -18,7 +19,7 @@ use nagi_chunk::{CHUNK_BYTES, Chunk};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// The longest string that is written where it stands.
+/// The length of the longest string that is stored inline.
 pub(crate) const MAX_INLINE_BYTES: usize = 512;
 
 const MAX_SHORT: u8 = 191;
@@ -27,7 +28,7 @@ const INTEGER: u8 = 224;
 const ELSEWHERE: u8 = 240;
 const ADDRESS_BYTES: usize = size_of::<u64>();
 
-/// A string that lies elsewhere, shared by all copies of the collection.
+/// A string stored out of line, shared by all copies of the collection.
 #[derive(Debug)]
 pub(crate) enum Long {
     Bytes(Box<[u8]>),
@@ -54,7 +55,7 @@ impl Long {
         }
     }
 
-    /// About what it takes of memory.
+    /// Returns its approximate memory in bytes.
     fn memory_bytes(&self) -> usize {
         let len = match self {
             Long::Bytes(bytes) => bytes.len(),
@@ -64,20 +65,20 @@ impl Long {
     }
 }
 
-/// A string that is to be stored or looked for, and how it is written.
+/// A string to store or look for, and its encoding.
 #[derive(Clone, Debug)]
 pub struct Text<'a> {
-    /// The string; empty if it was handed over as a rope.
+    /// The string; empty if it was given as a rope.
     source: &'a [u8],
     head: [u8; 9],
     head_len: u8,
-    /// What follows the head, unless the string lies elsewhere.
+    /// The bytes after the head, unless the string is stored out of line.
     body: &'a [u8],
     long: Option<Arc<Long>>,
 }
 
 impl<'a> Text<'a> {
-    /// A string to look for. It may be stored as well, but is copied then if it is long.
+    /// A string to look for. It may also be stored, but a long one is copied at that time.
     #[must_use]
     pub fn new(source: &'a [u8]) -> Self {
         let mut text = Text { source, head: [0; 9], head_len: 1, body: source, long: None };
@@ -107,7 +108,7 @@ impl<'a> Text<'a> {
         text
     }
 
-    /// The same for a string that a caller hands over.
+    /// The same as [`Text::to_store`], for a string that a caller hands over.
     #[must_use]
     pub fn from_input(given: StringInput<'a>) -> Self {
         match given {
@@ -115,7 +116,7 @@ impl<'a> Text<'a> {
             StringInput::Rope(rope) if rope.len() > MAX_INLINE_BYTES => {
                 Text::from_long(Long::from_rope(rope))
             }
-            // Ropes are long; this is for completeness.
+            // Ropes are always long; the arm makes the match exhaustive.
             StringInput::Rope(rope) => {
                 let mut bytes = Vec::with_capacity(rope.len());
                 rope.copy_range(0..rope.len(), &mut bytes);
@@ -133,7 +134,7 @@ impl<'a> Text<'a> {
         Text::from_long(Arc::new(Long::Rope(rope)))
     }
 
-    /// A string that lies elsewhere already.
+    /// A string that is already stored out of line.
     fn from_long(long: Arc<Long>) -> Self {
         Text { source: &[], head: [ELSEWHERE; 9], head_len: 1, body: &[], long: Some(long) }
     }
@@ -148,27 +149,27 @@ impl<'a> Text<'a> {
         self.body = &[];
     }
 
-    /// The string, if it was not handed over as a rope.
+    /// Returns the string, unless it was given as a rope.
     pub(crate) fn source(&self) -> &'a [u8] {
         self.source
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.long.as_ref().map_or(self.source.len(), |long| long.value().len())
     }
 
-    /// Whether it is written as the address of where it lies.
+    /// Whether it is encoded as the address of a string stored out of line.
     pub(crate) fn is_long(&self) -> bool {
         self.head[0] == ELSEWHERE
     }
 
-    /// Whether it is written as an integer.
+    /// Returns the integer that it is encoded as, if any.
     pub(crate) fn integer(&self) -> Option<i64> {
         (self.head[0] & 0xf8 == INTEGER).then(|| read_integer(&self.head))
     }
 
-    /// How many bytes [`Text::write`] adds.
+    /// Returns how many bytes [`Text::write`] appends.
     #[inline]
     pub(crate) fn item_bytes(&self) -> usize {
         if self.is_long() { 1 + ADDRESS_BYTES } else { self.head().len() + self.body.len() }
@@ -178,8 +179,8 @@ impl<'a> Text<'a> {
         self.head.get(..usize::from(self.head_len)).unwrap_or(&self.head)
     }
 
-    /// Appends the item. What lies elsewhere is counted once more, which the owner undoes when it
-    /// drops the item (`release`).
+    /// Appends the item. The reference count of a string stored out of line is incremented;
+    /// `release` undoes this when the item is dropped.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.head());
         if self.is_long() {
@@ -191,7 +192,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Whether `item` is this string.
+    /// Whether `item` is equal to this string.
     #[inline]
     pub(crate) fn is(&self, item: Item<'_>) -> bool {
         if self.is_long() {
@@ -202,10 +203,10 @@ impl<'a> Text<'a> {
         item.0.strip_prefix(self.head()).is_some_and(|body| body == self.body)
     }
 
-    /// Whether the item at the start of `bytes` is this string.
+    /// Whether the item at the start of `bytes` is equal to this string.
     ///
     /// # Safety
-    /// That of [`Item::any`].
+    /// The same as for [`Item::any`].
     #[inline]
     pub(crate) unsafe fn is_at(&self, bytes: &[u8]) -> bool {
         let [first, ..] = self.head;
@@ -213,28 +214,28 @@ impl<'a> Text<'a> {
             return false;
         }
         if self.is_long() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             return self.is(unsafe { Item::any(bytes) });
         }
-        // Names of one collection often differ at their ends alone.
+        // Names in one collection often differ only in their last bytes.
         let end = self.body.last().or_else(|| self.head().last());
         let item = bytes.get(..self.item_bytes()).filter(|item| item.last() == end);
         item.and_then(|item| item.strip_prefix(self.head())).is_some_and(|body| body == self.body)
     }
 
-    /// How this string stands to `item` by the bytes of both (as `memcmp` has it).
+    /// Compares this string with `item` byte by byte, like `memcmp`.
     pub(crate) fn compare(&self, item: Item<'_>) -> Ordering {
         item.with_bytes(|bytes| self.source.cmp(bytes))
     }
 }
 
-/// A string as it is written in a collection.
+/// An encoded string in a collection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item<'a>(&'a [u8]);
 
 impl<'a> Item<'a> {
-    /// The item at the start of `bytes`. If it says that the string lies elsewhere it is an empty
-    /// one, since nothing vouches for the address.
+    /// Decodes the item at the start of `bytes`. An address decodes as an empty string, because it
+    /// cannot be trusted here.
     #[inline]
     pub(crate) fn inline(bytes: &'a [u8]) -> Self {
         match bytes.first() {
@@ -243,10 +244,10 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The item at the start of `bytes`.
+    /// Decodes the item at the start of `bytes`.
     ///
     /// # Safety
-    /// It was written by [`Text::write`], and what lies elsewhere lives as long as `'a`.
+    /// The item was written by [`Text::write`], and its string stored out of line lives for `'a`.
     #[inline]
     pub(crate) unsafe fn any(bytes: &'a [u8]) -> Self {
         Item(bytes.get(..item_bytes(bytes)).unwrap_or(&[0]))
@@ -256,12 +257,13 @@ impl<'a> Item<'a> {
         self.0.first() == Some(&ELSEWHERE)
     }
 
-    /// The string.
+    /// Returns the string.
     #[inline]
     pub(crate) fn value(self) -> StringValue<'a> {
         match self.0 {
             [ELSEWHERE, ..] => {
-                // SAFETY: only `any` makes such items, whose caller vouches for it.
+                // SAFETY: only `any` creates such items, and its caller guarantees that the address
+                // is valid.
                 unsafe { &*address(self.0) }.value()
             }
             [INTEGER..ELSEWHERE, ..] => StringValue::Int(read_integer(self.0)),
@@ -270,13 +272,13 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Hands the string in one piece to `take`.
+    /// Passes the string to `take` as one slice.
     pub(crate) fn with_bytes<R>(self, take: impl FnOnce(&[u8]) -> R) -> R {
         self.value().with_bytes(take)
     }
 }
 
-/// Whether two long strings are the same, which takes nothing but a look where they lie.
+/// Compares two long strings in place, without copying them.
 fn is_same(one: StringValue<'_>, other: StringValue<'_>) -> bool {
     match (one, other) {
         (StringValue::Rope(one), StringValue::Rope(other)) => {
@@ -293,7 +295,8 @@ fn is_same(one: StringValue<'_>, other: StringValue<'_>) -> bool {
     }
 }
 
-/// A string as it was in a collection, to be shown or to be put into another. A long one is shared.
+/// A string taken out of a collection, to be returned or stored in another one. A long string is
+/// shared.
 #[derive(Clone, Debug)]
 pub struct OwnedText(Owned);
 
@@ -309,15 +312,15 @@ impl OwnedText {
             return OwnedText(Owned::Bytes(item.with_bytes(|bytes| bytes.into())));
         }
         let address = address(item.0);
-        // SAFETY: only `any` makes such items, whose caller vouches for it: the address came from
-        // `Arc::into_raw` and is counted still.
+        // SAFETY: only `any` creates such items, and its caller guarantees that the address is
+        // valid: it came from `Arc::into_raw` and its reference is still counted.
         OwnedText(Owned::Long(unsafe {
             Arc::increment_strong_count(address);
             Arc::from_raw(address)
         }))
     }
 
-    /// It as it is stored or looked for.
+    /// Returns it in the form to store or look for.
     pub(crate) fn text(&self) -> Text<'_> {
         match &self.0 {
             Owned::Bytes(bytes) => Text::new(bytes),
@@ -325,7 +328,7 @@ impl OwnedText {
         }
     }
 
-    /// The string.
+    /// Returns the string.
     #[must_use]
     pub fn value(&self) -> StringValue<'_> {
         match &self.0 {
@@ -335,8 +338,8 @@ impl OwnedText {
     }
 }
 
-/// Bytes that a string takes in a listpack of Redis, by which the encodings of lists are named
-/// (`listpack.c`).
+/// Returns the length of the string's entry in a Redis listpack (`listpack.c`). OBJECT ENCODING of
+/// lists depends on it.
 pub(crate) fn listpack_bytes(value: StringValue<'_>) -> usize {
     let entry = match value {
         StringValue::Int(0..128) => 1,
@@ -351,12 +354,12 @@ pub(crate) fn listpack_bytes(value: StringValue<'_>) -> usize {
             len => 5 + len,
         },
     };
-    // The length again, seven bits to a byte, for reading backwards.
+    // The entry ends with its own length, seven bits to a byte, for reading backwards.
     let back = (usize::BITS - entry.leading_zeros()).div_ceil(7).clamp(1, 5);
     entry + back as usize
 }
 
-/// How many bytes the item at the start of `bytes` takes.
+/// Returns the length of the item at the start of `bytes`.
 #[inline]
 pub(crate) fn item_bytes(bytes: &[u8]) -> usize {
     match bytes {
@@ -383,40 +386,41 @@ fn address(item: &[u8]) -> *const Long {
     std::ptr::with_exposed_provenance(address as usize)
 }
 
-/// What the item at the start of `bytes` takes elsewhere, in bytes.
+/// Returns the memory of the string stored out of line for the item at the start of `bytes`.
 ///
 /// # Safety
-/// That of [`Item::any`].
+/// The same as for [`Item::any`].
 pub(crate) unsafe fn memory_elsewhere(bytes: &[u8]) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     let long = is_elsewhere(bytes).then(|| unsafe { &*address(bytes) });
     long.map_or(0, Long::memory_bytes)
 }
 
-/// Whether the item at the start of `bytes` is the address of a string.
+/// Whether the item at the start of `bytes` is the address of a string stored out of line.
 #[inline]
 pub(crate) fn is_elsewhere(bytes: &[u8]) -> bool {
     bytes.first() == Some(&ELSEWHERE)
 }
 
-/// Counts what the item at the start of `bytes` has elsewhere once more, for a copy of the item.
+/// Increments the reference count of the string stored out of line for the item at the start of
+/// `bytes`, for a copy of the item.
 ///
 /// # Safety
-/// That of [`Item::any`].
+/// The same as for [`Item::any`].
 pub(crate) unsafe fn retain(bytes: &[u8]) {
     if is_elsewhere(bytes) {
-        // SAFETY: the address came from `Arc::into_raw` and is counted still.
+        // SAFETY: the address came from `Arc::into_raw` and its reference is still counted.
         unsafe { Arc::increment_strong_count(address(bytes)) };
     }
 }
 
-/// Gives up what the item at the start of `bytes` has elsewhere: the item is dropped.
+/// Drops the item at the start of `bytes`: releases its string stored out of line.
 ///
 /// # Safety
-/// That of [`Item::any`], and the item is not used afterwards.
+/// The same as for [`Item::any`], and the item is not used afterwards.
 pub(crate) unsafe fn release(bytes: &[u8]) {
     if is_elsewhere(bytes) {
-        // SAFETY: as above; this takes over the item's count.
+        // SAFETY: as above; this takes over the item's reference.
         drop(unsafe { Arc::from_raw(address(bytes)) });
     }
 }
@@ -457,7 +461,7 @@ mod tests {
                 prop_assert_eq!(first.is_at(&out[len..]), a == b);
                 prop_assert!(first.is_at(&out));
             }
-            // SAFETY: the copy that is counted for is given up as well.
+            // SAFETY: this releases the reference of the copy as well.
             unsafe {
                 retain(&out);
                 release(&out);

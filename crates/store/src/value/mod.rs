@@ -1,4 +1,4 @@
-//! Strings: as arguments, as readers see them, and inside collections.
+//! Strings: as arguments, as returned to readers, and inside collections.
 
 pub(crate) mod item;
 pub(crate) mod number;

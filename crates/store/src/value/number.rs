@@ -1,7 +1,7 @@
-//! Integers as the protocols spell them in values and arguments.
+//! Integers in the decimal forms that the protocols accept in values and arguments.
 
-/// Reads a signed integer in its one canonical spelling: digits without a leading zero, `-` but
-/// no `+`, no space. What does not fit in 64 bits is `None`, as is everything else.
+/// Parses a signed integer in canonical form: digits without a leading zero, `-` but no `+`, no
+/// space. Returns `None` for anything else, and for numbers that do not fit in 64 bits.
 #[must_use]
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text.split_first()? {
@@ -18,7 +18,7 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     if negative { 0_i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// Reads an unsigned integer of at most 20 digits; leading zeros are accepted, as memcached does.
+/// Parses an unsigned integer of at most 20 digits. Leading zeros are accepted, as memcached does.
 #[must_use]
 pub fn parse_u64(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 20 {

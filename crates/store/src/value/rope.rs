@@ -1,7 +1,7 @@
-//! Strings too long to move: reference-counted chunks, shared with the replies that carry them.
+//! Strings too long to copy: reference-counted chunks, shared with the replies that send them.
 //!
-//! A clone shares the list of chunks; a change copies that list while it is shared, and of the
-//! chunks those that it touches.
+//! A clone shares the list of chunks. A modification copies the list if it is shared, and of the
+//! shared chunks only those that it modifies.
 
 use crate::memory::accounting;
 use crate::memory::reclaim;
@@ -9,10 +9,10 @@ use nagi_chunk::{CHUNK_BYTES, Chunk, UninitChunk};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-/// Lists of no more chunks than this are freed where they are dropped.
+/// Lists of at most this many chunks are freed by the thread that drops them.
 const LARGE_CHUNKS: usize = 16;
 
-/// The chunk of nothing but zeros, which is there once however many zeros there are.
+/// The shared chunk of zeros: any number of zeros takes the memory of one chunk.
 pub(crate) static ZEROS: LazyLock<Chunk> = LazyLock::new(|| Chunk::zeros(CHUNK_BYTES));
 
 /// A long string.
@@ -20,7 +20,7 @@ pub(crate) static ZEROS: LazyLock<Chunk> = LazyLock::new(|| Chunk::zeros(CHUNK_B
 pub struct Rope {
     chunks: Arc<Chunks>,
     len: usize,
-    /// Bytes that count as data since it stands in the keyspace.
+    /// Bytes counted as data while the string is in the keyspace.
     kept_bytes: usize,
 }
 
@@ -38,8 +38,8 @@ impl Drop for Rope {
     }
 }
 
-/// What a rope consists of, each of [`CHUNK_BYTES`] but the last. Its last holder leaves it to the
-/// reclaimer if it is long.
+/// The chunks of a rope, each of [`CHUNK_BYTES`] but the last. A long list is freed by the
+/// reclaimer thread.
 #[derive(Clone, Debug, Default)]
 pub struct Chunks(Vec<Chunk>);
 
@@ -65,7 +65,7 @@ impl Rope {
         Rope { chunks: Arc::new(Chunks(chunks)), len: bytes.len(), kept_bytes: 0 }
     }
 
-    /// The string that these chunks make, each of [`CHUNK_BYTES`] but the last.
+    /// Creates a string from chunks, each of [`CHUNK_BYTES`] but the last.
     #[must_use]
     pub fn from_chunks(chunks: Vec<Chunk>) -> Self {
         let last = chunks.last().map_or(0, |last| last.len());
@@ -73,25 +73,25 @@ impl Rope {
         Rope { len, chunks: Arc::new(Chunks(chunks)), kept_bytes: 0 }
     }
 
-    /// Counts it as data: it stands in the keyspace now, or has been changed there.
+    /// Counts the string as data, after it has been stored or modified in the keyspace.
     pub(crate) fn keep(&mut self) {
         let bytes = self.len / CHUNK_BYTES * accounting::BLOCK_BYTES;
         accounting::keep(bytes as isize - self.kept_bytes as isize);
         self.kept_bytes = bytes;
     }
 
-    /// All chunks together, for a reply to hold on to.
+    /// Shares all chunks with a reply.
     #[must_use]
     pub fn share(&self) -> Arc<Chunks> {
         Arc::clone(&self.chunks)
     }
 
-    /// The chunks, to be changed.
+    /// Returns the chunks for modification.
     fn chunks_mut(&mut self) -> &mut Vec<Chunk> {
         &mut Arc::make_mut(&mut self.chunks).0
     }
 
-    /// So many zeros, for which no more memory is taken than for their list.
+    /// Creates a string of `len` zeros, which takes memory only for the list of chunks.
     pub(crate) fn zeros(len: usize) -> Self {
         let mut rope = Rope::default();
         rope.grow(len);
@@ -104,50 +104,51 @@ impl Rope {
         self.len
     }
 
-    /// Whether there is no byte at all.
+    /// Whether the string is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The chunks in order, each of which a reply may hold on to.
+    /// Returns the chunks in order. A reply may keep references to them.
     pub fn chunks(&self) -> impl ExactSizeIterator<Item = &Chunk> {
         self.chunks.0.iter()
     }
 
-    /// The chunk at a place in the list.
+    /// Returns the chunk at an index.
     #[must_use]
     pub fn chunk(&self, index: usize) -> Option<&Chunk> {
         self.chunks.0.get(index)
     }
 
-    /// Whether a chunk is the shared one that holds only zeros.
+    /// Whether a chunk is the shared chunk of zeros.
     #[must_use]
     pub fn is_zeros(chunk: &Chunk) -> bool {
         chunk.is_same(&ZEROS)
     }
 
-    /// Appends a chunk, which must be of [`CHUNK_BYTES`] unless it is the last.
+    /// Appends a chunk, which must have [`CHUNK_BYTES`] unless it is the last.
     pub fn push(&mut self, chunk: Chunk) {
         debug_assert!(self.len.is_multiple_of(CHUNK_BYTES), "only the last chunk may be shorter");
         self.len += chunk.len();
         self.chunks_mut().push(chunk);
     }
 
-    /// Appends a copy of what would be a chunk; nothing but zeros are shared instead.
+    /// Appends a chunk with a copy of `bytes`. If they are all zeros, the shared chunk is used
+    /// instead.
     pub fn push_bytes(&mut self, bytes: &[u8]) {
         let is_zeros = bytes.len() == CHUNK_BYTES && bytes.iter().fold(0, |all, it| all | it) == 0;
         self.push(if is_zeros { ZEROS.clone() } else { Chunk::from(bytes) });
     }
 
-    /// The byte at a place; 0 after the end.
+    /// Returns the byte at an index; 0 after the end.
     #[must_use]
     pub fn byte(&self, at: usize) -> u8 {
         let chunk = self.chunk(at / CHUNK_BYTES);
         chunk.and_then(|chunk| chunk.get(at % CHUNK_BYTES)).copied().unwrap_or(0)
     }
 
-    /// Grows to `len` bytes with zeros, unless it is as long already.
+    /// Extends the string to `len` bytes with zeros, unless it is already as long.
     pub(crate) fn grow(&mut self, len: usize) {
         if len <= self.len {
             return;
@@ -168,7 +169,7 @@ impl Rope {
         }
     }
 
-    /// Overwrites a part of a rope that is long enough. A chunk that is shared is copied first.
+    /// Overwrites a part of a rope that is long enough. Shared chunks are copied first.
     pub(crate) fn write(&mut self, patch: &Patch<'_>) {
         let Patch { offset, mut bytes, .. } = *patch;
         let mut whole = patch.whole.iter();
@@ -189,7 +190,7 @@ impl Rope {
         }
     }
 
-    /// Overwrites a part, growing with zeros to where that ends.
+    /// Overwrites a part, extending the string with zeros if necessary.
     pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
         if offset >= self.len {
             self.grow(offset);
@@ -200,7 +201,7 @@ impl Rope {
         self.write(&patch);
     }
 
-    /// Appends `bytes`: the last chunk grows to its full size, new ones follow.
+    /// Appends `bytes`: fills up the last chunk, then adds new ones.
     pub fn append(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len();
         let chunks = self.chunks_mut();
@@ -229,7 +230,7 @@ impl Rope {
     }
 }
 
-/// A chunk of two parts.
+/// Creates a chunk from two parts.
 fn joined(first: &[u8], second: &[u8]) -> Chunk {
     let mut chunk = UninitChunk::new(first.len() + second.len());
     chunk.append(first);
@@ -237,8 +238,8 @@ fn joined(first: &[u8], second: &[u8]) -> Chunk {
     chunk.finish()
 }
 
-/// Bytes on their way into a string, those that fill whole chunks of a rope copied into such
-/// already, so that the latch is not held for it.
+/// Bytes to write into a string. Parts that fill whole chunks of a rope are copied into chunks
+/// beforehand, so that the latch is not held during that copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Patch<'a> {
     offset: usize,
@@ -253,17 +254,17 @@ impl<'a> Patch<'a> {
         Patch { offset, bytes, whole: aligned.chunks_exact(CHUNK_BYTES).map(Chunk::from).collect() }
     }
 
-    /// How long a string must be to take it.
+    /// Returns the length that a string needs to contain the patch.
     pub(crate) fn end(&self) -> usize {
         self.offset + self.bytes.len()
     }
 }
 
-/// A string that may be changed where it lies.
+/// A string that can be modified in place.
 #[derive(Debug)]
 pub(crate) struct StringMut<'a> {
     string: WritableString<'a>,
-    /// What is overwritten, if the caller wants to know.
+    /// If set, receives the ranges that are overwritten.
     written: Option<&'a mut Vec<Range<usize>>>,
 }
 
@@ -292,7 +293,7 @@ impl<'a> StringMut<'a> {
         }
     }
 
-    /// The byte at a place; 0 after the end.
+    /// Returns the byte at an index; 0 after the end.
     pub(crate) fn byte(&self, at: usize) -> u8 {
         match &self.string {
             WritableString::Bytes(bytes) => bytes.get(at).copied().unwrap_or(0),
@@ -300,7 +301,7 @@ impl<'a> StringMut<'a> {
         }
     }
 
-    /// Overwrites a part that lies within the string.
+    /// Overwrites a part within the string.
     pub(crate) fn write(&mut self, patch: &Patch<'_>) {
         self.note(patch.offset..patch.end());
         match &mut self.string {
@@ -312,7 +313,7 @@ impl<'a> StringMut<'a> {
         }
     }
 
-    /// All of it, to be overwritten, if it is in one piece.
+    /// Returns the whole string for modification, if it is contiguous.
     pub(crate) fn piece_mut(&mut self) -> Option<&mut [u8]> {
         self.note(0..self.len());
         match &mut self.string {

@@ -1,13 +1,13 @@
-//! Strings as arguments, and as readers see them.
+//! Strings as arguments, and as returned to readers.
 
 use crate::value::rope::Rope;
 
-/// A string as a reader sees it, for as long as the latch is held.
+/// A string as returned to a reader, borrowed while the latch is held.
 #[derive(Clone, Copy, Debug)]
 pub enum StringValue<'a> {
-    /// A string in one piece.
+    /// A contiguous string.
     Bytes(&'a [u8]),
-    /// A string that is the canonical spelling of an integer.
+    /// A string that is the canonical form of an integer.
     Int(i64),
     /// A long string.
     Rope(&'a Rope),
@@ -30,7 +30,7 @@ impl StringValue<'_> {
         self.len() == 0
     }
 
-    /// Hands the string to `take` in one piece, assembling it first if it lies in several.
+    /// Passes the string to `take` as one slice, assembling it first if it consists of chunks.
     pub fn with_bytes<R>(&self, take: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             StringValue::Bytes(bytes) => take(bytes),
@@ -44,12 +44,13 @@ impl StringValue<'_> {
     }
 }
 
-/// A string that a caller hands over to be kept.
+/// A string that a caller hands over to be stored.
 #[derive(Debug)]
 pub enum StringInput<'a> {
-    /// In one piece, to be copied.
+    /// A contiguous string, which is copied.
     Bytes(&'a [u8]),
-    /// In chunks, to be kept as they are: more than [`CHUNK_BYTES`](crate::CHUNK_BYTES).
+    /// A string in chunks, which are stored without a copy: more than
+    /// [`CHUNK_BYTES`](crate::CHUNK_BYTES).
     Rope(Rope),
 }
 
@@ -63,7 +64,7 @@ impl StringInput<'_> {
         }
     }
 
-    /// Whether there is no byte at all.
+    /// Whether the string is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
