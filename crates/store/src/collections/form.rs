@@ -1,5 +1,5 @@
-//! The two forms of a collection whose elements are found by a string, and the operations that sets
-//! and hashes share.
+//! The two forms of a collection whose elements are looked up by a string, and the operations that
+//! sets and hashes share.
 
 use super::Name;
 use crate::packed::{At, Packed, PackedRef};
@@ -11,7 +11,7 @@ use crate::value::item::{Item, Text};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A tree and what it is called.
+/// A tree, and the encoding's name that OBJECT ENCODING reports.
 #[derive(Debug)]
 pub(crate) struct Named<L: Layout> {
     pub(crate) tree: Tree<L>,
@@ -24,14 +24,14 @@ impl<L: Layout> Clone for Named<L> {
     }
 }
 
-/// A collection that is owned, in either form.
+/// An owned collection, in either form.
 #[derive(Debug)]
 pub(crate) enum Form<L: Layout> {
     Packed(Packed<L>),
     Tree(Box<Named<L>>),
 }
 
-/// A collection that is read where it lies.
+/// A collection borrowed for reading, in either form.
 #[derive(Debug)]
 pub(crate) enum FormRef<'a, L: Layout> {
     Packed(PackedRef<'a, L>),
@@ -47,11 +47,11 @@ impl<L: Layout> Clone for FormRef<'_, L> {
 impl<L: Layout> Copy for FormRef<'_, L> {}
 
 impl<'a, L: Layout> FormRef<'a, L> {
-    /// A packed collection's bytes.
+    /// Borrows the bytes of a packed collection.
     pub(crate) fn packed(bytes: &'a [u8]) -> Self {
         FormRef::Packed(PackedRef::new(bytes))
     }
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub(crate) fn len(self) -> u64 {
         match self {
             FormRef::Packed(packed) => packed.len() as u64,
@@ -59,7 +59,7 @@ impl<'a, L: Layout> FormRef<'a, L> {
         }
     }
 
-    /// How many elements expire.
+    /// Returns the number of elements that expire.
     pub(crate) fn expiring(self) -> u64 {
         match self {
             FormRef::Packed(packed) => packed.expiring() as u64,
@@ -67,7 +67,7 @@ impl<'a, L: Layout> FormRef<'a, L> {
         }
     }
 
-    /// Memory that it takes, in bytes, beside that of the entry's word.
+    /// Returns the memory in bytes, in addition to the entry's word.
     pub(crate) fn bytes(self) -> u64 {
         match self {
             FormRef::Packed(packed) => packed.as_bytes().len() as u64,
@@ -75,7 +75,7 @@ impl<'a, L: Layout> FormRef<'a, L> {
         }
     }
 
-    /// What OBJECT ENCODING says.
+    /// Returns the encoding that OBJECT ENCODING reports.
     pub(crate) fn name(self) -> Name {
         match self {
             FormRef::Packed(packed) => Name::from_byte(packed.name()),
@@ -83,7 +83,8 @@ impl<'a, L: Layout> FormRef<'a, L> {
         }
     }
 
-    /// The element with so many before it: a rank that is drawn evenly gives each the same chance.
+    /// Returns the element of a rank. With a uniformly random rank, all elements are equally
+    /// likely.
     pub(crate) fn select(self, rank: u64) -> Option<&'a [u8]> {
         match self {
             FormRef::Packed(packed) => packed.select(rank as usize).map(|it| it.element),
@@ -91,7 +92,7 @@ impl<'a, L: Layout> FormRef<'a, L> {
         }
     }
 
-    /// Shows elements from the one with so many before it on, until `visit` breaks off.
+    /// Visits elements from a rank on, until `visit` breaks.
     pub(crate) fn walk<B>(
         self,
         rank: u64,
@@ -106,7 +107,7 @@ impl<'a, L: Layout> FormRef<'a, L> {
         }
     }
 
-    /// A copy of its own: the bytes of a packed one, a reference to a tree.
+    /// Returns a clone: a copy of the packed bytes, or a reference to the tree.
     #[cfg(test)]
     pub(crate) fn to_owned(self) -> Form<L> {
         match self {
@@ -117,7 +118,7 @@ impl<'a, L: Layout> FormRef<'a, L> {
 }
 
 impl<'a, L: Keyed> FormRef<'a, L> {
-    /// The element of this name.
+    /// Returns the element with this name.
     #[inline]
     pub(crate) fn get(self, name: &Text<'_>) -> Option<&'a [u8]> {
         match self {
@@ -126,9 +127,9 @@ impl<'a, L: Keyed> FormRef<'a, L> {
         }
     }
 
-    /// Shows some elements, about `count` of them, from a cursor on; the cursor to go on with, 0 at
-    /// the end. A packed one shows all, whatever the cursor. What stays in the collection during a
-    /// scan from 0 to 0 is shown, also if it becomes a tree meanwhile.
+    /// Visits about `count` elements from a cursor on. Returns the next cursor, 0 at the end. A
+    /// packed collection shows all elements for any cursor. Elements that stay in the collection
+    /// during a scan from 0 to 0 are visited, even if it becomes a tree meanwhile.
     pub(crate) fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(&[u8])) -> u64 {
         match self {
             FormRef::Packed(packed) => {
@@ -141,12 +142,12 @@ impl<'a, L: Keyed> FormRef<'a, L> {
 }
 
 impl<L: Layout> Form<L> {
-    /// One without elements.
+    /// Creates an empty collection.
     pub(crate) fn new(name: Name) -> Self {
         Form::Packed(Packed::new(name as u8))
     }
 
-    /// It to be read.
+    /// Borrows it for reading.
     #[inline]
     pub(crate) fn read(&self) -> FormRef<'_, L> {
         match self {
@@ -164,8 +165,8 @@ impl<L: Layout> Form<L> {
 }
 
 impl<L: Keyed> Form<L> {
-    /// Inserts an element, or puts it in the place of the one of this name. Returns whether there
-    /// was none. What the element has elsewhere belongs to the collection from now on.
+    /// Inserts an element, or replaces the one with this name. Returns whether it is new. The
+    /// collection takes over the element's references to strings stored out of line.
     pub(crate) fn set(&mut self, name: &Text<'_>, new: New<'_>, blocks: &Arc<Blocks>) -> bool {
         if let Form::Packed(packed) = self
             && !new.is_long
@@ -190,7 +191,7 @@ impl<L: Keyed> Form<L> {
         }
     }
 
-    /// Removes the element of this name. Returns whether there was one.
+    /// Removes the element with this name. Returns whether it existed.
     pub(crate) fn delete(&mut self, name: &Text<'_>) -> bool {
         match self {
             Form::Packed(packed) => {
@@ -202,7 +203,7 @@ impl<L: Keyed> Form<L> {
         }
     }
 
-    /// Removes the element with so many before it, if there is one.
+    /// Removes the element of a rank, if there is one.
     pub(crate) fn remove_at(&mut self, rank: u64) {
         match self {
             Form::Packed(packed) => {
@@ -215,7 +216,7 @@ impl<L: Keyed> Form<L> {
     }
 }
 
-/// A tree with the elements of a packed collection.
+/// Creates a tree with the elements of a packed collection.
 fn tree_of<L: Keyed>(packed: PackedRef<'_, L>, blocks: &Arc<Blocks>) -> Tree<L> {
     let mut tree = Tree::new(blocks);
     for At { element, .. } in packed.elements() {
@@ -224,7 +225,7 @@ fn tree_of<L: Keyed>(packed: PackedRef<'_, L>, blocks: &Arc<Blocks>) -> Tree<L> 
     tree
 }
 
-/// An element as it is written, and whether a part of it lies elsewhere.
+/// An encoded element, and whether any of its strings is stored out of line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct New<'a> {
     pub(crate) element: &'a [u8],

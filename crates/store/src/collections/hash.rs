@@ -43,8 +43,8 @@ impl<'a> Field<'a> {
     fn of(element: &'a [u8]) -> Self {
         let name = Fields::name(element);
         let value = rest(name, item_bytes(name));
-        // SAFETY: elements were written by `Text::write`, and hold what they refer to for as long
-        // as the collection is borrowed.
+        // SAFETY: elements were written by `Text::write`, and hold references to their strings for
+        // as long as the collection is borrowed.
         let [name, value] = [name, value].map(|item| unsafe { Item::any(item) }.value());
         let at_ms = layout::expires_at_ms(element);
         Field { name, value, expires_at_ms: (at_ms > 0).then_some(at_ms) }
@@ -230,7 +230,7 @@ impl Hash {
         write_expiry(at_ms.unwrap_or(0), &mut element);
         element.extend_from_slice(Fields::name(before));
         let mut is_long = false;
-        // SAFETY: the copy refers to what the field does, which is given up in its place.
+        // SAFETY: the copy takes over the references of the field, which it replaces.
         unsafe {
             layout::retain::<Fields>(&element);
             is_long |= layout::bytes_elsewhere::<Fields>(&element) > 0;

@@ -79,8 +79,8 @@ pub(crate) enum ListForm<'a> {
 }
 
 fn value(element: &[u8]) -> StringValue<'_> {
-    // SAFETY: elements were written by `Text::write`, and hold what they refer to for as long as
-    // the collection is borrowed.
+    // SAFETY: elements were written by `Text::write`, and hold references to their strings for as
+    // long as the collection is borrowed.
     unsafe { Item::any(element) }.value()
 }
 
@@ -109,7 +109,7 @@ impl<'a> ListRef<'a> {
         self.name().word()
     }
 
-    /// The same, not spelled out.
+    /// The same as [`Name`].
     pub(crate) fn name(self) -> Name {
         match self.0 {
             ListForm::Packed(packed) => Name::from_byte(packed.name()),
@@ -179,9 +179,9 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Searches for elements that equal one, among at most `most` elements from an index on.
-    /// `found` is called with the index of each, until it breaks. Returns where to continue, if
-    /// there are more elements and `found` has not broken.
+    /// Searches at most `most` elements from an index on for elements equal to a string. `found` is
+    /// called with the index of each, until it breaks. Returns where to continue, if there are more
+    /// elements and `found` has not broken.
     pub fn search(
         self,
         element: &Text<'_>,

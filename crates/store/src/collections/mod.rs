@@ -2,11 +2,11 @@
 //!
 //! A collection is *packed* while it is small: bytes that its entry holds (`packed/`). Beyond
 //! [`MAX_PACKED_BYTES`](crate::packed::MAX_PACKED_BYTES), or with a long string in it, it is a
-//! *tree* (`tree/`), which does not become packed again. `Ref` types read either form where it
-//! lies; the others own one, and are what is changed: [`Form`] for both.
+//! *tree* (`tree/`), which does not become packed again. `Ref` types borrow either form for
+//! reading; the others own a collection and modify it: [`Form`] for both.
 //!
-//! What OBJECT ENCODING says ([`Name`]) follows the settings of Redis, 7.2 and later, and is kept
-//! with the elements: it says nothing of the form.
+//! The encoding that OBJECT ENCODING reports ([`Name`]) follows the settings of Redis, 7.2 and
+//! later. It is stored with the elements, because it does not depend on the form.
 
 pub(crate) mod form;
 pub(crate) mod hash;
@@ -18,12 +18,12 @@ pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
 
-/// What OBJECT ENCODING says of a collection.
+/// The encoding that OBJECT ENCODING reports for a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Name {
     Listpack = 1,
-    /// A listpack of a hash that has had fields which expire.
+    /// A listpack of a hash that has had fields with an expiry.
     ListpackEx = 2,
     Intset = 3,
     Hashtable = 4,
@@ -32,7 +32,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// The name for a byte that one was kept as.
+    /// Decodes a stored byte.
     fn from_byte(byte: u8) -> Self {
         match byte {
             2 => Name::ListpackEx,
@@ -44,7 +44,7 @@ impl Name {
         }
     }
 
-    /// Redis' word.
+    /// Returns Redis' name of the encoding.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Name::Listpack => "listpack",

@@ -30,8 +30,8 @@ pub struct SetRef<'a>(pub(crate) FormRef<'a, Members>);
 pub(crate) struct Set(pub(crate) Form<Members>);
 
 fn value(element: &[u8]) -> StringValue<'_> {
-    // SAFETY: elements were written by `Text::write`, and hold what they refer to for as long as
-    // the collection is borrowed.
+    // SAFETY: elements were written by `Text::write`, and hold references to their strings for as
+    // long as the collection is borrowed.
     unsafe { Item::any(element) }.value()
 }
 
@@ -49,7 +49,7 @@ impl<'a> SetRef<'a> {
         self.name().word()
     }
 
-    /// The same, not spelled out.
+    /// The same as [`Name`].
     pub(crate) fn name(self) -> Name {
         self.0.name()
     }

@@ -1,4 +1,4 @@
-//! Parts of a sorted set, by scores or by members: each is a range of ranks.
+//! Ranges of a sorted set by score or by member, converted to ranges of ranks.
 
 use super::sorted_set::{SortedSetForm, SortedSetRef, score_border};
 use crate::packed::At;
@@ -8,28 +8,28 @@ use crate::value::item::{Item, Text};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Where a range of scores begins or ends.
+/// The bound of a range of scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScoreBound {
-    /// The least or the greatest score, which is a number.
+    /// The score; it may be infinite but not NaN.
     pub score: f64,
-    /// Whether this score itself lies outside.
+    /// Whether the bound itself is excluded.
     pub is_exclusive: bool,
 }
 
-/// Where a range of members begins or ends, by their bytes.
+/// The bound of a range of members, in the order of their bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum MemberBound<'a> {
-    /// Before all.
+    /// Before all members.
     Least,
-    /// After all.
+    /// After all members.
     Greatest,
-    /// At this member, which lies outside if the second says so.
+    /// At this member; it is excluded if the second field is true.
     At(&'a Text<'a>, bool),
 }
 
 impl MemberBound<'_> {
-    /// Whether a member lies after it, as the beginning of a range.
+    /// Whether a member is within the range that starts at this bound.
     fn is_begun(self, member: Item<'_>) -> bool {
         match self {
             MemberBound::Least => true,
@@ -42,7 +42,7 @@ impl MemberBound<'_> {
         }
     }
 
-    /// Whether a member lies before it, as the end of a range.
+    /// Whether a member is within the range that ends at this bound.
     fn is_ahead(self, member: Item<'_>) -> bool {
         match self {
             MemberBound::Least => false,
@@ -57,7 +57,7 @@ impl MemberBound<'_> {
 }
 
 impl SortedSetRef<'_> {
-    /// The members whose scores lie between two.
+    /// Returns the members with scores in a range.
     #[must_use]
     pub fn with_scores(self, min: ScoreBound, max: ScoreBound) -> Range<u64> {
         let start = self.rank_of(score_border(min.score, min.is_exclusive));
@@ -65,9 +65,9 @@ impl SortedSetRef<'_> {
         start..end.max(start)
     }
 
-    /// The members between two, in a sorted set whose scores are all equal. Where they are not, a
-    /// packed one answers what a walk along it finds, from its end if that is where the range is
-    /// looked for.
+    /// Returns the members in a range, in a sorted set whose scores are all equal. If the scores
+    /// differ, the result for a packed sorted set is what a scan finds, from the end if the range
+    /// is searched from there.
     #[must_use]
     pub fn with_members(
         self,
@@ -87,7 +87,7 @@ impl SortedSetRef<'_> {
         }
     }
 
-    /// How many members come before a bound in a tree.
+    /// Returns the number of members before a bound in a tree.
     fn rank_of_member(self, bound: MemberBound<'_>, is_end: bool) -> u64 {
         let first = match self.0 {
             SortedSetForm::Packed(packed) => packed.select(0).map(|it| Scores::key(it.element)),
@@ -109,8 +109,8 @@ fn item_of<'a>(at: &At<'a>) -> Item<'a> {
     Item::inline(scored::member(at.element))
 }
 
-/// The range that a walk finds, given of each element whether it lies after the beginning, and
-/// whether before the end.
+/// Returns the range that a scan finds. For each element, the pair tells whether it is after the
+/// start, and whether it is before the end.
 fn walked(elements: &[(bool, bool)], from_end: bool) -> Range<u64> {
     let is_within = |at: &usize| elements.get(*at).is_some_and(|it| it.0 && it.1);
     let may_be = elements.last().is_some_and(|it| it.0) && elements.first().is_some_and(|it| it.1);

@@ -64,8 +64,8 @@ pub struct Member<'a> {
 
 impl<'a> Member<'a> {
     fn of(element: &'a [u8]) -> Self {
-        // SAFETY: elements were written by `Text::write`, and hold what they refer to for as long
-        // as the collection is borrowed.
+        // SAFETY: elements were written by `Text::write`, and hold references to their strings for
+        // as long as the collection is borrowed.
         let item = unsafe { Item::any(scored::member(element)) };
         Member { name: item.value(), score: read_score(signed_score(element)), item }
     }
@@ -109,7 +109,7 @@ impl<'a> SortedSetRef<'a> {
         self.name().word()
     }
 
-    /// What it says, not spelled out.
+    /// The same as [`Name`].
     pub(crate) fn name(self) -> Name {
         match self.0 {
             SortedSetForm::Packed(packed) => Name::from_byte(packed.name()),
@@ -242,10 +242,10 @@ fn find_packed<'a>(packed: PackedRef<'a, Scores>, member: &Text<'_>) -> Option<(
     (0..).zip(packed.elements()).find(|(_, at)| is_it(at))
 }
 
-/// The rest of a scan's step: the members whose hashes are in a range. The index knows their
-/// scores; for members that share theirs with many, all of these have to be examined. So a step
-/// shows one member for each [`LOOKED_AT`] that it examines, if necessary more than requested, and
-/// may be performed piece by piece, on a clone.
+/// The remainder of one step of a scan: the members whose hashes are in a range. The index has
+/// their scores; among members that share a score, all have to be examined. A step therefore shows
+/// one member for each [`LOOKED_AT`] that it examines, if necessary more than requested, and may be
+/// executed in pieces, on a clone.
 #[derive(Clone, Debug, Default)]
 pub struct SortedSetScan {
     /// The range of hashes.
@@ -354,7 +354,7 @@ impl SortedSet {
         }
     }
 
-    /// Stops being a listpack.
+    /// Changes the encoding's name to skiplist.
     pub(crate) fn outgrow(&mut self) {
         self.set_name(Name::Skiplist);
     }

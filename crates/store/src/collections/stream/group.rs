@@ -9,14 +9,14 @@ use std::sync::Arc;
 /// The name of a group or a consumer.
 pub(crate) type Name = Arc<[u8]>;
 
-/// An entry that was delivered and not acknowledged.
+/// An entry that has been delivered but not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// The number of its consumer in the group.
+    /// The index of its consumer in the group.
     consumer: u32,
-    /// When it was delivered last, in milliseconds since 1970.
+    /// When it was last delivered, in milliseconds since 1970.
     pub(crate) delivered_ms: u64,
-    /// How often it was.
+    /// How often it has been delivered.
     pub(crate) deliveries: u64,
 }
 
@@ -26,15 +26,15 @@ impl Weigh for Pending {
     }
 }
 
-/// One that reads for a group.
+/// A consumer of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Consumer {
     number: u32,
-    /// When it last asked for anything, in milliseconds since 1970.
+    /// When it last tried to read, in milliseconds since 1970.
     pub(crate) seen_ms: u64,
-    /// When it was last given anything.
+    /// When it last received an entry.
     pub(crate) active_ms: Option<u64>,
-    /// What it was given and has not acknowledged.
+    /// The entries delivered to it that it has not acknowledged.
     pub(crate) pending: Map<Id, ()>,
 }
 
@@ -47,9 +47,9 @@ impl Weigh for Consumer {
 /// A consumer group.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// The last entry that was delivered.
+    /// The id of the last delivered entry.
     pub(crate) last_id: Id,
-    /// How many entries of all that there were come up to that one, if that is known.
+    /// The number of entries that the stream has ever had up to that id, if known.
     pub(crate) entries_read: Option<u64>,
     pub(crate) pending: Map<Id, Pending>,
     pub(crate) consumers: Map<Name, Consumer>,
@@ -67,8 +67,8 @@ impl Weigh for NameOf {
 }
 
 impl Weigh for Arc<Group> {
-    /// Of how many parts it consists in a file: itself, what is pending, the number of consumers,
-    /// and each with what it has.
+    /// The number of its parts in a file: the group itself, its pending entries, the number of
+    /// consumers, and each consumer with its pending ids.
     fn weight(&self) -> u64 {
         2 + self.pending.len() + self.consumers.weight()
     }
@@ -86,17 +86,17 @@ impl Group {
         }
     }
 
-    /// The name of the consumer that has an entry.
+    /// Returns the name of the consumer that owns a pending entry.
     pub(crate) fn name_of(&self, pending: &Pending) -> Option<&Name> {
         self.names.get(&pending.consumer).map(|it| &it.0)
     }
 
-    /// Adds a consumer, if there is none of this name. Returns whether there was none.
+    /// Adds a consumer, unless one with this name exists. Returns whether it was added.
     pub(crate) fn add_consumer(&mut self, name: &[u8], now_ms: u64) -> bool {
         self.restore_consumer(name, now_ms, None)
     }
 
-    /// The same with what is known of it.
+    /// The same as [`Group::add_consumer`], with times loaded from a file.
     pub(crate) fn restore_consumer(
         &mut self,
         name: &[u8],
@@ -117,8 +117,8 @@ impl Group {
         true
     }
 
-    /// Takes up to `most` entries from a consumer, and removes it when it has no more; how many,
-    /// and whether it is gone.
+    /// Removes up to `most` pending entries of a consumer, and the consumer once it has none.
+    /// Returns how many entries were removed, and whether the consumer was.
     pub(crate) fn remove_consumer(&mut self, name: &[u8], most: u64) -> (u64, bool) {
         let Some(consumer) = self.consumers.get(name) else { return (0, true) };
         let (number, mut ids) = (consumer.number, Vec::new());
@@ -142,7 +142,7 @@ impl Group {
         (ids.len() as u64, is_gone)
     }
 
-    /// Gives an entry to a consumer that there is, and takes it from the one that had it.
+    /// Assigns an entry to an existing consumer, and removes it from its previous one.
     pub(crate) fn give(&mut self, id: Id, to: &[u8], delivered_ms: u64, deliveries: u64) {
         let Some(consumer) = self.consumers.get(to).map(|it| it.number) else { return };
         let before = self.pending.insert(id, Pending { consumer, delivered_ms, deliveries });
@@ -159,13 +159,14 @@ impl Group {
         }
     }
 
-    /// Puts back what was pending before its consumer is known.
+    /// Restores a pending entry whose consumer is not known yet.
     pub(crate) fn restore_pending(&mut self, id: Id, delivered_ms: u64, deliveries: u64) -> bool {
         let consumer = u32::MAX;
         self.pending.insert(id, Pending { consumer, delivered_ms, deliveries }).is_none()
     }
 
-    /// Notes whose it is. Returns whether it is pending, and no consumer's so far.
+    /// Assigns a restored pending entry to a consumer. Returns whether it is pending and had no
+    /// consumer before.
     pub(crate) fn restore_owner(&mut self, id: Id, to: &[u8]) -> bool {
         let Some(consumer) = self.consumers.get(to).map(|it| it.number) else { return false };
         let is_free = |it: &mut Pending| std::mem::replace(&mut it.consumer, consumer) == u32::MAX;
@@ -173,14 +174,14 @@ impl Group {
             && self.consumers.update(to, |it| it.pending.insert(id, ()).is_none()) == Some(true)
     }
 
-    /// Notes that an entry is done with. Returns whether it was pending.
+    /// Acknowledges an entry. Returns whether it was pending.
     pub(crate) fn acknowledge(&mut self, id: Id) -> bool {
         let removed = self.pending.remove(&id);
         removed.into_iter().for_each(|it| self.forget(id, it.consumer));
         removed.is_some()
     }
 
-    /// Whether each pending entry has a consumer, and each consumer's is pending.
+    /// Whether each pending entry has a consumer, and each entry of a consumer is pending.
     pub(crate) fn is_consistent(&self) -> bool {
         self.consumers.weight() - self.consumers.len() == self.pending.len()
     }

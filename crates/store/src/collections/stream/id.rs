@@ -5,19 +5,19 @@ use std::fmt;
 /// The id of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id {
-    /// Milliseconds since 1970 as a rule.
+    /// Usually milliseconds since 1970.
     pub ms: u64,
     /// Distinguishes the entries of one millisecond.
     pub seq: u64,
 }
 
 impl Id {
-    /// The least.
+    /// The least id.
     pub const MIN: Id = Id { ms: 0, seq: 0 };
-    /// The greatest.
+    /// The greatest id.
     pub const MAX: Id = Id { ms: u64::MAX, seq: u64::MAX };
 
-    /// The next one; `None` after the greatest.
+    /// Returns the next id; `None` after the greatest.
     #[must_use]
     pub fn next(self) -> Option<Id> {
         match self.seq.checked_add(1) {
@@ -26,7 +26,7 @@ impl Id {
         }
     }
 
-    /// The one before; `None` before the least.
+    /// Returns the previous id; `None` before the least.
     #[must_use]
     pub fn previous(self) -> Option<Id> {
         match self.seq.checked_sub(1) {

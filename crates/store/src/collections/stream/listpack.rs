@@ -1,26 +1,26 @@
-//! Listpacks, as Redis' files have them: a stream's nodes are kept in this form, so that they are
-//! saved and loaded as they are, and take what they take there.
+//! Listpacks in the format of Redis' files. The nodes of a stream are stored in this format, so
+//! that they are saved and loaded without conversion, and take the same space as in Redis.
 //!
-//! A listpack is its length in bytes (4), its number of elements (2), the elements, and an end
-//! byte. An element is a head with its encoding, its bytes, and how many bytes these are together,
-//! to be read backwards.
+//! A listpack consists of its length in bytes (4), its number of elements (2), the elements, and an
+//! end byte. An element is a head with its encoding, its data, and the length of both, which allows
+//! reading backwards.
 
 use crate::value::number::parse_i64;
 use crate::value::string::StringValue;
 
-/// Where the first element begins.
+/// The offset of the first element.
 pub(super) const START: usize = 6;
-/// What stands after the last element.
+/// The byte after the last element.
 pub(super) const END: u8 = 0xff;
-/// The number of elements where there are more than can be written.
+/// Written as the number of elements if the field is too small for it.
 const MANY: u16 = u16::MAX;
 
-/// An empty one, without the end byte.
+/// Creates an empty listpack, without the end byte.
 pub(super) fn begin() -> Vec<u8> {
     vec![0; START]
 }
 
-/// Notes the length, and that there are so many elements more or less.
+/// Updates the length, and adds `more` to the number of elements.
 pub(super) fn finish(listpack: &mut [u8], more: isize) {
     let Ok(len) = u32::try_from(listpack.len()) else { return };
     let Some(head) = listpack.first_chunk_mut::<START>() else { return };
@@ -32,7 +32,7 @@ pub(super) fn finish(listpack: &mut [u8], more: isize) {
     *head = [a, b, c, d, low, high];
 }
 
-/// Appends a string, which becomes an integer if it is spelled like one.
+/// Appends a string, which is encoded as an integer if it is the canonical form of one.
 pub(super) fn push(out: &mut Vec<u8>, text: &[u8]) {
     if text.len() <= 20
         && let Some(number) = parse_i64(text)
@@ -75,7 +75,7 @@ fn push_wide(out: &mut Vec<u8>, head: u8, bytes: &[u8], count: usize) {
     out.extend(bytes.iter().take(count));
 }
 
-/// Bytes of the length that stands after an element.
+/// Returns the size of the length that follows an element.
 fn back_length_bytes(len: usize) -> usize {
     match len {
         0..128 => 1,
@@ -98,7 +98,7 @@ fn push_back_length(out: &mut Vec<u8>, start: usize) {
     out.extend(back_length(out.len() - start));
 }
 
-/// Whether what stands after each element is its length, so that it can be read backwards.
+/// Whether the length after each element is correct, so that the listpack can be read backwards.
 pub(super) fn reads_backwards(listpack: &[u8]) -> bool {
     let mut at = START;
     while let Some((_, next)) = read(listpack, at) {
@@ -117,8 +117,8 @@ pub(super) fn reads_backwards(listpack: &[u8]) -> bool {
     true
 }
 
-/// The element at an offset, and where the next one begins; `None` at the end, or where there is no
-/// element.
+/// Returns the element at an offset, and the offset of the next one; `None` at the end or if the
+/// element is malformed.
 #[inline]
 pub(super) fn read(listpack: &[u8], at: usize) -> Option<(StringValue<'_>, usize)> {
     let rest = listpack.get(at..)?;
@@ -153,7 +153,7 @@ fn wide(bytes: &[u8], count: usize) -> Option<StringValue<'static>> {
     Some(StringValue::Int(i64::from_le_bytes(all) >> (64 - 8 * count)))
 }
 
-/// The same of an integer.
+/// The same as [`read`], for integers.
 #[inline]
 pub(super) fn read_int(listpack: &[u8], at: usize) -> Option<(i64, usize)> {
     match read(listpack, at)? {

@@ -1,19 +1,19 @@
-//! Ordered maps that share their parts with their clones: the nodes of a stream by the ids that
-//! they begin with, pending entries by id, groups and consumers by name.
+//! Ordered maps that share their nodes with their clones. They hold the nodes of a stream by first
+//! id, pending entries by id, and groups and consumers by name.
 //!
-//! A clone is one counted reference: a change copies what is shared of the way down to what is
-//! changed. Values have a weight, by whose sums elements are counted and found.
+//! A clone takes one counted reference; a modification copies the shared nodes on the path to the
+//! value. Values have weights, whose sums serve to count elements and to find them by rank.
 
 use std::borrow::Borrow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Most values of a leaf, and most children of an inner node.
+/// The maximum number of values in a leaf and of children in an inner node.
 const MOST: usize = 48;
 
-/// What counts for more than one in a map's weight, or for less.
+/// A value that adds its own weight to a map's weight.
 pub(crate) trait Weigh {
-    /// For how much.
+    /// Returns the weight.
     fn weight(&self) -> u64;
 }
 
@@ -23,7 +23,7 @@ impl Weigh for () {
     }
 }
 
-/// A map of values by their keys, in the order of these.
+/// A map ordered by key.
 #[derive(Clone, Debug)]
 pub(crate) struct Map<K, V> {
     top: Arc<Node<K, V>>,
@@ -38,7 +38,7 @@ enum Node<K, V> {
 
 #[derive(Debug)]
 struct Child<K, V> {
-    /// No key below it is less.
+    /// A lower bound of the keys below it.
     first: K,
     weight: u64,
     values: u64,
@@ -64,7 +64,7 @@ impl<K, V: Weigh> Child<K, V> {
     }
 }
 
-/// The upper part of a node that was divided.
+/// The upper half of a node that was split.
 type Upper<K, V> = Option<(K, Arc<Node<K, V>>)>;
 
 impl<K, V> Default for Map<K, V> {
@@ -74,24 +74,24 @@ impl<K, V> Default for Map<K, V> {
 }
 
 impl<K, V> Map<K, V> {
-    /// Whether no clone has it as well.
+    /// Whether the map is not shared with a clone.
     pub(crate) fn is_sole(&self) -> bool {
         Arc::strong_count(&self.top) == 1
     }
 }
 
 impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
-    /// How many values there are.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// The sum of their weights.
+    /// Returns the sum of the values' weights.
     pub(crate) fn weight(&self) -> u64 {
         self.top.weight()
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -108,7 +108,7 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         }
     }
 
-    /// Puts a value there; the one that was.
+    /// Inserts a value. Returns the previous one.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let (old, upper) = insert(&mut self.top, key, value);
         if let Some((first_of_upper, upper)) = upper
@@ -122,7 +122,7 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         old
     }
 
-    /// Changes the value of a key, if there is one.
+    /// Updates the value of a key, if there is one.
     pub(crate) fn update<Q: Ord + ?Sized, R>(
         &mut self,
         key: &Q,
@@ -157,8 +157,8 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         }
     }
 
-    /// Removes as many of the first values as weigh no more than `most` together, and returns what
-    /// has to be dropped of them.
+    /// Removes as many of the first values as have a total weight of at most `most`. Returns what
+    /// has to be dropped.
     pub(crate) fn cut_front(&mut self, most: u64) -> Cut<K, V> {
         let mut cut = Cut { nodes: Vec::new(), values: Vec::new() };
         let removed = cut_front(&mut self.top, most, &mut cut);
@@ -167,8 +167,7 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         cut
     }
 
-    /// Shows values in their order, from the first whose key is not below `from`, until `visit`
-    /// breaks off.
+    /// Visits values in order, from the first key that is not below `from`, until `visit` breaks.
     pub(crate) fn walk<'a, Q: Ord + ?Sized, B>(
         &'a self,
         from: Option<&Q>,
@@ -180,7 +179,7 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         walk(&self.top, from, &mut visit).break_value()
     }
 
-    /// Shows values against their order, from the last whose key is not above `to`.
+    /// Visits values in descending order, from the last key that is not above `to`.
     pub(crate) fn walk_back<'a, Q: Ord + ?Sized, B>(
         &'a self,
         to: Option<&Q>,
@@ -192,8 +191,8 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         walk_back(&self.top, to, &mut visit).break_value()
     }
 
-    /// Shows values in their order, from the one in which the sum of weights passes `rank`; what of
-    /// `rank` is left in that one is shown with it, and 0 with the others.
+    /// Visits values in order, from the one in which the sum of weights exceeds `rank`. It is passed
+    /// with the remainder of `rank`, the other values with 0.
     pub(crate) fn walk_rank<'a, B>(
         &'a self,
         rank: u64,
@@ -203,7 +202,7 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         walk_rank(&self.top, &mut rank, &mut visit).break_value()
     }
 
-    /// Shows values in their order after so many.
+    /// Visits values in order, after the first `skipped` ones.
     pub(crate) fn walk_after<'a, B>(
         &'a self,
         skipped: u64,
@@ -213,7 +212,7 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         walk_after(&self.top, &mut skipped, &mut visit).break_value()
     }
 
-    /// The last value whose key is not above this one.
+    /// Returns the last value whose key is not above this one.
     pub(crate) fn floor<Q: Ord + ?Sized>(&self, key: &Q) -> Option<(&K, &V)>
     where
         K: Borrow<Q>,
@@ -230,7 +229,7 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
             .break_value()
     }
 
-    /// The weight of all values whose keys are below this one.
+    /// Returns the total weight of the values whose keys are below this one.
     pub(crate) fn weight_below<Q: Ord + ?Sized>(&self, key: &Q) -> u64
     where
         K: Borrow<Q>,
@@ -253,7 +252,7 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
     }
 }
 
-/// What was cut off a map.
+/// The part that was removed from a map.
 #[derive(Debug)]
 pub(crate) struct Cut<K, V> {
     nodes: Vec<Arc<Node<K, V>>>,
@@ -289,7 +288,7 @@ impl<K, V: Weigh> Node<K, V> {
         }
     }
 
-    /// How many values there are in all.
+    /// Returns the total number of values.
     fn values(&self) -> u64 {
         match self {
             Node::Leaf(values) => values.len() as u64,
@@ -302,7 +301,8 @@ fn child_of<K: Ord + Borrow<Q>, V, Q: Ord + ?Sized>(children: &[Child<K, V>], ke
     children.partition_point(|child| child.first.borrow() <= key).saturating_sub(1)
 }
 
-/// Divides what has become too long: in the middle, or after all but what was appended.
+/// Splits a vector that has become too long: in the middle, or before the last element if that was
+/// appended.
 fn divide<T>(all: &mut Vec<T>, appended: bool) -> Option<Vec<T>> {
     if all.len() <= MOST {
         return None;
@@ -395,7 +395,7 @@ fn remove<K: Ord + Clone + Borrow<Q>, V: Clone + Weigh, Q: Ord + ?Sized>(
     }
 }
 
-/// Makes one of a node and a neighbour that are half a node together.
+/// Merges a node with a neighbour if both together are at most half a node.
 fn merge<K: Ord + Clone, V: Clone + Weigh>(children: &mut Vec<Child<K, V>>, at: usize) {
     let len = |at: usize| children.get(at).map_or(MOST, |child| child.node.len());
     let lower = match (at > 0 && len(at - 1) + len(at) <= MOST / 2, len(at) + len(at + 1)) {
@@ -408,7 +408,7 @@ fn merge<K: Ord + Clone, V: Clone + Weigh>(children: &mut Vec<Child<K, V>>, at: 
     match (Arc::make_mut(&mut lower.node), &*upper.node) {
         (Node::Leaf(values), Node::Leaf(more)) => values.extend(more.iter().cloned()),
         (Node::Inner(children), Node::Inner(more)) => children.extend(more.iter().cloned()),
-        // All leaves are equally deep.
+        // All leaves have the same depth.
         _ => {}
     }
     lower.count();

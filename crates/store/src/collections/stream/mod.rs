@@ -1,10 +1,10 @@
-//! Streams: entries in the order of their ids, which only grow, and groups of consumers that read
-//! them.
+//! Streams: entries in the order of their ids, which only increase, and groups of consumers that
+//! read them.
 //!
-//! Entries lie in nodes ([`node`]) as Redis has them, so that what is trimmed by whole nodes is
-//! what Redis trims, and files are written without another form between. Nodes, groups and pending
-//! entries are in maps that share their parts with clones ([`map`]): a clone for a snapshot or for
-//! a long reply costs a few references.
+//! Entries are stored in nodes ([`node`]) in Redis' format, so that trimming whole nodes removes
+//! the same entries as in Redis, and files are written without conversion. Nodes, groups and
+//! pending entries are in maps that share their nodes with clones ([`map`]): a clone for a snapshot
+//! or for a long reply costs a few references.
 
 pub(crate) mod group;
 mod id;
@@ -27,14 +27,14 @@ pub use selection::Selection;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Which id an entry gets.
+/// How the id of a new entry is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewId {
-    /// By the clock, and above the last one in any case.
+    /// By the clock, but always above the last id.
     Next,
-    /// The next of a millisecond.
+    /// The next id of this millisecond.
     NextOf(u64),
-    /// This one.
+    /// Exactly this id.
     Exact(Id),
 }
 
@@ -47,30 +47,30 @@ pub enum AddRefusal {
     Exhausted,
 }
 
-/// What is trimmed.
+/// The parameters of a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trim {
-    /// What stays.
+    /// Which entries are kept.
     pub keep: Keep,
-    /// Whether only whole nodes go.
+    /// Whether only whole nodes are removed.
     pub is_approximate: bool,
-    /// Most entries that go with whole nodes, 0 for no limit.
+    /// The maximum number of entries removed by an approximate trim; 0 for no limit.
     pub limit: u64,
 }
 
-/// What stays of a stream that is trimmed.
+/// Which entries of a stream are kept by a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// So many entries.
+    /// This many of the last entries.
     Last(u64),
-    /// Those from this id on.
+    /// The entries from this id on.
     From(Id),
 }
 
-/// A stream. A clone shares its parts, and stays as it is when the other is changed.
+/// A stream. A clone shares its nodes, and does not change when the original does.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
-    /// By their first ids, which stay when the entries of these are deleted.
+    /// By the first id of each node, which does not change when that entry is deleted.
     nodes: Map<Id, Node>,
     node_bytes: u64,
     last_id: Id,
@@ -79,66 +79,66 @@ pub struct Stream {
     groups: Map<Name, Arc<Group>>,
 }
 
-/// Bytes of a value of a map, beside what it holds elsewhere.
+/// The approximate memory of a map's value, without what it references.
 const PLACE_BYTES: u64 = 48;
-/// Streams of more bytes are dropped by the reclaimer, and those of more nodes.
+/// Streams with more bytes, or with more nodes, are freed by the reclaimer thread.
 const SMALL_BYTES: u64 = 256 * 1024;
 const FEW_NODES: u64 = 64;
 
 impl Stream {
-    /// How many entries there are.
+    /// Returns the number of entries.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a stream without entries is kept as well")]
     pub fn len(&self) -> u64 {
         self.nodes.weight()
     }
 
-    /// The last id that was given.
+    /// Returns the last id that was assigned.
     #[must_use]
     pub fn last_id(&self) -> Id {
         self.last_id
     }
 
-    /// The greatest id of an entry that was deleted.
+    /// Returns the greatest id of a deleted entry.
     #[must_use]
     pub fn max_deleted_id(&self) -> Id {
         self.max_deleted_id
     }
 
-    /// How many entries there have ever been.
+    /// Returns the number of entries ever added.
     #[must_use]
     pub fn entries_added(&self) -> u64 {
         self.entries_added
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     #[must_use]
     pub fn nodes(&self) -> u64 {
         self.nodes.len()
     }
 
-    /// Memory that it takes, in bytes.
+    /// Returns the memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let places = self.nodes.len() + self.groups.weight();
         size_of::<Stream>() as u64 + self.node_bytes + places * PLACE_BYTES
     }
 
-    /// The first entry's id, 0-0 without entries.
+    /// Returns the first entry's id; 0-0 if there are no entries.
     #[must_use]
     pub fn first_id(&self) -> Id {
         let first = |entry: StreamEntry<'_>| ControlFlow::Break(entry.id);
         self.walk(Id::MIN, Id::MAX, first).unwrap_or(Id::MIN)
     }
 
-    /// The last entry's id, 0-0 without entries.
+    /// Returns the last entry's id; 0-0 if there are no entries.
     #[must_use]
     pub fn last_entry_id(&self) -> Id {
         let last = |entry: StreamEntry<'_>| ControlFlow::Break(entry.id);
         self.walk_back(Id::MIN, Id::MAX, last).unwrap_or(Id::MIN)
     }
 
-    /// Shows entries from one id to another, both included, until `visit` breaks off.
+    /// Visits entries between two ids, both included, until `visit` breaks.
     pub fn walk<'a, B>(
         &'a self,
         from: Id,
@@ -164,7 +164,7 @@ impl Stream {
             .flatten()
     }
 
-    /// The same from the last to the first.
+    /// The same as [`Stream::walk`], in descending order.
     pub fn walk_back<'a, B>(
         &'a self,
         from: Id,
@@ -188,7 +188,7 @@ impl Stream {
             .flatten()
     }
 
-    /// Shows entries after so many, until `visit` breaks off.
+    /// Visits entries after the first `skipped` ones, until `visit` breaks.
     pub fn walk_after<'a, B>(
         &'a self,
         skipped: u64,
@@ -202,27 +202,27 @@ impl Stream {
         })
     }
 
-    /// The entry of an id.
+    /// Returns the entry with this id.
     #[must_use]
     pub fn get(&self, id: Id) -> Option<StreamEntry<'_>> {
         self.walk(id, id, ControlFlow::Break)
     }
 
-    /// How many entries have ids below this one.
+    /// Returns the number of entries with lower ids.
     fn rank(&self, id: Id) -> u64 {
         let Some((first, node)) = self.nodes.floor(&id) else { return 0 };
         let below = node.entries(*first).take_while(|entry| entry.id < id).count() as u64;
         self.nodes.weight_below(first) + below
     }
 
-    /// How many entries there are from one id to another, both included.
+    /// Returns the number of entries between two ids, both included.
     #[must_use]
     pub fn count(&self, from: Id, to: Id) -> u64 {
         let up_to = to.next().map_or_else(|| self.len(), |after| self.rank(after));
         up_to.saturating_sub(self.rank(from))
     }
 
-    /// Adds an entry; its id.
+    /// Adds an entry. Returns its id.
     pub(crate) fn add(
         &mut self,
         id: NewId,
@@ -272,7 +272,7 @@ impl Stream {
         }
     }
 
-    /// Deletes the entry of an id. Returns whether there was one.
+    /// Deletes the entry with this id. Returns whether it existed.
     pub(crate) fn delete(&mut self, id: Id) -> bool {
         let Some(first) = self.nodes.floor(&id).map(|(first, _)| *first) else { return false };
         let deleted = self.delete_of_node(first, |it| (it <= id).then_some(it == id));
@@ -313,7 +313,7 @@ impl Stream {
         let nodes = self.nodes.len();
         let cut = self.nodes.cut_front(most);
         if self.nodes.len() != nodes {
-            // What a node takes on average is near enough for what is only shown.
+            // The average size of a node is accurate enough, because the result is only reported.
             let rest = u128::from(self.node_bytes) * u128::from(self.nodes.len());
             self.node_bytes = (rest / u128::from(nodes)) as u64;
         }
@@ -339,24 +339,24 @@ impl Stream {
         before - self.len()
     }
 
-    /// Sets what XSETID sets.
+    /// Sets the fields that XSETID sets.
     pub(crate) fn set_last_id(&mut self, id: Id, added: Option<u64>, max_deleted: Option<Id>) {
         self.last_id = id;
         self.entries_added = added.unwrap_or(self.entries_added);
         self.max_deleted_id = max_deleted.unwrap_or(self.max_deleted_id);
     }
 
-    /// The groups by their names.
+    /// Returns the groups by name.
     pub(crate) fn groups(&self) -> &Map<Name, Arc<Group>> {
         &self.groups
     }
 
-    /// The group of a name.
+    /// Returns the group with this name.
     pub(crate) fn group(&self, name: &[u8]) -> Option<&Group> {
         self.groups.get(name).map(|group| &**group)
     }
 
-    /// Adds a group, unless there is one of this name. Returns whether there was none.
+    /// Adds a group, unless one with this name exists. Returns whether it was added.
     pub(crate) fn add_group(&mut self, name: &[u8], group: Group) -> bool {
         let is_new = self.groups.get(name).is_none();
         if is_new {
@@ -365,7 +365,7 @@ impl Stream {
         is_new
     }
 
-    /// Removes a group. Returns whether there was one.
+    /// Removes a group. Returns whether it existed.
     pub(crate) fn remove_group(&mut self, name: &[u8]) -> bool {
         let removed = self.groups.remove(name);
         let is_there = removed.is_some();
@@ -375,13 +375,14 @@ impl Stream {
         is_there
     }
 
-    /// Changes a group, if there is one of this name; `change` sees the stream as well.
+    /// Updates the group with this name, if it exists; `change` may also read the stream.
     pub(crate) fn change_group<R>(
         &mut self,
         name: &[u8],
         change: impl FnOnce(&mut Group, &Stream) -> R,
     ) -> Option<R> {
-        // It is taken out meanwhile, so that nothing of it is shared and has to be copied.
+        // The group is moved out of the map meanwhile, so that it is not shared and need not be
+        // copied.
         let taken = |group: &mut _| std::mem::replace(group, Arc::new(Group::new(Id::MIN, None)));
         let mut group = self.groups.update(name, taken)?;
         let result = change(Arc::make_mut(&mut group), self);
@@ -389,12 +390,12 @@ impl Stream {
         Some(result)
     }
 
-    /// Whether an entry may have been deleted at this id or after it.
+    /// Whether an entry at this id or after it may have been deleted.
     fn has_holes_from(&self, id: Id) -> bool {
         self.len() > 0 && self.max_deleted_id != Id::MIN && id <= self.max_deleted_id
     }
 
-    /// How many entries there have been up to an id, if that is known.
+    /// Returns the number of entries ever added up to an id, if known.
     pub(crate) fn distance(&self, id: Id) -> Option<u64> {
         let (added, len) = (self.entries_added, self.len());
         if added == 0 {
@@ -422,7 +423,7 @@ impl Stream {
         }
     }
 
-    /// How many entries a group has not read yet, if that is known.
+    /// Returns the number of entries that a group has not read yet, if known.
     pub(crate) fn lag(&self, group: &Group) -> Option<i64> {
         if self.entries_added == 0 || self.len() == 0 {
             return Some(0);
@@ -436,8 +437,7 @@ impl Stream {
         Some(self.entries_added.wrapping_sub(read).cast_signed())
     }
 
-    /// What the number of entries read becomes when a group, of which it is known as this, reads
-    /// the entry of an id next.
+    /// Returns the new number of entries read by a group, once it reads the entry `id`.
     pub(crate) fn entries_read(&self, group: &Group, first: Id, id: Id) -> Option<u64> {
         let counted = group
             .entries_read

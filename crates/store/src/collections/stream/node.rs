@@ -1,9 +1,9 @@
 //! A node of a stream: a sequence of entries in a listpack.
 //!
-//! It begins with how many entries there are and how many were deleted, and the fields of the entry
-//! that it was made for. An entry has its id as the difference from that one's, and names its
-//! fields only if they differ. Entries that are deleted are marked; a node in which no entry is
-//! left is removed.
+//! A node begins with the number of entries, the number of deleted entries, and the field names of
+//! the entry for which it was created. An entry's id is stored as the difference from that first
+//! entry's, and its field names only if they differ. Deleted entries are marked; a node without
+//! remaining entries is removed.
 
 use super::id::Id;
 use super::listpack::{self, END, START, push, push_int, read, read_int, reads_backwards};
@@ -14,11 +14,11 @@ use std::sync::Arc;
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
-/// Bytes beyond which no entry is added to a node, whatever the settings say: what is changed while
-/// it is shared has to be copied first.
+/// No entry is added to a node of this size, regardless of the settings, because a shared node is
+/// copied before it is modified.
 pub(super) const MAX_BYTES: usize = 64 * 1024;
 
-/// Up to where entries are added to a node.
+/// The limits up to which entries are added to a node.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamLimits {
     /// `stream-node-max-bytes`, 0 for no limit.
@@ -27,11 +27,11 @@ pub struct StreamLimits {
     pub node_entries: u64,
 }
 
-/// Entries from the id on by which the stream knows the node.
+/// The entries of a node. Its first id is the node's key in the stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     listpack: Arc<Vec<u8>>,
-    /// Entries that are there.
+    /// The number of entries that are not deleted.
     live: u32,
 }
 
@@ -44,25 +44,25 @@ impl Weigh for Node {
 /// An entry of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamEntry<'a> {
-    /// Its id.
+    /// The entry's id.
     pub id: Id,
     fields: Fields<'a>,
 }
 
 impl<'a> StreamEntry<'a> {
-    /// Its fields with their values.
+    /// Returns its fields and values.
     #[must_use]
     pub fn fields(&self) -> Fields<'a> {
         self.fields.clone()
     }
 }
 
-/// The fields of an entry, with their values.
+/// An iterator over the fields and values of an entry.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     listpack: &'a [u8],
     at: usize,
-    /// Where the names are, if not before the values.
+    /// The offset of the names, if they are not stored with the values.
     names_at: Option<usize>,
     left: usize,
 }
@@ -89,15 +89,15 @@ impl<'a> Iterator for Fields<'a> {
 
 impl ExactSizeIterator for Fields<'_> {}
 
-/// What a node begins with.
+/// The decoded start of a node.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     live: i64,
     deleted: i64,
-    /// Where the names begin.
+    /// The offset of the first name.
     names_at: usize,
     names: usize,
-    /// Where the first entry begins.
+    /// The offset of the first entry.
     entries_at: usize,
 }
 
@@ -116,17 +116,17 @@ impl Head {
     }
 }
 
-/// An entry where it lies.
+/// A decoded entry and its position.
 #[derive(Clone, Debug)]
 struct Placed<'a> {
     entry: StreamEntry<'a>,
     flags_at: usize,
     flags: i64,
-    /// Whether it says rightly how many elements it has.
+    /// Whether its stored number of elements is correct.
     is_counted: bool,
 }
 
-/// Goes through a node, deleted entries included.
+/// An iterator over the entries of a node, including deleted ones.
 #[derive(Clone, Debug)]
 struct Entries<'a> {
     listpack: &'a [u8],
@@ -167,20 +167,20 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// An entry on its way into a stream: names and values in turn.
+/// An entry to be added to a stream: alternating names and values.
 #[derive(Debug)]
 pub struct NewEntry<'a> {
     fields: &'a [&'a [u8]],
     bytes: usize,
-    /// It as a node of its own, made in advance if it is large.
+    /// If the entry is large, its own node, created in advance.
     node: Option<Node>,
 }
 
-/// Bytes from which on an entry is a node of its own.
+/// An entry of at least this size gets a node of its own.
 const LARGE_BYTES: usize = 16 * 1024;
 
 impl<'a> NewEntry<'a> {
-    /// One of these names and values in turn.
+    /// Creates an entry from alternating names and values.
     #[must_use]
     pub fn new(fields: &'a [&'a [u8]]) -> Self {
         let bytes = fields.iter().map(|it| it.len()).sum();
@@ -194,7 +194,7 @@ impl<'a> NewEntry<'a> {
 }
 
 impl Node {
-    /// One with the entry of the id by which it is known.
+    /// Creates a node with one entry, whose id is the node's key.
     fn new(fields: &[&[u8]]) -> Self {
         let mut bytes = listpack::begin();
         let names = fields.len() / 2;
@@ -209,18 +209,18 @@ impl Node {
         Node { listpack: Arc::new(bytes), live: 1 }
     }
 
-    /// The node for an entry that begins one.
+    /// Creates the node for an entry that does not fit in the previous one.
     pub(super) fn begin(new: &NewEntry<'_>) -> Self {
         new.node.clone().unwrap_or_else(|| Node::new(new.fields))
     }
 
-    /// One that was read from a file; `None` if that is damaged.
+    /// Validates a node read from a file; `None` if it is damaged.
     pub(super) fn read(first: Id, listpack: Vec<u8>) -> Option<Self> {
         let head = Head::read(&listpack)?;
         let mut entries = Entries { listpack: &listpack, head, first, at: head.entries_at };
         let (mut live, mut deleted, mut before) = (0, 0, None);
         for Placed { entry, flags, is_counted, .. } in &mut entries {
-            // Other flags would be rewritten over more than the byte that they are.
+            // Other flags take more than one byte, and deletion rewrites only one.
             let is_flag = flags & !(DELETED | SAME_FIELDS) == 0;
             if !is_flag
                 || !is_counted
@@ -243,17 +243,17 @@ impl Node {
         Some(Node { listpack: Arc::new(listpack), live })
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> u64 {
         self.live.into()
     }
 
-    /// It as files have it.
+    /// Returns it in the format of files.
     pub(crate) fn listpack(&self) -> &[u8] {
         &self.listpack
     }
 
-    /// Memory that it takes, in bytes.
+    /// Returns its memory in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.listpack.capacity() as u64
     }
@@ -269,17 +269,17 @@ impl Node {
         })
     }
 
-    /// The entries, of the id by which the node is known.
+    /// Returns the entries; `first` is the node's key.
     pub(super) fn entries(&self, first: Id) -> impl Iterator<Item = StreamEntry<'_>> {
         self.all(first).filter(|it| it.flags & DELETED == 0).map(|it| it.entry)
     }
 
-    /// The last id that an entry has had.
+    /// Returns the greatest id that an entry of the node has had.
     pub(super) fn last_id(&self, first: Id) -> Option<Id> {
         self.all(first).last().map(|it| it.entry.id)
     }
 
-    /// Adds an entry at the end, if the node takes one more.
+    /// Appends an entry, if the node has room for it.
     pub(super) fn append(
         &mut self,
         first: Id,
@@ -288,7 +288,7 @@ impl Node {
         limits: StreamLimits,
     ) -> bool {
         let Some(head) = Head::read(&self.listpack) else { return false };
-        // What stands around the strings counts as well.
+        // The bytes around the strings count as well.
         let bytes = self.listpack.len() + new.bytes;
         let is_full = new.node.is_some()
             || bytes > MAX_BYTES
@@ -320,15 +320,15 @@ impl Node {
         true
     }
 
-    /// Gives back what it has in advance, since no more is added.
+    /// Releases unused capacity, because no more entries are added.
     pub(super) fn close(&mut self) {
         if self.listpack.capacity() - self.listpack.len() > 64 {
             Arc::make_mut(&mut self.listpack).shrink_to_fit();
         }
     }
 
-    /// Deletes the entries of an id, in order, for which `choose` says so, until it says `None`;
-    /// the ids of those that were.
+    /// Deletes the entries with these ascending ids for which `choose` returns true, until it
+    /// returns `None`. Returns the deleted ids.
     pub(super) fn delete(
         &mut self,
         first: Id,
@@ -349,7 +349,7 @@ impl Node {
             }
         }
         self.live -= ids.len() as u32;
-        // One without entries is removed as a whole.
+        // A node without entries is removed as a whole.
         if ids.is_empty() || self.live == 0 {
             return ids;
         }
@@ -368,7 +368,7 @@ impl Node {
     }
 }
 
-/// Rewrites the first two elements.
+/// Overwrites the first two elements.
 fn note_counts(listpack: &mut Vec<u8>, live: i64, deleted: i64) {
     let counts = read_int(listpack, START).and_then(|it| read_int(listpack, it.1));
     let Some((_, end)) = counts else { return };
@@ -381,7 +381,7 @@ fn note_counts(listpack: &mut Vec<u8>, live: i64, deleted: i64) {
     }
 }
 
-/// Appends an entry. Returns how many elements it has.
+/// Appends an entry. Returns its number of elements.
 fn push_entry(out: &mut Vec<u8>, (ms, seq): (i64, i64), fields: &[&[u8]], is_same: bool) -> usize {
     push_int(out, if is_same { SAME_FIELDS } else { 0 });
     push_int(out, ms);

@@ -1,4 +1,4 @@
-//! Streams part by part, as files have them one after the other.
+//! Streams as a sequence of parts, in the order of files.
 
 use super::group::Group;
 use super::map::Weigh;
@@ -6,78 +6,78 @@ use super::node::Node;
 use super::{Id, Stream};
 use std::ops::ControlFlow;
 
-/// A part of a stream: its nodes, then its head, then for each group itself, what is pending, how
-/// many consumers it has, and each of these with the ids that are pending for it.
+/// A part of a stream. The nodes come first, then the head, then for each group: the group itself,
+/// its pending entries, the number of consumers, and each consumer followed by its pending ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamPart<'a> {
-    /// Entries from an id on.
+    /// A node with its entries.
     Node {
-        /// The id by which the node is known.
+        /// The node's key.
         first: Id,
-        /// Redis' form of it.
+        /// Its listpack.
         listpack: &'a [u8],
     },
-    /// What is known of the stream as a whole.
+    /// The stream's own metadata.
     Head {
-        /// Entries.
+        /// The number of entries.
         len: u64,
-        /// The last id that was given.
+        /// The last id that was assigned.
         last_id: Id,
-        /// The first entry's id, 0-0 without entries.
+        /// The first entry's id; 0-0 if there are no entries.
         first_id: Id,
-        /// The greatest id that was deleted.
+        /// The greatest id of a deleted entry.
         max_deleted_id: Id,
-        /// How many entries there have ever been; `None` in files from before Redis 7, which
-        /// do not say how many entries groups have read either.
+        /// The number of entries ever added; `None` in files written before Redis 7, which do not
+        /// contain how many entries groups have read either.
         entries_added: Option<u64>,
-        /// How many groups follow.
+        /// The number of groups that follow.
         groups: u64,
     },
-    /// A group.
+    /// A consumer group.
     Group {
         /// Its name.
         name: &'a [u8],
-        /// The last entry that was delivered.
+        /// The id of the last delivered entry.
         last_id: Id,
-        /// How many entries come up to that, if that is known.
+        /// The number of entries up to that id, if known.
         entries_read: Option<u64>,
-        /// How many of them are pending, which follow.
+        /// The number of pending entries that follow.
         pending: u64,
     },
-    /// An entry that is pending.
+    /// A pending entry.
     Pending {
         /// Its id.
         id: Id,
-        /// When it was delivered last, in milliseconds since 1970.
+        /// When it was last delivered, in milliseconds since 1970.
         delivered_ms: u64,
-        /// How often it was.
+        /// How often it has been delivered.
         deliveries: u64,
     },
-    /// How many consumers the group has, which follow.
+    /// The number of the group's consumers, which follow.
     Consumers(u64),
     /// A consumer.
     Consumer {
         /// Its name.
         name: &'a [u8],
-        /// When it last asked for anything, in milliseconds since 1970.
+        /// When it last tried to read, in milliseconds since 1970.
         seen_ms: u64,
-        /// When it was last given anything.
+        /// When it last received an entry.
         active_ms: Option<u64>,
-        /// How many ids are pending for it, which follow.
+        /// The number of its pending ids, which follow.
         pending: u64,
     },
-    /// An id that is pending for the consumer.
+    /// The id of a pending entry of the consumer.
     Owned(Id),
 }
 
 impl Stream {
-    /// How many parts it has.
+    /// Returns the number of parts.
     #[must_use]
     pub fn parts(&self) -> u64 {
         self.nodes.len() + 1 + self.groups.weight()
     }
 
-    /// Shows its parts after so many, until `visit` breaks off.
+    /// Visits the parts after the first `skipped` ones, until `visit` breaks.
     pub fn walk_parts<B>(
         &self,
         skipped: u64,
@@ -125,7 +125,7 @@ fn walk_group<B>(
     let Group { last_id, entries_read, pending, consumers, .. } = group;
     let (last_id, entries_read) = (*last_id, *entries_read);
     let mut left = skipped;
-    // Whether a part is to be shown.
+    // Whether the next part is to be visited.
     let mut is_next = || match left.checked_sub(1) {
         None => true,
         Some(less) => {
@@ -165,16 +165,16 @@ fn walk_group<B>(
     broken.map_or(ControlFlow::Continue(()), ControlFlow::Break)
 }
 
-/// Puts a stream together from its parts, in the order in which they are shown.
+/// Builds a stream from its parts, in the same order.
 #[derive(Debug, Default)]
 pub struct StreamBuilder {
     stream: Stream,
-    /// The group whose parts come.
+    /// The group whose parts are being added.
     group: Option<(Vec<u8>, Group)>,
     consumer: Vec<u8>,
-    /// Whether it is worked out how many entries the groups have read.
+    /// Whether the numbers of entries read by groups are estimated.
     estimates_reads: bool,
-    /// The part that came last, and how many of a kind are to come still.
+    /// Which parts have been added, and how many are still expected.
     left: Left,
 }
 
@@ -183,19 +183,19 @@ struct Left {
     has_head: bool,
     groups: u64,
     pending: u64,
-    /// `None` before their number is known.
+    /// `None` until their number is known.
     consumers: Option<u64>,
     owned: u64,
 }
 
 impl StreamBuilder {
-    /// One for a stream without parts.
+    /// Creates a builder without parts.
     #[must_use]
     pub fn new() -> Self {
         StreamBuilder::default()
     }
 
-    /// Adds the next part. Returns whether that makes sense.
+    /// Adds the next part. Returns whether it is valid there.
     pub fn add(&mut self, part: StreamPart<'_>) -> bool {
         let is_added = self.try_add(part).is_some();
         let Left { groups, pending, consumers, owned, .. } = self.left;
@@ -214,7 +214,7 @@ impl StreamBuilder {
                 if left.has_head || !is_behind {
                     return None;
                 }
-                // One without entries would stay for ever.
+                // A node without entries would never be removed.
                 if node.weight() > 0 {
                     stream.node_bytes += node.bytes();
                     stream.nodes.insert(first, node);
@@ -279,7 +279,7 @@ impl StreamBuilder {
         (group.is_consistent() && self.stream.add_group(&name, group)).then_some(())
     }
 
-    /// The stream, if all of its parts have come.
+    /// Returns the stream, if all of its parts have been added.
     #[must_use]
     pub fn end(mut self) -> Option<Stream> {
         let Left { has_head, groups, pending, consumers, owned } = self.left;

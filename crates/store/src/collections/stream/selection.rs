@@ -1,10 +1,10 @@
-//! A selection of a stream's entries at one moment, read a few at a time.
+//! A selection of a stream's entries at one moment, which is read in pieces.
 
 use super::node::StreamEntry;
 use super::{Id, Stream};
 use std::ops::ControlFlow;
 
-/// Entries that are to be shown.
+/// The entries that remain to be read.
 #[derive(Debug)]
 pub struct Selection {
     stream: Stream,
@@ -13,14 +13,14 @@ pub struct Selection {
 
 #[derive(Debug)]
 enum What {
-    /// As many as are left, of an interval.
+    /// At most `left` entries between two ids.
     Interval { from: Id, to: Id, left: u64, backwards: bool },
-    /// Those of these ids.
+    /// The entries with these ids.
     Ids { ids: Vec<Id>, next: usize },
 }
 
 impl Selection {
-    /// Those from one id to another, both included, at most so many.
+    /// Selects at most `most` entries between two ids, both included.
     #[must_use]
     pub fn interval(
         stream: Stream,
@@ -32,13 +32,13 @@ impl Selection {
         Selection { stream, what: What::Interval { from, to, left, backwards } }
     }
 
-    /// Those of these ids, in this order.
+    /// Selects the entries with these ids, in this order.
     #[must_use]
     pub fn of_ids(stream: Stream, ids: Vec<Id>) -> Self {
         Selection { stream, what: What::Ids { ids, next: 0 } }
     }
 
-    /// How many are still to be shown.
+    /// Returns how many entries remain.
     #[must_use]
     pub fn left(&self) -> u64 {
         match &self.what {
@@ -47,7 +47,8 @@ impl Selection {
         }
     }
 
-    /// Shows the next of them, at most so many: an id with its entry, or alone if there is none.
+    /// Passes the next entries to `show`, at most `most`: each id with its entry, or with `None` if
+    /// the entry does not exist.
     pub fn show(&mut self, most: u64, mut show: impl FnMut(Id, Option<StreamEntry<'_>>)) {
         let Selection { stream, what } = self;
         match what {

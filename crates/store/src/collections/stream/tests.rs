@@ -1,4 +1,4 @@
-//! Streams against an ordered map, groups against one of owners, and damage.
+//! Compares streams with an ordered map and groups with a map of owners, and loads damaged streams.
 
 use super::group::Group;
 use super::*;
@@ -26,7 +26,7 @@ fn entries(stream: &Stream, from: Id, to: Id, back: bool) -> Vec<(Id, Vec<Vec<u8
     all
 }
 
-/// A stream put together from the parts of another, taken a few at a time.
+/// Builds a stream from the parts of another, read `stride` at a time.
 fn rebuilt(stream: &Stream, stride: u64) -> Option<Stream> {
     let mut builder = StreamBuilder::new();
     let mut skipped = 0;

@@ -1,4 +1,4 @@
-//! Groups, consumers and pending entries as commands show them.
+//! Read access to groups, consumers and pending entries, for commands.
 
 use super::group::{Consumer, Group, Name};
 use super::map::Map;
@@ -21,34 +21,34 @@ pub struct ConsumerView<'a> {
     consumer: &'a Consumer,
 }
 
-/// An entry that was delivered and not acknowledged.
+/// An entry that has been delivered but not acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub struct PendingView<'a> {
     /// Its id.
     pub id: Id,
-    /// The name of the consumer that has it.
+    /// The name of its consumer.
     pub consumer: &'a [u8],
-    /// When it was delivered last, in milliseconds since 1970.
+    /// When it was last delivered, in milliseconds since 1970.
     pub delivered_ms: u64,
-    /// How often it was.
+    /// How often it has been delivered.
     pub deliveries: u64,
 }
 
 impl Stream {
-    /// How many groups there are.
+    /// Returns the number of groups.
     #[must_use]
     pub fn group_count(&self) -> u64 {
         self.groups().len()
     }
 
-    /// The group of a name.
+    /// Returns the group with this name.
     #[must_use]
     pub fn view_group(&self, name: &[u8]) -> Option<GroupView<'_>> {
         let (name, group) = self.groups().floor(name).filter(|(it, _)| &***it == name)?;
         Some(GroupView { stream: self, name, group })
     }
 
-    /// Shows the groups after so many, until `visit` breaks off.
+    /// Visits the groups after the first `skipped` ones, until `visit` breaks.
     pub fn walk_groups<'a, B>(
         &'a self,
         skipped: u64,
@@ -60,49 +60,49 @@ impl Stream {
 }
 
 impl<'a> GroupView<'a> {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'a [u8] {
         self.name
     }
 
-    /// The last entry that was delivered.
+    /// Returns the id of the last delivered entry.
     #[must_use]
     pub fn last_id(self) -> Id {
         self.group.last_id
     }
 
-    /// How many entries come up to that one, if that is known.
+    /// Returns the number of entries up to that id, if known.
     #[must_use]
     pub fn entries_read(self) -> Option<u64> {
         self.group.entries_read
     }
 
-    /// How many entries it has not read yet, if that is known.
+    /// Returns the number of entries that it has not read yet, if known.
     #[must_use]
     pub fn lag(self) -> Option<i64> {
         self.stream.lag(self.group)
     }
 
-    /// How many consumers it has.
+    /// Returns the number of consumers.
     #[must_use]
     pub fn consumer_count(self) -> u64 {
         self.group.consumers.len()
     }
 
-    /// How many entries are pending.
+    /// Returns the number of pending entries.
     #[must_use]
     pub fn pending_count(self) -> u64 {
         self.group.pending.len()
     }
 
-    /// The first and the last pending entry.
+    /// Returns the ids of the first and the last pending entry.
     #[must_use]
     pub fn pending_ends(self) -> Option<(Id, Id)> {
         Some((*self.group.pending.first()?.0, *self.group.pending.last()?.0))
     }
 
-    /// The consumer of a name.
+    /// Returns the consumer with this name.
     #[must_use]
     pub fn consumer(self, name: &[u8]) -> Option<ConsumerView<'a>> {
         let consumers: &Map<Name, Consumer> = &self.group.consumers;
@@ -110,7 +110,7 @@ impl<'a> GroupView<'a> {
         Some(ConsumerView { group: self.group, name, consumer })
     }
 
-    /// Shows the consumers after so many, until `visit` breaks off.
+    /// Visits the consumers after the first `skipped` ones, until `visit` breaks.
     pub fn walk_consumers<B>(
         self,
         skipped: u64,
@@ -121,7 +121,7 @@ impl<'a> GroupView<'a> {
         })
     }
 
-    /// Shows pending entries from an id on, until `visit` breaks off.
+    /// Visits pending entries from an id on, until `visit` breaks.
     pub fn walk_pending<B>(
         self,
         from: Id,
@@ -135,31 +135,31 @@ impl<'a> GroupView<'a> {
 }
 
 impl<'a> ConsumerView<'a> {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'a [u8] {
         self.name
     }
 
-    /// When it last asked for anything, in milliseconds since 1970.
+    /// Returns when it last tried to read, in milliseconds since 1970.
     #[must_use]
     pub fn seen_ms(self) -> u64 {
         self.consumer.seen_ms
     }
 
-    /// When it was last given anything.
+    /// Returns when it last received an entry.
     #[must_use]
     pub fn active_ms(self) -> Option<u64> {
         self.consumer.active_ms
     }
 
-    /// How many entries are pending for it.
+    /// Returns the number of its pending entries.
     #[must_use]
     pub fn pending_count(self) -> u64 {
         self.consumer.pending.len()
     }
 
-    /// Shows them from an id on, until `visit` breaks off.
+    /// Visits its pending entries from an id on, until `visit` breaks.
     pub fn walk_pending<B>(
         self,
         from: Id,

@@ -1,4 +1,4 @@
-//! Lists against a vector, in both forms.
+//! Compares lists with a vector, in both forms.
 
 use super::bytes;
 use crate::collections::Name;
@@ -62,7 +62,7 @@ fn search(
     (found, rest)
 }
 
-/// The ranks of elements that equal one.
+/// Returns the indexes of the elements equal to `element`.
 fn ranks(model: &[Vec<u8>], element: &[u8]) -> impl Iterator<Item = u64> {
     (0..).zip(model).filter(move |(_, it)| *it == element).map(|(rank, _)| rank)
 }
@@ -240,7 +240,7 @@ fn encodings_of_lists_are_named_as_redis_names_them() {
     assert_eq!(pop(&mut list, limit), "listpack", "two are half of four");
     let limit = ListLimit::of_setting(-2);
     assert_eq!(limit, ListLimit::Bytes(8192));
-    // Of 100 bytes each takes 103 as a listpack.
+    // An element of 100 bytes takes 103 in a listpack.
     let element = "e".repeat(100);
     let mut list = List::default();
     let pushed = (0..).take_while(|_| push(&mut list, &element, limit) == "listpack").count();

@@ -18,7 +18,7 @@ const SET_LIMITS: SetLimits =
 const SORTED_LIMITS: SortedSetLimits = SortedSetLimits { entries: 128, value_bytes: 64 };
 const VALUE: [u8; 16] = *b"a value of 16 by";
 
-/// What a type does with its element of a number, and what it takes.
+/// The operations that are measured for each type; elements are numbered.
 trait Measured: Default {
     const NAME: &'static str;
     fn add(&mut self, number: u64, blocks: &Arc<Blocks>);
@@ -29,7 +29,7 @@ trait Measured: Default {
     fn copy(&self) -> Self;
 }
 
-/// Sixteen bytes, in no order.
+/// Returns sixteen pseudorandom bytes.
 fn name(number: u64) -> [u8; 16] {
     let mut name = *b"member:000000000";
     let mut rest = number;
@@ -164,7 +164,7 @@ fn resident_bytes() -> u64 {
     pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
 
-/// CPU nanoseconds for each of some numbers.
+/// Returns the CPU time per number, in nanoseconds.
 fn timed(numbers: impl Iterator<Item = u64>, mut work: impl FnMut(u64)) -> u64 {
     let (mut count, started) = (0, cpu_ns());
     for number in numbers {

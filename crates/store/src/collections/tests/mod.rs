@@ -1,4 +1,4 @@
-//! Hashes and sets against models, in both forms, and the names of their encodings.
+//! Compares hashes and sets with models, in both forms, and checks the names of their encodings.
 
 mod list;
 #[cfg(not(miri))]
@@ -129,7 +129,7 @@ proptest! {
                 let now_ms = at_ms / 2;
                 let mut swept = BTreeSet::new();
                 while hash.sweep(now_ms, 7, |it| _ = swept.insert(bytes(it.name))) == 7 {}
-                // What is due in this very second may be found later.
+                // Fields that expire within the current second may be found later.
                 for name in &swept {
                     prop_assert!(model.remove(name).unwrap().1.unwrap() <= now_ms);
                 }

@@ -1,4 +1,4 @@
-//! Sorted sets against a model, in both forms.
+//! Compares sorted sets with a model, in both forms.
 
 use super::bytes;
 use crate::collections::Name;
@@ -149,7 +149,7 @@ proptest! {
             for _ in 0..20 {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let score = f64::from(state >> 24);
-                // Some of them stay, under other scores; others come and go.
+                // Some members stay, with other scores; others are added and removed.
                 let other = name(size + (state >> 12) % 500);
                 set.set(&Text::new(&name((state >> 8) % size)), score, LIMITS, &blocks);
                 if state % 2 == 0 {
