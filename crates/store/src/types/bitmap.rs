@@ -185,7 +185,7 @@ impl Database<'_> {
     }
 
     /// Sets the bit at `offset`, in a string that is created or extended with zeros as needed.
-    /// Returns the bit's old value.
+    /// Returns the old value of the bit.
     ///
     /// # Errors
     /// The value is not a string.
@@ -228,9 +228,9 @@ impl Database<'_> {
         })
     }
 
-    /// Changes fields of a string in order, all at one moment. The string is first created or
-    /// extended so that each has room. `answer` gets the numbers to reply with, `None` for one that
-    /// did not fit and where overflow fails.
+    /// Changes fields of a string in order, atomically. The string is first created or extended so
+    /// that each fits. `answer` receives the numbers to reply with, `None` for one that did not fit
+    /// if overflow fails.
     ///
     /// # Errors
     /// The value is not a string; `answer` is not called.
@@ -253,8 +253,8 @@ impl Database<'_> {
     }
 }
 
-/// Changes fields of a string outside the keyspace, which is first extended to have room for all of
-/// `changes`.
+/// Changes fields of a string outside the keyspace. The string is first extended so that all of
+/// `changes` fit.
 pub fn change_fields_of(
     rope: &mut Rope,
     changes: &[(Field, Change)],

@@ -1,6 +1,5 @@
-//! What the operations on hashes, sets, sorted sets and lists share: collections that are built
-//! outside the keyspace and inserted as a whole, and reads that take longer than a latch may be
-//! held.
+//! Operations shared by hashes, sets, sorted sets and lists: building collections outside the
+//! keyspace to insert them as a whole, and reads that take longer than a latch may be held.
 
 use crate::collections::Name;
 use crate::collections::hash::{FieldExpiry, Hash, HashLimits};
@@ -88,13 +87,13 @@ pub enum NewElement<'a> {
 }
 
 impl NewCollections {
-    /// For keys of `store`.
+    /// Creates collections for keys of `store`.
     #[must_use]
     pub fn new(store: &Store, limits: Limits) -> Self {
         NewCollections { blocks: Arc::clone(&store.blocks), limits }
     }
 
-    /// An empty collection of this type; `None` for types that are not collections.
+    /// Returns an empty collection of this type; `None` for types that are not collections.
     #[must_use]
     pub fn begin(&self, kind: Kind) -> Option<NewCollection> {
         Some(self.of(match kind {
@@ -106,21 +105,21 @@ impl NewCollections {
         }))
     }
 
-    /// A collection from a stream.
+    /// Returns a collection from a stream.
     #[must_use]
     pub fn stream(&self, stream: Stream) -> NewCollection {
         self.of(Content::Stream(Box::new(stream)))
     }
 
-    /// An empty set for the union or the difference of sets: an intset to OBJECT ENCODING until a
-    /// member does not fit.
+    /// Returns an empty set for the union or the difference of sets. OBJECT ENCODING reports an
+    /// intset until a member does not fit.
     #[must_use]
     pub fn begin_set(&self) -> NewCollection {
         self.of(Content::Set(Some(Set::default())))
     }
 
-    /// An empty set for the intersection of sets, of which this is the smallest: a listpack, unless
-    /// that is an intset.
+    /// Returns an empty set for the intersection of sets, of which this is the smallest. OBJECT
+    /// ENCODING reports a listpack, unless the smallest set is an intset.
     #[must_use]
     pub fn begin_intersection(&self, smallest: &SharedValue) -> NewCollection {
         let is_intset = |set: SetRef<'_>| set.name() == Name::Intset;
@@ -163,7 +162,7 @@ impl NewCollection {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
     pub fn len(&self) -> u64 {
@@ -210,7 +209,7 @@ impl NewCollection {
         })
     }
 
-    /// The value to be stored; the bytes of a small one are moved to `packed`.
+    /// Returns the value to store; the bytes of a small one are moved to `packed`.
     pub(crate) fn into_new_value(self, packed: &mut Vec<u8>) -> NewValue<'_> {
         match self.content {
             Content::Hash(hash) => NewValue::from_collection(hash, packed),
@@ -226,7 +225,7 @@ impl NewCollection {
 }
 
 impl Database<'_> {
-    /// The value under a key, shared so that it can be read after the latch is released.
+    /// Returns the value under a key, shared so that it can be read after the latch is released.
     #[must_use]
     pub fn share(&self, key: Key<'_>) -> Option<SharedValue> {
         self.read(key, |entry| entry.map(|entry| entry.share_value()))
@@ -243,7 +242,7 @@ impl Database<'_> {
         })
     }
 
-    /// Like [`Database::share_as`], for several keys, all at one moment.
+    /// Like [`Database::share_as`], for several keys, atomically.
     ///
     /// # Errors
     /// One of them is of another type.
@@ -255,10 +254,10 @@ impl Database<'_> {
         self.latched(keys, |db| keys.iter().map(|key| db.share_as(*key, kinds)).collect())
     }
 
-    /// Stores in `to` the collection that `make` computes from the values under `keys`, which are
-    /// of these types, all at one moment, and reports it as `event`. Returns the number of its
-    /// elements; `None`, with nothing changed, if the values have more than `most_elements`
-    /// together or too many bytes, since latches would be held for too long.
+    /// Computes a collection from the values under `keys`, which are of these types, and stores it
+    /// in `to`, atomically; `event` is reported. Returns the number of its elements; `None`, with
+    /// nothing changed, if the values are together larger than `most_elements` or than the limit in
+    /// bytes, since latches would be held for too long.
     ///
     /// # Errors
     /// An error of `make`, or one of the values is of another type; nothing has changed.

@@ -27,7 +27,7 @@ pub enum Outcome {
 }
 
 impl Database<'_> {
-    /// The strings under several keys at one moment. Long ones are shared, not copied.
+    /// Returns the strings under several keys, read atomically. Long ones are shared, not copied.
     ///
     /// # Errors
     /// One of the values is not a string.
@@ -39,10 +39,9 @@ impl Database<'_> {
         strings.into_iter().collect()
     }
 
-    /// Stores in `to` what `make` computes from the strings under `keys`, all at one moment, and
-    /// reports it as `event`, if given, unless `to` is removed. Returns `None`, with nothing
-    /// changed, if the strings are longer than `most_bytes` together, since latches would be held
-    /// for too long.
+    /// Computes a value from the strings under `keys` and stores it in `to`, atomically; `event`,
+    /// if given, is reported unless `to` is removed. Returns `None`, with nothing changed, if the
+    /// strings are longer than `most_bytes` together, since latches would be held for too long.
     ///
     /// # Errors
     /// An error of `make`, or one of the values is not a string; nothing has changed.
@@ -65,7 +64,7 @@ impl Database<'_> {
         })
     }
 
-    /// The strings under keys that are latched; `None` if they are longer than `most_bytes`
+    /// Returns the strings under keys that are latched; `None` if they are longer than `most_bytes`
     /// together.
     fn quick_strings(
         &self,
@@ -87,8 +86,8 @@ impl Database<'_> {
     }
 
     /// Stores a key's outcome, reported as `event` unless the key is removed. A caller that
-    /// computed it from the key's own string has claimed the key. If that string has expired
-    /// meanwhile (`is_there` says that there was one), nothing is stored.
+    /// computed it from the key's own string has claimed the key. If that string, whose existence
+    /// `is_there` reports, has expired meanwhile, nothing is stored.
     pub fn settle(&self, key: Key<'_>, outcome: Outcome, is_there: bool, event: Event) {
         self.write(key, |slot| {
             if slot.entry().is_some() || !is_there {

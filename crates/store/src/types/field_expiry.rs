@@ -57,7 +57,7 @@ impl Done {
 }
 
 impl Slot<'_> {
-    /// Calls `change` with the fields of a hash, if there is one, and notes the effects.
+    /// Calls `change` with the fields of a hash, if there is one, and records the effects.
     fn change_fields(
         &mut self,
         change: impl FnOnce(&mut Hash, &mut Done, &Arc<Blocks>),
@@ -233,7 +233,7 @@ impl Database<'_> {
         })
     }
 
-    /// Whether fields of a hash meet the condition `when` of HSETEX.
+    /// Whether fields of a hash meet HSETEX's condition `when`.
     ///
     /// # Errors
     /// The value is not a hash.

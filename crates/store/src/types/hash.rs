@@ -84,10 +84,11 @@ impl Database<'_> {
         })
     }
 
-    /// Sets a field to the value that `make` returns for its current one, if any; `event` is noted.
+    /// Sets a field to the value that `make` returns for its current one, if any, and records
+    /// `event`.
     ///
     /// # Errors
-    /// Those of `make`, and nothing has changed then; the value is not a hash.
+    /// Those of `make`, with nothing changed; the value is not a hash.
     pub fn update_field<R: AsRef<[u8]>, E: From<WrongType>>(
         &self,
         key: Key<'_>,

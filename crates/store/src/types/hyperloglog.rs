@@ -5,11 +5,11 @@
 //!   4     1         3      8                                                    = 16 bytes
 //! ```
 //!
-//! After this header stand 16384 registers of six bits each. Dense: one after the other, the low
-//! bits first. Sparse: as runs, `00nnnnnn` for n+1 registers of zero, `01nnnnnn nnnnnnnn` for up to
-//! 16384 of them, `1vvvvvnn` for n+1 registers of v+1. The format is described at the top of Redis'
-//! `hyperloglog.c`; the estimate is that of Ertl, "New cardinality estimation algorithms for
-//! HyperLogLog sketches", 2017.
+//! After this header follow 16384 registers of six bits each. A dense sketch has one after the
+//! other, low bits first. A sparse one has runs: `00nnnnnn` for n+1 registers of zero, `01nnnnnn
+//! nnnnnnnn` for up to 16384 of them, `1vvvvvnn` for n+1 registers of v+1. The format is described
+//! at the top of Redis' `hyperloglog.c`; the estimator is Ertl's, "New cardinality estimation
+//! algorithms for HyperLogLog sketches", 2017.
 
 use super::Refusal;
 use crate::effects::event::Event;
@@ -20,11 +20,11 @@ use crate::keyspace::slot::Slot;
 use crate::value::rope::{Patch, StringMut};
 use crate::value::string::StringValue;
 
-/// Registers of a sketch.
+/// The number of registers of a sketch.
 pub const REGISTERS: usize = 1 << INDEX_BITS;
 
 const INDEX_BITS: u32 = 14;
-/// Bits of a hash in which the rank is looked for.
+/// The number of bits of a hash that determine the rank.
 const RANK_BITS: u32 = 64 - INDEX_BITS;
 const SEED: u64 = 0xadc8_3b19;
 const HEADER_BYTES: usize = 16;
@@ -34,11 +34,12 @@ const INVALID: u8 = 0x80;
 const DENSE: u8 = 0;
 const SPARSE: u8 = 1;
 const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
-/// No sparse sketch is longer: each run has a register at least, and takes two bytes at most.
+/// The maximum size of a sparse sketch: each run covers at least one register, and takes at most
+/// two bytes.
 const SPARSE_BYTES: usize = HEADER_BYTES + 2 * REGISTERS;
 const MAX_SPARSE_RANK: u8 = 32;
 
-/// Where an element counts: the number of a register, and the rank that it has to have at least.
+/// The contribution of an element to a sketch: the index of a register, and its minimum rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     register: u16,
@@ -46,7 +47,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Where `element` counts.
+    /// Returns the contribution of `element`.
     #[must_use]
     pub fn of(element: &[u8]) -> Self {
         let hash = hash(element);
@@ -56,7 +57,7 @@ impl Mark {
     }
 }
 
-/// MurmurHash64A (Appleby), which Redis reads in little endian everywhere.
+/// MurmurHash64A (Appleby). Redis reads the input as little endian on all platforms.
 fn hash(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
     let scramble = |word: u64| word ^ word >> 47;
@@ -73,7 +74,7 @@ fn hash(bytes: &[u8]) -> u64 {
     scramble(scramble(hash).wrapping_mul(FACTOR))
 }
 
-/// A sketch of its own, which is not shared.
+/// An owned sketch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketch(Vec<u8>);
 
@@ -94,29 +95,29 @@ impl Default for Sketch {
 }
 
 impl Sketch {
-    /// The sketch that a string is.
+    /// Parses a string as a sketch.
     ///
     /// # Errors
-    /// [`Refusal::NotASketch`] if it is none.
+    /// [`Refusal::NotASketch`] if it is not a sketch.
     pub fn new(bytes: &[u8]) -> Result<Self, Refusal> {
         check(bytes)?;
         Ok(Sketch(bytes.to_vec()))
     }
 
-    /// The string.
+    /// Returns the string.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether it is kept densely.
+    /// Whether its encoding is dense.
     #[must_use]
     pub fn is_dense(&self) -> bool {
         is_dense(&self.0)
     }
 
-    /// Notes an element. Returns whether this changed anything. `sparse_limit_bytes` is how long a
-    /// sparse sketch may become.
+    /// Adds an element. Returns whether the sketch changed. `sparse_limit_bytes` is the maximum
+    /// size of a sparse sketch.
     ///
     /// # Errors
     /// [`Refusal::Corrupted`].
@@ -132,8 +133,8 @@ impl Sketch {
         Ok(changed)
     }
 
-    /// Raises all registers to those of other sketches, from number `from` on, until `is_over`;
-    /// where to go on, or `None` at the end.
+    /// Raises the registers to the ranks of `registers`, starting at index `from`, until `is_over`.
+    /// Returns the index to continue at, or `None` at the end.
     ///
     /// # Errors
     /// [`Refusal::Corrupted`].
@@ -157,7 +158,7 @@ impl Sketch {
         Ok(None)
     }
 
-    /// Makes it a dense one. Returns whether it was not.
+    /// Converts the sketch to the dense encoding. Returns whether it was sparse.
     ///
     /// # Errors
     /// [`Refusal::Corrupted`].
@@ -181,7 +182,7 @@ impl Sketch {
         Ok(true)
     }
 
-    /// The runs of a sparse sketch, as PFDEBUG DECODE shows them.
+    /// Returns the runs of a sparse sketch in the format of PFDEBUG DECODE.
     #[must_use]
     pub fn runs(&self) -> String {
         let mut at = HEADER_BYTES;
@@ -214,7 +215,7 @@ impl Sketch {
         if run.rank >= mark.rank {
             return Ok(false);
         }
-        // The run falls into what lies before the register, the register, and what lies after.
+        // The run is split into the part before the register, the register, and the part after it.
         let (before, after) = (index - first, first + run.len - index - 1);
         let part = |len: usize| match run.rank {
             0 => zeros(len).collect(),
@@ -229,8 +230,7 @@ impl Sketch {
         Ok(true)
     }
 
-    /// Joins runs of the same rank that lie side by side, among those that a change can have made
-    /// so.
+    /// Merges adjacent runs of equal rank, among those that a single change can affect.
     fn join_runs(&mut self, mut at: usize) {
         const RUNS: usize = 5;
         const MOST: usize = 4;
@@ -277,7 +277,7 @@ impl Run {
     }
 }
 
-/// A run of so many zeros, if there are any.
+/// Encodes a run of `len` zeros; nothing if `len` is 0.
 fn zeros(len: usize) -> impl Iterator<Item = u8> {
     let count = len.saturating_sub(1);
     let [high, low] = [(count >> 8) as u8 | 0x40, count as u8];
@@ -285,7 +285,7 @@ fn zeros(len: usize) -> impl Iterator<Item = u8> {
     bytes.into_iter().flatten().filter(move |_| len > 0)
 }
 
-/// A run of a rank, if it has any length.
+/// Encodes a run of a rank; nothing if `len` is 0.
 fn values(rank: u8, len: usize) -> Vec<u8> {
     if len == 0 { Vec::new() } else { vec![0x80 | (rank - 1) << 2 | (len - 1) as u8] }
 }
@@ -297,12 +297,12 @@ impl Default for Registers {
 }
 
 impl Registers {
-    /// The ranks in order.
+    /// Returns the ranks in order.
     pub fn ranks(&self) -> impl ExactSizeIterator<Item = u8> {
         self.0.iter().copied()
     }
 
-    /// Raises the registers to those of a sketch.
+    /// Raises the registers to the ranks of a sketch.
     ///
     /// # Errors
     /// [`Refusal::NotASketch`] or [`Refusal::Corrupted`].
@@ -322,7 +322,7 @@ impl Registers {
         })
     }
 
-    /// The estimate of how many elements were noted.
+    /// Returns the estimated number of distinct elements.
     #[must_use]
     pub fn cardinality(&self) -> u64 {
         let mut histogram = Histogram::default();
@@ -331,7 +331,7 @@ impl Registers {
     }
 }
 
-/// Shows all runs of a sparse sketch with their first registers.
+/// Visits all runs of a sparse sketch, each with the index of its first register.
 fn walk(bytes: &[u8], mut look: impl FnMut(usize, &Run)) -> Result<(), Refusal> {
     let (mut at, mut first) = (HEADER_BYTES, 0);
     while at < bytes.len() {
@@ -345,7 +345,7 @@ fn walk(bytes: &[u8], mut look: impl FnMut(usize, &Run)) -> Result<(), Refusal> 
     if first == REGISTERS { Ok(()) } else { Err(Refusal::Corrupted) }
 }
 
-/// How many registers have each rank.
+/// The number of registers of each rank.
 struct Histogram([u32; 64]);
 
 impl Default for Histogram {
@@ -363,7 +363,7 @@ impl Histogram {
 
     fn cardinality(&self) -> u64 {
         const M: f64 = REGISTERS as f64;
-        /// 1 / (2 ln 2), to the digits that Redis writes.
+        /// 1 / (2 ln 2), with as many digits as in Redis.
         const ALPHA: f64 = 0.721_347_520_444_481_7;
         let of = |rank: u32| self.0.get(rank as usize).map_or(0.0, |count| f64::from(*count));
         let mut z = M * tau((M - of(RANK_BITS + 1)) / M);
@@ -424,7 +424,8 @@ fn is_dense(bytes: &[u8]) -> bool {
     bytes.get(ENCODING_AT) == Some(&DENSE)
 }
 
-/// The two bytes in which a register of a dense sketch lies, their place, and its lowest bit.
+/// Returns the two bytes that contain a register of a dense sketch, their index, and the register's
+/// lowest bit.
 fn dense_window(bytes: &[u8], register: usize) -> (u16, usize, usize) {
     let at = HEADER_BYTES + register * 6 / 8;
     let byte = |at: usize| u16::from(bytes.get(at).copied().unwrap_or(0));
@@ -436,7 +437,7 @@ fn rank_at(bytes: &[u8], register: usize) -> u8 {
     (window >> shift & 0x3f) as u8
 }
 
-/// Raises a register of a dense sketch. Returns whether it was lower.
+/// Raises a register of a dense sketch. Returns whether its rank was lower.
 fn raise(bytes: &mut [u8], mark: Mark) -> bool {
     let (window, at, shift) = dense_window(bytes, usize::from(mark.register));
     let is_lower = ((window >> shift & 0x3f) as u8) < mark.rank;
@@ -471,12 +472,12 @@ fn estimate(bytes: &[u8]) -> Result<u64, Refusal> {
 }
 
 impl Database<'_> {
-    /// Notes elements in a sketch, which is made if nothing is there. Returns whether this changed
-    /// anything. Few of them, since the latch is held for all.
+    /// Adds elements to a sketch, which is created if there is none. Returns whether it changed.
+    /// The latch is held for all of them, so there should be few.
     ///
     /// # Errors
-    /// [`Refusal::WrongType`], [`Refusal::NotASketch`] or [`Refusal::Corrupted`]; what was noted
-    /// before stays.
+    /// [`Refusal::WrongType`], [`Refusal::NotASketch`] or [`Refusal::Corrupted`]; elements added
+    /// before the error stay.
     pub fn add_to_sketch(
         &self,
         key: Key<'_>,
@@ -520,7 +521,7 @@ impl Database<'_> {
                 }
             }
             if changed {
-                // Of a new sketch as well, as Redis does.
+                // Redis invalidates the cache of a new sketch as well.
                 invalidate(&mut sketch.0);
                 slot.set_or_put(NewValue::raw(sketch.bytes()));
                 slot.note(Event::PfAdd);
@@ -531,8 +532,8 @@ impl Database<'_> {
         })
     }
 
-    /// The estimate of how many elements a sketch has seen, 0 where there is none; kept within the
-    /// sketch until it changes.
+    /// Returns the estimated number of distinct elements of a sketch; 0 if there is none. The
+    /// estimate is cached in the sketch until it changes.
     ///
     /// # Errors
     /// [`Refusal::NotASketch`] or [`Refusal::Corrupted`].
@@ -557,8 +558,8 @@ impl Database<'_> {
     }
 }
 
-/// Makes a restored sketch look to OBJECT ENCODING like one that was changed, as it does in
-/// Redis from the first PFADD on, whatever that adds.
+/// Makes OBJECT ENCODING report a restored sketch as `raw`, as Redis does after any PFADD, even one
+/// that changes nothing.
 fn show_as_raw(slot: &mut Slot<'_>) -> Result<(), WrongType> {
     if slot.entry().is_some_and(|entry| entry.encoding_name() != "raw") {
         slot.change_counted(0, |_, _| ((), 0))?;
@@ -566,7 +567,7 @@ fn show_as_raw(slot: &mut Slot<'_>) -> Result<(), WrongType> {
     Ok(())
 }
 
-/// Whether something is a sketch as far as its header says.
+/// Whether a value has the header of a sketch.
 fn looks_like_one(value: StringValue<'_>) -> bool {
     let is_one = |start: &[u8]| check(start) != Err(Refusal::NotASketch);
     match value {
@@ -576,7 +577,7 @@ fn looks_like_one(value: StringValue<'_>) -> bool {
     }
 }
 
-/// Why something that is a number or longer than any sketch is none.
+/// Returns the error for a value that is an integer, or longer than any sketch.
 fn refusal_of(value: StringValue<'_>) -> Refusal {
     let start = match value {
         StringValue::Rope(rope) => rope.chunk(0),

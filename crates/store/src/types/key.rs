@@ -27,16 +27,16 @@ pub struct ExpireWhen {
     pub earlier: bool,
 }
 
-/// A place in a walk over a database. The walk begins and ends at 0.
+/// A position in an iteration over a database. The iteration begins and ends at 0.
 pub type Cursor = u64;
 
-/// A cursor is a shard's number followed by a position: 53 bits at most, so that clients that
-/// keep numbers as doubles lose none.
+/// A cursor is a shard's number followed by a position in the shard. It has at most 53 bits,
+/// because some clients store numbers as doubles.
 const FIRST_OF_SHARD: u64 = 1 << POSITION_BITS;
-/// Buckets that a walk visits before it releases the latch.
+/// The number of buckets visited before the latch is released.
 const BUCKETS_PER_HOLD: usize = 16;
 
-/// A walk over a database: a cursor, and where it goes on within a bucket of very many.
+/// An iteration over a database: a cursor, and the position within a bucket of very many entries.
 #[derive(Clone, Debug, Default)]
 pub struct Walk {
     cursor: Cursor,
@@ -50,8 +50,8 @@ impl From<Cursor> for Walk {
 }
 
 impl Walk {
-    /// The cursor at which another walk can continue: 0 if this one is at its end or has not begun.
-    /// `None` if no cursor can express its position.
+    /// The cursor at which another iteration can continue: 0 if this one is at its end or has not
+    /// begun. `None` if no cursor can express its position.
     #[must_use]
     pub fn cursor(&self) -> Option<Cursor> {
         self.within.is_none().then_some(self.cursor)
@@ -59,8 +59,8 @@ impl Walk {
 }
 
 impl Slot<'_> {
-    /// Sets the entry's expiry; removes the entry if that has passed. Returns whether the condition
-    /// allowed it.
+    /// Sets the entry's expiry; removes the entry if the expiry has passed. Returns whether the
+    /// condition allowed it.
     pub(crate) fn expire(&mut self, at_ms: u64, when: ExpireWhen) -> bool {
         let Some(old_ms) = self.entry().map(|entry| entry.expire_at_ms()) else { return false };
         let allowed = when.allows(old_ms, at_ms);
@@ -87,17 +87,17 @@ impl Database<'_> {
         self.write(key, |slot| slot.delete())
     }
 
-    /// Removes several keys at one moment. Returns how many existed.
+    /// Removes several keys atomically. Returns how many existed.
     pub fn delete_many(&self, keys: &[Key<'_>]) -> usize {
         self.latched(keys, |db| keys.iter().filter(|key| db.delete(**key)).count())
     }
 
-    /// Whether a key exists; counts neither as a lookup nor as a use.
+    /// Whether a key exists. This counts neither as a lookup nor as an access.
     pub(crate) fn exists(&self, key: Key<'_>) -> bool {
         self.inspect(key, |entry| entry.is_some())
     }
 
-    /// How many of `keys` exist, at one moment. A key given twice counts twice.
+    /// Returns how many of `keys` exist, counted atomically. A key given twice counts twice.
     #[must_use]
     pub fn count_existing(&self, keys: &[Key<'_>]) -> usize {
         let mut count = 0;
@@ -105,40 +105,40 @@ impl Database<'_> {
         count
     }
 
-    /// The type of a value, if there is one.
+    /// Returns the type of a value, if there is one.
     #[must_use]
     pub fn kind(&self, key: Key<'_>) -> Option<Kind> {
         self.read(key, |entry| entry.map(|entry| entry.kind()))
     }
 
-    /// The time since an entry was last used, in milliseconds.
+    /// Returns the time since an entry was last accessed, in milliseconds.
     #[must_use]
     pub fn idle_ms_of(&self, entry: &EntryView<'_>) -> u64 {
         self.access.idle_ms(entry.access())
     }
 
-    /// The time since a key was last used, in milliseconds and to within an eighth of a second, or
-    /// eight seconds if that is longer than a day and a half. It is meaningful only with a policy
-    /// that records the times of uses.
+    /// Returns the time since a key was last accessed, in milliseconds. The precision is an eighth
+    /// of a second, or eight seconds beyond a day and a half. It is meaningful only with a policy
+    /// that records access times.
     #[must_use]
     pub fn idle_ms(&self, key: Key<'_>) -> Option<u64> {
         self.read(key, |entry| entry.map(|entry| self.access.idle_ms(entry.access())))
     }
 
-    /// The logarithmic counter of a key's uses. It is meaningful only with a policy that counts
-    /// uses.
+    /// Returns the logarithmic access counter of a key. It is meaningful only with a policy that
+    /// counts accesses.
     #[must_use]
     pub fn frequency(&self, key: Key<'_>) -> Option<u32> {
         self.read(key, |entry| entry.map(|entry| self.access.frequency(entry.access())))
     }
 
-    /// When a key expires: `None` if there is no such key, `Some(None)` if never.
+    /// Returns when a key expires: `None` if there is no such key, `Some(None)` if never.
     #[must_use]
     pub fn expire_at_ms(&self, key: Key<'_>) -> Option<Option<u64>> {
         self.read(key, |entry| entry.map(|entry| entry.expire_at_ms()))
     }
 
-    /// Sets a key's expiry; removes the key if that has passed. Returns whether the condition
+    /// Sets a key's expiry; removes the key if the expiry has passed. Returns whether the condition
     /// allowed it.
     pub fn expire(&self, key: Key<'_>, at_ms: u64, when: ExpireWhen) -> bool {
         self.write(key, |slot| slot.expire(at_ms, when))
@@ -149,30 +149,32 @@ impl Database<'_> {
         self.write(key, |slot| slot.persist())
     }
 
-    /// The number of keys in the database, including expired ones that have not been removed.
+    /// Returns the number of keys in the database, including expired ones that have not been
+    /// removed.
     #[must_use]
     pub fn size(&self) -> usize {
         self.sum(Table::len)
     }
 
-    /// The number of keys in the database with an expiry.
+    /// Returns the number of keys in the database with an expiry.
     #[must_use]
     pub fn volatile_size(&self) -> usize {
         self.sum(Table::volatile_len)
     }
 
-    /// The number of hashes in the database with fields that expire.
+    /// Returns the number of hashes in the database with fields that expire.
     #[must_use]
     pub fn hashes_with_expiry(&self) -> usize {
         self.sum(Table::hashes_with_expiry)
     }
 
-    /// Continues a walk at `cursor`: calls `look` with about `count` entries and returns the next
-    /// cursor, or 0 at the end. Entries with the same hash are shown together, however many there
-    /// are; [`Database::walk`] may split them.
+    /// Continues an iteration at `cursor`: calls `look` with about `count` entries and returns the
+    /// next cursor, or 0 at the end. Entries with the same hash are visited together, however many
+    /// there are; [`Database::walk`] may split them.
     ///
-    /// Entries that exist from the beginning of the walk to its end are shown at least once,
-    /// whatever is written meanwhile. Others may be shown or not, and an entry may be shown twice.
+    /// Entries that exist from the beginning of the iteration to its end are visited at least once,
+    /// regardless of writes in between. Others may be visited or not, and an entry may be visited
+    /// twice.
     pub fn scan(
         &self,
         cursor: Cursor,
@@ -188,7 +190,8 @@ impl Database<'_> {
         }
     }
 
-    /// Like [`Database::scan`], for a walk that may pause where no cursor points.
+    /// Like [`Database::scan`], for an iteration that may pause at a position that no cursor can
+    /// express.
     pub fn walk(&self, walk: &mut Walk, count: usize, mut look: impl FnMut(EntryView<'_>)) {
         debug_assert!(!self.is_latched(), "a latch is taken");
         let mut shown = 0;

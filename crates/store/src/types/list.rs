@@ -65,7 +65,7 @@ impl<'a> Popped<'a> {
         Popped { list, side, count: count.min(list.len()) }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
     pub fn len(self) -> u64 {
@@ -84,7 +84,7 @@ impl<'a> Popped<'a> {
         }
     }
 
-    /// A copy of the first element.
+    /// Returns a copy of the first element.
     #[must_use]
     pub fn first(self) -> Option<OwnedText> {
         self.list.to_owned_text(match self.side {
@@ -93,7 +93,7 @@ impl<'a> Popped<'a> {
         })
     }
 
-    /// The elements, shared so that they can be read after the latch is released.
+    /// Returns the elements, shared so that they can be read after the latch is released.
     #[must_use]
     pub fn share(self) -> SharedPopped {
         let Popped { list, side, count } = self;
@@ -109,7 +109,7 @@ impl<'a> Popped<'a> {
 }
 
 impl SharedPopped {
-    /// The elements.
+    /// Returns the elements.
     #[must_use]
     pub fn read(&self) -> Option<Popped<'_>> {
         let list = self.list.read().list().ok()?;
@@ -184,7 +184,7 @@ impl Slot<'_> {
         Ok(Some((result, garbage)))
     }
 
-    /// The element at one end of the list.
+    /// Returns the element at one end of the list.
     fn outermost(&self, side: Side) -> Result<Option<OwnedText>, WrongType> {
         let Some(list) = self.list()? else { return Ok(None) };
         let rank = if side == Side::Start { 0 } else { list.len() - 1 };
@@ -296,7 +296,7 @@ impl Database<'_> {
         Ok(popped.and_then(|(result, _)| result))
     }
 
-    /// Moves an element from one end of a list to an end of another or the same list, at one moment
+    /// Moves an element from one end of a list to an end of another or the same list, atomically
     /// (LMOVE, RPOPLPUSH). Returns the element, if the source exists.
     ///
     /// # Errors

@@ -1,8 +1,7 @@
 //! Operations on values, one file per type, as methods of [`Database`](crate::Database).
 //!
-//! Each is one call for a command's handler, takes the latches that it needs and holds none when
-//! it returns. What a caller passes to look at an entry runs under the latch: it copies or shares
-//! what it wants and does nothing slow.
+//! Each is one call for a command's handler, takes the latches that it needs and holds none when it
+//! returns. A closure that reads an entry runs under the latch, so it only copies or shares data.
 
 pub mod bitmap;
 pub mod collection;
@@ -23,20 +22,20 @@ pub mod versioned;
 
 use crate::entry::value::WrongType;
 
-/// Why an operation changed nothing.
+/// Why an operation failed without changing anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The value is of another type.
     WrongType,
-    /// The value is not a number that this operation can count with.
+    /// The value is not a number that the operation accepts.
     NotANumber,
     /// The result would not fit.
     Overflow,
-    /// The string is no sketch of a set.
+    /// The string is not a HyperLogLog.
     NotASketch,
-    /// The string is a sketch whose inside makes no sense.
+    /// The string is a HyperLogLog with invalid contents.
     Corrupted,
-    /// The string would pass the greatest length.
+    /// The string would exceed the maximum length.
     TooLong,
 }
 

@@ -6,8 +6,8 @@ use crate::entry::view::EntryView;
 use crate::index::table::Table;
 use crate::keyspace::database::Database;
 
-/// How many random entries may turn out to have expired before a walk takes over, which finds a key
-/// if there is one.
+/// The number of random entries that may turn out to have expired before a full iteration, which
+/// finds a key if there is one.
 const PICKS: usize = 200;
 
 /// How many positions are examined in one shard; most hold an entry.
@@ -25,8 +25,8 @@ pub enum Relocated {
 }
 
 impl Database<'_> {
-    /// Moves the entry of `from` to `to`, with its expiry and flags; both keys change at one
-    /// moment. A key renamed to itself stays as it is, if `replace` allows that.
+    /// Moves the entry of `from` to `to`, with its expiry and flags; both keys change atomically. A
+    /// key renamed to itself does not change, if `replace` allows that.
     pub fn rename(&self, from: Key<'_>, to: Key<'_>, replace: bool) -> Relocated {
         let same = from.bytes == to.bytes;
         self.latched(&[from, to], |db| {
@@ -79,7 +79,7 @@ impl Database<'_> {
         }
     }
 
-    /// Calls `look` with a random entry, all being equally likely; `None` if there is none.
+    /// Calls `look` with a random entry, all equally likely; `None` if there is none.
     pub fn random_entry<R>(&self, look: impl FnOnce(EntryView<'_>) -> R) -> Option<R> {
         debug_assert!(!self.is_latched(), "every latch is taken");
         let mut look = Some(look);
@@ -111,7 +111,7 @@ impl Database<'_> {
         }
     }
 
-    /// A random shard, weighted by the number of entries; `None` if there are none.
+    /// Returns a random shard, weighted by the number of entries; `None` if there are none.
     fn shard_by_size(&self, random: u64) -> Option<usize> {
         let shards = self.store.shards.iter();
         let sizes: Vec<usize> = shards

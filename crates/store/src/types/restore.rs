@@ -65,7 +65,7 @@ impl Database<'_> {
         })
     }
 
-    /// Puts a collection under `key` as [`Database::restore`] puts a string.
+    /// Stores a collection under `key` as [`Database::restore`] stores a string.
     pub fn restore_collection(
         &self,
         key: Key<'_>,
@@ -80,7 +80,7 @@ impl Database<'_> {
     }
 
     /// Stores a string under `key`. Returns whether that was allowed; with `replace`, it always is.
-    /// The access time or frequency counts only with a policy that uses it.
+    /// The access time or frequency is used only if the policy needs it.
     pub fn restore<'v>(
         &self,
         key: Key<'_>,

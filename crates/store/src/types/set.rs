@@ -46,7 +46,7 @@ impl Slot<'_> {
         })
     }
 
-    /// Removes members, and notes `event` if there were any. Returns how many there were.
+    /// Removes members, and records `event` if there were any. Returns how many there were.
     fn remove_members(
         &mut self,
         members: &[Text<'_>],
@@ -71,8 +71,8 @@ impl Slot<'_> {
 
 impl Database<'_> {
     /// Adds members to a set, which is created if there is none (SADD). Returns how many of them
-    /// are new. `expected` is how many the request adds in all, by which an encoding is chosen;
-    /// `event` is noted if any is new: a request that adds them in several calls is one event.
+    /// are new. `expected` is the number of members of the whole request, which determines the
+    /// encoding. `event` is recorded if any is new: a request that needs several calls is one event.
     ///
     /// # Errors
     /// The value is not a set.
@@ -92,7 +92,7 @@ impl Database<'_> {
     }
 
     /// Removes members (SREM); a set without members is removed. Returns how many there were.
-    /// `event` is noted if there were any.
+    /// `event` is recorded if there were any.
     ///
     /// # Errors
     /// The value is not a set.
@@ -148,8 +148,8 @@ impl Database<'_> {
         })
     }
 
-    /// Moves a member from one set to another, which is created if there is none (SMOVE), at one
-    /// moment. Returns whether the member existed.
+    /// Moves a member from one set to another, which is created if there is none (SMOVE),
+    /// atomically. Returns whether the member existed.
     ///
     /// # Errors
     /// There is a value under `from`, and one of the two is not a set.

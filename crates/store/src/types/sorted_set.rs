@@ -69,7 +69,7 @@ impl Slot<'_> {
         self.collection::<SortedSet>()
     }
 
-    /// Sets the scores of members; the whole request has `expected` of them. Notes `event` if
+    /// Sets the scores of members; the whole request has `expected` of them. Records `event` if
     /// anything changes.
     fn place_members(
         &mut self,
@@ -108,7 +108,7 @@ impl Slot<'_> {
         Ok(placed)
     }
 
-    /// Notes an event, if any, of a sorted set that may have lost its last member.
+    /// Records an event, if any, of a sorted set that may have lost its last member.
     fn note_some_removal(&mut self, event: Option<Event>) {
         event.into_iter().for_each(|event| self.note(event));
         if self.entry().is_none() {
@@ -119,8 +119,8 @@ impl Slot<'_> {
 
 impl Database<'_> {
     /// Sets the scores of members (ZADD) in a sorted set, which is created if there is none. The
-    /// whole request has `expected` of them. `event` is noted if anything changes: a request that
-    /// needs several calls is one event.
+    /// whole request has `expected` of them. `event` is recorded if anything changes: a request
+    /// that needs several calls is one event.
     ///
     /// # Errors
     /// The value is not a sorted set.
@@ -164,7 +164,7 @@ impl Database<'_> {
     }
 
     /// Removes members (ZREM); a sorted set without members is removed. Returns how many there
-    /// were. `event` is noted if there were any.
+    /// were. `event` is recorded if there were any.
     ///
     /// # Errors
     /// The value is not a sorted set.
@@ -190,8 +190,8 @@ impl Database<'_> {
     }
 
     /// Removes the members in the range of ranks that `choose` returns for the sorted set; a sorted
-    /// set without members is removed. Returns how many there were. `event` is noted if there were
-    /// any.
+    /// set without members is removed. Returns how many there were. `event` is recorded if there
+    /// were any.
     ///
     /// # Errors
     /// The value is not a sorted set.
@@ -237,8 +237,8 @@ impl Database<'_> {
         })
     }
 
-    /// Like [`Database::remove_ranks`], for the first of several keys that has a sorted set, all at
-    /// one moment. `choose` also gets its index. Returns whether there was one.
+    /// Like [`Database::remove_ranks`], for the first of several keys that has a sorted set,
+    /// atomically. `choose` also receives its index. Returns whether there was one.
     ///
     /// # Errors
     /// The value of a key before that sorted set is of another type.
@@ -272,17 +272,17 @@ pub struct NewSortedSet {
 }
 
 impl NewSortedSet {
-    /// Limits that give it the large form from the start: that form preserves -0.
+    /// Limits that select the large form from the start, because that form preserves -0.
     const LARGE: SortedSetLimits = SortedSetLimits { entries: 0, value_bytes: 0 };
 
-    /// An empty one, for a key of `store`.
+    /// Creates an empty sorted set, for a key of `store`.
     #[must_use]
     pub fn new(store: &Store) -> Self {
         let blocks = Arc::clone(&store.blocks);
         NewSortedSet { set: SortedSet::default(), longest: 0, blocks }
     }
 
-    /// The value to be stored.
+    /// Returns the value to store.
     #[must_use]
     pub fn into_collection(mut self, limits: Limits) -> NewCollection {
         self.set.settle_name(self.longest, limits.sorted_set, &self.blocks);
@@ -323,7 +323,7 @@ impl NewSortedSet {
         self.set.read()
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
     pub fn len(&self) -> u64 {

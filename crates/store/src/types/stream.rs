@@ -1,6 +1,6 @@
 //! Streams: entries ordered by id, and the groups of consumers that read them.
 //!
-//! Readers take a clone, which shares the stream's parts, and hold no latch while they reply.
+//! Readers take a clone, which shares the stream's nodes, and hold no latch while they reply.
 //! Operations on many entries of a group work in parts of at most [`PART_ENTRIES`]; if one part is
 //! not enough, the caller claims the key.
 
@@ -183,7 +183,7 @@ fn count(many: u64) -> u32 {
 }
 
 impl Database<'_> {
-    /// The stream under a key, shared so that it can be read after the latch is released.
+    /// Returns the stream under a key, shared so that it can be read after the latch is released.
     ///
     /// # Errors
     /// The value is not a stream.
@@ -191,7 +191,7 @@ impl Database<'_> {
         self.read_stream(key, |stream| stream.cloned())
     }
 
-    /// The streams under several keys at one moment.
+    /// Returns the streams under several keys, read atomically.
     pub fn streams(&self, keys: &[Key<'_>]) -> Vec<Result<Option<Stream>, WrongType>> {
         self.latched(keys, |db| keys.iter().map(|key| db.stream(*key)).collect())
     }
@@ -540,7 +540,7 @@ impl Database<'_> {
     ) -> Result<Vec<Id>, NoGroup> {
         self.write(key, |slot| {
             let now_ms = slot.now_ms();
-            // What the group has read is noted first, as of a consumer that is new.
+            // The group's last id is updated first, even if this creates the consumer.
             slot.change_group(member.group, |group, _| {
                 let is_above = rules.last_id > group.last_id;
                 group.last_id = group.last_id.max(rules.last_id);

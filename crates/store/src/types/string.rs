@@ -56,8 +56,8 @@ pub enum End {
 }
 
 impl Slot<'_> {
-    /// Sets the entry to a string. Returns whether the condition allowed it. A value whose time to
-    /// live is over from the start is set all the same, and expires like any other.
+    /// Sets the entry to a string. Returns whether the condition allowed it. A value whose expiry
+    /// has already passed is still set, and expires like any other.
     #[inline]
     pub(crate) fn set(&mut self, value: NewValue<'_>, options: SetOptions) -> bool {
         let allowed = options.condition.allows(self);
@@ -67,7 +67,7 @@ impl Slot<'_> {
         allowed
     }
 
-    /// Stores a value and notes `event`; removes the entry instead if the expiry has passed.
+    /// Stores a value and records `event`; removes the entry instead if the expiry has passed.
     pub(super) fn put_until(&mut self, value: NewValue<'_>, options: SetOptions, event: Event) {
         match options.expiry {
             Expiry::AtMs(at_ms) if at_ms <= self.now_ms() => _ = self.delete(),
@@ -187,7 +187,8 @@ impl Database<'_> {
         self.read(key, look)
     }
 
-    /// Calls `look` with each key's entry, in the order of `keys`, all at one moment.
+    /// Calls `look` with each key's entry, in the order of `keys`, all under their latches at the
+    /// same time.
     pub fn get_many(&self, keys: &[Key<'_>], mut look: impl FnMut(Option<EntryView<'_>>)) {
         self.latched(keys, |db| keys.iter().for_each(|key| db.read(*key, &mut look)));
     }
@@ -281,7 +282,7 @@ impl Database<'_> {
         })
     }
 
-    /// Sets a string, whatever the key held before. Returns whether the condition allowed it.
+    /// Sets a string, regardless of the key's old value. Returns whether the condition allowed it.
     pub fn set<'v>(
         &self,
         key: Key<'_>,
@@ -311,7 +312,7 @@ impl Database<'_> {
         })
     }
 
-    /// Sets several strings at one moment; with `if_all_absent`, only if none of the keys exists
+    /// Sets several strings atomically; with `if_all_absent`, only if none of the keys exists
     /// (MSETNX). Returns whether they were set.
     pub fn set_many(&self, pairs: Vec<(Key<'_>, StringInput<'_>)>, if_all_absent: bool) -> bool {
         let prepared = pairs.into_iter().map(|(key, value)| (key, NewValue::from_input(value)));
@@ -369,7 +370,7 @@ impl Database<'_> {
         Ok(self.write(key, |slot| slot.set_range(&patch))?)
     }
 
-    /// The length of a string in bytes; 0 if there is none.
+    /// Returns the length of a string in bytes; 0 if there is none.
     ///
     /// # Errors
     /// The value is not a string.
@@ -379,7 +380,7 @@ impl Database<'_> {
 }
 
 impl Expiry {
-    /// The expiry of a value whose expiry was `old_ms`; `None` for never.
+    /// Returns the expiry of a value whose expiry was `old_ms`; `None` for never.
     pub(super) fn at_ms(self, old_ms: Option<u64>) -> Option<u64> {
         match self {
             Expiry::Never => None,

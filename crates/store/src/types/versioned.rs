@@ -1,9 +1,9 @@
-//! Strings with versions and leases, in one step each: what memcached's meta and binary protocols
-//! need beyond `string.rs` and `counter.rs`.
+//! Strings with versions and leases, each operation in one step: what memcached's meta and binary
+//! protocols need beyond `string.rs` and `counter.rs`.
 //!
-//! As elsewhere, a version has a number (CAS) only once a client has requested it; a caller that
-//! needs the number of what it stores requests it. A *stale* value is still served, and one client
-//! at a time is told that it has *won*: that it should replace the value.
+//! As elsewhere, a version is assigned a number (CAS) only when a client requests it. A *stale*
+//! value is still served, and one client at a time is told that it has *won*, which means that it
+//! should replace the value.
 
 use super::Refusal;
 use super::string::Expiry;
@@ -18,7 +18,7 @@ use crate::types::counter::Arithmetic;
 use crate::value::number::parse_u64;
 use crate::value::string::{StringInput, StringValue};
 
-/// What a read does besides reading.
+/// The effects of a read.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetch {
     /// The change of an existing entry's expiry.
@@ -58,7 +58,7 @@ pub struct Fetched<'a> {
     pub value: StringValue<'a>,
     /// Its expiry before the read changed it, in milliseconds since 1970.
     pub expired_at_ms: Option<u64>,
-    /// The time since it was last used, in milliseconds.
+    /// The time since it was last accessed, in milliseconds.
     pub idle_ms: u64,
     /// Whether the caller has won: it should replace the value.
     pub won: bool,
@@ -86,7 +86,7 @@ pub enum Mode {
 pub struct Write<'a> {
     /// The mode.
     pub mode: Mode,
-    /// The value, or what is added to it.
+    /// The value, or the bytes to add.
     pub value: StringInput<'a>,
     /// memcached's client flags.
     pub flags: u32,
@@ -145,7 +145,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// An operation without further options.
+    /// Creates an operation without further options.
     #[must_use]
     pub fn plain(step: Arithmetic) -> Self {
         let (expected, initial, version) = (None, None, None);
@@ -218,7 +218,7 @@ impl Slot<'_> {
         if self.leaves_traces() {
             self.mark_fetched();
         }
-        // An expiry that has passed takes effect only now: the value has still been shown.
+        // An expiry that has passed takes effect only now, after the value has been returned.
         self.bury();
         result
     }
@@ -419,7 +419,7 @@ impl Database<'_> {
     }
 }
 
-/// The marks of a value that replaces `entry`; `None` if that is not the expected version.
+/// Returns the marks of a value that replaces `entry`; `None` if that is not the expected version.
 fn marks_of_next(
     slot: &Slot<'_>,
     entry: &EntryView<'_>,
@@ -439,7 +439,7 @@ fn marks_of_next(
     }
 }
 
-/// Adds to a value, or stores one if there is none. Returns why it could not.
+/// Adds to a value, or stores one if there is none. Returns the reason if that fails.
 fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: StringInput<'_>) -> Option<Written> {
     let Ok(old) = slot.string() else { return Some(Written::Refused) };
     let Some(old_bytes) = old.map(|string| string.len()) else {

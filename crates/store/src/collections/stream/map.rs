@@ -191,8 +191,8 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         walk_back(&self.top, to, &mut visit).break_value()
     }
 
-    /// Visits values in order, from the one in which the sum of weights exceeds `rank`. It is passed
-    /// with the remainder of `rank`, the other values with 0.
+    /// Visits values in order, from the one in which the sum of weights exceeds `rank`. That one is
+    /// visited with the remainder of `rank`, the others with 0.
     pub(crate) fn walk_rank<'a, B>(
         &'a self,
         rank: u64,
