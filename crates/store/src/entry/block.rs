@@ -7,7 +7,7 @@
 //!  +------------+---------+--------------+-----+-----------+----------+
 //!  | value len (32)       | key len (32)                              |  if LONG
 //!  +----------------------+-------------------------------------------+
-//!  | hash of the key, which would take long to work out again         |  if LONG
+//!  | hash of the key, which would take long to compute again          |  if LONG
 //!  +------------------------------------------------------------------+
 //!  | expiry, ms since 1970                                            |  if EXPIRY
 //!  +------------------------------------------------------------------+
@@ -19,11 +19,11 @@
 //!  +------------------+-----------------+
 //! ```
 //!
-//! A key of more than 2 KiB is kept elsewhere ([`crate::entry::long_key`]); the entry has its
+//! A key of more than 2 KiB is stored out of line ([`crate::entry::long_key`]); the entry has its
 //! address instead.
 //!
 //! Three bits are memcached's marks (`Marks`): two above the six of the encoding, one among the
-//! flags. They change no offset, so an entry without them costs nothing and none grows by them.
+//! flags. They change no offset, so they take no space.
 //!
 //! An entry is read and written only under its shard's latch, so it may be moved whenever the latch
 //! is held.
@@ -55,8 +55,8 @@ const ACCESS_SHIFT: u32 = 16;
 const ACCESS: u64 = 0xff_ffff << ACCESS_SHIFT;
 const KEY_LEN_SHIFT: u32 = 40;
 const VALUE_LEN_SHIFT: u32 = 48;
-/// The key is kept elsewhere. Only a long entry, which has its lengths in other fields, has this
-/// bit.
+/// The key is stored out of line. Only a long entry, which has its lengths in other fields, has
+/// this bit.
 const OUTSIDE: u64 = LONG | 1 << KEY_LEN_SHIFT;
 const HEADER_BYTES: usize = 8;
 
@@ -79,18 +79,18 @@ pub(crate) struct Owned {
     pub(crate) key: Option<LongKey>,
 }
 
-/// What determines an entry's size.
+/// The parameters that determine an entry's size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(super) header: u64,
     key_len: usize,
     value_len: usize,
-    /// The length of the key, in bytes.
+    /// The hash of the key, which long entries store.
     hash: u64,
 }
 
 impl Shape {
-    /// The shape of an entry with this key, value and attributes.
+    /// Returns the shape of an entry with this key, value and attributes.
     pub(crate) fn new(key: Key<'_>, value: &NewValue<'_>, attributes: &Attributes) -> Self {
         let Key { bytes: key, hash, long: outside } = key;
         let value_len = value.piece().map_or(WORD_BYTES, <[u8]>::len);
@@ -111,7 +111,7 @@ impl Shape {
         Shape { header, key_len: key.len(), value_len, hash }
     }
 
-    /// The size in bytes, not rounded up.
+    /// Returns the size in bytes, not rounded up.
     pub(crate) fn bytes(&self) -> usize {
         key_offset(self.header) + key_room(self.header, self.key_len) + self.value_len
     }
@@ -142,7 +142,7 @@ fn key_offset(header: u64) -> usize {
     usize::from(KEY_OFFSETS[(header >> 8 & 0xf) as usize])
 }
 
-/// The bytes of the key in the entry.
+/// Returns the bytes that the key takes in the entry.
 #[inline]
 fn key_room(header: u64, key_len: usize) -> usize {
     if header & OUTSIDE == OUTSIDE { WORD_BYTES } else { key_len }
@@ -164,8 +164,8 @@ impl Entry {
     /// Writes a new entry of `shape` into `memory`; a root moves into it.
     ///
     /// # Safety
-    /// `memory` is aligned to 8, has room for `shape.bytes()`, and is the caller's to write. The
-    /// shape was made from this key, value and attributes.
+    /// `memory` is aligned to 8, has room for `shape.bytes()`, and belongs to the caller. The shape
+    /// was made from this key, value and attributes.
     pub(crate) unsafe fn write(
         memory: NonNull<u8>,
         on_heap: bool,
@@ -176,7 +176,7 @@ impl Entry {
     ) -> Entry {
         let header = shape.header | if on_heap { ON_HEAP } else { 0 };
         let entry = Entry(memory);
-        // SAFETY: every offset lies within the shape's bytes, and the caller gave us those.
+        // SAFETY: every offset is within the shape's bytes, which the caller owns.
         unsafe {
             entry.set_header(header);
             if header & LONG != 0 {
@@ -208,11 +208,11 @@ impl Entry {
         entry
     }
 
-    /// The entry at an address that [`Entry::pointer`] returned.
+    /// Returns the entry at an address that [`Entry::pointer`] returned.
     ///
     /// # Safety
-    /// The entry is there, or a copy of it, and nothing but an entry will be, for as long as this
-    /// is used to read or write it.
+    /// The entry, or a copy of it, is at that address, and no other data is stored there while the
+    /// result is used to read or write it.
     pub(crate) unsafe fn from_pointer(pointer: NonNull<u8>) -> Self {
         Entry(pointer)
     }
@@ -221,7 +221,7 @@ impl Entry {
         self.0
     }
 
-    /// The size in bytes, not rounded up.
+    /// Returns the size in bytes, not rounded up.
     pub(crate) fn bytes(self) -> usize {
         self.value_offset() + self.value_len()
     }
@@ -236,7 +236,7 @@ impl Entry {
         self.set_header(self.header() & !ON_HEAP | if on_heap { ON_HEAP } else { 0 });
     }
 
-    /// The two bits of the epoch of its last change.
+    /// Returns the two bits of the epoch of its last change.
     pub(crate) fn epoch(self) -> u8 {
         ((self.header() & EPOCH) >> EPOCH_SHIFT) as u8
     }
@@ -246,7 +246,7 @@ impl Entry {
         self.set_header(self.header() & !EPOCH | bits);
     }
 
-    /// The 24 bits in which eviction records accesses.
+    /// Returns the 24 bits in which eviction records accesses.
     pub(crate) fn access(self) -> u32 {
         ((self.header() & ACCESS) >> ACCESS_SHIFT) as u32
     }
@@ -256,12 +256,12 @@ impl Entry {
         self.change_header(self.header() & !ACCESS | bits);
     }
 
-    /// Records that a client has been given the value.
+    /// Records that a client has fetched the value.
     pub(crate) fn mark_fetched(self) {
         self.change_header(self.header() | FETCHED);
     }
 
-    /// Writes the header only if it changes: a mere read must not dirty memory.
+    /// Writes the header only if it changes, so that a read does not dirty the cache line.
     #[inline]
     fn change_header(self, header: u64) {
         if header != self.header() {
@@ -286,12 +286,11 @@ impl Entry {
     /// Copies the entry to other memory. The copy shares a root's parts and a long key.
     ///
     /// # Safety
-    /// The latch is held. `memory` is aligned to 8, has room for [`Entry::bytes`], and is the
-    /// caller's to write.
+    /// The latch is held. `memory` is aligned to 8, has room for [`Entry::bytes`], and belongs to
+    /// the caller.
     pub(crate) unsafe fn copy_to(self, memory: NonNull<u8>) {
         let copy = Entry(memory);
-        // SAFETY: the caller's promise; the copy has room for whatever this entry has, at the
-        // same offset.
+        // SAFETY: the caller guarantees it; the copy has the same fields at the same offsets.
         unsafe {
             self.0.copy_to_nonoverlapping(memory, self.bytes());
             if let Some(root) = self.root() {
@@ -304,12 +303,12 @@ impl Entry {
         }
     }
 
-    /// The bytes of a root, and of a key kept elsewhere.
+    /// Returns the memory of a root, and of a key stored out of line, in bytes.
     ///
     /// # Safety
     /// The latch is held.
     pub(crate) unsafe fn bytes_elsewhere(self) -> usize {
-        // SAFETY: the caller's promise; the borrow ends here.
+        // SAFETY: the caller guarantees it; the borrow ends here.
         let root_bytes = unsafe { self.root() }.map_or(0, RootRef::bytes);
         root_bytes + if self.is_key_outside() { self.key_len() } else { 0 }
     }
@@ -319,23 +318,23 @@ impl Entry {
     /// # Safety
     /// The latch is held for `'a`, and the entry is neither freed nor changed meanwhile.
     pub(super) unsafe fn root<'a>(self) -> Option<RootRef<'a>> {
-        // SAFETY: the encoding says that an entry with a root has its word there; the caller's
-        // promise.
+        // SAFETY: the encoding says that an entry with a root has its word there; the caller
+        // guarantees the rest.
         unsafe { RootRef::of_word(self.encoding(), || self.peek(self.value_offset())) }
     }
 
-    /// Takes out what an entry owns before it is freed or overwritten.
+    /// Takes the memory that an entry owns, before it is freed or overwritten.
     ///
     /// # Safety
     /// The entry is never read again.
     pub(crate) unsafe fn take_owned(self) -> Owned {
-        // SAFETY: the encoding says that an entry with a root has its word there, which the caller
-        // gives up.
+        // SAFETY: the encoding says that an entry with a root has its word there, which is not used
+        // again.
         let root = unsafe { Root::take(self.encoding(), || self.peek(self.value_offset())) };
         Owned { root, key: self.long_key().map(LongKey::from_entry) }
     }
 
-    /// Whether this is the entry of `key`. No bytes of a long key are looked at.
+    /// Whether this is the entry of `key`. The bytes of a long key are not compared.
     ///
     /// # Safety
     /// The latch is held.
@@ -343,11 +342,11 @@ impl Entry {
     pub(crate) unsafe fn is_of(self, key: Key<'_>) -> bool {
         let header = self.header();
         if header & LONG != 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             return unsafe { self.is_long_of(key) };
         }
         let len = (header >> KEY_LEN_SHIFT & 0xff) as usize;
-        // SAFETY: the key lies at this offset; the borrow ends here, within the latch.
+        // SAFETY: the key is at this offset; the borrow ends here, within the latch.
         unsafe {
             let start = self.0.add(key_offset(header)).as_ptr();
             std::slice::from_raw_parts(start, len) == key.bytes
@@ -359,7 +358,7 @@ impl Entry {
     #[cold]
     unsafe fn is_long_of(self, key: Key<'_>) -> bool {
         latch::slow();
-        // SAFETY: the caller's promise; the borrow ends here.
+        // SAFETY: the caller guarantees it; the borrow ends here.
         let name = unsafe { self.name() };
         if let Name::Inline(bytes) = name {
             holds::note(Work { bytes: bytes.len() as u64, ..Work::default() });
@@ -367,31 +366,31 @@ impl Entry {
         name == key.name()
     }
 
-    /// What identifies the key, for as long as the caller holds the latch.
+    /// Returns the identity of the key, for as long as the caller holds the latch.
     ///
     /// # Safety
     /// As for [`Entry::key`].
     pub(crate) unsafe fn name<'a>(self) -> Name<'a> {
         match self.long_key() {
             Some(long) => Name::Elsewhere(long.address()),
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             None => Name::Inline(unsafe { self.key() }),
         }
     }
 
-    /// The same, to be kept.
+    /// The same as [`Entry::name`], owned.
     ///
     /// # Safety
     /// The latch is held.
     pub(crate) unsafe fn owned_name(self) -> OwnedName {
         match self.long_key() {
             Some(long) => OwnedName::Elsewhere(LongKey::clone(&long)),
-            // SAFETY: the caller's promise; the borrow ends here.
+            // SAFETY: the caller guarantees it; the borrow ends here.
             None => OwnedName::Inline(unsafe { self.key() }.into()),
         }
     }
 
-    /// The key, if it stands elsewhere. The entry owns it.
+    /// Returns the key if it is stored out of line. The entry owns it.
     pub(super) fn long_key(self) -> Option<ManuallyDrop<LongKey>> {
         self.is_key_outside().then(|| {
             // SAFETY: such an entry holds the address of a long key that it owns.
@@ -403,7 +402,7 @@ impl Entry {
         self.header() & OUTSIDE == OUTSIDE
     }
 
-    /// The key, for as long as the caller holds the latch.
+    /// Returns the key, for as long as the caller holds the latch.
     ///
     /// # Safety
     /// The entry is neither freed, moved nor overwritten during `'a`.
@@ -412,10 +411,10 @@ impl Entry {
         if let Some(long) = self.long_key() {
             long_key::note(self.key_len());
             let bytes: *const [u8] = &raw const **long.bytes();
-            // SAFETY: the entry owns the key, and the caller vouches for the lifetime.
+            // SAFETY: the entry owns the key, and the caller guarantees the lifetime.
             return unsafe { &*bytes };
         }
-        // SAFETY: the key lies at this offset; the caller vouches for the lifetime.
+        // SAFETY: the key is at this offset; the caller guarantees the lifetime.
         unsafe {
             let start = self.0.add(key_offset(self.header()));
             std::slice::from_raw_parts(start.as_ptr(), self.key_len())
@@ -424,19 +423,19 @@ impl Entry {
 
     pub(crate) fn expire_at_ms(self) -> Option<u64> {
         let header = self.header();
-        // SAFETY: the flag says that the expiry is there.
+        // SAFETY: the flag says that the expiry is present.
         (header & EXPIRY != 0).then(|| unsafe { self.peek(expiry_offset(header)) })
     }
 
     pub(super) fn cas(self) -> Option<u64> {
         let header = self.header();
-        // SAFETY: the flag says that the number is there.
+        // SAFETY: the flag says that the number is present.
         (header & CAS != 0).then(|| unsafe { self.peek(cas_offset(header)) })
     }
 
     pub(super) fn client_flags(self) -> u32 {
         let header = self.header();
-        // SAFETY: the flag says that the client flags are there.
+        // SAFETY: the flag says that the client flags are present.
         if header & FLAGS == 0 { 0 } else { unsafe { self.peek(flags_offset(header)) } }
     }
 
@@ -463,7 +462,7 @@ impl Entry {
         if header & LONG == 0 {
             return (header >> KEY_LEN_SHIFT & 0xff) as usize;
         }
-        // SAFETY: a long entry keeps its lengths after the header.
+        // SAFETY: a long entry stores its lengths after the header.
         unsafe { self.peek::<u32>(HEADER_BYTES) as usize }
     }
 
@@ -477,9 +476,9 @@ impl Entry {
         key_offset(header) + key_bytes
     }
 
-    /// The hash of the key, where it is kept since the key is long.
+    /// Returns the hash of the key if it is stored, which it is for long entries.
     pub(crate) fn kept_hash(self) -> Option<u64> {
-        // SAFETY: a long entry keeps the hash after its lengths.
+        // SAFETY: a long entry stores the hash after its lengths.
         (self.header() & LONG != 0).then(|| unsafe { self.peek::<u64>(HEADER_BYTES + 8) })
     }
 
@@ -488,7 +487,7 @@ impl Entry {
         if header & LONG == 0 {
             return (header >> VALUE_LEN_SHIFT) as usize;
         }
-        // SAFETY: a long entry keeps its lengths after the header.
+        // SAFETY: a long entry stores its lengths after the header.
         unsafe { self.peek::<u32>(HEADER_BYTES + 4) as usize }
     }
 
@@ -507,14 +506,14 @@ impl Entry {
     /// # Safety
     /// A `T` was written at this offset.
     pub(super) unsafe fn peek<T: Copy>(self, offset: usize) -> T {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { self.0.add(offset).cast::<T>().read_unaligned() }
     }
 
     /// # Safety
     /// The entry has room for a `T` at this offset.
     pub(super) unsafe fn put<T>(self, offset: usize, value: T) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { self.0.add(offset).cast::<T>().write_unaligned(value) };
     }
 
@@ -578,7 +577,7 @@ mod tests {
             };
             entry.set_access(0x12_3456);
             entry.set_epoch(2);
-            // SAFETY: the entry stays where it is while the view lives.
+            // SAFETY: the entry does not move during the lifetime of the view.
             let view = unsafe { EntryView::new(entry) };
             prop_assert_eq!(view.key(), &key[..]);
             prop_assert_eq!(entry.kept_hash(), (key.len() > 255).then_some(hashed.hash));

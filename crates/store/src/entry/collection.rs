@@ -1,5 +1,5 @@
-//! What the collection types share as entries: each has two encodings, bytes while it is small and
-//! a root when it is large.
+//! The interface of collections in entries. Each type has two encodings: bytes while it is small,
+//! and a root when it is large.
 
 use crate::collections::form::{Form, FormRef, Named};
 use crate::collections::hash::{Hash, HashRef};
@@ -21,22 +21,22 @@ pub(crate) trait Collection: Default {
     /// The encoding of the small form.
     const PACKED: Encoding;
 
-    /// A collection from the bytes of an entry.
+    /// Decodes the bytes of an entry.
     fn from_packed(bytes: Vec<u8>) -> Self;
 
-    /// A collection from its large form.
+    /// Wraps the large form.
     fn from_tree(tree: Box<Self::Tree>) -> Self;
 
-    /// Its bytes if it is small, otherwise the root.
+    /// Returns its bytes if it is small, otherwise the root.
     fn into_root(self) -> Result<Root, Vec<u8>>;
 
-    /// The number of elements.
+    /// Returns the number of elements.
     fn len(&self) -> u64;
 
-    /// Reads the bytes of an entry.
+    /// Borrows the bytes of an entry.
     fn read_packed(bytes: &[u8]) -> Self::Ref<'_>;
 
-    /// Reads the root of an entry; `None` if it is of another type.
+    /// Borrows the root of an entry; `None` if it is of another type.
     fn read_root(root: RootRef<'_>) -> Option<Self::Ref<'_>>;
 }
 

@@ -9,11 +9,11 @@ pub enum Kind {
     Hash,
     /// Distinct strings.
     Set,
-    /// Distinct strings with scores, in the order of these.
+    /// Distinct strings with scores, ordered by score.
     SortedSet,
     /// Strings in insertion order.
     List,
-    /// Entries in the order of their ids, which groups of consumers read.
+    /// Entries in the order of their ids, which consumer groups read.
     Stream,
 }
 
@@ -22,7 +22,7 @@ impl Kind {
     pub const ALL: [Kind; 6] =
         [Kind::String, Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List, Kind::Stream];
 
-    /// The name in TYPE.
+    /// Returns the name in TYPE.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -43,16 +43,16 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Encoding {
-    /// In one piece, as it was stored.
+    /// Contiguous, as it was stored.
     Bytes = 0,
-    /// In one piece, and created or modified by a partial change: OBJECT ENCODING distinguishes
+    /// Contiguous, and created or modified by a partial change: OBJECT ENCODING distinguishes
     /// these.
     Raw = 1,
-    /// In one piece, and not an integer to OBJECT ENCODING even if it reads like one.
+    /// Contiguous, and not an integer to OBJECT ENCODING even if it looks like one.
     Text = 2,
     Int = 3,
     Rope = 4,
-    /// Collections in one piece, and as trees.
+    /// Collections in contiguous form, and as trees.
     PackedHash = 34,
     TreeHash = 35,
     PackedSet = 36,
@@ -66,7 +66,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding with this number.
+    /// Returns the encoding with this number.
     #[inline]
     pub(crate) fn of_number(number: u8) -> Self {
         match number {
@@ -91,7 +91,7 @@ impl Encoding {
         }
     }
 
-    /// The type of a value of this encoding.
+    /// Returns the type of a value of this encoding.
     pub(crate) fn kind(self) -> Kind {
         match self {
             Encoding::Bytes | Encoding::Raw | Encoding::Text | Encoding::Int | Encoding::Rope => {
@@ -105,13 +105,13 @@ impl Encoding {
         }
     }
 
-    /// Whether a value of this encoding is a root, to which the entry refers.
+    /// Whether a value of this encoding is a root, which the entry points to.
     #[inline]
     pub(crate) fn has_root(self) -> bool {
         self == Encoding::Rope || (self as u8 >= 32 && self as u8 & 1 == 1)
     }
 
-    /// Whether a value of this encoding is in the entry byte for byte.
+    /// Whether a value of this encoding is stored contiguously in the entry.
     #[inline]
     pub(crate) fn is_in_one_piece(self) -> bool {
         self != Encoding::Int && !self.has_root()

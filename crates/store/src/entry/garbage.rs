@@ -3,7 +3,7 @@
 use crate::entry::block::Owned;
 use crate::memory::reclaim::Removed;
 
-/// What an operation removed, to be freed once its latch is released.
+/// Memory that an operation has removed from entries. It is freed after the latch is released.
 #[derive(Debug, Default)]
 pub(crate) struct Garbage(Vec<Owned>);
 
@@ -20,7 +20,7 @@ impl Removed for Garbage {
         self.0.is_empty()
     }
 
-    /// Ropes and long keys free themselves.
+    /// Ropes and long keys are freed by their own destructors.
     fn objects(&self) -> u64 {
         0
     }

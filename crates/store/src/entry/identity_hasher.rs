@@ -1,4 +1,4 @@
-//! A hasher for maps whose keys are hashes already.
+//! A hasher for maps whose keys are already hashes.
 
 use std::hash::Hasher;
 
@@ -16,7 +16,7 @@ impl Hasher for IdentityHasher {
     }
 
     fn write_u64(&mut self, hash: u64) {
-        // The stripe has used the low bits.
+        // The low bits have already selected the stripe.
         self.0 = hash.rotate_right(8);
     }
 }

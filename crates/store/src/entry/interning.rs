@@ -1,7 +1,7 @@
 //! Looks up long keys: in the operation itself, or on a thread if they are very long.
 //!
-//! Joining, hashing and comparing a key of many megabytes takes a while, so a thread does it while
-//! the key's worker continues. The result is identified by its address.
+//! Joining, hashing and comparing a key of many megabytes takes long, so a thread does it while the
+//! worker continues with other requests. The result is identified by its address.
 
 use crate::entry::key::{Hasher, Key};
 use crate::entry::long_key::{INLINE_KEY_BYTES, LongKey, LongKeys};
@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 impl LongKeys {
-    /// The [`LongKey`] of a key, created if there is none; `None` for a short key. No latch may be
-    /// held.
+    /// Returns the [`LongKey`] of a key, which is created if there is none; `None` for a short key.
+    /// No latch may be held.
     #[inline]
     pub(crate) fn made(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
         if key.bytes.len() <= INLINE_KEY_BYTES {
@@ -21,7 +21,7 @@ impl LongKeys {
         self.look_up(key.bytes, key.hash, Some(&|| key.bytes.into()))
     }
 
-    /// Like the above without creating one: if there is none, no entry has the key.
+    /// The same without creating one: if there is none, no entry has the key.
     #[inline]
     pub(crate) fn found(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
         if key.bytes.len() <= INLINE_KEY_BYTES {
@@ -58,7 +58,7 @@ impl Interning {
         Interning(found)
     }
 
-    /// The key's bytes, once it has been found.
+    /// Returns the key's bytes, once it has been found.
     #[must_use]
     pub fn found(&self) -> Option<Arc<dyn AsRef<[u8]> + Send + Sync>> {
         self.0.get().map(|long| Arc::new(long.clone()) as Arc<_>)
@@ -75,7 +75,7 @@ pub(crate) fn end() {
     THREAD.end();
 }
 
-/// All bytes in one piece.
+/// Joins the chunks.
 fn joined(chunks: &[Chunk]) -> Arc<[u8]> {
     let len = chunks.iter().map(|chunk| chunk.len()).sum();
     let mut joined: Arc<[u8]> = std::iter::repeat_n(0, len).collect();
@@ -114,7 +114,8 @@ mod tests {
         assert_eq!((keys.found(key(&b, 7)).is_some(), keys.len()), (true, 1));
     }
 
-    /// What a thread has found is a key by where its bytes lie, and nothing looks at them again.
+    /// The key that a thread has found is identified by the address of its bytes, which are not
+    /// read again.
     #[test]
     fn interned_key_is_found_by_its_address() {
         struct Unpark(std::thread::Thread);
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(keys.len(), 0);
     }
 
-    /// Threads that hold a key at the same time hold the same one.
+    /// Threads that hold an equal key at the same time share one `LongKey`.
     #[test]
     fn threads_that_make_and_drop_a_long_key_share_one() {
         let keys = LongKeys::new();

@@ -21,13 +21,13 @@ pub(crate) enum Name<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// The key's bytes.
+    /// Returns the key's bytes.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// This key, after it was looked up.
+    /// Returns this key with the result of its lookup.
     #[inline]
     pub(crate) fn kept_as<'k>(self, long: Option<&'k LongKey>) -> Key<'k>
     where
@@ -36,8 +36,8 @@ impl<'a> Key<'a> {
         Key { long, ..self }
     }
 
-    /// The name that entries with this key have. A long key that the lookup did not find has a name
-    /// that no entry has.
+    /// Returns the name that entries with this key have. A long key that the lookup did not find
+    /// has a name that no entry has.
     pub(crate) fn name(self) -> Name<'a> {
         self.long.map_or(Name::Inline(self.bytes), |long| Name::Elsewhere(long.address()))
     }
@@ -59,7 +59,7 @@ impl OwnedName {
     }
 }
 
-/// The hash function of one store: SipHash-1-3 under a random seed, so that no client can choose
+/// The hash function of one store: SipHash-1-3 with a random seed, so that clients cannot choose
 /// keys that collide.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hasher {

@@ -1,5 +1,5 @@
-//! Long keys: each is kept once, outside the entries that have it, so that no latch is held while
-//! one is compared, copied or freed.
+//! Long keys: each is stored once, outside its entries, so that no latch is held while one is
+//! compared, copied or freed.
 //!
 //! ```text
 //!  operation          looks its key up here, byte by byte -----+   no latch
@@ -24,19 +24,19 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// The longest key that is kept in its entry. It leaves room in an arena for any value that is not
-/// a rope.
+/// The length of the longest key that is stored in its entry. It leaves room in an arena for any
+/// value that is not a rope.
 pub(crate) const INLINE_KEY_BYTES: usize = 2048;
 
-/// The shortest key that is found by the address of its bytes.
+/// The length of the shortest key that is identified by the address of its bytes.
 pub(crate) const INTERNED_BYTES: usize = 128 * 1024;
 
-/// The number of stripes of the table, each with its own lock, which is held for microseconds.
+/// The number of stripes of the table. Each has its own lock, which is held for microseconds.
 const STRIPES: usize = 256;
-/// The longest key, in bytes, that is freed by the thread that releases it.
+/// The length in bytes of the longest key that is freed by the thread that releases it.
 const QUICK_BYTES: usize = 1 << 20;
 
-/// One long key. Clones are the same key; the last of them must be dropped without a latch.
+/// One long key. Clones are the same key; the last of them must be dropped without holding a latch.
 #[derive(Clone, Debug)]
 pub(crate) struct LongKey(Arc<Kept>);
 
@@ -45,7 +45,7 @@ pub(crate) struct LongKey(Arc<Kept>);
 pub(crate) struct Kept {
     bytes: Arc<[u8]>,
     hash: u64,
-    /// The number of entries that have it; with any, it counts as data.
+    /// The number of entries that have it; if there are any, it counts as data.
     entries: AtomicUsize,
     keys: Arc<LongKeys>,
 }
@@ -74,22 +74,22 @@ impl LongKey {
         LongKey(kept)
     }
 
-    /// Its keyed hash.
+    /// Returns its keyed hash.
     pub(crate) fn hash(&self) -> u64 {
         self.0.hash
     }
 
-    /// Its bytes. No latch may be held while they are read.
+    /// Returns its bytes. No latch may be held while they are read.
     pub(crate) fn bytes(&self) -> &Arc<[u8]> {
         &self.0.bytes
     }
 
-    /// Its identity while it is in use.
+    /// Returns its address, which identifies it while it is in use.
     pub(crate) fn address(&self) -> *const Kept {
         Arc::as_ptr(&self.0)
     }
 
-    /// Hands a reference to an entry, which stores the address.
+    /// Transfers a reference to an entry, which stores the address.
     pub(crate) fn into_entry(self) -> *const Kept {
         if self.0.entries.fetch_add(1, Ordering::Relaxed) == 0 {
             accounting::keep(accounting::own_bytes(self.0.bytes.len()));
@@ -97,12 +97,12 @@ impl LongKey {
         Arc::into_raw(self.0)
     }
 
-    /// The key of an entry, which keeps its reference.
+    /// Returns the key of an entry, which keeps its reference.
     ///
     /// # Safety
-    /// The address came from [`LongKey::into_entry`] and was not taken back.
+    /// The address came from [`LongKey::into_entry`] and its reference was not taken back.
     pub(crate) unsafe fn of_entry(address: *const Kept) -> ManuallyDrop<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         ManuallyDrop::new(LongKey(unsafe { Arc::from_raw(address) }))
     }
 
@@ -141,14 +141,14 @@ impl LongKeys {
         Arc::new(LongKeys { by_hash, by_address: Mutex::default() })
     }
 
-    /// The key with exactly these bytes in memory, not merely equal ones.
+    /// Returns the key whose bytes are at exactly this address, not merely equal.
     pub(crate) fn at(&self, bytes: &[u8]) -> Option<LongKey> {
         let kept = self.by_address.lock().get(&bytes.as_ptr().addr()).and_then(Weak::upgrade)?;
         (kept.bytes.len() == bytes.len()).then_some(LongKey(kept))
     }
 
-    /// The key with these bytes and this hash; if there is none, a new one with the bytes that
-    /// `make` returns.
+    /// Returns the key with these bytes and this hash; if there is none, a new one with the bytes
+    /// that `make` returns.
     #[cold]
     pub(super) fn look_up(
         self: &Arc<Self>,
@@ -206,7 +206,7 @@ impl LongKeys {
         &self.by_hash[hash as usize % STRIPES]
     }
 
-    /// The number of keys.
+    /// Returns the number of keys.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.by_hash.iter().map(|stripe| stripe.lock().values().map(Vec::len).sum::<usize>()).sum()

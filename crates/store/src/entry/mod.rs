@@ -1,4 +1,4 @@
-//! One key with its value and attributes, as it lies in memory.
+//! One key with its value and attributes, and its layout in memory.
 
 pub(crate) mod attributes;
 pub(crate) mod block;

@@ -1,5 +1,5 @@
-//! All mutating operations of an entry: they exist only for an entry that has passed the mutation
-//! barrier, so that none can bypass a snapshot.
+//! All mutating operations of an entry. They exist only for an entry that has passed the mutation
+//! barrier, so that no change can bypass a snapshot.
 
 use super::block::{
     EXPIRY, Entry, FETCHED, FLAGS, MARKS, STALE, Shape, WON, cas_offset, expiry_offset,
@@ -20,12 +20,12 @@ impl Mutable {
     /// An entry that has passed the mutation barrier.
     ///
     /// # Safety
-    /// The latch is held, and a snapshot under way has an image of the entry if it needs one.
+    /// The latch is held, and an active snapshot has an image of the entry if it needs one.
     pub(crate) unsafe fn new(entry: Entry) -> Self {
         Mutable { entry }
     }
 
-    /// The entry, for reading, moving or removing it.
+    /// Returns the entry, for reading, moving or removing it.
     pub(crate) fn entry(&self) -> Entry {
         self.entry
     }
@@ -47,15 +47,15 @@ impl Mutable {
     pub(crate) unsafe fn replace_expiry(&mut self, at_ms: u64) {
         let header = self.entry.header();
         debug_assert!(header & EXPIRY != 0, "the entry has room for an expiry");
-        // SAFETY: the entry has an expiry, by the caller's promise, so the offset lies within it.
+        // SAFETY: the caller guarantees that the entry has an expiry, so the offset is within it.
         unsafe { self.entry.put::<u64>(expiry_offset(header), at_ms) };
     }
 
-    /// Overwrites the value and attributes of an entry in one piece.
+    /// Overwrites the value and attributes of an entry that is stored contiguously.
     ///
     /// # Safety
-    /// [`Entry::has_shape`] says that the shape, which was made from this value and these
-    /// attributes, is the entry's.
+    /// [`Entry::has_shape`] is true for the shape, which was made from this value and these
+    /// attributes.
     pub(crate) unsafe fn overwrite(
         &mut self,
         bytes: &[u8],
@@ -67,7 +67,7 @@ impl Mutable {
         debug_assert!(
             self.entry.encoding().is_in_one_piece() && self.entry.value_len() == bytes.len()
         );
-        // SAFETY: the shape says that each of these has its room, and it is the entry's.
+        // SAFETY: according to the shape, each of these fits at its offset in the entry.
         unsafe {
             if let Some(at_ms) = attributes.expire_at_ms {
                 self.entry.put::<u64>(expiry_offset(header), at_ms);
@@ -88,11 +88,13 @@ impl Mutable {
     /// The value is an integer.
     pub(crate) unsafe fn replace_int(&mut self, value: i64) {
         debug_assert!(self.entry.encoding() == Encoding::Int, "the entry is an integer");
-        // SAFETY: an integer's value takes a word after the key; the caller's promise.
+        // SAFETY: an integer's value takes a word after the key; the caller guarantees that it is
+        // one.
         unsafe { self.entry.put::<i64>(self.entry.value_offset(), value) };
     }
 
-    /// The string of an entry that has it in one piece, for changing it; its encoding becomes raw.
+    /// Returns the string of an entry that stores it contiguously, for modification; its encoding
+    /// becomes raw.
     ///
     /// # Safety
     /// The latch is held exclusively for `'a`, and nothing else borrows the value.
@@ -103,14 +105,15 @@ impl Mutable {
         let header = self.entry.header();
         self.entry.set_header(header & !0xff | Encoding::Raw as u64);
         let at = self.entry.value_offset();
-        // SAFETY: the value lies there in full; the caller vouches for the exclusive borrow.
+        // SAFETY: the value is at this offset with this length; the caller guarantees the exclusive
+        // borrow.
         unsafe {
             let start = self.entry.0.add(at).as_ptr();
             Some(std::slice::from_raw_parts_mut(start, self.entry.value_len()))
         }
     }
 
-    /// The rope of an entry that has one.
+    /// Returns the rope of an entry that has one.
     ///
     /// # Safety
     /// The latch is held exclusively for `'a`, and nothing else borrows the rope.
@@ -119,15 +122,15 @@ impl Mutable {
             return None;
         }
         let at = self.entry.value_offset();
-        // SAFETY: such an entry holds the pointer of a box that it owns; the caller vouches for
-        // the exclusive borrow.
+        // SAFETY: such an entry has the pointer of a box that it owns; the caller guarantees the
+        // exclusive borrow.
         unsafe { Some(&mut *self.entry.peek::<*mut Rope>(at)) }
     }
 
-    /// The root of an entry that has one, for changing it. The entry still owns it.
+    /// Returns the word of an entry with a root, for modifying it. The entry still owns it.
     pub(crate) fn root_word(&mut self) -> Option<NonNull<u8>> {
         let has_root = self.entry.encoding().has_root();
-        // SAFETY: such an entry holds the pointer of a box that it owns.
+        // SAFETY: such an entry has the pointer of a box that it owns.
         has_root.then(|| unsafe { self.entry.peek(self.entry.value_offset()) })
     }
 }

@@ -1,9 +1,8 @@
-//! Roots: large values, which an entry owns through one word and which share their parts with their
-//! clones.
+//! Roots: large values, which an entry owns through one pointer, and which share their parts with
+//! their clones.
 //!
-//! Only this module knows what such a word points to. A type whose values can be large adds its
-//! root here: how it is shared, counted and dropped. A root leaves slow drops to the reclaimer
-//! itself.
+//! Only this module interprets the pointer. A type with large values adds its root here: how it is
+//! shared, counted and dropped. Roots whose drop takes long leave it to the reclaimer themselves.
 
 use crate::collections::form::{FormRef, Named};
 use crate::collections::list::{ListForm, ListRef, ListTree};
@@ -38,7 +37,7 @@ impl Root {
         }
     }
 
-    /// Hands it to an entry of the keyspace; it counts as data from now on.
+    /// Transfers it to an entry of the keyspace; it counts as data from now on.
     pub(crate) fn into_word(mut self) -> NonNull<u8> {
         if let Root::Rope(rope) = &mut self {
             rope.keep();
@@ -46,7 +45,7 @@ impl Root {
         self.into_image_word()
     }
 
-    /// Hands it to a copy of an entry outside the keyspace.
+    /// Transfers it to a copy of an entry outside the keyspace.
     pub(crate) fn into_image_word(self) -> NonNull<u8> {
         match self {
             Root::Rope(rope) => NonNull::from(Box::leak(rope)).cast(),
@@ -61,7 +60,7 @@ impl Root {
     /// Takes it back from an entry; `None` if values of this encoding have no root.
     ///
     /// # Safety
-    /// Of an encoding that has a root, the word came from [`Root::into_word`] of a root of this
+    /// If the encoding has a root, the word came from [`Root::into_word`] of a root of this
     /// encoding and is not used again.
     pub(crate) unsafe fn take(
         encoding: Encoding,
@@ -71,7 +70,8 @@ impl Root {
             return None;
         }
         let word = word().as_ptr();
-        // SAFETY: the word came from a box of what the encoding says, by the caller's promise.
+        // SAFETY: the caller guarantees that the word came from a box of the type that the encoding
+        // implies.
         unsafe {
             match encoding {
                 Encoding::Rope => Some(Root::Rope(Box::from_raw(word.cast()))),
@@ -96,7 +96,7 @@ impl Root {
         }
     }
 
-    /// A clone, which shares all parts until either is changed.
+    /// Returns a clone, which shares all parts until either is modified.
     pub(crate) fn share(&self) -> Root {
         self.borrow().share()
     }
@@ -114,11 +114,11 @@ pub(crate) enum RootRef<'a> {
 }
 
 impl RootRef<'_> {
-    /// The root of an entry; `None` if values of this encoding have none.
+    /// Borrows the root of an entry; `None` if values of this encoding have none.
     ///
     /// # Safety
-    /// Of an encoding that has a root, the word came from [`Root::into_word`] of a root of this
-    /// encoding, and the entry neither gives it up nor changes it during `'a`.
+    /// If the encoding has a root, the word came from [`Root::into_word`] of a root of this
+    /// encoding, and the entry neither drops nor changes it during `'a`.
     pub(crate) unsafe fn of_word<'a>(
         encoding: Encoding,
         word: impl FnOnce() -> NonNull<u8>,
@@ -127,7 +127,7 @@ impl RootRef<'_> {
             return None;
         }
         let word = word();
-        // SAFETY: the word points to what the encoding says, by the caller's promise.
+        // SAFETY: the caller guarantees that the word points to the type that the encoding implies.
         unsafe {
             match encoding {
                 Encoding::Rope => Some(RootRef::Rope(word.cast().as_ref())),
@@ -141,7 +141,7 @@ impl RootRef<'_> {
         }
     }
 
-    /// A clone, which shares all parts until either is changed.
+    /// Returns a clone, which shares all parts until either is modified.
     pub(crate) fn share(self) -> Root {
         match self {
             RootRef::Rope(rope) => Root::Rope(Box::new(rope.clone())),
@@ -153,7 +153,7 @@ impl RootRef<'_> {
         }
     }
 
-    /// Its memory outside the entry in bytes, shared or not.
+    /// Returns its memory outside the entry in bytes, shared or not.
     pub(crate) fn bytes(self) -> usize {
         match self {
             RootRef::Rope(rope) => rope.len(),

@@ -1,4 +1,4 @@
-//! Values of any type: borrowed for reading, to be stored, and detached from an entry.
+//! Values of any type: borrowed for reading, to be stored, and owned.
 
 use crate::collections::form::FormRef;
 use crate::collections::hash::{Hash, HashRef};
@@ -18,7 +18,7 @@ use nagi_chunk::CHUNK_BYTES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongType;
 
-/// A value as a reader sees it, while the latch is held.
+/// A value as returned to a reader, borrowed while the latch is held.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     /// A string.
@@ -36,10 +36,10 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// A value in one piece that is not an integer.
+    /// Returns a contiguous value that is not an integer.
     pub(crate) fn of_piece(encoding: Encoding, bytes: &'a [u8]) -> Self {
         match encoding.kind() {
-            // A stream is never in one piece.
+            // A stream is never contiguous.
             Kind::String | Kind::Stream => Value::String(StringValue::Bytes(bytes)),
             Kind::Hash => Value::Hash(Hash::read_packed(bytes)),
             Kind::Set => Value::Set(Set::read_packed(bytes)),
@@ -48,7 +48,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A value that is a root.
+    /// Returns a value that is a root.
     pub(crate) fn of_root(root: RootRef<'a>) -> Self {
         match root {
             RootRef::Rope(rope) => Value::String(StringValue::Rope(rope)),
@@ -60,7 +60,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The number of elements; for a string, of bytes.
+    /// Returns the number of elements; for a string, of bytes.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "no collection that is kept is empty")]
     pub fn len(&self) -> u64 {
@@ -74,7 +74,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A shared copy for reading without the latch, if the value is large and shares its parts.
+    /// Returns a shared copy for reading without the latch, if the value is large and shares its
+    /// parts.
     #[must_use]
     pub fn share_root(&self) -> Option<SharedValue> {
         let root = match self {
@@ -89,7 +90,7 @@ impl<'a> Value<'a> {
         Some(SharedValue(OwnedValue::Root(root.share())))
     }
 
-    /// A copy for reading without the latch. A string's OBJECT ENCODING is not preserved.
+    /// Returns a copy for reading without the latch. A string's OBJECT ENCODING is not preserved.
     #[must_use]
     pub fn share(&self) -> SharedValue {
         let packed = |encoding, bytes: &[u8]| OwnedValue::Piece(encoding, bytes.into());
@@ -111,7 +112,7 @@ impl<'a> Value<'a> {
         SharedValue(owned)
     }
 
-    /// A collection's memory outside its entry, in bytes.
+    /// Returns a collection's memory outside its entry, in bytes.
     #[must_use]
     pub fn collection_bytes_elsewhere(&self) -> usize {
         match self {
@@ -126,7 +127,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a set.
+    /// Returns the value as a set.
     ///
     /// # Errors
     /// The value is of another type.
@@ -137,7 +138,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a hash.
+    /// Returns the value as a hash.
     ///
     /// # Errors
     /// The value is of another type.
@@ -148,7 +149,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a sorted set.
+    /// Returns the value as a sorted set.
     ///
     /// # Errors
     /// The value is of another type.
@@ -159,7 +160,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a list.
+    /// Returns the value as a list.
     ///
     /// # Errors
     /// The value is of another type.
@@ -170,7 +171,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a stream.
+    /// Returns the value as a stream.
     ///
     /// # Errors
     /// The value is of another type.
@@ -185,7 +186,7 @@ impl<'a> Value<'a> {
 /// A value to be stored.
 #[derive(Debug)]
 pub(crate) enum NewValue<'a> {
-    /// Bytes to be copied into the entry, with an encoding in one piece.
+    /// Bytes to be copied into the entry, with a contiguous encoding.
     Piece(Encoding, &'a [u8]),
     Int(i64),
     Root(Root),
@@ -201,7 +202,7 @@ impl<'a> NewValue<'a> {
         }
     }
 
-    /// The form of a caller's string.
+    /// Chooses the form of a caller's string.
     pub(crate) fn from_input(given: impl Into<StringInput<'a>>) -> Self {
         match given.into() {
             StringInput::Rope(rope) => NewValue::rope(rope),
@@ -209,7 +210,7 @@ impl<'a> NewValue<'a> {
         }
     }
 
-    /// A collection in either form; the bytes of a packed one are moved to `packed`.
+    /// Returns a collection in either form; the bytes of a packed one are moved to `packed`.
     pub(crate) fn from_collection<C: Collection>(collection: C, packed: &'a mut Vec<u8>) -> Self {
         match collection.into_root() {
             Ok(root) => NewValue::Root(root),
@@ -220,7 +221,7 @@ impl<'a> NewValue<'a> {
         }
     }
 
-    /// The form of a string that a change has produced.
+    /// Chooses the form of a string that a change has produced.
     pub(crate) fn changed(bytes: &'a [u8]) -> Self {
         match NewValue::from_bytes(bytes) {
             NewValue::Piece(_, bytes) => NewValue::raw(bytes),
@@ -228,7 +229,7 @@ impl<'a> NewValue<'a> {
         }
     }
 
-    /// A string in one piece that a change has produced.
+    /// Returns a contiguous string that a change has produced.
     pub(crate) fn raw(bytes: &'a [u8]) -> Self {
         NewValue::Piece(Encoding::Raw, bytes)
     }
@@ -237,7 +238,7 @@ impl<'a> NewValue<'a> {
         NewValue::Root(Root::Rope(Box::new(rope)))
     }
 
-    /// The bytes to store in the entry, if the value is kept in one piece.
+    /// Returns the bytes to store in the entry, if the value is contiguous.
     #[inline]
     pub(crate) fn piece(&self) -> Option<&'a [u8]> {
         match self {
@@ -255,7 +256,7 @@ impl<'a> NewValue<'a> {
     }
 }
 
-/// A value that was taken out of an entry.
+/// A value that has been copied or taken out of an entry.
 #[derive(Debug)]
 pub(crate) enum OwnedValue {
     Piece(Encoding, Box<[u8]>),
@@ -274,7 +275,7 @@ impl OwnedValue {
 }
 
 /// A value of any type at one moment, for reading without the latch. A large one shares its parts
-/// with the keyspace, where changes copy them.
+/// with the keyspace, whose changes copy them.
 #[derive(Debug)]
 pub struct SharedValue(pub(crate) OwnedValue);
 

@@ -1,4 +1,4 @@
-//! An entry as readers see it.
+//! Read access to an entry.
 
 use super::block::Entry;
 use crate::collections::hash::Hash;
@@ -12,7 +12,7 @@ use nagi_chunk::Chunk;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// An entry as a reader sees it, while the latch is held.
+/// An entry as returned to a reader, borrowed while the latch is held.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryView<'a> {
     entry: Entry,
@@ -26,26 +26,26 @@ impl<'a> EntryView<'a> {
         EntryView { entry, latch: PhantomData }
     }
 
-    /// The key. A caller that holds a latch and needs more than a few of its bytes uses
+    /// Returns the key. A caller that holds a latch and needs more than a few of its bytes uses
     /// [`EntryView::long_key`] instead, if there is one.
     #[must_use]
     pub fn key(&self) -> &'a [u8] {
-        // SAFETY: promised when the view was made.
+        // SAFETY: guaranteed when the view was created.
         unsafe { self.entry.key() }
     }
 
-    /// The key if it is longer than 2 KiB, for keeping a reference to it.
+    /// Returns the key if it is longer than 2 KiB, so that the caller can keep a reference to it.
     #[must_use]
     pub fn long_key(&self) -> Option<Chunk> {
         self.entry.long_key().map(|key| Arc::clone(key.bytes()).into())
     }
 
-    /// A copy of the key.
+    /// Returns a copy of the key.
     pub(crate) fn kept_key(&self) -> Chunk {
         self.long_key().unwrap_or_else(|| self.key().into())
     }
 
-    /// The value, if it is a string.
+    /// Returns the value, if it is a string.
     ///
     /// # Errors
     /// The value is of another type.
@@ -53,8 +53,8 @@ impl<'a> EntryView<'a> {
     pub fn string(&self) -> Result<StringValue<'a>, WrongType> {
         let entry = self.entry;
         let at = entry.value_offset();
-        // SAFETY: the encoding says what lies after the key; the borrow was promised when the
-        // view was made.
+        // SAFETY: the encoding tells what follows the key; the borrow was guaranteed when the view
+        // was created.
         unsafe {
             match entry.encoding_number() {
                 code if code <= Encoding::Text as u8 => Ok(StringValue::Bytes(self.piece())),
@@ -67,32 +67,32 @@ impl<'a> EntryView<'a> {
         }
     }
 
-    /// The value, of whatever type.
+    /// Returns the value, of any type.
     #[must_use]
     pub fn value(&self) -> Value<'a> {
         let encoding = self.entry.encoding();
         if encoding.is_in_one_piece() {
             return Value::of_piece(encoding, self.piece());
         }
-        // SAFETY: promised when the view was made.
+        // SAFETY: guaranteed when the view was created.
         match unsafe { self.entry.root() } {
             Some(root) => Value::of_root(root),
             None => Value::String(self.string().unwrap_or(StringValue::Bytes(&[]))),
         }
     }
 
-    /// The value, if it is a collection of this type.
+    /// Returns the value, if it is a collection of this type.
     #[inline]
     pub(crate) fn collection<C: Collection>(&self) -> Result<C::Ref<'a>, WrongType> {
         let encoding = self.entry.encoding();
         if encoding == C::PACKED {
             return Ok(C::read_packed(self.piece()));
         }
-        // SAFETY: promised when the view was made.
+        // SAFETY: guaranteed when the view was created.
         unsafe { self.entry.root() }.and_then(C::read_root).ok_or(WrongType)
     }
 
-    /// The bytes of a small collection of this type; `None` if it is a root.
+    /// Returns the bytes of a small collection of this type; `None` if it is a root.
     pub(crate) fn packed_collection<C: Collection>(&self) -> Result<Option<&'a [u8]>, WrongType> {
         if self.entry.encoding() == C::PACKED {
             return Ok(Some(self.piece()));
@@ -100,8 +100,8 @@ impl<'a> EntryView<'a> {
         self.collection::<C>().map(|_| None)
     }
 
-    /// When fields of a hash next have to be swept, in milliseconds since 1970; `None` if no field
-    /// expires, and for other types.
+    /// Returns when fields of a hash next have to be swept, in milliseconds since 1970; `None` if
+    /// no field expires, and for other types.
     #[inline]
     pub(crate) fn fields_due_ms(&self) -> Option<u64> {
         match self.entry.encoding() {
@@ -115,25 +115,25 @@ impl<'a> EntryView<'a> {
         self.collection::<Hash>().ok()?.sweep_at_ms()
     }
 
-    /// The type of the value.
+    /// Returns the type of the value.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.entry.encoding().kind()
     }
 
-    /// The bytes after the key.
+    /// Returns the bytes after the key.
     #[inline]
     pub(super) fn piece(&self) -> &'a [u8] {
         let entry = self.entry;
-        // SAFETY: an entry's value is so many bytes after its key; the borrow was promised when
-        // the view was made.
+        // SAFETY: the entry's value is `len` bytes after its key; the borrow was guaranteed when
+        // the view was created.
         unsafe {
             let start = entry.0.add(entry.value_offset()).as_ptr();
             std::slice::from_raw_parts(start, entry.value_len())
         }
     }
 
-    /// The length of a string in bytes; for other types, the memory of the value.
+    /// Returns the length of a string in bytes; for other types, the memory of the value.
     #[must_use]
     pub fn value_bytes(&self) -> usize {
         match self.value() {
@@ -146,7 +146,7 @@ impl<'a> EntryView<'a> {
         }
     }
 
-    /// The encoding that Redis would use, as OBJECT ENCODING names it.
+    /// Returns the encoding that Redis would use, as OBJECT ENCODING names it.
     #[must_use]
     pub fn encoding_name(&self) -> &'static str {
         /// The longest string that Redis allocates together with its header.
@@ -173,9 +173,9 @@ impl<'a> EntryView<'a> {
         }
     }
 
-    /// A copy of the value; a root's parts are shared.
+    /// Returns a copy of the value; a root's parts are shared.
     pub(crate) fn to_owned_value(self) -> OwnedValue {
-        // SAFETY: promised when the view was made.
+        // SAFETY: guaranteed when the view was created.
         if let Some(root) = unsafe { self.entry.root() } {
             return OwnedValue::Root(root.share());
         }
@@ -185,48 +185,48 @@ impl<'a> EntryView<'a> {
         }
     }
 
-    /// A copy for reading after the latch is released.
+    /// Returns a copy for reading after the latch is released.
     #[must_use]
     pub fn share_value(&self) -> SharedValue {
         SharedValue(self.to_owned_value())
     }
 
-    /// The bits in which eviction records accesses.
+    /// Returns the bits in which eviction records accesses.
     pub(crate) fn access(&self) -> u32 {
         self.entry.access()
     }
 
-    /// The attributes besides key and value.
+    /// Returns the attributes.
     #[must_use]
     pub fn attributes(&self) -> Attributes {
         self.entry.attributes()
     }
 
-    /// When it expires, in milliseconds since 1970; `None` for never.
+    /// Returns when it expires, in milliseconds since 1970; `None` for never.
     #[must_use]
     pub fn expire_at_ms(&self) -> Option<u64> {
         self.entry.expire_at_ms()
     }
 
-    /// memcached's client flags.
+    /// Returns memcached's client flags.
     #[must_use]
     pub fn flags(&self) -> u32 {
         self.entry.client_flags()
     }
 
-    /// memcached's unique number of this version, if a `gets` has requested one.
+    /// Returns memcached's unique number of this version, if a `gets` has requested one.
     #[must_use]
     pub fn cas(&self) -> Option<u64> {
         self.entry.cas()
     }
 
-    /// memcached's marks on this version.
+    /// Returns memcached's marks on this version.
     #[must_use]
     pub fn marks(&self) -> Marks {
         self.entry.marks()
     }
 
-    /// The bytes of the entry and its key, not rounded up.
+    /// Returns the bytes of the entry and its key, not rounded up.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let key_bytes = if self.entry.is_key_outside() { self.entry.key_len() } else { 0 };

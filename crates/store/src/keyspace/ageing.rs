@@ -1,13 +1,15 @@
-//! Ageing: what entries know of their last use is written in a coarser way before it goes round.
+//! Ageing: converts the access times of entries to a coarser unit before the fine clock wraps
+//! around.
 //!
-//! The fine clock of [`crate::eviction::access`] goes round in three days. Workers walk through the
-//! store, a few entries each time they have a moment, and find each long before.
+//! The fine clock of [`crate::eviction::access`] wraps around after three days. Workers iterate
+//! over the store, a few entries at a time when they are idle, and reach each entry long before
+//! that.
 
 use crate::index::sweep::BucketCursor;
 use crate::keyspace::store::Store;
 
-/// Buckets that a worker goes through at a time: with two workers and ten times a second, 200
-/// million entries a day.
+/// Buckets that a worker visits at a time: with two workers and ten runs per second, 200 million
+/// entries a day.
 const BUCKETS: usize = 16;
 
 /// One worker's share of the work: every `workers`-th shard.
@@ -22,14 +24,14 @@ pub struct Ageing {
 }
 
 impl Ageing {
-    /// The share of worker `worker` of `workers`.
+    /// Creates the share of worker `worker` of `workers`.
     #[must_use]
     pub fn new(worker: usize, workers: usize) -> Self {
         let (database, position, within) = (0, 0, None);
         Ageing { first: worker, stride: workers.max(1), shard: worker, database, position, within }
     }
 
-    /// Goes on with a few entries, at one hold of a latch.
+    /// Visits a few more entries, holding a latch once.
     pub fn run(&mut self, store: &Store, now_ms: u64) {
         let Some(latch) = store.shards.get(self.shard) else {
             self.shard = self.first;

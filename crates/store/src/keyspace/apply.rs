@@ -1,4 +1,4 @@
-//! Effects of another store, applied to this one.
+//! Applies the effects reported by another store to this one.
 
 use crate::effects::change::{Effect, EntryEffect, StoreChange};
 use crate::keyspace::slot::Slot;
@@ -7,14 +7,14 @@ use crate::sync::counters::Counters;
 use crate::value::rope::{Patch, StringMut};
 
 impl Store {
-    /// Makes of this store what a change made of the one that reported it, all by one thread and in
-    /// order. Expired keys stay until an effect removes them.
+    /// Applies a change reported by another store. Changes must be applied by one thread, in order.
+    /// Expired keys stay until an effect removes them.
     pub fn apply(&self, counters: &Counters, change: &StoreChange) {
         change.effects.iter().for_each(|effect| self.apply_effect(counters, effect));
     }
 
     fn apply_effect(&self, counters: &Counters, effect: &Effect) {
-        // At the beginning of time nothing has expired.
+        // At time 0, nothing has expired.
         let database = |index| self.database(index, counters, 0);
         match effect {
             Effect::Key(effect) => {
@@ -54,7 +54,7 @@ impl Slot<'_> {
                 let write = |string: &mut StringMut<'_>| {
                     parts.iter().for_each(|(at, bytes)| string.write(&Patch::new(*at, bytes)));
                 };
-                // What is written is a string where the effects come from.
+                // The effect was reported for a string, so this is one as well.
                 if self.change(*len, write).is_ok() {
                     self.set_attributes(*attributes);
                 }

@@ -1,13 +1,14 @@
-//! Compaction: entries leave arenas that are mostly empty even where nothing is freed any more.
+//! Compaction: moves entries out of arenas that are mostly empty, even if nothing is freed any
+//! more.
 //!
-//! A table moves a few entries whenever one of its blocks is freed. When the last value of a store
-//! has become short that may not have been enough, and no other work reaches the table. A large
-//! store has no need of this: what is idle in its arenas is a small part of it.
+//! A table moves a few entries whenever one of its blocks is freed. After the last value of a store
+//! has been shortened, these moves may not suffice, and no other operation reaches the table. Large
+//! stores do not need compaction, because the unused part of their arenas is small in comparison.
 
 use crate::keyspace::store::Store;
 
-/// Tables looked at each time, and ends of shards: with two workers and ten times a second, each
-/// of a small store's about once a second.
+/// Tables and ends of shards visited per run: with two workers and ten runs per second, each table
+/// of a small store is visited about once a second.
 const STEPS: usize = 32;
 
 /// One worker's share of the work: every `workers`-th shard.
@@ -20,13 +21,13 @@ pub struct Compactor {
 }
 
 impl Compactor {
-    /// The share of worker `worker` of `workers`.
+    /// Creates the share of worker `worker` of `workers`.
     #[must_use]
     pub fn new(worker: usize, workers: usize) -> Self {
         Compactor { first: worker, stride: workers.max(1), shard: worker, database: 0 }
     }
 
-    /// Moves a few entries in each of the next tables that need it, at one hold of a latch each.
+    /// Moves a few entries in each of the next tables that need it, holding a latch once for each.
     pub fn run(&mut self, store: &Store) {
         if !store.is_small() {
             return;

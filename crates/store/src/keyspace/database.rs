@@ -1,4 +1,4 @@
-//! A worker's handle to one database: the only place where the latches of keys are taken.
+//! A worker's handle to one database. Only this module takes the latches of keys.
 
 use crate::claims::claiming::{Claim, ClaimProgress, Claiming, Growing, Growth};
 use crate::claims::table::Intent;
@@ -62,57 +62,57 @@ impl<'a> Database<'a> {
         self.store.key(bytes)
     }
 
-    /// Another database of the same store, at the same time.
+    /// Returns another database of the same store, at the same time.
     #[must_use]
     pub fn sibling(&self, index: usize) -> Self {
         Database { index, ..*self }
     }
 
-    /// The same database at another time, in milliseconds since 1970, so that related operations
-    /// share one time however long they take.
+    /// Returns the same database at another time, in milliseconds since 1970, so that related
+    /// operations share one time regardless of their duration.
     #[must_use]
     pub fn at(&self, now_ms: u64) -> Self {
         Database { now_ms, ..*self }
     }
 
-    /// The same database for lookups that do not count as accesses.
+    /// Returns the same database for lookups that do not count as accesses.
     #[must_use]
     pub fn untouched(&self) -> Self {
         Database { access: self.access.untouching(), ..*self }
     }
 
-    /// The same database for lookups whose misses are not reported.
+    /// Returns the same database for lookups whose misses are not reported.
     #[must_use]
     pub fn unnoticed(&self) -> Self {
         Database { reports_misses: false, ..*self }
     }
 
-    /// The same database for lookups that leave expired entries in place, as while writes are
-    /// paused.
+    /// Returns the same database for lookups that leave expired entries in place, as while writes
+    /// are paused.
     #[must_use]
     pub fn keeping_expired(&self) -> Self {
         Database { removes_expired: false, ..*self }
     }
 
-    /// Its number.
+    /// Returns its index.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The time of the batch, in milliseconds since 1970.
+    /// Returns the time of the batch, in milliseconds since 1970.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// The store of the database.
+    /// Returns the store of the database.
     #[must_use]
     pub fn store(&self) -> &'a Store {
         self.store
     }
 
-    /// The same database for operations on keys that are claimed.
+    /// Returns the same database for operations on keys that are claimed.
     #[must_use]
     pub fn claimed_by(&self, _: &'a Claim) -> Self {
         Database { scope: OperationScope::Claimed(PhantomData), ..*self }
@@ -129,15 +129,15 @@ impl<'a> Database<'a> {
         matches!(self.scope, OperationScope::Claimed(_))
     }
 
-    /// Whether a request must check claims before it runs; call this within a batch. Requests whose
-    /// keys are latched have checked all of them, and holders of a claim need not.
+    /// Whether a request must check claims before it runs. Call this within a batch. Operations
+    /// under latches or under a claim need not: those with latches have checked all claims already.
     #[inline]
     #[must_use]
     pub fn looks_for_claims(&self) -> bool {
         self.store.has_claims() && matches!(self.scope, OperationScope::Alone)
     }
 
-    /// Empties databases as [`Store::flush`] does, and counts what was removed as changes.
+    /// Empties databases as [`Store::flush`] does, and counts the removed entries as changes.
     pub fn flush(&self, scope: Scope) {
         debug_assert!(!self.is_latched(), "every latch is taken");
         self.counters.changes.add(self.store.flush(scope));
@@ -184,7 +184,7 @@ impl<'a> Database<'a> {
         })
     }
 
-    /// The same for `work` that at most replaces one value by another.
+    /// The same for `work` that only replaces a value, which takes little time.
     #[inline]
     pub(crate) fn write_briefly<R>(
         &self,
@@ -273,7 +273,7 @@ impl<'a> Database<'a> {
         result
     }
 
-    /// Handles a lookup that has found an expired entry, or nothing while a listener wants misses.
+    /// Handles a lookup that has found an expired entry, or nothing while misses are reported.
     #[cold]
     fn missed(&self, key: Key<'_>, found: LookupResult) {
         if self.store.hook.listens_for_misses() {
@@ -365,7 +365,7 @@ impl<'a> Database<'a> {
         self.entry(&held, key).is_some_and(|entry| !self.is_live(&entry))
     }
 
-    /// The entry of a key, unless it has expired.
+    /// Returns the entry of a key, unless it has expired.
     #[inline]
     fn live_entry(&self, shard: &Shard, key: Key<'_>) -> Option<Entry> {
         self.entry(shard, key).filter(|entry| self.is_live(entry))
@@ -427,7 +427,7 @@ impl<'a> Database<'a> {
 }
 
 impl Store {
-    /// Database `index` at the time `now_ms`, which a worker reads once per batch.
+    /// Returns database `index` at the time `now_ms`, which a worker reads once per batch.
     #[must_use]
     pub fn database<'a>(
         &'a self,

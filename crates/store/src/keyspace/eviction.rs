@@ -14,13 +14,13 @@ use crate::memory::reclaim;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How many shards are tried for one victim.
+/// The number of shards searched for one victim.
 const TRIES: usize = 512;
-/// Likewise while the last search of all shards has failed.
+/// The same, after a search of all shards has failed.
 const FEW_TRIES: usize = 4;
-/// How many shards are compared to choose the fullest, while they are small.
+/// The number of shards that are compared to choose the fullest, while they are small.
 const CHOICES: usize = 4;
-/// A shard with this many entries is not small: differences between shards hardly matter.
+/// A shard with this many entries is not small: differences between shards have little effect.
 const MANY_ENTRIES: usize = 1000;
 /// The longest time that eviction continues without a pause, and the shortest if that is too short.
 const BUDGET: Duration = Duration::from_micros(500);
@@ -28,17 +28,17 @@ const MIN_BUDGET: Duration = Duration::from_micros(10);
 /// With this fraction of the limit in excess, eviction continues for the longest time.
 const FAR_PART: u64 = 32;
 
-/// Free bytes on pages and of empty tables that do not count, in addition to a fraction of all
+/// Free bytes on pages and in empty tables that do not count, in addition to a fraction of all
 /// pages.
 const UNCOUNTED_BYTES: usize = 4 << 20;
 
 impl Database<'_> {
-    /// Evicts entries of any database until memory is below the limit, or for a limited time, after
-    /// which the next call continues. The time is half a millisecond if memory is far above the
-    /// limit, and proportionally less otherwise: memory freed among other entries does not count at
-    /// once, so that each of many requests would evict for that long although the next ones use
-    /// what was freed. Returns `false` if memory is above the limit and nothing can be evicted:
-    /// then commands that need memory are refused.
+    /// Evicts entries of any database until memory is below the limit, or until its time is used
+    /// up; then the next call continues. The time is half a millisecond if memory is far above the
+    /// limit, and proportionally less otherwise: freed memory between other entries does not count
+    /// at once, so each of many requests would evict for that long, although later requests use the
+    /// freed memory. Returns `false` if memory is above the limit and nothing can be evicted; then
+    /// commands that need memory are refused.
     #[must_use]
     pub fn make_room(&self) -> bool {
         if self.is_latched() {
@@ -56,17 +56,18 @@ impl Database<'_> {
         done
     }
 
-    /// Likewise after a command that has added much. Call it until it returns `false`; `true` means
-    /// that memory is still far above the limit and something can be evicted. Such a command waits
-    /// until there is room, since the limit would not hold otherwise; other commands do not wait.
+    /// The same, after a command that has added much data. Call it until it returns `false`; `true`
+    /// means that memory is still far above the limit and something can be evicted. Such a command
+    /// waits until there is room, because memory could otherwise grow without bound; other commands
+    /// do not wait.
     #[must_use]
     pub fn evict_for_large_write(&self) -> bool {
         let is_far = || self.store.is_far_over_limit();
         is_far() && self.make_room() && is_far()
     }
 
-    /// Likewise between commands, so that a lowered limit is met even without commands. Returns
-    /// whether there is more to do and something can be evicted.
+    /// The same, between commands, so that a lowered limit takes effect even without commands.
+    /// Returns whether there is more to do and something can be evicted.
     #[must_use]
     pub fn evict_between_commands(&self) -> bool {
         if !self.store.is_over_limit() {
@@ -94,7 +95,7 @@ impl Database<'_> {
         true
     }
 
-    /// Evicts all entries, as if memory had run out.
+    /// Evicts all entries, as if there were no memory left.
     #[cfg(test)]
     pub(crate) fn evict_all(&self) {
         while self.evict_one() {}
@@ -108,8 +109,8 @@ impl Database<'_> {
     }
 
     /// Evicts one entry that is not claimed, of any shard; `false` if none was found. After a
-    /// search of all shards that found none, only a few are searched until there may be some again:
-    /// other requests wait meanwhile, and this happens for each refused command.
+    /// search of all shards has failed, only a few are searched until something may be evictable
+    /// again: a full search for each refused command would delay other requests.
     fn evict(&self, selection: VictimSelection) -> bool {
         let shards = self.store.shards.len();
         let first = self.full_shard();
@@ -162,8 +163,9 @@ impl Database<'_> {
         false
     }
 
-    /// A shard to evict from: chosen as a key is, so that wider ones give more, and among small
-    /// ones the fullest of a few (Mitzenmacher, "The power of two choices", 2001).
+    /// Returns a shard to evict from: chosen as a key is, so that shards with wider ranges are
+    /// chosen more often, and among small ones the fullest of a few (Mitzenmacher, "The power of
+    /// two choices", 2001).
     fn full_shard(&self) -> usize {
         let mut chosen = (0, 0);
         for _ in 0..CHOICES {
@@ -178,7 +180,8 @@ impl Database<'_> {
         chosen.1
     }
 
-    /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over this worker's random draws.
+    /// Returns a pseudorandom number of this worker: SplitMix64 (Steele, Lea and Flood, OOPSLA
+    /// 2014).
     #[must_use]
     pub fn random(&self) -> u64 {
         self.counters.draws.add(1);
@@ -190,7 +193,7 @@ impl Database<'_> {
 }
 
 impl Store {
-    /// The memory limit in bytes (0 for none) and the eviction policy.
+    /// Returns the memory limit in bytes (0 for none) and the eviction policy.
     #[must_use]
     pub fn limit(&self) -> (u64, Policy) {
         (self.limit.bytes.load(Ordering::Relaxed), self.limit.policy())
@@ -215,13 +218,13 @@ impl Store {
         self.notifier.enable(is_observed);
     }
 
-    /// Sets the parameters of the policies that count uses.
+    /// Sets the parameters of the policies that count accesses.
     pub fn set_tuning(&self, tuning: Tuning) {
         self.limit.lfu_log_factor.store(tuning.lfu_log_factor, Ordering::Relaxed);
         self.limit.lfu_decay_time.store(tuning.lfu_decay_time, Ordering::Relaxed);
     }
 
-    /// The bytes used by data and clients, without the memory of an empty process
+    /// Returns the bytes used by data and clients, without the memory of an empty process
     /// ([`Store::startup_bytes`], [`Store::added_overhead_bytes`]).
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
@@ -229,7 +232,7 @@ impl Store {
         self.data_bytes() + self.client_bytes()
     }
 
-    /// All bytes in use, including all free room on the store's pages.
+    /// Returns all bytes in use, including all free space on the store's pages.
     #[must_use]
     pub fn active_bytes(&self) -> u64 {
         let memory = accounting::now();
@@ -237,11 +240,11 @@ impl Store {
         beside_pages + self.page_bytes() as u64
     }
 
-    /// The bytes that are compared with the limit: memory allocated for data, and the store's
-    /// pages. Free room on these does not count up to a sixteenth of them plus 4 MiB, and neither
-    /// does the memory of empty tables. The next entries are stored there; if it counted, eviction
-    /// would continue until pages are empty, which costs a small store a third of its entries, or
-    /// search in vain for entries that make room.
+    /// Returns the bytes that are compared with the limit: memory allocated for data, and the
+    /// store's pages. Free space on pages does not count up to a sixteenth of the pages plus 4 MiB,
+    /// and neither does the memory of empty tables. The next entries are stored there. If this
+    /// memory counted, eviction would continue until pages are empty, which costs a small store a
+    /// third of its entries, or would search in vain for entries whose eviction makes room.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
         let pages = self.page_bytes();
@@ -249,32 +252,32 @@ impl Store {
         (accounting::now().data + pages as u64).saturating_sub(idle as u64)
     }
 
-    /// The same with all free room on these pages.
+    /// The same, including all free space on these pages.
     #[must_use]
     pub fn allocated_data_bytes(&self) -> u64 {
         accounting::now().data + self.page_bytes() as u64
     }
 
-    /// The bytes that the process and its workers allocated at the start.
+    /// Returns the bytes that the process and its workers allocated at the start.
     #[must_use]
     pub fn startup_bytes(&self) -> u64 {
         accounting::now().startup
     }
 
-    /// Overhead in bytes that was added later: connections without their buffers, and statistics,
-    /// which are allocated with the first command of each kind.
+    /// Returns the overhead in bytes that was added later: connections without their buffers, and
+    /// statistics, which are allocated with the first command of each kind.
     #[must_use]
     pub fn added_overhead_bytes(&self) -> u64 {
         accounting::now().added
     }
 
-    /// The bytes of requests and replies: buffers, and chunks outside the keyspace.
+    /// Returns the bytes of requests and replies: buffers, and chunks outside the keyspace.
     #[must_use]
     pub fn client_bytes(&self) -> u64 {
         accounting::now().clients
     }
 
-    /// The longest time that eviction has continued without a pause.
+    /// Returns the longest time that eviction has continued without a pause.
     #[must_use]
     pub fn longest_eviction(&self) -> Duration {
         Duration::from_micros(self.limit.longest_eviction_us.load(Ordering::Relaxed))
@@ -288,7 +291,7 @@ impl Store {
         limit != 0 && self.data_bytes() > limit + limit / FAR_PART
     }
 
-    /// How long eviction may continue.
+    /// Returns how long eviction may continue.
     pub(crate) fn eviction_budget(&self) -> Duration {
         let limit = self.limit.bytes.load(Ordering::Relaxed);
         let excess = self.lasting_bytes().saturating_sub(limit);
@@ -324,8 +327,8 @@ impl Store {
         limit == 0 || lasting.saturating_add(bytes as u64) <= limit
     }
 
-    /// Bytes of data without what is kept for a snapshot, which goes by itself: to evict for that
-    /// would only add to it.
+    /// Returns the bytes of data without the images kept for a snapshot. These are freed once they
+    /// have been written, and evicting entries would only add to them.
     #[inline]
     fn lasting_bytes(&self) -> u64 {
         accounting::publish();

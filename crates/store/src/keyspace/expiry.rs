@@ -1,9 +1,9 @@
-//! Active expiry: expired entries are removed even if no request meets them.
+//! Active expiry: removes expired entries that no request accesses.
 //!
-//! There is no index of expiry times. A table knows a time before which nothing in it expires, a
-//! segment likewise, and a word whether its entry can expire at all; so a few volatile keys among
-//! many are found by reading little more than their segments, and a key without expiry costs
-//! nothing.
+//! There is no index of expiry times. Each table and each segment stores a lower bound of its
+//! expiry times, and each entry's word in the table has a bit for whether it has an expiry. A few
+//! volatile keys among many are therefore found by reading little more than their segments, and
+//! keys without an expiry cost nothing.
 
 use crate::effects::event::Event;
 use crate::entry::garbage::Garbage;
@@ -22,14 +22,15 @@ pub struct Expirer {
 }
 
 impl Expirer {
-    /// The share of worker `worker` of `workers`.
+    /// Creates the share of worker `worker` of `workers`.
     #[must_use]
     pub fn new(worker: usize, workers: usize) -> Self {
         Expirer { first: worker, stride: workers.max(1), next: worker }
     }
 
-    /// Removes what has expired by `now_ms`, for at most about `budget`. Returns whether more is
-    /// due, so that the caller comes back soon. A latch is held for one segment at a time.
+    /// Removes entries that have expired by `now_ms`, for about `budget` at most. Returns whether
+    /// more entries are due, so that the caller should continue soon. A latch is held for one
+    /// segment at a time.
     pub fn run(
         &mut self,
         store: &Store,
@@ -57,11 +58,11 @@ impl Expirer {
 }
 
 impl Store {
-    /// One step in one shard, whose worker is in the middle of no batch. Returns whether it has
-    /// more to look at now. What is claimed stays.
+    /// Executes one step in one shard, outside any batch of its worker. Returns whether there is
+    /// more to do now. Claimed entries stay.
     pub(crate) fn expire_in(&self, shard: usize, counters: &Counters, now_ms: u64) -> bool {
         let Some(latch) = self.shards.get(shard) else { return false };
-        // A claimer waits for the end of this batch, or its claim is seen here.
+        // Either a claimer waits for the end of this batch, or its claim is visible here.
         let _batch = self.batch(counters);
         let spared = self.spared();
         let spares = spared.as_ref().map(|spared| spared as &dyn Fn(u64) -> bool);
@@ -74,7 +75,7 @@ impl Store {
                 self.hook.report_removed(barrier.epoch(), database, &entry, Event::Expired);
             }
         };
-        // One table's step at a hold.
+        // One step in one table per hold.
         let more = held.tables_mut().iter_mut().any(|table| {
             let mut unasked = ServerRemovals { spares, show: &mut show, garbage: &mut garbage };
             let (removed, unfinished) = table.expire(barrier, now_ms, &mut unasked);
@@ -84,14 +85,14 @@ impl Store {
         let tables = held.tables_mut().iter();
         let has_expired = |table: &Table| table.with_expired_fields(now_ms, spares);
         let hash = tables.filter_map(|table| Some((table.database(), has_expired(table)?))).next();
-        // SAFETY: the latch is held; what is taken of the entry is its own.
+        // SAFETY: the latch is held; the key is copied.
         let hash =
             hash.map(|(database, entry)| (database, unsafe { EntryView::new(entry) }.kept_key()));
         drop(held);
         self.reclaimer.free(garbage);
         self.notify_preparer();
         if let Some((database, key)) = &hash {
-            // No claim has begun meanwhile that would not wait for the end of the batch.
+            // A claim that has begun meanwhile waits for the end of the batch.
             let db = self.database(*database, counters, now_ms).untouched();
             db.remove_expired_fields(db.key(key));
         }

@@ -1,8 +1,9 @@
-//! Holds: the latches of several keys at once, under which any operations run as one.
+//! Holds: the latches of several keys at once, so that any operations under them are atomic
+//! together.
 //!
 //! Latches are taken in ascending order of shards, and the barrier's word is read once, after the
 //! last of them. A [`Database`] of this scope finds a key's shard here instead of locking it, so
-//! whatever works on one key works under a hold as well.
+//! every operation on one key also works under a hold.
 
 use crate::entry::key::Key;
 use crate::entry::long_key::LongKey;
@@ -15,19 +16,19 @@ use crate::sync::latch::Held;
 use std::cell::RefCell;
 use std::fmt;
 
-/// The latches of several keys, until this is dropped.
+/// The latches of several keys, held until this is dropped.
 pub struct Hold<'a> {
     store: &'a Store,
     barrier: MutationBarrier,
-    /// With the shards' numbers, in ascending order.
+    /// Each with its shard's index, in ascending order.
     held: RefCell<Vec<(usize, Held<'a, Shard>)>>,
-    /// Those of the keys that are long, looked up, by where their bytes are.
+    /// The keys that are long, already looked up, with the addresses of their bytes.
     long: Vec<(*const [u8], LongKey)>,
     gathered: RefCell<Gathered>,
 }
 
 impl<'a> Hold<'a> {
-    /// Takes the latches of keys, of whatever databases.
+    /// Takes the latches of keys, which may belong to different databases.
     pub(crate) fn new(store: &'a Store, keys: &[Key<'_>]) -> Self {
         let long = |key: &Key<'_>| Some((&raw const *key.bytes, store.long_keys.made(*key)?));
         let long = keys.iter().filter_map(long).collect();
@@ -49,7 +50,7 @@ impl Drop for Hold<'_> {
         if !records.is_empty() {
             self.store.hook.report_many(self.barrier.epoch(), records);
         }
-        // Nothing is freed, and no long key given back, while a latch is held.
+        // Garbage is freed, and long keys are released, only after the latches.
         self.held.get_mut().clear();
         self.store.reclaimer.free(garbage);
     }
@@ -76,8 +77,8 @@ impl fmt::Debug for Hold<'_> {
 }
 
 impl<'a> Database<'a> {
-    /// Takes the latches of keys, of this and of any other database: what works on them within
-    /// ([`Database::within`]) happens at one moment. No operation outside may begin meanwhile.
+    /// Takes the latches of keys, of this and of any other database. Operations on them within
+    /// [`Database::within`] are atomic together. No operation outside it may begin meanwhile.
     #[must_use]
     pub fn hold(&self, keys: &[Key<'_>]) -> Hold<'a> {
         debug_assert!(!self.is_latched(), "latches are taken all at once");
@@ -100,7 +101,7 @@ impl<'a> Database<'a> {
         result
     }
 
-    /// The same database for operations on keys whose latches are held.
+    /// Returns the same database for operations on keys whose latches are held.
     #[must_use]
     pub fn within<'h>(&'h self, hold: &'h Hold<'_>) -> Database<'h> {
         Database { scope: OperationScope::Latched(hold), ..*self }

@@ -1,4 +1,4 @@
-//! The store as a whole, its shards, and a key's place in one of them.
+//! The store as a whole, its shards, and the location of keys in them.
 
 pub(crate) mod ageing;
 pub(crate) mod apply;

@@ -1,6 +1,6 @@
-//! Prefetching: the memory that a batch's keys will need is requested before its first request
-//! waits for any. Nothing here takes a latch (`directory.rs` says why that is sound), and nothing
-//! that is found here is relied on.
+//! Prefetching: requests the memory for the keys of a batch before its first request is executed.
+//! This takes no latch (`directory.rs` explains why that is sound), and nothing relies on the
+//! result.
 
 use crate::entry::key::Key;
 use crate::index::placement::fingerprint;
@@ -9,8 +9,9 @@ use crate::keyspace::shard::Shard;
 use crate::keyspace::store::Store;
 use crate::sync::latch::Latch;
 
-/// A key's bucket, which has been asked for, and its latch, which has not: what is to be written is
-/// asked for shortly before, or other workers have it again when its turn comes.
+/// A key's bucket, which has been prefetched, and its latch, which has not: memory that will be
+/// written is prefetched shortly before its use, because other workers could otherwise take the
+/// line in between.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefetch<'a> {
     bucket: Bucket,
@@ -18,8 +19,8 @@ pub struct Prefetch<'a> {
 }
 
 impl Store {
-    /// Asks the processor for the bucket in which `key` will be looked for. Of a small database
-    /// there is nothing to ask for.
+    /// Prefetches the bucket in which `key` will be looked up. Returns `None` for small databases,
+    /// which need no prefetching.
     #[must_use]
     #[inline]
     pub fn prefetch(&self, database: usize, key: Key<'_>) -> Option<Prefetch<'_>> {
@@ -33,13 +34,12 @@ impl Store {
 }
 
 impl Prefetch<'_> {
-    /// So many requests before a key's own its entry is to be asked for: late enough for its bucket
-    /// to have arrived, early enough for the entry, and never more at once than a processor can
-    /// wait for.
+    /// How many requests ahead of its own a key's entry should be prefetched: late enough for the
+    /// bucket to have arrived, early enough for the entry, and within the number of outstanding
+    /// misses that a processor supports.
     pub const REQUESTS: usize = 4;
 
-    /// Asks the processor for the latch and the entry of the same `key`, now that the bucket has
-    /// arrived.
+    /// Prefetches the latch and the entry of the same `key`, once the bucket has arrived.
     #[inline]
     pub fn prefetch_entry(self, key: Key<'_>) {
         self.latch.prefetch();

@@ -1,4 +1,4 @@
-//! One part of the keyspace: the tables of every database over one range of hashes.
+//! One part of the keyspace: the tables of all databases for one range of hashes.
 
 use crate::index::directory::{self, Directories};
 use crate::index::table::{Locator, Table};
@@ -9,25 +9,26 @@ use crate::snapshot::{Outbox, SnapshotProgress};
 use crate::tree::blocks::Blocks;
 use std::sync::Arc;
 
-/// The first CAS number is 2: tests of clients take one less than what they were given for the
-/// number of no version, and 0 means any version in memcached's binary protocol.
+/// The first CAS number is 2: tests of memcached clients subtract one from a number to get one that
+/// no version has, and 0 means any version in memcached's binary protocol.
 const LAST_CAS: u64 = 1;
 
-/// What one latch guards. In this order, so that a lookup needs no other line than the latch's own.
+/// The data guarded by one latch. The order of fields puts those of a lookup on the latch's own
+/// cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Shard {
-    /// By database, as far as the highest that was ever used.
+    /// By database, up to the highest that was ever used.
     tables: Vec<Table>,
     number: usize,
     locator: Locator,
     pool: Arc<PagePool>,
     directories: Arc<Directories>,
     outbox: Arc<Outbox>,
-    /// Memory for the nodes of collections.
+    /// Allocates the nodes of collections.
     blocks: Arc<Blocks>,
-    /// The last CAS number given out here. Numbers are unique per key, which is all that a client
-    /// can compare.
+    /// The last CAS number assigned here. Numbers are unique per key; clients cannot compare those
+    /// of different keys.
     last_cas: u64,
 }
 
@@ -46,14 +47,14 @@ impl Shard {
         Shard { tables, number, locator, pool, directories, outbox, blocks, last_cas: LAST_CAS }
     }
 
-    /// The table of a database, if anything was ever stored there.
+    /// Returns the table of a database, if anything was ever stored there.
     #[inline]
     pub(crate) fn table(&self, database: usize) -> Option<&Table> {
         self.tables.get(database)
     }
 
-    /// The table of a database, made if it is not there, the last CAS number, and the memory for
-    /// the nodes of collections.
+    /// Returns the table of a database, which is created if there is none, the last CAS number, and
+    /// the allocator for nodes of collections.
     #[inline]
     pub(crate) fn table_mut(&mut self, database: usize) -> (&mut Table, &mut u64, &Arc<Blocks>) {
         if self.tables.len() <= database {
@@ -64,7 +65,7 @@ impl Shard {
         (table, &mut self.last_cas, &self.blocks)
     }
 
-    /// Makes the tables up to that of a database.
+    /// Creates the tables up to that of a database.
     #[cold]
     fn make_tables(&mut self, database: usize) {
         while self.tables.len() <= database {
@@ -81,7 +82,7 @@ impl Shard {
     /// Exchanges the tables of two databases.
     pub(crate) fn swap(&mut self, barrier: MutationBarrier, first: usize, second: usize) {
         self.table_mut(first.max(second));
-        // A snapshot knows them by the numbers that they had at the cut.
+        // A snapshot identifies tables by the indexes that they had at the cut.
         self.tables.iter_mut().for_each(|table| table.begin(barrier));
         self.tables.swap(first, second);
         for database in [first, second] {
@@ -89,19 +90,20 @@ impl Shard {
         }
     }
 
-    /// How many entries there are in all, and how many there would be if all shards were as full.
+    /// Returns the number of entries, and the number that there would be if all shards were equally
+    /// full.
     pub(crate) fn fullness(&self) -> (usize, u64) {
         let entries = self.tables.iter().map(Table::len).sum();
         (entries, self.locator.range.density(entries))
     }
 
-    /// Whether there is any entry, or any that can expire.
+    /// Whether there is any entry; with `volatile`, any that has an expiry.
     pub(crate) fn has_any(&self, volatile: bool) -> bool {
         let len = |table: &Table| if volatile { table.volatile_len() } else { table.len() };
         self.tables.iter().any(|table| len(table) > 0)
     }
 
-    /// A table of which a snapshot has not seen everything yet.
+    /// Returns a table that a snapshot has not read completely.
     pub(crate) fn unwalked_table(&mut self, barrier: MutationBarrier) -> Option<&mut Table> {
         self.tables.iter_mut().find_map(|table| {
             table.begin(barrier);
@@ -109,7 +111,7 @@ impl Shard {
         })
     }
 
-    /// Every database's table, in order.
+    /// Returns the tables of all databases, in order.
     pub(crate) fn tables_mut(&mut self) -> &mut [Table] {
         &mut self.tables
     }

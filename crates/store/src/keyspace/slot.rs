@@ -1,5 +1,5 @@
-//! A slot: a key's place in its shard while the latch is held, with the primitive changes that
-//! types are built from. Every change passes the mutation barrier.
+//! A slot: the position of a key in its shard while the latch is held, with the primitive changes
+//! on which types are built. Every change passes the mutation barrier.
 
 use crate::collections::stream::Stream;
 use crate::effects::change::Effect;
@@ -30,8 +30,8 @@ use std::sync::Arc;
 /// Values up to this length are copied in negligible time.
 const QUICK_BYTES: usize = 1024;
 
-/// A key's place, occupied or vacant. An expired entry is removed before the slot is passed to an
-/// operation.
+/// The position of a key, occupied or vacant. An expired entry is removed before the slot is passed
+/// to an operation.
 #[derive(Debug)]
 pub(crate) struct Slot<'a> {
     table: &'a mut Table,
@@ -43,7 +43,7 @@ pub(crate) struct Slot<'a> {
     key: Key<'a>,
     place: Option<Place>,
     garbage: &'a mut Garbage,
-    /// Memory for the nodes of collections.
+    /// Allocates the nodes of collections.
     blocks: &'a Arc<Blocks>,
     /// Number of changes of the entry.
     changes: u32,
@@ -62,12 +62,12 @@ pub(crate) struct Moment {
     pub(crate) database: usize,
     pub(crate) now_ms: u64,
     pub(crate) access: AccessClock,
-    /// Any number that differs between uses.
+    /// A number that differs between uses.
     pub(crate) random: u64,
 }
 
 impl<'a> Slot<'a> {
-    /// The place of `key`.
+    /// Opens the slot of `key`.
     pub(crate) fn open(
         shard: &'a mut Shard,
         barrier: MutationBarrier,
@@ -110,7 +110,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Whether an expired entry was here.
+    /// Whether the key had an expired entry.
     pub(crate) fn was_expired(&self) -> bool {
         self.was_expired
     }
@@ -253,7 +253,7 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// [`Slot::change_collection`] for a collection that is a root.
+    /// [`Slot::change_collection`] for a collection in the large form.
     fn change_root<C: Collection, R>(
         &mut self,
         change: impl FnOnce(&mut C, &Arc<Blocks>) -> (R, u32),
@@ -270,8 +270,8 @@ impl<'a> Slot<'a> {
         };
         let fields_due = self.fields_due_ms();
         let tree: *mut C::Tree = word.cast().as_ptr();
-        // SAFETY: the word is the entry's, which keeps it: a tree stays where it is however it
-        // changes, and what is made of it here is not dropped.
+        // SAFETY: the word is the entry's and still belongs to it: a tree does not move when it
+        // changes, and the box created here is not dropped.
         let mut collection = ManuallyDrop::new(C::from_tree(unsafe { Box::from_raw(tree) }));
         let (result, count) = change(&mut collection, self.blocks);
         let is_empty = collection.len() == 0;
@@ -315,8 +315,8 @@ impl<'a> Slot<'a> {
         let Some(word) = word else {
             return Ok(change(&mut Stream::default()).0);
         };
-        // SAFETY: the entry is a stream, which it keeps in a box and which nothing else borrows
-        // while the latch is held; the mutation barrier has seen it.
+        // SAFETY: the entry is a stream, which it owns as a box; nothing else borrows it while the
+        // latch is held; the entry has passed the mutation barrier.
         let (result, count) = change(unsafe { word.cast().as_mut() });
         if let Some(record) = self.record.as_mut().filter(|_| count > 0) {
             record.is_put = true;
@@ -385,7 +385,7 @@ impl<'a> Slot<'a> {
                 let entry = self.table.mutable(self.barrier, entry, ValueOutcome::Stays);
                 self.changes += 1;
                 self.record.iter_mut().for_each(|record| record.is_reshaped = true);
-                // SAFETY: it has an expiry, which this is to replace.
+                // SAFETY: the entry has an expiry, which is replaced next.
                 unsafe { self.table.move_expiry(place, entry, at_ms) };
             }
             _ => self.reshape(Attributes { expire_at_ms, ..attributes }),
@@ -567,14 +567,14 @@ impl<'a> Slot<'a> {
         self.occupant().into_iter().for_each(|(_, entry)| entry.mark_fetched());
     }
 
-    /// Changes what clients have learned about the entry; value and version stay.
+    /// Changes the marks of the entry; value and version stay.
     pub(crate) fn set_marks(&mut self, marks: Marks) {
         let Some((_, entry)) = self.occupant() else { return };
         self.record.iter_mut().for_each(|record| record.is_reshaped = true);
         self.table.mutable(self.barrier, entry, ValueOutcome::Stays).replace_marks(marks);
     }
 
-    /// Resets what clients have learned about the entry.
+    /// Resets the marks of the entry.
     pub(crate) fn forget_marks(&mut self) {
         if self.entry().is_some_and(|entry| entry.marks() != Marks::default()) {
             self.set_marks(Marks::default());
@@ -601,29 +601,29 @@ impl<'a> Slot<'a> {
         })
     }
 
-    /// A copy of the entry, to be stored elsewhere; a root's parts are shared. The copy has no
-    /// version yet.
+    /// Copies the entry, to be stored elsewhere; the parts of a large value are shared. The copy
+    /// has no version yet.
     pub(crate) fn copy(&self) -> Option<(OwnedValue, Attributes)> {
         let (_, entry) = self.occupant()?;
         let value = self.entry()?.to_owned_value();
         Some((value, Attributes { cas: None, ..entry.attributes() }))
     }
 
-    /// Sets the entry's attributes to those of another.
+    /// Sets the entry's attributes.
     pub(crate) fn set_attributes(&mut self, attributes: Attributes) {
         self.reshape(attributes);
         self.pass_cas(attributes.cas.unwrap_or(0));
     }
 
-    /// Changes the entry's set of attributes, which changes its size; the value stays.
+    /// Changes which attributes the entry has, and with them its size; the value stays.
     fn reshape(&mut self, attributes: Attributes) {
-        // A copy, since the entry may be rewritten where it lies.
+        // A copy, since the entry may be rewritten in place.
         let Some((value, _)) = self.copy() else { return };
         self.record.iter_mut().for_each(|record| record.is_reshaped = true);
         self.put_as(value.as_new(), attributes, ValueOutcome::Stays);
     }
 
-    /// When the fields of the hash must be swept, if any expires.
+    /// Returns when the fields of the hash must next be swept, if any expires.
     fn fields_due_ms(&self) -> Option<u64> {
         self.entry().and_then(|entry| entry.fields_due_ms())
     }
@@ -634,7 +634,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// A key's bytes, which a long one shares.
+/// Returns a key's bytes; those of a long key are shared.
 pub(crate) fn kept_key(key: Key<'_>) -> Chunk {
     key.long.map_or_else(|| key.bytes.into(), |long| Arc::clone(long.bytes()).into())
 }

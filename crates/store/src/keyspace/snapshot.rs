@@ -1,4 +1,4 @@
-//! Snapshots of the store: the cut, and what the thread that writes one down takes out of it.
+//! Snapshots of the store: the cut, and the interface of the thread that writes one to a file.
 
 use crate::claims::table::Wait;
 use crate::index::table::Table;
@@ -9,47 +9,47 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// Why there is no snapshot.
+/// Why no snapshot was started.
 #[derive(Debug)]
 pub enum CutError {
-    /// Another one is under way.
+    /// Another one is active.
     Busy,
-    /// Something is claimed; the waker is called when it is worth another try.
+    /// A key is claimed; the waker is called when another try is worthwhile.
     Claimed(Wait),
 }
 
-/// Why a snapshot is worthless.
+/// Why a snapshot failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotError {
-    /// The saver has given it up.
+    /// The saver cancelled it.
     Cancelled,
-    /// Writers would have filled the memory with images of what they changed.
+    /// The images of changed entries exceeded their memory limit.
     PreImageLimit,
-    /// Writers had waited too long for images to be taken.
+    /// Writers waited too long for images to be taken.
     Stuck,
-    /// Entries are missing in it, or in it twice: a fault of nagi.
+    /// Entries are missing or duplicated: a bug in nagi.
     Miscounted,
 }
 
-/// A snapshot under way, for the one thread that takes its images out. It must come to its end,
-/// even if it is aborted: dropping it waits for the walk.
+/// An active snapshot, for the one thread that takes its images. It always runs to its end, even if
+/// it is aborted: dropping it waits for the walk.
 #[derive(Debug)]
 pub struct Snapshot<'a> {
     store: &'a Store,
-    /// There until the end.
+    /// Present until the end.
     receivers: Option<Receivers>,
     detached_tables: Option<Receiver<Table>>,
-    /// A table that was taken out of the store and is being walked here.
+    /// A detached table that is being walked here.
     detached: Option<Table>,
     cut_took: Duration,
 }
 
 impl Store {
-    /// Takes a snapshot of everything as it is at one moment of this call. Images that writers
-    /// leave may take `pre_image_limit_bytes`; beyond that the snapshot is given up.
+    /// Takes a snapshot of the whole store at one moment during this call. The images of changed
+    /// entries may take `pre_image_limit_bytes`; beyond that the snapshot is aborted.
     ///
     /// # Errors
-    /// When one is under way, or something is claimed.
+    /// Another snapshot is active, or a key is claimed.
     pub fn cut(
         &self,
         pre_image_limit_bytes: usize,
@@ -63,7 +63,7 @@ impl Store {
             return Err(CutError::Claimed(wait));
         }
         let cut_took = started.elapsed();
-        // Walkers begin only now that whatever epoch they read is the new one.
+        // Walkers begin only now, when every epoch they may read is the new one.
         self.walk.counting.begin(self.shards.len());
         self.walk.walking.begin(self.shards.len());
         let receivers = Some(receivers);
@@ -72,29 +72,29 @@ impl Store {
 
     fn close(&self, receivers: Receivers, detached_tables: Option<Receiver<Table>>) {
         detached_tables.into_iter().for_each(|tables| self.detached_tables.close(tables));
-        // The last: having these means having the tables as well.
+        // Returned last: having the receivers implies having the tables as well.
         self.outbox.close(receivers);
     }
 
-    /// Whether a snapshot is under way.
+    /// Whether a snapshot is active.
     #[must_use]
     pub fn is_saving(&self) -> bool {
         self.word.read().is_saving()
     }
 
-    /// How much of what images may take is taken, in thousandths; 0 while there is nothing to
-    /// keep within a limit.
+    /// Returns how much of the memory limit for images is used, in thousandths; 0 if there is no
+    /// limit at the moment.
     #[must_use]
     pub fn snapshot_pressure(&self) -> usize {
         self.outbox.pressure()
     }
 
-    /// Aborts the snapshot under way, whose images hold memory for nothing.
+    /// Aborts the active snapshot, because writers have waited too long for its images to be taken.
     pub fn give_up_snapshot(&self) {
         self.outbox.abort(Cause::Stuck);
     }
 
-    /// What snapshots hold in memory.
+    /// Returns the memory used by snapshots.
     #[must_use]
     pub fn snapshot_memory(&self) -> SnapshotMemory {
         self.outbox.held()
@@ -102,14 +102,14 @@ impl Store {
 }
 
 impl Snapshot<'_> {
-    /// How long the cut took.
+    /// Returns the duration of the last cut.
     #[must_use]
     pub fn cut_took(&self) -> Duration {
         self.cut_took
     }
 
-    /// The next images; those that writers had to leave come first. Waits for `timeout` at
-    /// most; `None` if nothing has come, which means nothing more will come if [`Self::is_walked`].
+    /// Returns the next images; those of changed entries come first. Waits for at most `timeout`;
+    /// `None` if there are none, which is final if [`Self::is_walked`].
     pub fn take(&mut self, timeout: Duration) -> Option<Images> {
         if self.is_counted()
             && let Some(images) = self.take_urgent()
@@ -126,7 +126,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Images whose memory is needed elsewhere.
+    /// Returns images whose memory is needed soon.
     fn take_urgent(&mut self) -> Option<Images> {
         loop {
             let receivers = self.receivers.as_ref()?;
@@ -143,47 +143,47 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Whether it is known how large databases were at the cut, as it is before anything can be
-    /// taken.
+    /// Whether the sizes of databases at the cut are known. That is the case before the first
+    /// images can be taken.
     #[must_use]
     pub fn is_counted(&self) -> bool {
         self.store.walk.counting.is_over()
     }
 
-    /// How much a database held at the cut, once that is counted.
+    /// Returns the size of a database at the cut, once it has been counted.
     #[must_use]
     pub fn size_of(&self, database: usize) -> DatabaseSize {
         self.store.outbox.size_of(database)
     }
 
-    /// Whether every table in the store has been walked. What has been sent until then may still
-    /// have to be taken.
+    /// Whether every table in the store has been walked. Images sent before that may still have to
+    /// be taken.
     #[must_use]
     pub fn is_walked(&self) -> bool {
         self.store.walk.walking.is_over()
     }
 
-    /// Whether walkers had better go on if they have paused.
+    /// Whether walkers that have paused should continue.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.store.outbox.held().walked_bytes < WAITING_BYTES / 2
     }
 
-    /// Whether images have grown beyond the limit, so that the snapshot is given up.
+    /// Whether the snapshot has been aborted.
     #[must_use]
     pub fn is_aborted(&self) -> bool {
         self.store.outbox.is_aborted()
     }
 
-    /// Gives the snapshot up. The walk goes on to its end, and makes no images.
+    /// Cancels the snapshot. The walk continues to its end without creating images.
     pub fn cancel(&mut self) {
         self.store.outbox.abort(Cause::Cancelled);
     }
 
-    /// Ends the save, once everything is walked and taken.
+    /// Ends the save, once everything has been walked and taken.
     ///
     /// # Errors
-    /// When what was taken is not the snapshot.
+    /// The snapshot was aborted, or is incomplete.
     pub fn finish(mut self) -> Result<(), SnapshotError> {
         self.settle();
         let outbox = &self.store.outbox;
@@ -199,13 +199,13 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// Takes what is left, to no use, until every entry is stamped.
+    /// Takes and discards the remaining images, until every entry has the new epoch.
     fn settle(&mut self) {
         const POLL_INTERVAL: Duration = Duration::from_millis(5);
         loop {
             let is_walked = self.is_walked();
             if self.take(if is_walked { Duration::ZERO } else { POLL_INTERVAL }).is_some() {
-                // One that was given up already keeps its own reason.
+                // A snapshot that was aborted before keeps its own cause.
                 if !self.is_aborted() {
                     self.cancel();
                 }
@@ -220,7 +220,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Goes on with a detached table; `None` if there was nothing in it.
+    /// Continues with a detached table; `None` if it had no entries of the snapshot.
     fn walk_detached(&mut self) -> Option<Images> {
         let table = self.detached.as_mut()?;
         let mut images = Images::new(table.progress().database(), FULL_BYTES);
@@ -234,7 +234,7 @@ impl Snapshot<'_> {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        // A thread that panics may be the one that was to walk.
+        // A thread that panics may be the one that performs the walk.
         if self.receivers.is_some() && !std::thread::panicking() {
             self.cancel();
             self.settle();

@@ -84,16 +84,16 @@ pub struct Store {
     pub(crate) placement: Placement,
     pool: Arc<PagePool>,
     pub(crate) directories: Arc<Directories>,
-    /// Memory for the nodes of collections.
+    /// Allocates the nodes of collections.
     pub(crate) blocks: Arc<Blocks>,
     databases: usize,
     counters: Vec<Arc<Counters>>,
-    /// Freed when nothing else of the store is left.
+    /// Dropped last, after the rest of the store.
     _lease: Lease,
 }
 
 impl Store {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new(options: &StoreOptions) -> Self {
         Store::with_hasher(options, Hasher::new(options.seed))
@@ -164,13 +164,13 @@ impl Store {
         self.hook.set_miss_interest(interest);
     }
 
-    /// How many databases there are.
+    /// Returns the number of databases.
     #[must_use]
     pub fn databases(&self) -> usize {
         self.databases
     }
 
-    /// The counters of worker `index`, the same ones at every call.
+    /// Returns the counters of worker `index`, the same ones on every call.
     #[must_use]
     pub fn counters(&self, index: usize) -> Arc<Counters> {
         self.counters.get(index).map_or_else(Arc::default, Arc::clone)
@@ -237,7 +237,7 @@ impl Store {
         Claiming::new(&self.claims)
     }
 
-    /// The sum of all workers' counters.
+    /// Returns the sum of all workers' counters.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
@@ -247,28 +247,28 @@ impl Store {
         totals
     }
 
-    /// The longest time that a latch was held, and so the longest wait for a key.
+    /// Returns the longest time that a latch was held, and so the longest wait for a key.
     #[must_use]
     pub fn longest_latch_hold(&self) -> Duration {
         latch::longest_hold()
     }
 
-    /// An upper bound of the longest CPU time of a latch hold: [`Store::longest_latch_hold`]
-    /// without preemption.
+    /// Returns an upper bound of the longest CPU time of a latch hold:
+    /// [`Store::longest_latch_hold`] without preemption.
     #[must_use]
     pub fn longest_latch_hold_on_cpu(&self) -> Duration {
         latch::longest_hold_on_cpu()
     }
 
-    /// Numbers of large values and entries of flushed databases that background threads have yet to
-    /// free, and that they have freed.
+    /// Returns the number of large values and entries of flushed databases that background threads
+    /// have yet to free, and the number that they have freed.
     #[must_use]
     pub fn reclaimed(&self) -> (u64, u64) {
         (reclaim::pending(), reclaim::freed())
     }
 
-    /// For how long the entry that was evicted last had not been used, in milliseconds; 0 if none
-    /// was.
+    /// Returns how long the entry that was evicted last had not been accessed, in milliseconds; 0
+    /// if none was.
     #[must_use]
     pub fn last_eviction_idle_ms(&self) -> u64 {
         let last = self.counters.iter().map(|counters| counters.last_eviction.get()).max();
@@ -285,7 +285,7 @@ impl Store {
         }
     }
 
-    /// The time now, in milliseconds since 1970.
+    /// Returns the current time, in milliseconds since 1970.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.clock.now_ms()
@@ -347,8 +347,8 @@ impl Store {
         removed
     }
 
-    /// Exchanges two databases: every client of the one sees the other from now on. Their tables
-    /// are exchanged with all latches held.
+    /// Exchanges two databases. All clients see the exchange. Their tables are exchanged with all
+    /// latches held.
     pub fn swap(&self, first: usize, second: usize) {
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
         let barrier = self.word.read();
@@ -360,7 +360,7 @@ impl Store {
         }
     }
 
-    /// Bytes of the pages that segments and small entries live in.
+    /// Returns the bytes of the pages that contain segments and small entries.
     #[must_use]
     pub fn page_bytes(&self) -> usize {
         self.pool.used_bytes()
@@ -374,7 +374,7 @@ impl Store {
         self.pool.rest();
     }
 
-    /// Does the preparer's work, for tests in which it must be in time.
+    /// Does the preparer's work, for tests that rely on its timing.
     #[cfg(all(test, not(miri)))]
     pub(crate) fn provide(&self) {
         self.pool.provide();
@@ -386,24 +386,24 @@ impl Store {
         self.pool.purge()
     }
 
-    /// Unused bytes that were not returned to the kernel.
+    /// Returns the unused bytes that have not been returned to the kernel.
     #[must_use]
     pub fn warm_bytes(&self) -> usize {
         self.pool.warm_bytes()
     }
 
-    /// Returns memory that was freed recently, if it is much, and provides what is needed next; no
-    /// latch may be held.
+    /// Wakes the preparer, which returns recently freed memory if there is much of it, and maps the
+    /// memory needed next. No latch may be held.
     pub(crate) fn notify_preparer(&self) {
         self.pool.notify_preparer();
     }
 
-    /// Whether there is so little data that arenas of tables must not hold idle memory.
+    /// Whether there is so little data that the arenas of tables should not keep idle memory.
     pub(crate) fn is_small(&self) -> bool {
         self.pool.is_small()
     }
 
-    /// Free bytes of these pages, available for entries of their size class.
+    /// Returns the free bytes of these pages, available for entries of their size class.
     pub(crate) fn idle_bytes(&self) -> usize {
         self.pool.idle_bytes()
     }
@@ -425,7 +425,7 @@ impl Store {
     }
 }
 
-/// Stops the threads that all stores share, until there is work for them again.
+/// Stops the threads that all stores share; they start again when there is work.
 fn end_shared_threads() {
     // In this order: looking up long keys releases some.
     interning::end();

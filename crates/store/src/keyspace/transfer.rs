@@ -1,4 +1,4 @@
-//! An entry put under another key, or into another database.
+//! Copies or moves an entry to another key or database.
 
 use crate::effects::change::Effect;
 use crate::effects::event::Event;
@@ -6,12 +6,12 @@ use crate::entry::key::Key;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::kept_key;
 
-/// What is reported of it: at the key that the entry leaves, and at the one that it comes to.
+/// The events to report: at the key that the entry leaves, and at the one that receives it.
 pub(crate) type TransferEvents = (Option<Event>, Option<Event>);
 
 impl Database<'_> {
-    /// Puts a copy of the entry of `from` under `to`, in place of what stands there, both of which
-    /// are latched; where `is_moved`, the entry itself goes.
+    /// Copies the entry of `from` to `to`, replacing any entry there. Both keys are latched. With
+    /// `is_moved`, the original is removed.
     pub(crate) fn transfer(
         &self,
         from: Key<'_>,
@@ -21,7 +21,7 @@ impl Database<'_> {
     ) {
         let taken = self.write(from, |slot| {
             let (copy, is_reported) = (slot.copy(), slot.is_reported());
-            // It follows from what is done at the other key.
+            // The effect reported at the other key includes this one.
             slot.choose_effect(|| None);
             if is_moved {
                 slot.remove();
@@ -30,7 +30,7 @@ impl Database<'_> {
         });
         let Some(((value, attributes), is_reported)) = taken else { return };
         if is_reported {
-            // The new one is reported before the removal of the other.
+            // The new key is reported before the removal of the old one.
             there.write(to, |slot| slot.note(Event::New));
             if let Some(left) = left.filter(|_| is_moved) {
                 self.write(from, |slot| slot.note(left));

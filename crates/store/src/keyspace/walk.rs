@@ -1,34 +1,34 @@
-//! The walk: workers go through the shards, a few entries a hold, and leave images of what
-//! belongs to the snapshot.
+//! The walk: workers iterate over the shards, a few entries per hold, and copy the entries that
+//! belong to the snapshot.
 
 use crate::keyspace::store::Store;
 use crate::snapshot::{FULL_BYTES, HOLD_BYTES, Images};
 
-/// Bytes of images that may wait for the saver before the walk pauses.
+/// The bytes of images waiting for the saver at which the walk pauses.
 pub(super) const WAITING_BYTES: usize = 8 << 20;
 
 /// One worker's part in the walk.
 #[derive(Debug, Default)]
 pub struct Walker {
-    /// The shard that it goes through, if it has taken one.
+    /// Its current shard, if any.
     shard: Option<usize>,
     images: Option<Images>,
 }
 
-/// How the walk goes on.
+/// The state of the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkProgress {
     /// There is more to do now.
     More,
-    /// The saver has as much as it can take for the moment.
+    /// The saver cannot take more images at the moment.
     Full,
-    /// There is nothing left to begin.
+    /// No shard is left to begin with.
     Done,
 }
 
 impl Store {
-    /// Goes on with the walk until `is_over` says that the slice is, the saver has enough, or
-    /// nothing is left. To be called by workers that hold no latch.
+    /// Continues the walk until `is_over` reports the end of the slice, enough images are waiting,
+    /// or nothing is left. Called by workers that hold no latch.
     pub fn walk(&self, walker: &mut Walker, mut is_over: impl FnMut() -> bool) -> WalkProgress {
         while let Some(number) = self.walk.counting.take(self.shards.len()) {
             self.count_shard(number);
@@ -37,7 +37,7 @@ impl Store {
             }
         }
         if !self.walk.counting.is_over() {
-            // Another worker is in the middle of the last shard.
+            // Another worker is still counting the last shard.
             return WalkProgress::More;
         }
         loop {
@@ -60,7 +60,8 @@ impl Store {
         }
     }
 
-    /// Makes every table of a shard begin its account, unless it was changed since the cut.
+    /// Counts the entries of every table of a shard, unless it has been changed since the cut and
+    /// counted then.
     fn count_shard(&self, number: usize) {
         if let Some(latch) = self.shards.get(number) {
             let mut held = latch.lock();
@@ -70,7 +71,7 @@ impl Store {
         self.walk.counting.note_done();
     }
 
-    /// One hold of a shard's latch. Returns whether there is more to do in it.
+    /// Walks a shard for one hold of its latch. Returns whether there is more to do in it.
     fn walk_shard(&self, number: usize, walker: &mut Walker) -> bool {
         let Some(latch) = self.shards.get(number) else { return false };
         let images = walker.images.get_or_insert_with(|| Images::new(0, FULL_BYTES));
