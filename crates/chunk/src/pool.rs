@@ -165,7 +165,7 @@ mod kernel {
     /// The blocks belong to the pool, and their contents are not needed.
     pub(super) unsafe fn release(first: NonNull<[MaybeUninit<u8>; BLOCK_BYTES]>, blocks: usize) {
         let bytes = blocks * BLOCK_BYTES;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let released = unsafe { madvise(first.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
         debug_assert!(released.is_ok(), "it is mapped: {released:?}");
     }

@@ -520,7 +520,7 @@ impl Entry {
     /// # Safety
     /// The entry has room for `bytes` at this offset, and `bytes` lies outside the entry.
     pub(super) unsafe fn copy_in(self, offset: usize, bytes: &[u8]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe {
             let to = self.0.add(offset).as_ptr();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());

@@ -1,9 +1,10 @@
-//! Looks for words in a bucket, all eight at once: by SSE2, which every x86-64 has, or one by one.
+//! Searches the eight words of a bucket: all at once with SSE2, which every x86-64 has, otherwise
+//! one by one.
 
 use crate::index::word::Word;
 use std::ptr::NonNull;
 
-/// The lanes of a bucket whose fingerprint is this one, a bit each; empty lanes match 0.
+/// Returns a bit mask of the lanes of a bucket with this fingerprint; empty lanes match 0.
 ///
 /// # Safety
 /// This is the first word of a bucket of a segment whose latch is held.
@@ -11,12 +12,12 @@ use std::ptr::NonNull;
 pub(crate) unsafe fn of_fingerprint(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         simd::of_fingerprint(unsafe { simd::read(bucket) }, fingerprint)
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { scalar::of_fingerprint(bucket, fingerprint) }
     }
 }
@@ -24,22 +25,22 @@ pub(crate) unsafe fn of_fingerprint(bucket: NonNull<Word>, fingerprint: u16) -> 
 /// The same without the latch, while another thread may be writing the words.
 ///
 /// # Safety
-/// This is the first word of a bucket of a segment that is there, or was once.
+/// This is the first word of a bucket of a segment, which may have been freed.
 #[inline]
 pub(crate) unsafe fn of_fingerprint_unlatched(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         simd::of_fingerprint(unsafe { simd::read_unlatched(bucket) }, fingerprint)
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { scalar::of_fingerprint(bucket, fingerprint) }
     }
 }
 
-/// The empty lanes of a bucket, a bit each.
+/// Returns a bit mask of the empty lanes of a bucket.
 ///
 /// # Safety
 /// As for [`of_fingerprint`].
@@ -47,12 +48,12 @@ pub(crate) unsafe fn of_fingerprint_unlatched(bucket: NonNull<Word>, fingerprint
 pub(crate) unsafe fn empty(bucket: NonNull<Word>) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         simd::empty(unsafe { simd::read(bucket) })
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { scalar::empty(bucket) }
     }
 }
@@ -65,14 +66,14 @@ mod scalar {
     /// # Safety
     /// As for [`super::of_fingerprint_unlatched`].
     pub(super) unsafe fn of_fingerprint(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { lanes(bucket, |word| word.fingerprint() == fingerprint) }
     }
 
     /// # Safety
     /// As for [`super::of_fingerprint_unlatched`].
     pub(super) unsafe fn empty(bucket: NonNull<Word>) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { lanes(bucket, UnlatchedWord::is_null) }
     }
 
@@ -80,7 +81,7 @@ mod scalar {
     /// As for [`super::of_fingerprint_unlatched`].
     unsafe fn lanes(bucket: NonNull<Word>, wanted: impl Fn(UnlatchedWord) -> bool) -> u32 {
         (0..LANES).fold(0, |mask, lane| {
-            // SAFETY: a bucket has so many words.
+            // SAFETY: a bucket has this many words.
             let word = unsafe { UnlatchedWord::load(bucket.add(lane)) };
             mask | u32::from(wanted(word)) << lane
         })
@@ -97,12 +98,12 @@ mod simd {
         _mm_set1_epi16, _mm_setzero_si128, _mm_shuffle_ps, _mm_srai_epi32,
     };
 
-    /// The upper halves of four words.
+    /// Selects the upper halves of four words.
     const UPPER: i32 = 0b11_01_11_01;
-    /// The lower halves of four words.
+    /// Selects the lower halves of four words.
     const LOWER: i32 = 0b10_00_10_00;
 
-    /// A bucket's line: two words in each part.
+    /// The cache line of a bucket: two words in each part.
     type Line = [__m128i; 4];
 
     /// # Safety
@@ -110,8 +111,8 @@ mod simd {
     #[inline]
     pub(super) unsafe fn read(bucket: NonNull<Word>) -> Line {
         let line = bucket.cast::<__m128i>();
-        // SAFETY: the caller's promise: a bucket is 64 bytes, aligned to 64, and nothing is written
-        // there while the latch is held.
+        // SAFETY: the caller guarantees it: a bucket is 64 bytes, aligned to 64, and nothing is
+        // written there while the latch is held.
         [0, 1, 2, 3].map(|part| unsafe { _mm_load_si128(line.add(part).as_ptr()) })
     }
 
@@ -120,9 +121,9 @@ mod simd {
     #[inline]
     pub(super) unsafe fn read_unlatched(bucket: NonNull<Word>) -> Line {
         let (first, second, third, fourth);
-        // SAFETY: the memory of a segment stays mapped and is a segment's for good. Each
-        // instruction does what two relaxed atomic loads of words would do, since the processor
-        // never tears an aligned word. The language has no name for it.
+        // SAFETY: the memory of a segment stays mapped and is never used for anything else. Each
+        // instruction is equivalent to two relaxed atomic loads of words, since the processor never
+        // tears an aligned word. The language has no such operation.
         unsafe {
             asm!(
                 "movdqa {first}, [{line}]",
@@ -145,7 +146,8 @@ mod simd {
         // SAFETY: SSE2 is part of x86-64.
         unsafe {
             let wanted = _mm_set1_epi16(fingerprint as i16);
-            // The fingerprint is the upper half of the upper half: its sign fills the rest.
+            // The fingerprint is the upper half of the upper half; the shift extends its sign over
+            // the rest.
             let equal = |half| _mm_srai_epi32::<16>(_mm_cmpeq_epi16(half, wanted));
             let (first, second) = halves::<UPPER>(line);
             mask(equal(first), equal(second))
@@ -164,7 +166,7 @@ mod simd {
         }
     }
 
-    /// One half of each word, of the first four and of the last four.
+    /// Returns one half of each word: of the first four words, and of the last four.
     #[inline]
     fn halves<const WHICH: i32>([first, second, third, fourth]: Line) -> (__m128i, __m128i) {
         // SAFETY: SSE2 is part of x86-64.
@@ -175,7 +177,7 @@ mod simd {
         (pick(first, second), pick(third, fourth))
     }
 
-    /// A bit for each of eight lanes whose 32 bits are all set.
+    /// Returns a bit for each of eight lanes whose 32 bits are all set.
     #[inline]
     fn mask(first: __m128i, second: __m128i) -> u32 {
         // SAFETY: SSE2 is part of x86-64.
@@ -205,7 +207,7 @@ mod tests {
                 }
             }
             let start = NonNull::from(&bucket.0).cast::<Word>();
-            // SAFETY: these are eight words, aligned as in a segment, which only this test has.
+            // SAFETY: these are eight words, aligned as in a segment, and local to this test.
             unsafe {
                 let picked = UnlatchedWord::load(start.add(pick)).fingerprint();
                 for fingerprint in [wanted, picked, 0] {

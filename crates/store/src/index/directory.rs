@@ -1,14 +1,14 @@
-//! A table's directory, in memory that prefetching may read without the latch.
+//! A table's directory, in memory that can be read without the latch for prefetching.
 //!
 //! ```text
 //!  Directories: database, shard --> [ depth | address ] --> [ segment | segment | ... ]   2^depth
 //! ```
 //!
 //! Prefetching follows the arrows with plain loads, while the latch's holder may be replacing any
-//! of them. It may reach a directory or a segment that has been given up; what it reads is only a
+//! of them. It may reach a directory or a segment that has been freed; what it reads is only a
 //! hint. This is sound because memory never changes its type while the store lives: a directory's
 //! memory is reused only for directories of the same depth, a full segment's only for full
-//! segments, and both are written only by atomic stores. So no worker has to announce a prefetch,
+//! segments, and both are written only by atomic stores. So workers need not announce prefetches,
 //! and nothing waits for one to end. All shallower directories that a table has had take less
 //! memory together than the deepest.
 
@@ -38,13 +38,13 @@ type Row = Box<[AtomicPtr<Element>]>;
 #[derive(Clone, Copy, Debug)]
 struct Elements(NonNull<[Element]>);
 
-/// The directories of all tables, in use or waiting to be used again.
+/// The directories of all tables, in use or waiting to be reused.
 #[derive(Debug)]
 pub(crate) struct Directories {
     /// By database, then by shard; a database that has always been empty has no row.
     published: Box<[OnceLock<Row>]>,
     shards: usize,
-    /// By depth.
+    /// Directories that can be reused, by depth.
     idle: Latch<Vec<Vec<Elements>>>,
 }
 
@@ -76,8 +76,8 @@ impl Directories {
         Directories { published, shards, idle: Latch::default() }
     }
 
-    /// The segment that contained a position when it was published, perhaps long ago. Takes no
-    /// latch.
+    /// Returns the segment that contained a position when it was published, perhaps long ago. Takes
+    /// no latch.
     #[inline]
     pub(crate) fn peek(
         &self,
@@ -88,10 +88,10 @@ impl Directories {
         let published = self.published.get(database)?.get()?.get(shard)?.load(Ordering::Acquire);
         let depth = (published.addr() >> DEPTH_SHIFT) as u32;
         let start = NonNull::new(published.map_addr(|address| address & ADDRESS))?;
-        // SAFETY: what was published is the start of 2^depth elements, which live as long as
+        // SAFETY: the published address is the start of 2^depth elements, which live as long as
         // `self`, and a position has no more than POSITION_BITS.
         let element = unsafe { start.add(index(position, depth)).as_ref() };
-        // SAFETY: the pool lives as long as the store, which a look-ahead borrows.
+        // SAFETY: the pool lives as long as the store, which the caller borrows.
         unsafe { UnlatchedSegment::from_raw(element.load(Ordering::Acquire)) }
     }
 
@@ -124,15 +124,14 @@ impl Directories {
 impl Drop for Directories {
     fn drop(&mut self) {
         for Elements(elements) in self.idle.lock_nested().drain(..).flatten() {
-            // SAFETY: it was leaked by `take`, and a look-ahead borrows the store, which
-            // has `self`.
+            // SAFETY: it was leaked by `take`; prefetching borrows the store, which owns `self`.
             drop(unsafe { Box::from_raw(elements.as_ptr()) });
         }
     }
 }
 
 impl Directory {
-    /// The directory of an empty table, not yet published.
+    /// Creates the directory of an empty table, not yet published.
     pub(crate) fn new(owner: DirectoryOwner) -> Self {
         Directory { elements: None, depth: 0, owner }
     }
@@ -145,13 +144,13 @@ impl Directory {
         self.depth
     }
 
-    /// The segment that contains a position, if there are any segments.
+    /// Returns the segment that contains a position, if there are any segments.
     #[inline]
     pub(crate) fn get(&self, position: u64) -> Option<Segment> {
         segment_of(self.elements()?.get(index(position, self.depth))?)
     }
 
-    /// Each segment once.
+    /// Iterates over the segments, each once.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
         let mut next = 0;
         std::iter::from_fn(move || {
@@ -184,7 +183,7 @@ impl Directory {
         self.exchange(Some(elements), self.depth - 1);
     }
 
-    /// Makes the elements of `segment`, which begins at position `start`, refer to it.
+    /// Points the elements for `segment`, which begins at position `start`, to it.
     pub(crate) fn enter(&mut self, segment: Segment, start: u64) {
         let first = index(start, self.depth);
         let count = 1 << (self.depth - segment.depth());
@@ -209,7 +208,8 @@ impl Directory {
         self.owner.directories.publish(&self.owner, directory);
     }
 
-    /// Elements of a depth, each referring to what `segment_at` returns for its first position.
+    /// Returns the elements for a depth, each pointing to the segment that `segment_at` returns for
+    /// its first position.
     fn filled(&self, depth: u32, segment_at: impl Fn(u64) -> Option<Segment>) -> Elements {
         let elements = self.owner.directories.take(depth);
         holds::note(Work { directory: 1 << depth, ..Work::default() });
@@ -241,7 +241,7 @@ impl Drop for Directory {
     }
 }
 
-/// The segment to which an element of a table's own directory refers.
+/// Returns the segment that an element of a table's own directory points to.
 #[inline]
 fn segment_of(element: &Element) -> Option<Segment> {
     // SAFETY: only the latch's holder has a directory, and a segment is freed only once its table's
@@ -249,20 +249,20 @@ fn segment_of(element: &Element) -> Option<Segment> {
     unsafe { Segment::from_raw(element.load(Ordering::Relaxed)) }
 }
 
-/// The index of a position's element in a directory of this depth.
+/// Returns the index of a position's element in a directory of this depth.
 #[inline]
 fn index(position: u64, depth: u32) -> usize {
     (position >> (POSITION_BITS - depth)) as usize
 }
 
-/// Every interleaving, by loom: run with `cargo xtask loom`.
+/// Tests all interleavings with loom: `cargo xtask loom`.
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
     use loom::cell::UnsafeCell;
     use loom::thread;
 
-    /// Stands for a segment: the positions that it covers, written before it is entered.
+    /// A stand-in for a segment: the positions that it covers, written before it is published.
     #[repr(align(64))]
     struct Page(UnsafeCell<std::ops::Range<u64>>);
 
@@ -273,7 +273,7 @@ mod model {
 
     fn segment(covers: std::ops::Range<u64>, depth: usize) -> Segment {
         let page = Box::into_raw(Box::new(Page(UnsafeCell::new(0..0))));
-        // SAFETY: just made.
+        // SAFETY: just created.
         unsafe { &*page }.0.with_mut(|to| unsafe { *to = covers });
         let raw = page.cast::<u8>().map_addr(|address| address | DEPTH_0 + depth);
         // SAFETY: pages live until the process ends.
@@ -282,7 +282,7 @@ mod model {
 
     fn covers(segment: UnlatchedSegment, position: u64) -> bool {
         let page = segment.raw().map_addr(|address| address & !63).cast::<Page>();
-        // SAFETY: pages live until the process ends; loom reports it if this meets the write.
+        // SAFETY: pages live until the process ends; loom reports a concurrent write.
         unsafe { &*page }.0.with(|covered| unsafe { (*covered).contains(&position) })
     }
 
@@ -300,7 +300,7 @@ mod model {
                     assert!(met.is_none_or(|segment| covers(segment, position)));
                 }
             });
-            // A split, then a merge that uses the first elements again, then none at all.
+            // A split, then a merge that reuses the first elements, then an empty directory.
             directory.double();
             directory.enter(segment(0..MIDDLE, 1), 0);
             directory.enter(segment(MIDDLE..END, 1), MIDDLE);

@@ -1,8 +1,8 @@
-//! Which hashes of a table have fields that expire, and when each is to be swept.
+//! The index of a table's hashes with fields that expire, ordered by the time at which each is to
+//! be swept.
 //!
-//! Keys that expire need no index, since their entries are looked at as they lie; a hash would
-//! have to be searched for the field that expires first. Few hashes have such fields, so those
-//! that do are listed, by time.
+//! Keys that expire need no index, since the sweep visits all entries; but a hash would have to be
+//! searched for the field that expires first. Few hashes have such fields, so these are indexed.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,13 @@ use std::collections::BTreeSet;
 pub(crate) struct ExpiringHashes(BTreeSet<(u64, u64)>);
 
 impl ExpiringHashes {
-    /// How many hashes there are. Two whose keys have one hash, and the same time, count as one.
+    /// Returns the number of hashes. Two hashes with the same time whose keys have the same hash
+    /// count as one.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Notes that the hash under a key is to be swept at another time, `None` being never.
+    /// Updates the time at which the hash under a key is to be swept; `None` means never.
     #[cold]
     pub(crate) fn change(&mut self, key_hash: u64, before: Option<u64>, now: Option<u64>) {
         if before == now {
@@ -31,7 +32,7 @@ impl ExpiringHashes {
         }
     }
 
-    /// The hashes of the keys whose hashes are to be swept by `now_ms`, the earliest first.
+    /// Returns the key hashes of the hashes to be swept by `now_ms`, earliest first.
     pub(crate) fn due(&self, now_ms: u64) -> impl Iterator<Item = u64> {
         self.0.range(..=(now_ms, u64::MAX)).map(|(_, key_hash)| *key_hash)
     }

@@ -1,4 +1,4 @@
-//! From a hash to its entry: directories, segments and buckets.
+//! The hash table: directories, segments and buckets.
 
 pub(crate) mod bucket_search;
 pub(crate) mod directory;

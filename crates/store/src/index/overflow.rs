@@ -1,7 +1,7 @@
-//! What neither splitting nor the stash of a segment can place: keys of equal hash, many of which
-//! can only be made by a client that knows the seed. They are kept in the order of their keys, in
-//! runs, so that one of a hundred thousand is found by comparing seventeen of them, and to add or
-//! remove one moves no more than a run's words.
+//! Entries that fit neither in a segment after splitting nor in its stash, because their keys have
+//! equal hashes. Only a client that knew the seed could create many of them. They are sorted by
+//! key, in runs, so that a lookup among a hundred thousand compares seventeen keys, and an
+//! insertion or removal moves no more than one run's words.
 
 use crate::entry::key::Name;
 use crate::index::word::Word;
@@ -9,18 +9,18 @@ use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 use std::cmp::Ordering;
 
-/// Words in a run at most.
+/// The maximum number of words in a run.
 const RUN_WORDS: usize = 512;
 
-/// Words by the order of their entries' keys. No run is empty. A word's index is its run's, times
-/// [`RUN_WORDS`], and its place there.
+/// Words sorted by the keys of their entries. No run is empty. A word's index is its run's index
+/// times [`RUN_WORDS`] plus its index in the run.
 #[derive(Debug, Default)]
 pub(crate) struct Overflow {
     runs: Vec<Vec<Word>>,
     len: usize,
 }
 
-/// Where a key is, or where it would be put.
+/// The position of a key, or the position to insert it at.
 type SearchResult = Result<(usize, usize), (usize, usize)>;
 
 impl Overflow {
@@ -28,12 +28,12 @@ impl Overflow {
         self.len
     }
 
-    /// The index of the word of the entry of that name.
+    /// Returns the index of the word of the entry with this name.
     pub(crate) fn find(&self, name: Name<'_>) -> Option<usize> {
         self.search(name).ok().map(index_of)
     }
 
-    /// Adds a word and says at which index. Other words may have another index afterwards.
+    /// Inserts a word and returns its index. The indexes of other words may change.
     pub(crate) fn insert(&mut self, word: Word) -> usize {
         let (mut run, mut at) = self.search(name_of(&word)).unwrap_or_else(|place| place);
         if self.runs.is_empty() {
@@ -51,7 +51,7 @@ impl Overflow {
         index_of((run, at))
     }
 
-    /// Removes the word at an index. Those after it have another index afterwards.
+    /// Removes the word at an index. The indexes of later words may change.
     pub(crate) fn remove(&mut self, index: usize) {
         let (run, at) = place_of(index);
         let Some(words) = self.runs.get_mut(run).filter(|words| at < words.len()) else { return };
@@ -62,31 +62,31 @@ impl Overflow {
         }
     }
 
-    /// Puts the word of another entry of the same key at an index.
+    /// Replaces the word at an index by that of another entry with the same key.
     pub(crate) fn replace(&mut self, index: usize, word: Word) {
         let (run, at) = place_of(index);
         let place = self.runs.get_mut(run).and_then(|words| words.get_mut(at));
         place.into_iter().for_each(|place| *place = word);
     }
 
-    /// The word at an index, if there is one.
+    /// Returns the word at an index, if there is one.
     pub(crate) fn get(&self, index: usize) -> Option<Word> {
         let (run, at) = place_of(index);
         self.runs.get(run)?.get(at).copied()
     }
 
-    /// No word has this index or one beyond, and some below may have none.
+    /// Returns an upper bound of the indexes. Some indexes below it may be unused.
     pub(crate) fn end(&self) -> usize {
         self.runs.len() * RUN_WORDS
     }
 
-    /// Every index that has a word, in order.
+    /// Iterates over the indexes in use, in order.
     pub(crate) fn indices(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         let runs = self.runs.iter().enumerate();
         runs.flat_map(|(run, words)| (0..words.len()).map(move |at| index_of((run, at))))
     }
 
-    /// The words after a name, in the order of names; all without one.
+    /// Iterates over the words after a name, sorted by name; over all words without one.
     pub(crate) fn after(&self, name: Option<Name<'_>>) -> impl Iterator<Item = Word> + '_ {
         let after = |(run, at)| (run, at + 1);
         let (run, at) = name.map_or((0, 0), |name| self.search(name).map_or_else(|at| at, after));
@@ -110,10 +110,10 @@ impl Overflow {
     }
 }
 
-/// The name of a word's entry.
+/// Returns the name of a word's entry.
 fn name_of(word: &Word) -> Name<'_> {
-    // SAFETY: words here are those of live entries, which stay where they are while the latch is
-    // held, and no longer is the word borrowed.
+    // SAFETY: words here are those of live entries, which do not move while the latch is held; the
+    // word is not borrowed for longer than that.
     word.entry().map_or(Name::Inline(&[]), |entry| unsafe { entry.name() })
 }
 

@@ -1,23 +1,23 @@
-//! Where a hash belongs: its shard, its position there, and the fingerprint that stands beside
-//! its entry's pointer.
+//! The location of a hash: its shard, its position there, and the fingerprint stored beside its
+//! entry's pointer.
 //!
 //! Everything is in hash order: shards own consecutive ranges of hashes, a position is the hash's
 //! offset within its shard's range, and directories and buckets divide positions in order. So a
-//! cursor is a plain number that survives every split and merge.
+//! cursor is a plain number that stays valid across splits and merges.
 //!
-//! The ranges differ in width by up to a factor of two, in steps of 2^(1/n): hash tables under a
-//! uniform hash would otherwise all be full, and split, at the same moment.
+//! The widths of ranges differ by up to a factor of two, in steps of 2^(1/n). With equal ranges and
+//! a uniform hash, all hash tables would become full, and split, at about the same time.
 
-/// Bits of a position.
+/// The number of bits of a position.
 pub(crate) const POSITION_BITS: u32 = 40;
 
-/// Bits of the hash's head that index the first guess at a shard.
+/// The number of leading bits of a hash that index the first guess of its shard.
 const GUESS_BITS: u32 = 12;
 
 /// Maps hashes to shards and positions.
 #[derive(Debug)]
 pub(crate) struct Placement {
-    /// By the hash's leading bits: the first shard that such a hash can be in.
+    /// By the hash's leading bits: the first shard that may contain such a hash.
     guesses: Box<[u16]>,
     ranges: Box<[Range]>,
 }
@@ -45,7 +45,7 @@ impl Placement {
         Placement { guesses, ranges }
     }
 
-    /// The shard of a hash.
+    /// Returns the shard of a hash.
     #[inline]
     pub(crate) fn shard(&self, hash: u64) -> usize {
         let head = (hash >> (64 - GUESS_BITS)) as usize;
@@ -56,21 +56,22 @@ impl Placement {
         shard
     }
 
-    /// The range of every shard, in order.
+    /// Returns the ranges of all shards, in order.
     pub(crate) fn ranges(&self) -> &[Range] {
         &self.ranges
     }
 }
 
 impl Range {
-    /// The position of a hash within its shard, below 2^[`POSITION_BITS`].
+    /// Returns the position of a hash within its shard, below 2^[`POSITION_BITS`].
     #[inline]
     pub(crate) fn position(&self, hash: u64) -> u64 {
         let offset = hash.wrapping_sub(self.start);
         ((u128::from(offset) * u128::from(self.scale)) >> 64) as u64
     }
 
-    /// How many entries there would be if all hashes had as many as this range has with `entries`.
+    /// Returns how many entries there would be if all hashes had as many as this range has with
+    /// `entries`.
     pub(crate) fn density(&self, entries: usize) -> u64 {
         let density = (entries as u128 * u128::from(self.scale)) >> POSITION_BITS;
         u64::try_from(density).unwrap_or(u64::MAX)
@@ -83,7 +84,8 @@ impl Range {
     }
 }
 
-/// The first hash of a shard: 2^64 * (2^(shard / shards) - 1), to the precision of a double.
+/// Returns the first hash of a shard: 2^64 * (2^(shard / shards) - 1), to the precision of a
+/// double.
 fn boundary(shard: usize, shards: usize) -> u128 {
     if shard == shards {
         return 1 << 64;
@@ -92,7 +94,8 @@ fn boundary(shard: usize, shards: usize) -> u128 {
     (fraction * 2_f64.powi(64)) as u128
 }
 
-/// The part of a hash that stands beside the entry's pointer. Positions do not use these bits.
+/// Returns the part of a hash that is stored beside the entry's pointer. Positions do not use these
+/// bits.
 #[inline]
 pub(crate) fn fingerprint(hash: u64) -> u16 {
     hash as u16

@@ -1,8 +1,8 @@
 //! A segment of a table: buckets of eight words, one cache line each.
 //!
 //! ```text
-//!  line   0 .. homes-1           buckets; a key's home is where its position falls
-//!         homes .. lines-2       stash, for what its home and the next bucket cannot take
+//!  line   0 .. homes-1           buckets; a key's home is the bucket that its position selects
+//!         homes .. lines-2       stash, for entries that fit neither in their home nor in the next
 //!         lines-1                header
 //!
 //!  word   63        48 47                                3  2  1  0
@@ -10,7 +10,7 @@
 //!        | fingerprint| entry pointer                     |H |V |D |   V: the entry can expire
 //!        +------------+-----------------------------------+--+--+--+   D: displaced: home is the
 //!                                                                         bucket before
-//!                          H: in which half of its home's positions it falls, if its bucket knows
+//!                          H: the half of its home's positions that contains it, if recorded
 //! ```
 //!
 //! A full segment has 64 lines, one page. A small table starts with a smaller one. Entries that
@@ -44,7 +44,7 @@ pub(crate) struct Geometry {
     pub(crate) homes: usize,
 }
 
-/// Few steps, since the memory of an outgrown segment is seldom reused.
+/// Only a few sizes, since the memory of an outgrown segment is seldom reused.
 const GEOMETRIES: [Geometry; 3] = [
     Geometry { lines: 4, homes: 3 },
     Geometry { lines: 16, homes: 14 },
@@ -82,23 +82,23 @@ pub(crate) struct Header {
     /// A set bit marks a home with entries in the stash or the overflow list.
     stashed_homes: u64,
     /// A set bit marks a bucket in which every word has its half recorded.
-    known_halves: u64,
+    recorded_halves: u64,
     overflow: Option<Box<Overflow>>,
 }
 
-/// A place in a segment: the index of its word. The overflow list's indices follow those of the
+/// A place in a segment: the index of its word. The overflow list's indexes follow those of the
 /// lines.
 pub(crate) type Index = usize;
 
 impl Segment {
-    /// An empty segment of the smallest geometry that holds `entries` comfortably, at depth 0.
+    /// Creates an empty segment at depth 0, of the smallest geometry with ample room for `entries`.
     pub(crate) fn small(pool: &PagePool, entries: usize) -> Self {
         let fits = |geometry: &Geometry| entries <= geometry.homes * LANES * 3 / 4;
         let tag = GEOMETRIES.iter().position(fits).unwrap_or(FULL).min(FULL);
         Segment::allocate(pool, tag)
     }
 
-    /// An empty full segment at a depth.
+    /// Creates an empty full segment at a depth.
     pub(crate) fn full(pool: &PagePool, depth: u32) -> Self {
         debug_assert!(depth <= MAX_DEPTH);
         Segment::allocate(pool, FULL + depth as usize)
@@ -114,7 +114,7 @@ impl Segment {
             NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
         };
         let segment = Segment(memory.map_addr(|address| address | tag));
-        // SAFETY: the memory is ours, as long as the geometry says, and not read yet.
+        // SAFETY: the memory is ours, has the size of the geometry, and has not been read yet.
         unsafe {
             for index in 0..bytes / size_of::<Word>() - LANES {
                 Word::EMPTY.store(segment.word_pointer(index));
@@ -124,7 +124,7 @@ impl Segment {
                 volatile: 0,
                 earliest_expiry_ms: u64::MAX,
                 stashed_homes: 0,
-                known_halves: u64::MAX,
+                recorded_halves: u64::MAX,
                 overflow: None,
             });
         }
@@ -137,7 +137,7 @@ impl Segment {
     /// Nothing refers to it any more.
     pub(crate) unsafe fn free(self, pool: &PagePool) {
         let bytes = self.geometry().lines * LINE_BYTES;
-        // SAFETY: the segment was allocated with this layout, and the caller gives it up.
+        // SAFETY: the segment was allocated with this layout, and is not used any more.
         unsafe {
             self.header_pointer().drop_in_place();
             if bytes == PAGE_BYTES {
@@ -148,7 +148,8 @@ impl Segment {
         }
     }
 
-    /// The number of leading bits that all its entries' positions share; 0 for a small segment.
+    /// Returns the number of leading bits that all its entries' positions share; 0 for a small
+    /// segment.
     pub(crate) fn depth(self) -> u32 {
         (self.tag().saturating_sub(FULL)) as u32
     }
@@ -161,13 +162,13 @@ impl Segment {
         geometry(self.tag())
     }
 
-    /// The bucket that contains a position.
+    /// Returns the bucket that contains a position.
     #[inline]
     pub(crate) fn home(self, position: u64) -> usize {
         (self.twice_home_and_half(position) >> 1) as usize
     }
 
-    /// The half of its home's positions that contains a position.
+    /// Returns the half of its home's positions that contains a position.
     #[inline]
     pub(crate) fn half(self, position: u64) -> Half {
         (self.twice_home_and_half(position) & 1) as usize
@@ -179,19 +180,19 @@ impl Segment {
         (rest * self.geometry().homes as u64) >> (POSITION_BITS - 1)
     }
 
-    /// Once a full segment is split: the half, and the home in it, of the entries that are now at
-    /// this home.
+    /// Returns the half, and the home in it, to which the entries at this home belong after a full
+    /// segment has been split.
     pub(crate) fn home_after_split(home: usize, half: Half) -> (usize, usize) {
         let twice = 2 * home + half;
         if twice < FULL_HOMES { (0, twice) } else { (1, twice - FULL_HOMES) }
     }
 
-    /// The half that contains a position.
+    /// Returns the half that contains a position.
     pub(crate) fn half_after_split(self, position: u64) -> usize {
         (position >> (POSITION_BITS - self.depth() - 1) & 1) as usize
     }
 
-    /// The first position, relative to the segment's first, after bucket `home`.
+    /// Returns the first position, relative to the segment's first, after bucket `home`.
     pub(crate) fn end_of(self, home: usize) -> u64 {
         let homes = self.geometry().homes as u64;
         let end = ((home as u64 + 1) << POSITION_BITS).div_ceil(homes);
@@ -200,7 +201,7 @@ impl Segment {
 
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: a segment that is not freed has a header, which only the latch's holder reads:
-        // look-aheads read the lines before it.
+        // prefetching reads only the lines before it.
         unsafe { self.header_pointer().as_ref() }
     }
 
@@ -225,7 +226,7 @@ impl Segment {
         }
     }
 
-    /// The segment that [`Segment::raw`] was called on; `None` for null.
+    /// Returns the segment that [`Segment::raw`] was called on; `None` for null.
     ///
     /// # Safety
     /// The segment has not been freed, and this is used only under its table's latch.
@@ -238,7 +239,7 @@ impl Segment {
         self.0.as_ptr()
     }
 
-    /// The bucket for entries for which `home` has no room.
+    /// Returns the bucket for entries that do not fit in `home`.
     #[inline]
     fn neighbour(self, home: usize) -> usize {
         if home + 1 == self.geometry().homes { 0 } else { home + 1 }
@@ -321,14 +322,14 @@ impl Segment {
         let word = word.in_half(half.unwrap_or_default());
         let Geometry { homes, lines } = self.geometry();
         let next = self.neighbour(home);
-        // SAFETY: the caller's promise; the bucket after a home is one as well.
+        // SAFETY: the caller guarantees it; the bucket after a home is one as well.
         let (here, there) = unsafe { (self.empty_lanes(home), self.empty_lanes(next)) };
         let place = if here.count_ones() < there.count_ones() {
             Some((first_of(next, there), word.displaced(true)))
         } else if here != 0 {
             Some((first_of(home, here), word.displaced(false)))
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe { self.make_room(home, word) }
         };
         let place = place.or_else(|| {
@@ -343,7 +344,7 @@ impl Segment {
         unsafe { self.set_word(index, word) };
         self.count_in(word);
         if half.is_none() {
-            self.header_mut().known_halves &= !(1 << (index / LANES));
+            self.header_mut().recorded_halves &= !(1 << (index / LANES));
         }
         Some(index)
     }
@@ -357,18 +358,18 @@ impl Segment {
         words + header.overflow.get_or_insert_default().insert(word.displaced(false))
     }
 
-    /// The number of entries in the overflow list.
+    /// Returns the number of entries in the overflow list.
     pub(crate) fn overflow_len(&self) -> usize {
         self.header().overflow.as_ref().map_or(0, |list| list.len())
     }
 
-    /// The end of the indices, some of which are unused.
+    /// Returns the end of the indexes, some of which are unused.
     pub(crate) fn end(&self) -> Index {
         let overflow = self.header().overflow.as_ref();
         self.geometry().lines * LANES + overflow.map_or(0, |list| list.end())
     }
 
-    /// The indices of the overflow list.
+    /// Iterates over the indexes of the overflow list.
     fn overflow_indices(&self) -> impl Iterator<Item = Index> + Clone + '_ {
         let words = self.geometry().lines * LANES;
         let list = self.header().overflow.iter();
@@ -415,18 +416,18 @@ impl Segment {
         header.volatile -= u32::from(old.is_volatile());
     }
 
-    /// The word at a place; an empty word if the place does not exist.
+    /// Returns the word at a place; an empty word if the place does not exist.
     pub(crate) fn word(&self, index: Index) -> Word {
         let lines = self.geometry().lines;
         if index < (lines - 1) * LANES {
-            // SAFETY: the index lies within the buckets, which only the latch's holder writes.
+            // SAFETY: the index is within the buckets, which only the latch's holder writes.
             return unsafe { self.word_pointer(index).read() };
         }
         let (overflow, index) = (self.header().overflow.as_ref(), index.checked_sub(lines * LANES));
         overflow.zip(index).and_then(|(list, index)| list.get(index)).unwrap_or(Word::EMPTY)
     }
 
-    /// All occupied places.
+    /// Iterates over all occupied places.
     pub(crate) fn occupied_places(&self) -> impl Iterator<Item = (Index, Word)> + '_ {
         let Geometry { lines, .. } = self.geometry();
         (0..(lines - 1) * LANES)
@@ -435,15 +436,15 @@ impl Segment {
             .filter(|(_, word)| !word.is_empty())
     }
 
-    /// The words of a bucket and their places.
+    /// Iterates over the words of a bucket and their places.
     pub(crate) fn words_of(&self, bucket: usize) -> impl Iterator<Item = (Index, Word)> + use<> {
         let segment = *self;
         let words = (bucket * LANES..(bucket + 1) * LANES).map(move |at| (at, segment.word(at)));
         words.filter(|(_, word)| !word.is_empty())
     }
 
-    /// The words of a bucket in which every word has its half recorded, with their homes and
-    /// halves.
+    /// Iterates over the words of a bucket in which every word has its half recorded, with their
+    /// homes and halves.
     pub(crate) fn homes_and_halves(
         &self,
         bucket: usize,
@@ -456,31 +457,31 @@ impl Segment {
 
     /// Whether any bucket has words without a recorded half.
     #[inline]
-    pub(crate) fn has_unknown_halves(&self) -> bool {
-        self.is_full_size() && !self.header().known_halves & HOMES != 0
+    pub(crate) fn has_unrecorded_halves(&self) -> bool {
+        self.is_full_size() && !self.header().recorded_halves & HOMES != 0
     }
 
-    /// The buckets of homes that have such words.
-    pub(crate) fn unknown_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
-        ones(!self.header().known_halves & HOMES)
+    /// Iterates over the buckets of homes that have such words.
+    pub(crate) fn unrecorded_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        ones(!self.header().recorded_halves & HOMES)
     }
 
-    /// The buckets of all other homes.
-    pub(crate) fn known_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
-        ones(self.header().known_halves & HOMES)
+    /// Iterates over the buckets of all other homes.
+    pub(crate) fn recorded_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        ones(self.header().recorded_halves & HOMES)
     }
 
-    /// The words without a recorded half: those of some buckets, of the stash and of the overflow
-    /// list.
-    pub(crate) fn unknown_words(&self) -> impl Iterator<Item = Word> + '_ {
+    /// Iterates over the words without a recorded half: those of some buckets, of the stash and of
+    /// the overflow list.
+    pub(crate) fn unrecorded_words(&self) -> impl Iterator<Item = Word> + '_ {
         let stash = FULL_HOMES..self.geometry().lines - 1;
-        let buckets = self.unknown_buckets().chain(stash);
+        let buckets = self.unrecorded_buckets().chain(stash);
         let overflow = self.overflow_indices().map(|index| self.word(index));
         buckets.flat_map(|bucket| self.words_of(bucket)).map(|(_, word)| word).chain(overflow)
     }
 
     /// Records the half of the word at a place.
-    pub(crate) fn distinguish_half(&mut self, index: Index, half: Half) {
+    pub(crate) fn record_half(&mut self, index: Index, half: Half) {
         if index < (self.geometry().lines - 1) * LANES {
             // SAFETY: the place is in a bucket.
             unsafe { self.set_word(index, self.word(index).in_half(half)) };
@@ -488,18 +489,18 @@ impl Segment {
     }
 
     /// Records that every word of a bucket has its half recorded.
-    pub(crate) fn know_halves(&mut self, bucket: usize) {
-        self.header_mut().known_halves |= 1 << bucket;
+    pub(crate) fn mark_recorded(&mut self, bucket: usize) {
+        self.header_mut().recorded_halves |= 1 << bucket;
     }
 
-    /// The places of entries that can expire.
+    /// Returns the places of entries that can expire.
     pub(crate) fn volatile_places(&self) -> Vec<Index> {
         let volatile = self.occupied_places().filter(|(_, word)| word.is_volatile());
         volatile.map(|(index, _)| index).collect()
     }
 
-    /// The places of up to `count` entries, spread over the segment starting from a random place,
-    /// so that no region is sampled more often than another.
+    /// Returns the places of up to `count` entries, spread over the segment starting from a random
+    /// place, so that no region is sampled more often than another.
     pub(crate) fn sample(
         &self,
         random: usize,
@@ -519,8 +520,8 @@ impl Segment {
         places.filter(wanted).take(if none_wanted { 0 } else { count })
     }
 
-    /// All entries at `home` that are in the lines. `home_of` computes the home of an entry from
-    /// its key, which is needed only for those outside their home's two buckets.
+    /// Iterates over the entries at `home` that are in the lines. `home_of` computes the home of an
+    /// entry from its key, which is needed only for those outside their home's two buckets.
     pub(crate) fn homed_at(
         &self,
         home: usize,
@@ -540,7 +541,8 @@ impl Segment {
         }
     }
 
-    /// Entries of the overflow list after a name, ordered by name; some may belong to `home`.
+    /// Iterates over the entries of the overflow list after a name, ordered by name; some may
+    /// belong to `home`.
     pub(crate) fn overflowed<'a>(
         &'a self,
         home: usize,
@@ -551,7 +553,7 @@ impl Segment {
         list.into_iter().flat_map(move |list| list.after(name)).filter_map(Word::entry)
     }
 
-    /// Moves a neighbour to make room for a word at `home`, whose two buckets are full.
+    /// Moves a word to make room for another one at `home`, whose two buckets are full.
     ///
     /// # Safety
     /// The segment has this home.
@@ -565,15 +567,15 @@ impl Segment {
             (next, false, (next + 1) % homes, true),
         ];
         for (from, displaced, to, becomes_displaced) in moves {
-            // SAFETY: the caller's promise; the buckets before and after a home exist as well.
+            // SAFETY: the caller guarantees it; the buckets before and after a home exist as well.
             let Some(empty) = (unsafe { self.first_empty(to) }) else { continue };
             let movable = (from * LANES..(from + 1) * LANES)
                 .find(|index| self.word(*index).is_displaced() == displaced);
             let Some(index) = movable else { continue };
             // SAFETY: the place is in that bucket.
             unsafe { self.set_word(empty, self.word(index).displaced(becomes_displaced)) };
-            if self.header().known_halves >> from & 1 == 0 {
-                self.header_mut().known_halves &= !(1 << to);
+            if self.header().recorded_halves >> from & 1 == 0 {
+                self.header_mut().recorded_halves &= !(1 << to);
             }
             return Some((index, word.displaced(from != home)));
         }
@@ -589,18 +591,18 @@ impl Segment {
     /// # Safety
     /// The segment has this bucket.
     unsafe fn first_empty(&self, bucket: usize) -> Option<Index> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let empty = unsafe { self.empty_lanes(bucket) };
         (empty != 0).then(|| first_of(bucket, empty))
     }
 
-    /// A bit mask of the empty places of a bucket.
+    /// Returns a bit mask of the empty places of a bucket.
     ///
     /// # Safety
     /// The segment has this bucket.
     #[inline]
     unsafe fn empty_lanes(&self, bucket: usize) -> u32 {
-        // SAFETY: the caller's promise; the latch is held.
+        // SAFETY: the caller guarantees it; the latch is held.
         unsafe { bucket_search::empty(self.word_pointer(bucket * LANES)) }
     }
 
@@ -608,7 +610,7 @@ impl Segment {
     /// The place is in a bucket of this segment.
     unsafe fn set_word(&mut self, index: Index, word: Word) {
         debug_assert!(index < (self.geometry().lines - 1) * LANES, "a place in the buckets");
-        // SAFETY: the caller's promise; the latch is held exclusively.
+        // SAFETY: the caller guarantees it; the latch is held exclusively.
         unsafe { word.store(self.word_pointer(index)) };
     }
 
@@ -622,15 +624,15 @@ impl Segment {
     }
 
     /// # Safety
-    /// The index lies within the segment's lines.
+    /// The index is within the segment's lines.
     #[inline]
     unsafe fn word_pointer(self, index: usize) -> NonNull<Word> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { self.base().cast::<Word>().add(index) }
     }
 
     fn header_pointer(self) -> NonNull<Header> {
-        // SAFETY: the last line.
+        // SAFETY: the header is in the last line.
         unsafe { self.word_pointer((self.geometry().lines - 1) * LANES) }.cast()
     }
 }
@@ -641,7 +643,7 @@ impl UnlatchedSegment {
         self.0.as_ptr()
     }
 
-    /// The segment that [`Segment::raw`] was called on; `None` for null.
+    /// Returns the segment that [`Segment::raw`] was called on; `None` for null.
     ///
     /// # Safety
     /// The pool from which the segment was allocated outlives the result.
@@ -650,14 +652,15 @@ impl UnlatchedSegment {
         NonNull::new(raw).map(UnlatchedSegment)
     }
 
-    /// The bucket that contains a position, if this is a full segment: only full segments keep
-    /// their memory, and a table with a smaller one is likely to be cached anyway.
+    /// Returns the bucket that contains a position, if this is a full segment: the memory of
+    /// smaller ones is not reserved for segments, and a table that has one is likely to be cached
+    /// anyway.
     #[inline]
     pub(crate) fn bucket(self, position: u64) -> Option<Bucket> {
-        // Only the tag is used.
+        // Only the tag is read.
         let segment = Segment(self.0);
-        // SAFETY: every position falls in a bucket. The memory of a full segment stays mapped as
-        // long as the pool is there, even if the segment is freed.
+        // SAFETY: every position is in a bucket. The memory of a full segment stays mapped as long
+        // as the pool exists, even if the segment is freed.
         let words = || unsafe { segment.word_pointer(segment.home(position) * LANES) };
         segment.is_full_size().then(|| Bucket(words()))
     }
@@ -682,7 +685,7 @@ impl Bucket {
                 // SAFETY: a lane of that bucket.
                 let word = unsafe { UnlatchedWord::load(words.add(lane)) };
                 if let Some(entry) = word.pointer() {
-                    // Most entries lie on two lines.
+                    // Most entries span two cache lines.
                     prefetch(entry);
                     return prefetch(entry.map_addr(|it| it.saturating_add(LINE_BYTES)));
                 }
@@ -690,7 +693,7 @@ impl Bucket {
         }
     }
 
-    /// The bucket for entries for which this one has no room.
+    /// Returns the bucket for entries that do not fit in this one.
     #[inline]
     fn neighbour(self) -> Bucket {
         const HOMES_BYTES: usize = FULL_HOMES * LINE_BYTES;
@@ -706,7 +709,7 @@ impl Bucket {
     }
 }
 
-/// The positions of a number's set bits, in ascending order.
+/// Returns the indexes of a number's set bits, in ascending order.
 fn ones(number: u64) -> impl Iterator<Item = usize> + Clone {
     let mut left = number;
     std::iter::from_fn(move || {
@@ -716,7 +719,7 @@ fn ones(number: u64) -> impl Iterator<Item = usize> + Clone {
     })
 }
 
-/// The first place of a bucket whose bit is set in `lanes`, which has one.
+/// Returns the first place of a bucket whose bit is set in `lanes`; at least one must be set.
 fn first_of(bucket: usize, lanes: u32) -> Index {
     bucket * LANES + lanes.trailing_zeros() as usize
 }

@@ -1,27 +1,27 @@
-//! How far those have come that go through a table in steps: from bucket to bucket, and within one
-//! that is too large for a step.
+//! The state of iterations over a table in steps: from bucket to bucket, and within a bucket that
+//! is too large for one step.
 
 use crate::entry::key::OwnedName;
 
-/// How far a visit of a bucket has come that takes several holds.
+/// The position within a bucket whose visit takes several holds.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketCursor {
-    /// What was visited last; the order is that of names.
+    /// The last name visited, in the order of names.
     pub(crate) after: OwnedName,
-    /// The first position after what is visited in this order.
+    /// The first position after the bucket.
     pub(crate) next: u64,
 }
 
-/// How far a sweep has come.
+/// The position of a sweep.
 #[derive(Debug)]
 pub(crate) struct Sweep {
-    /// What comes next: a segment's first position, or a bucket's where a segment has keys of
-    /// equal hash beyond its places, which may be too many for one step.
+    /// The next position: the first one of a segment, or of a bucket in segments with an overflow
+    /// list, which may be too large for one step.
     pub(crate) position: u64,
-    /// How far it has come in that bucket.
+    /// The position within that bucket.
     pub(crate) within: Option<BucketCursor>,
-    /// Nothing that it has left behind in that segment expires before this, nor what was written
-    /// since, in milliseconds since 1970.
+    /// A lower bound of the expiry times of entries that the sweep has passed in that segment, and
+    /// of entries written since, in milliseconds since 1970.
     pub(crate) earliest_ms: u64,
 }
 

@@ -9,8 +9,8 @@
 //!              11 --+
 //! ```
 //!
-//! A full segment splits on its own, so growth moves at most one segment's entries however large
-//! the table is; two sparse neighbours merge. Extendible hashing: Fagin et al., ACM TODS 1979;
+//! A full segment splits on its own, so growth moves at most one segment's entries regardless of
+//! the table's size; two sparse neighbours merge. Extendible hashing: Fagin et al., ACM TODS 1979;
 //! segments with a stash: Lu et al., "Dash", VLDB 2020.
 
 mod expiry;
@@ -41,21 +41,21 @@ use crate::sync::steps::{self, Step};
 use crate::sync::{latch, pace};
 use std::sync::Arc;
 
-/// How many segments one step examines if it finds none of the entries that it looks for.
+/// The number of segments that one step examines if it finds no matching entries.
 const GLANCES: usize = 64;
-/// How many buckets a snapshot's walk visits while the latch is held once, if there is little to
-/// copy.
+/// The number of buckets that a snapshot's walk visits while the latch is held once, if there is
+/// little to copy.
 const BUCKETS_PER_HOLD: usize = 32;
-/// How many overflow entries of a segment one visit of a bucket examines.
+/// The number of overflow entries of a segment that one visit of a bucket examines.
 const OVERFLOWED: usize = 128;
-/// How many entries, and bytes of them, one change may move to free a sparse page; a single longer
-/// entry may be moved too.
+/// The number of entries that one change may move to free a sparse page; it also limits their
+/// bytes. A single longer entry may be moved too.
 const RELOCATIONS: usize = 4;
 const RELOCATION_BYTES: usize = 16 * 1024;
-/// How many entries are moved at a time when there is nothing else to do.
+/// The number of entries that are moved at a time when the worker is idle.
 const COMPACTIONS: usize = 16;
 
-/// What determines positions.
+/// The parameters that determine positions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Locator {
     pub(crate) hasher: Hasher,
@@ -71,10 +71,10 @@ pub(crate) struct Table {
     len: usize,
     /// The number of entries that can expire.
     volatile: usize,
-    /// No entry expires before this time, in milliseconds since 1970, except those that the current
-    /// sweep has not reached yet.
+    /// A lower bound of the expiry times, in milliseconds since 1970, except of entries that the
+    /// current sweep has not reached yet.
     earliest_expiry_ms: u64,
-    /// The number of hashes with fields that expire.
+    /// The hashes with fields that expire.
     expiring_hashes: ExpiringHashes,
     /// The current sweep for expired entries, if any.
     sweep: Option<Sweep>,
@@ -87,14 +87,14 @@ pub(crate) struct Table {
 }
 
 // SAFETY: a table's entries are reached only through it, under its shard's latch. Its segments are
-// read without the latch as well, but only in whole words, which are atomic then.
+// read without the latch as well, but only in whole words, with atomic loads.
 unsafe impl Send for Table {}
 
 /// Callbacks for removals by the server itself.
 pub(crate) struct ServerRemovals<'a> {
-    /// Given a key's hash, says whether the entry must stay; `None` if no entry must.
+    /// Returns whether the entry with a key's hash must stay; `None` if no entry must.
     pub(crate) spares: Option<&'a dyn Fn(u64) -> bool>,
-    /// Called with each entry and the number of its database before its removal.
+    /// Called with each entry and the index of its database before its removal.
     pub(crate) show: &'a mut dyn FnMut(usize, EntryView<'_>),
     pub(crate) garbage: &'a mut Garbage,
 }
@@ -146,7 +146,8 @@ impl Table {
         self.directory.move_to(database);
     }
 
-    /// Must be called before anything of the table changes by an operation that read `barrier`.
+    /// Prepares the table for changes by an operation that read `barrier`. Must be called before
+    /// any change.
     #[inline]
     pub(crate) fn begin(&mut self, barrier: MutationBarrier) {
         debug_assert!(
@@ -178,33 +179,33 @@ impl Table {
         barrier.before_mutate(&mut self.progress, entry, outcome)
     }
 
-    /// The number of the database that the table belongs to now.
+    /// Returns the index of the database that the table belongs to now.
     pub(crate) fn database(&self) -> usize {
         self.directory.owner().database
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The number of entries that can expire.
+    /// Returns the number of entries that can expire.
     pub(crate) fn volatile_len(&self) -> usize {
         self.volatile
     }
 
-    /// The place of the entry of `key`.
+    /// Returns the place of the entry of `key`.
     #[inline]
     pub(crate) fn find(&self, key: Key<'_>) -> Option<Place> {
         let position = self.locator.range.position(key.hash);
         let segment = self.directory.get(position)?;
-        // SAFETY: entries stay where they are while the table is borrowed.
+        // SAFETY: entries do not move while the table is borrowed.
         let same_key = |entry: Entry| unsafe { entry.is_of(key) };
         let index = segment.find(position, fingerprint(key.hash), || key.name(), same_key)?;
         Some(Place { segment, index })
     }
 
-    /// The entry at a place.
+    /// Returns the entry at a place.
     #[inline]
     pub(crate) fn entry(&self, place: Place) -> Option<Entry> {
         place.segment.word(place.index).entry()
@@ -235,7 +236,7 @@ impl Table {
         place
     }
 
-    /// Replaces an entry's value and attributes. Returns what the entry owned and owns no more.
+    /// Replaces an entry's value and attributes. Returns the memory that the entry no longer owns.
     pub(crate) fn replace(
         &mut self,
         barrier: MutationBarrier,
@@ -262,8 +263,8 @@ impl Table {
         let stays = rounded_bytes(old_bytes) == rounded_bytes(shape.bytes());
         let old_block = Block { memory: old.pointer(), on_heap };
         let block = if stays { old_block } else { self.slab.take(shape.bytes()) };
-        // SAFETY: the old entry is overwritten or given back below and not read again; the block
-        // is ours, aligned and as large as the shape.
+        // SAFETY: the old entry is overwritten or freed below and not read again; the block is
+        // ours, aligned and as large as the shape.
         let (owned, entry) = unsafe {
             let owned = old.take_owned();
             let memory = block.memory;
@@ -292,13 +293,13 @@ impl Table {
     /// # Safety
     /// The entry at this place has an expiry.
     pub(crate) unsafe fn move_expiry(&mut self, mut place: Place, mut entry: Mutable, at_ms: u64) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { entry.replace_expiry(at_ms) };
         place.segment.note_expiry(Some(at_ms));
         self.note_expiry(Some(at_ms));
     }
 
-    /// Removes the entry at a place. Returns what it owned.
+    /// Removes the entry at a place. Returns the memory that it owned.
     pub(crate) fn remove(&mut self, mut place: Place, entry: Mutable) -> Owned {
         let entry = entry.entry();
         // SAFETY: the table is borrowed exclusively and the key is hashed before anything moves.
@@ -313,7 +314,7 @@ impl Table {
     /// Visits the entries of the bucket that contains `position`. Returns the first position after
     /// the bucket, or `None` at the end of the table. If there are too many entries to visit while
     /// the latch is held once, the result is `position` itself, and `within` records where to
-    /// continue. Entries that exist throughout are visited whatever happens in between.
+    /// continue. Entries that exist throughout are visited regardless of changes in between.
     pub(crate) fn visit_bucket(
         &self,
         position: u64,
@@ -325,7 +326,8 @@ impl Table {
         let home = segment.home(position);
         let home_of = |entry| segment.home(self.position_of(entry));
         let after = before.as_ref().map(|within| within.after.get());
-        // SAFETY: the table is borrowed, so no entry goes or moves; a name is kept only if owned.
+        // SAFETY: the table is borrowed, so no entry is removed or moved; names are kept only as
+        // copies.
         let name = |entry: Entry| unsafe { entry.name() };
         let mut visited = 0;
         let mut visit = |entry| {
@@ -350,7 +352,8 @@ impl Table {
             }
         });
         holds::note(Work { visited, ..Work::default() });
-        // The bucket may have become narrower or wider meanwhile: skipped entries were visited.
+        // The bucket may have become narrower or wider meanwhile: skipped entries have been
+        // visited.
         let start = position & !(span(segment) - 1);
         let next = start + segment.end_of(home);
         let next = before.as_ref().map_or(next, |before| next.min(before.next));
@@ -363,9 +366,9 @@ impl Table {
         (next < 1 << POSITION_BITS).then_some(next)
     }
 
-    /// Continues saving images of entries that belong to the snapshot, and stamping entries, for as
-    /// many bytes as are allowed while the latch is held once. Returns whether the walk is
-    /// complete.
+    /// Continues saving images of entries that belong to the snapshot, and updating the epochs of
+    /// entries, for as many bytes as are allowed while the latch is held once. Returns whether the
+    /// walk is complete.
     pub(crate) fn walk(&mut self, barrier: MutationBarrier, images: &mut Images) -> bool {
         self.begin(barrier);
         let enough = images.copied_bytes() + HOLD_BYTES;
@@ -400,7 +403,7 @@ impl Table {
         self.progress.walked_to().is_none()
     }
 
-    /// The number of entries that can expire, counted one by one.
+    /// Counts the entries that can expire.
     #[cfg(test)]
     pub(crate) fn count_volatile(&self) -> usize {
         let words = |segment: Segment| {
@@ -420,8 +423,8 @@ impl Table {
         { words }.any(any)
     }
 
-    /// Removes the best victim among a few entries around a random place, unless the policy spares
-    /// all of them.
+    /// Removes the best victim among a few entries around a random place, unless all of them are
+    /// spared.
     pub(crate) fn evict(
         &mut self,
         barrier: MutationBarrier,
@@ -464,8 +467,8 @@ impl Table {
         unasked.spares.is_some_and(|spares| spares(self.hash_of(entry)))
     }
 
-    /// The entry at a random place, all entries being equally likely; `None` if the place is empty,
-    /// in which case the caller tries again. `random` has 64 uniform bits.
+    /// Returns the entry at a random place, all entries being equally likely; `None` if the place
+    /// is empty, in which case the caller tries again. `random` has 64 uniform bits.
     pub(crate) fn sample(&self, random: u64) -> Option<Entry> {
         let position = random >> (64 - POSITION_BITS);
         let segment = self.directory.get(position)?;
@@ -500,7 +503,8 @@ impl Table {
         let block = Block { memory: entry.pointer(), on_heap: entry.on_heap() };
         let bytes = entry.bytes();
         self.len -= 1;
-        // SAFETY: nothing points to the entry any more, and what it owned is taken out first.
+        // SAFETY: nothing points to the entry any more, and the memory that it owned is taken out
+        // first.
         let owned = unsafe {
             let owned = entry.take_owned();
             self.slab.give(block, bytes);
@@ -533,13 +537,13 @@ impl Table {
             let hash = self.hash_of(entry);
             let position = self.locator.range.position(hash);
             let Some(mut segment) = self.directory.get(position) else { return };
-            // SAFETY: the name is used here alone, before the entry moves.
+            // SAFETY: the name is used only here, before the entry moves.
             let name = || unsafe { entry.name() };
             let found = segment.find(position, fingerprint(hash), name, |it| it == entry);
             let Some(index) = found else { return };
             let block = self.slab.take(entry_bytes);
-            // SAFETY: both blocks are of this entry's class and distinct; the old one is given
-            // back once nothing points to it.
+            // SAFETY: both blocks are of this entry's class and distinct; the old one is freed once
+            // nothing points to it.
             let moved = unsafe {
                 block.memory.copy_from_nonoverlapping(from, entry_bytes);
                 let moved = Entry::from_pointer(block.memory);
@@ -563,13 +567,13 @@ impl Drop for Table {
             for entry in entries {
                 let block = Block { memory: entry.pointer(), on_heap: entry.on_heap() };
                 let bytes = entry.bytes();
-                // SAFETY: the table goes, and with it every pointer to the entry.
+                // SAFETY: the table is dropped, and with it every pointer to the entry.
                 unsafe {
                     drop(entry.take_owned());
                     self.slab.give(block, bytes);
                 }
             }
-            // SAFETY: the directory goes too.
+            // SAFETY: the directory is dropped too.
             unsafe { segment.free(&self.pool) };
             self.pool.notify_preparer();
             pace::pause();
@@ -588,12 +592,12 @@ impl Removed for Vec<Table> {
     }
 }
 
-/// The number of positions that a segment covers.
+/// Returns the number of positions that a segment covers.
 fn span(segment: Segment) -> u64 {
     1 << (POSITION_BITS - segment.depth())
 }
 
-/// When the fields of the hash in an entry next have to be swept, if any of them expire.
+/// Returns when the fields of the hash in an entry next have to be swept, if any of them expire.
 #[inline]
 fn fields_due_ms(entry: Entry) -> Option<u64> {
     // SAFETY: the latch is held, and the view ends here.

@@ -4,7 +4,7 @@ use crate::entry::block::Entry;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Words in a bucket.
+/// The number of words in a bucket.
 pub(crate) const LANES: usize = 8;
 
 const DISPLACED: usize = 1 << 0;
@@ -16,7 +16,7 @@ const FINGERPRINT_SHIFT: u32 = 48;
 /// The lower (0) or the upper (1) half of a home's positions.
 pub(crate) type Half = usize;
 
-/// A pointer to an entry, with bits of its hash. Null is an empty place. It is valid under the
+/// A pointer to an entry, with bits of its hash. Null marks an empty place. It is valid under the
 /// latch of the entry's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
@@ -35,12 +35,12 @@ impl Word {
         self.entry().is_none()
     }
 
-    /// The entry, if the place is not empty.
+    /// Returns the entry, if the place is not empty.
     #[inline]
     pub(crate) fn entry(self) -> Option<Entry> {
         let pointer = pointer_of(self.0)?;
-        // SAFETY: words are made of entries that are linked then, and an entry is freed or moved
-        // only once its word is removed or replaced.
+        // SAFETY: words are made from entries that are linked, and an entry is freed or moved only
+        // after its word has been removed or replaced.
         Some(unsafe { Entry::from_pointer(pointer) })
     }
 
@@ -56,10 +56,10 @@ impl Word {
     /// Writes the word at a place, which another thread may be reading.
     ///
     /// # Safety
-    /// The place lies in the buckets of a segment whose latch is held.
+    /// The place is in the buckets of a segment whose latch is held.
     #[inline]
     pub(crate) unsafe fn store(self, place: NonNull<Word>) {
-        // SAFETY: a word is a pointer. Buckets are written here alone, while any thread may read
+        // SAFETY: a word is a pointer. Only this function writes buckets, while any thread may read
         // them without the latch.
         let place = unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) };
         place.store(self.0, Ordering::Relaxed);
@@ -84,24 +84,24 @@ impl Word {
     }
 }
 
-/// A word that was read without the latch: what it points to may have been freed.
+/// A word that was read without the latch: the entry may have been freed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnlatchedWord(*mut u8);
 
 impl UnlatchedWord {
-    /// The word at a place, which another thread may be writing.
+    /// Reads the word at a place, which another thread may be writing.
     ///
     /// # Safety
-    /// The place lies in the buckets of a segment that is there, or was once.
+    /// The place is in the buckets of a segment, which may have been freed.
     #[inline]
     pub(crate) unsafe fn load(place: NonNull<Word>) -> Self {
-        // SAFETY: a word is a pointer, and buckets are written by `Word::store` alone while any
-        // thread may read them without the latch. The memory of a segment is never anything else.
+        // SAFETY: a word is a pointer, and only `Word::store` writes buckets while any thread may
+        // read them without the latch. The memory of a segment is never used for anything else.
         let place = unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) };
         UnlatchedWord(place.load(Ordering::Relaxed))
     }
 
-    /// Where there is an entry, or was one.
+    /// Returns the address of the entry, which may have been freed.
     #[inline]
     pub(crate) fn pointer(self) -> Option<NonNull<u8>> {
         pointer_of(self.0)

@@ -1,22 +1,21 @@
-//! How much memory the process uses, counted where it is allocated, and whose it is: the data's or
-//! the clients'.
+//! Accounts for the memory of the process where it is allocated, and distinguishes data from the
+//! memory of clients.
 //!
-//! The binary wraps its allocator in [`Counting`]. Each thread adds up what it takes and gives
-//! back and publishes that only when it comes to something, so that the count costs an addition
-//! per allocation; it is exact to within [`STEP_BYTES`] per thread that is busy, since each
-//! publishes its count now and then. Pages of the store come straight from the kernel and are
-//! counted by their pool, and so are chunks of long strings, and what is longer.
+//! The binary wraps its allocator in [`Counting`]. Each thread adds up the bytes that it allocates
+//! and frees, and publishes the sum when it exceeds a threshold, so that accounting costs one
+//! addition per allocation. Totals are exact to within [`STEP_BYTES`] per busy thread, since each
+//! thread also publishes its sum from time to time. The store's pages come directly from the kernel
+//! and are counted by their pool, and so are the chunks of long strings, and longer allocations.
 //!
-//! Data is what is left when three things have been subtracted: a [`Charge`] for each buffer of
-//! requests and replies; what the process and its workers take whether there is data or not, which
-//! is measured when it has been made ([`note_startup`]); and the [`Overhead`] of what is added to
-//! that when it is first needed, such as statistics of each kind of command, logs, and the buffers
-//! that a worker has for whichever connection it turns to. Were the latter two data, a limit would
-//! have to grow with the workers, and a first command, or a first long reply, would drive out
-//! thousands of small entries. Of threads that never touch the keyspace all is overhead
-//! ([`count_as_overhead`]). A chunk is data as long as it stands in the keyspace, and counts in
-//! full there even if it holds only zeros, which take no memory until they are written to. A long
-//! key is data for as long.
+//! Data is what remains after subtracting three amounts. The first is a [`Charge`] for each buffer
+//! of requests and replies. The second is what the process and its workers use without any data,
+//! which is measured after they have started ([`note_startup`]). The third is the [`Overhead`] of
+//! later allocations, such as the statistics of each kind of command, logs, and the buffers that a
+//! worker uses for all its connections. If the latter two counted as data, a memory limit would
+//! have to grow with the number of workers, and a first command, or a first long reply, would evict
+//! thousands of small entries. All memory of threads that never use the keyspace is overhead
+//! ([`count_as_overhead`]). A chunk is data while it is in the keyspace, and counts in full there
+//! even if it holds only zeros, which take no memory until they are written to. So does a long key.
 
 use crate::memory::mapped;
 use crate::sync::cache_line::Line;
@@ -26,11 +25,11 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// What a thread keeps to itself.
+/// The threshold up to which a thread does not publish its sum.
 const STEP_BYTES: i64 = 32 * 1024;
 
 static ALLOCATED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
-/// The part of these that belongs to clients.
+/// The part of it that belongs to clients.
 static CHARGED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// The part that the process and its workers allocated at the start.
 static STARTUP_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
@@ -55,7 +54,7 @@ thread_local! {
 /// [`Counting`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// None of the other parts.
+    /// All memory that is in none of the other parts.
     pub(crate) data: u64,
     /// Allocated by the process and its workers at the start.
     pub(crate) startup: u64,
@@ -65,7 +64,7 @@ pub(crate) struct Memory {
     pub(crate) clients: u64,
 }
 
-/// The current size of each part.
+/// Returns the current size of each part.
 #[inline]
 pub(crate) fn now() -> Memory {
     #[cfg(test)]
@@ -87,8 +86,8 @@ pub(crate) fn now() -> Memory {
     }
 }
 
-/// The bytes of separately mapped memory that this many reference-counted bytes take: 0 unless they
-/// are very long.
+/// Returns the bytes of separately mapped memory that a reference-counted allocation takes: 0
+/// unless it is very long.
 pub(crate) fn own_bytes(len: usize) -> isize {
     let align = align_of::<usize>();
     let bytes = (len + 2 * size_of::<usize>()).next_multiple_of(align);
@@ -98,8 +97,9 @@ pub(crate) fn own_bytes(len: usize) -> isize {
     }
 }
 
-/// The bytes of the general allocator that memory for this many elements takes, for a [`Charge`] or
-/// an [`Overhead`]: 0 if it is so long that it is mapped separately, which is not data anyway.
+/// Returns the bytes of the general allocator that memory for this many elements takes, for a
+/// [`Charge`] or an [`Overhead`]: 0 if it is so long that it is mapped separately, which does not
+/// count as data anyway.
 #[must_use]
 #[inline]
 pub fn room_bytes<T>(capacity: usize) -> usize {
@@ -109,7 +109,7 @@ pub fn room_bytes<T>(capacity: usize) -> usize {
     }
 }
 
-/// The bytes of a full chunk of a string.
+/// The size of a full chunk of a string.
 pub(crate) const BLOCK_BYTES: usize = pool::BLOCK_BYTES;
 
 /// Adds to the bytes of chunks and longer pieces in the keyspace.
@@ -119,13 +119,13 @@ pub(crate) fn keep(bytes: isize) {
     }
 }
 
-/// Gives unused memory of chunks back to the kernel. Call it from time to time.
+/// Returns unused memory of chunks to the kernel. Call it from time to time.
 pub(crate) fn cool() {
     pool::cool();
 }
 
-/// Bytes that belong to a client and are not data, for a buffer of requests or replies. Dropping
-/// this releases them.
+/// The bytes of a client's buffer of requests or replies, which are not data. Dropping this
+/// releases them.
 #[derive(Debug, Default)]
 pub struct Charge(usize);
 
@@ -140,7 +140,7 @@ impl Charge {
         }
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0
@@ -179,8 +179,8 @@ impl Overhead {
     #[cold]
     fn change(&mut self, bytes: usize) {
         let more = rounded(bytes) - rounded(self.0);
-        // This thread's own counts are published too, in the order in which data never seems to be
-        // more than it is.
+        // This thread's own counts are published too, in an order in which data never appears
+        // larger than it is.
         if more < 0 {
             publish();
         }
@@ -209,7 +209,7 @@ pub fn note_startup() {
     publish();
 }
 
-/// Overhead that may be large enough to have mappings of its own, which otherwise count as the
+/// Overhead that may be large enough to have its own mapping, which would otherwise count as the
 /// clients' memory.
 #[derive(Debug, Default)]
 pub struct LargeOverhead {
@@ -218,7 +218,7 @@ pub struct LargeOverhead {
 }
 
 impl LargeOverhead {
-    /// That of `len` reference-counted bytes that this thread has allocated.
+    /// Returns the overhead of `len` reference-counted bytes that this thread has allocated.
     #[must_use]
     pub fn of_shared(len: usize) -> Self {
         let mut overhead = LargeOverhead::default();
@@ -247,13 +247,14 @@ impl Drop for LargeOverhead {
 }
 
 /// Counts everything that this thread allocates and frees from now on as overhead: for a thread
-/// that renders pages or figures, and has neither data nor a [`Charge`] nor an [`Overhead`].
+/// that renders pages or collects statistics, and has neither data nor a [`Charge`] nor an
+/// [`Overhead`].
 pub fn count_as_overhead() {
     publish();
     IS_OVERHEAD.set(true);
 }
 
-/// The bytes that this thread has allocated minus those that it has freed.
+/// Returns the bytes that this thread has allocated minus those that it has freed.
 #[must_use]
 pub fn allocated_by_thread() -> i64 {
     let of = |bytes: &Cell<i64>| bytes.get();
@@ -282,26 +283,27 @@ fn add_published(bytes: i64) {
 #[derive(Debug, Default)]
 pub struct Counting<A>(pub A);
 
-// SAFETY: what is mapped is as long as it is asked to be and aligned to a page, and is taken and
-// given back once. Everything else is handed on as it came.
+// SAFETY: a mapping has the requested length, is aligned to a page, and is unmapped once. All other
+// requests are passed on unchanged.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if mapped::is_for(layout) {
             return mapped::map(layout.size()).map_or(std::ptr::null_mut(), NonNull::as_ptr);
         }
         count(rounded(layout.size()));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { self.0.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         if !mapped::is_for(layout) {
             count(-rounded(layout.size()));
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             return unsafe { self.0.dealloc(pointer, layout) };
         }
         let Some(memory) = NonNull::new(pointer) else { return };
-        // SAFETY: what has this layout was mapped, and the caller promises that it is over.
+        // SAFETY: memory of this layout was mapped, and the caller guarantees that it is not used
+        // any more.
         unsafe { mapped::unmap(memory, layout.size()) };
     }
 
@@ -310,14 +312,14 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
             return mapped::map(layout.size()).map_or(std::ptr::null_mut(), NonNull::as_ptr);
         }
         count(rounded(layout.size()));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { self.0.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller promises that the size is valid with this alignment.
+        // SAFETY: the caller guarantees that the size is valid with this alignment.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
-        // SAFETY: the caller promises that the memory is of the old layout.
+        // SAFETY: the caller guarantees that the memory has the old layout.
         unsafe {
             match (mapped::is_for(layout), mapped::is_for(new_layout)) {
                 (false, false) => {
@@ -340,7 +342,7 @@ impl<A: GlobalAlloc> Counting<A> {
     /// As for `realloc`.
     #[cold]
     unsafe fn move_to(&self, pointer: *mut u8, layout: Layout, new_layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise; new memory overlaps nothing.
+        // SAFETY: the caller guarantees it; the new memory does not overlap.
         unsafe {
             let new = self.alloc(new_layout);
             if !new.is_null() {
@@ -352,14 +354,14 @@ impl<A: GlobalAlloc> Counting<A> {
     }
 }
 
-/// The memory of an allocation after rounding: size classes divide every doubling into four, as in
-/// mimalloc (Leijen et al., "Mimalloc: Free List Sharding in Action", 2019).
+/// Returns the memory of an allocation after rounding: size classes divide every doubling into
+/// four, as in mimalloc (Leijen et al., "Mimalloc: Free List Sharding in Action", 2019).
 fn rounded(bytes: usize) -> i64 {
     let step = (bytes.next_power_of_two() / 8).clamp(8, 4096);
     i64::try_from(bytes.next_multiple_of(step)).unwrap_or(i64::MAX)
 }
 
-/// The memory of a vector in bytes.
+/// Returns the memory of a vector in bytes.
 pub(crate) fn vector_bytes<T>(vector: &Vec<T>) -> isize {
     let bytes = vector.capacity() * size_of::<T>();
     isize::try_from(rounded(bytes)).unwrap_or(isize::MAX)
@@ -367,8 +369,7 @@ pub(crate) fn vector_bytes<T>(vector: &Vec<T>) -> isize {
 
 #[inline]
 fn count(bytes: i64) {
-    // A thread that is ending has no counter any more; the little that it still frees is published
-    // at once.
+    // A thread that is ending has no counter any more; what it still frees is published at once.
     let due = UNPUBLISHED_BYTES.try_with(|unpublished| {
         let sum = unpublished.get() + bytes;
         let is_due = sum.abs() >= STEP_BYTES;
@@ -392,8 +393,8 @@ pub(crate) mod tests {
         static PAGES_ALONE: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// While a thread has one of these it sees no memory but pages: the rest is counted for the
-    /// whole process, and other tests take and give back megabytes at the same time.
+    /// While this exists, the thread's memory totals include only pages: the rest is counted for
+    /// the whole process, and other tests allocate and free megabytes at the same time.
     pub(crate) struct PagesAlone;
 
     impl PagesAlone {
@@ -413,7 +414,7 @@ pub(crate) mod tests {
         PAGES_ALONE.get() > 0
     }
 
-    /// No other thread allocates chunks or longer pieces while this is held.
+    /// While this is held, no other test allocates chunks or longer pieces.
     pub(crate) fn alone() -> MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
         ALONE.lock()
@@ -445,7 +446,7 @@ pub(crate) mod tests {
         let layout = Layout::from_size_align(len + 16, 8).unwrap();
         let own = own_bytes(len);
         assert_eq!(own, (len + PAGE_BYTES).cast_signed());
-        // SAFETY: the size is not zero; the memory is freed once, with the layout that it has then.
+        // SAFETY: the size is not zero; the memory is freed once, with its current layout.
         unsafe {
             let memory = allocator.alloc(layout);
             memory.write(7);

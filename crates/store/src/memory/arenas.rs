@@ -1,18 +1,18 @@
-//! Memory for a table's larger entries: pieces of any length, in arenas of 128 KiB.
+//! Memory for a table's larger entries: blocks of any length, in arenas of 128 KiB.
 //!
-//! Pages of one size, as in [`crate::memory::slab`], would leave a half-empty page for each of many
-//! sizes in each shard. Instead, pieces of all sizes share arenas; a hole is found by its length in
-//! one of 64 bins, as in TLSF (Masmano et al., ECRTS 2004), and merges with adjacent holes. When
-//! more than an eighth is holes, the emptiest arena is closed and its entries are moved, so that
-//! memory is freed when the sizes of values change. In a store that is not large, memory after the
-//! last piece counts as holes too.
+//! Pages with blocks of one size, as in [`crate::memory::slab`], would leave a half-empty page for
+//! each of many sizes in each shard. Instead, pieces of all sizes share arenas. Free pieces, called
+//! holes, are found by length in one of 64 bins, as in TLSF (Masmano et al., ECRTS 2004), and merge
+//! with adjacent holes. If holes are more than an eighth of the memory, the emptiest arena is
+//! closed and its entries are moved, so that memory is freed when the sizes of values change. In a
+//! small store, the memory after the last piece counts as holes too.
 //!
 //! ```text
 //!  arena, aligned to its size                     end         touched
 //!  +--------+------+-------+------+------+------+------+-------+-------+
-//!  | header | head | entry | head | hole | head | entry| dirty | never |
+//!  | header | head | entry | head | hole | head | entry| dirty | unused|
 //!  +--------+------+-------+------+------+------+------+-------+-------+
-//!  head = length of the piece (32 bits, lowest two: hole, listed) | length of the one before
+//!  head = length of the piece (32 bits, lowest two: hole, listed) | length of the previous one
 //! ```
 //!
 //! An entry takes its size plus a head of 8 bytes, rounded up by at most a 32nd. Everything here
@@ -48,7 +48,7 @@ const LISTED: u32 = 1 << 1;
 pub(crate) struct Arenas {
     pool: Arc<PagePool>,
     all: Vec<Arena>,
-    /// The arena to which pieces that fit no hole are appended.
+    /// The arena at whose end pieces are appended if they fit in no hole.
     open: Option<Arena>,
     /// The arena that is being emptied; its holes are not listed.
     closing: Option<Arena>,
@@ -65,7 +65,7 @@ pub(crate) struct Arenas {
     candidate: usize,
 }
 
-/// The header at an arena's start.
+/// The header at the start of an arena.
 #[derive(Debug)]
 #[repr(C)]
 struct Header {
@@ -75,7 +75,7 @@ struct Header {
     end: u32,
     /// The length of the last piece.
     last: u32,
-    /// Up to where there is memory, or soon will be: whole pages.
+    /// The end of the memory that is provided, or soon will be, in whole pages.
     touched: u32,
     /// Its index among the table's arenas.
     place: u32,
@@ -83,7 +83,7 @@ struct Header {
 }
 
 /// A piece, by the address of its head. It is valid under its table's latch until it is merged with
-/// another or its arena is returned.
+/// another or its arena is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece(NonNull<u8>);
 
@@ -94,13 +94,13 @@ struct Links {
     previous: Option<Piece>,
 }
 
-/// The length of the piece for a block of `bytes`.
+/// Returns the length of the piece for a block of `bytes`.
 pub(crate) fn piece_bytes(bytes: usize) -> usize {
     let len = bytes + HEAD_BYTES;
     len.next_multiple_of((1 << len.max(SMALLEST_LISTED).ilog2()) / 32)
 }
 
-/// The bin of a listed hole.
+/// Returns the bin of a listed hole.
 fn bin_of(len: usize) -> usize {
     let log = len.max(SMALLEST_LISTED).ilog2();
     ((log - SMALLEST_LOG) as usize * 8 + (len >> (log - 3) & 7)).min(BINS - 1)
@@ -127,7 +127,7 @@ impl Arenas {
         self.all.is_empty()
     }
 
-    /// Memory of `bytes`, at most [`LARGEST_PIECE`], aligned to 8, with undefined contents.
+    /// Allocates `bytes`, at most [`LARGEST_PIECE`], aligned to 8. The contents are undefined.
     pub(crate) fn take(&mut self, bytes: usize) -> NonNull<u8> {
         let len = piece_bytes(bytes);
         let piece = match self.hole(len) {
@@ -137,24 +137,24 @@ impl Arenas {
             }
             None => self.append(len),
         };
-        // SAFETY: the piece lies in an arena of this table.
+        // SAFETY: the piece is in an arena of this table.
         unsafe { header_of(piece.arena()) }.live_bytes += piece.len() as u32;
         self.live_bytes += piece.len();
         self.pool.add_idle_bytes(-(piece.len().cast_signed()));
         piece.memory()
     }
 
-    /// Takes back a block that [`Arenas::take`] returned.
+    /// Frees a block that [`Arenas::take`] returned.
     ///
     /// # Safety
     /// It came from these arenas, and nothing refers to it any more.
     pub(crate) unsafe fn give(&mut self, memory: NonNull<u8>) {
-        // SAFETY: a block lies after its piece's head.
+        // SAFETY: a block follows its piece's head.
         let piece = Piece(unsafe { memory.sub(HEAD_BYTES) });
         let arena = piece.arena();
         self.live_bytes -= piece.len();
         self.pool.add_idle_bytes(piece.len().cast_signed());
-        // SAFETY: the piece lies in an arena of this table.
+        // SAFETY: the piece is in an arena of this table.
         let header = unsafe { header_of(arena) };
         header.live_bytes -= piece.len() as u32;
         let is_empty = header.live_bytes == 0;
@@ -167,19 +167,19 @@ impl Arenas {
         }
     }
 
-    /// A block to be moved, since so many bytes are in holes that its arena can be emptied; in a
-    /// store that is not large, also since so much of the arena's memory is unused.
+    /// Returns a block to be moved, if there are enough holes for its arena to be emptied; in a
+    /// small store, also if enough of the arena's memory is unused.
     pub(crate) fn relocation(&mut self) -> Option<NonNull<u8>> {
         let arena = match self.closing {
             Some(arena) => arena,
             None => self.close()?,
         };
-        // SAFETY: it is an arena of this table, in which something is left.
+        // SAFETY: it is an arena of this table, which is not empty.
         unsafe { pieces(arena) }.find(|piece| !piece.is_hole()).map(Piece::memory)
     }
 
     /// Chooses an arena to be emptied, if there are enough holes, or enough memory that has not
-    /// been written to since the arena was opened.
+    /// been written since the arena was opened.
     fn close(&mut self) -> Option<Arena> {
         let is_sparse = |bytes: usize| bytes - self.live_bytes > bytes / 8 + TOLERATED_BYTES;
         let has_holes = is_sparse(self.spread_bytes);
@@ -196,7 +196,7 @@ impl Arenas {
             taken - header.live_bytes
         })?;
         self.candidate = (self.candidate + count) % self.all.len();
-        // SAFETY: as above; an arena in which nothing is left has been given back.
+        // SAFETY: as above; an empty arena has been freed.
         for piece in unsafe { pieces(arena) } {
             self.unlist(piece);
         }
@@ -205,11 +205,11 @@ impl Arenas {
         Some(arena)
     }
 
-    /// A hole of at least `len`.
+    /// Returns a hole of at least `len`.
     fn hole(&self, len: usize) -> Option<Piece> {
         let bin = bin_of(len);
         let first = self.bins.get(bin).copied().flatten();
-        // SAFETY: what is in a bin is listed.
+        // SAFETY: holes in a bin are listed.
         let alike = std::iter::successors(first, |hole| unsafe { hole.links() }.next);
         let fitting = { alike }.take(HOLES_EXAMINED).find(|hole| hole.len() >= len);
         fitting.or_else(|| {
@@ -218,7 +218,7 @@ impl Arenas {
         })
     }
 
-    /// Turns a listed hole into a piece in use of about `len`; the rest stays a hole.
+    /// Turns a listed hole into a piece in use of about `len`; the remainder stays a hole.
     fn cut(&mut self, hole: Piece, len: usize) {
         self.unlist(hole);
         let (whole, before) = (hole.len(), hole.previous_len());
@@ -226,14 +226,14 @@ impl Arenas {
             return hole.write(whole, 0, before);
         }
         hole.write(len, 0, before);
-        // SAFETY: the hole goes on after what was cut off it.
+        // SAFETY: the remainder of the hole follows.
         let rest = unsafe { hole.next() };
         rest.write(whole - len, HOLE, len);
         rest.reach_step();
         self.list(rest);
     }
 
-    /// A new piece at the end of an arena.
+    /// Appends a piece to an arena.
     fn append(&mut self, len: usize) -> Piece {
         // SAFETY: it is an arena of this table.
         let end = |arena: &Arena| unsafe { header_of(*arena) }.end as usize;
@@ -264,7 +264,7 @@ impl Arenas {
         let place = self.all.len() as u32;
         let (end, touched) = (HEADER_BYTES as u32, touched as u32);
         let header = Header { live_bytes: 0, end, last: 0, touched, place, padding: 0 };
-        // SAFETY: the arena is ours.
+        // SAFETY: the arena was just allocated.
         unsafe { arena.cast::<Header>().write(header) };
         self.spread_bytes += HEADER_BYTES;
         self.touched_bytes += touched as usize;
@@ -274,12 +274,12 @@ impl Arenas {
     }
 
     /// Turns the memory after the last piece of an arena into a hole, once nothing is appended to
-    /// it.
+    /// it any more.
     ///
     /// # Safety
     /// The arena belongs to this table and is not the open one.
     unsafe fn seal(&mut self, arena: Arena) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let header = unsafe { header_of(arena) };
         let (end, before) = (header.end as usize, header.last as usize);
         let rest = (header.touched as usize).saturating_sub(end);
@@ -288,31 +288,31 @@ impl Arenas {
         }
         header.end = header.touched;
         self.spread_bytes += rest;
-        // SAFETY: the rest lies within the arena.
+        // SAFETY: the rest is within the arena.
         let piece = Piece(unsafe { arena.add(end) });
         piece.write(rest, HOLE, before);
         let hole = self.unite(piece);
         self.list(hole);
     }
 
-    /// Gives back an empty arena.
+    /// Frees an empty arena.
     ///
     /// # Safety
     /// The arena belongs to this table and is a single hole, which is not listed.
     unsafe fn release(&mut self, arena: Arena) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let header = unsafe { header_of(arena) };
         let (place, touched) = (header.place as usize, header.touched as usize);
         self.spread_bytes -= header.end as usize;
         self.touched_bytes -= touched;
         self.all.swap_remove(place);
         if let Some(moved) = self.all.get(place) {
-            // SAFETY: it is an arena of this table, and another one.
+            // SAFETY: it is another arena of this table.
             unsafe { header_of(*moved) }.place = place as u32;
         }
         self.open = self.open.filter(|open| *open != arena);
         self.closing = self.closing.filter(|closing| *closing != arena);
-        // SAFETY: the arena came from this pool, and nothing refers to it now.
+        // SAFETY: the arena came from this pool, and is not referenced any more.
         unsafe { self.pool.give_arena(arena, touched) };
     }
 
@@ -340,7 +340,7 @@ impl Arenas {
         };
         hole.set_flags(HOLE | LISTED);
         let next = first.replace(hole);
-        // SAFETY: both are listed, and as long as such holes are.
+        // SAFETY: both are listed, and long enough for links.
         unsafe {
             hole.link(Links { next, previous: None });
             if let Some(next) = next {
@@ -357,7 +357,7 @@ impl Arenas {
         // SAFETY: the hole is listed.
         let Links { next, previous } = unsafe { hole.links() };
         if let Some(next) = next {
-            // SAFETY: so is what it is linked to.
+            // SAFETY: the holes that it links to are listed as well.
             unsafe { next.link(Links { previous, ..next.links() }) };
         }
         let bin = bin_of(hole.len());
@@ -374,22 +374,22 @@ impl Arenas {
     }
 }
 
-/// The header of an arena.
+/// Returns the header of an arena.
 ///
 /// # Safety
 /// The arena belongs to a table whose latch is held while the header is borrowed, and there is no
 /// other borrow of the header.
 unsafe fn header_of<'a>(arena: Arena) -> &'a mut Header {
-    // SAFETY: the caller's promise; the header was written when the arena was taken.
+    // SAFETY: the caller guarantees it; the header was written when the arena was allocated.
     unsafe { arena.cast::<Header>().as_mut() }
 }
 
-/// All pieces of an arena, in order.
+/// Iterates over all pieces of an arena, in order.
 ///
 /// # Safety
 /// The arena belongs to a table whose latch is held, and has at least one piece.
 unsafe fn pieces(arena: Arena) -> impl Iterator<Item = Piece> {
-    // SAFETY: the first piece lies after the header.
+    // SAFETY: the first piece follows the header.
     let first = Piece(unsafe { arena.add(HEADER_BYTES) });
     std::iter::successors(Some(first), |piece| piece.neighbour())
 }
@@ -401,7 +401,7 @@ impl Piece {
     }
 
     fn write(self, len: usize, flags: u32, previous_len: usize) {
-        // SAFETY: as in `head`; the latch's holder alone writes.
+        // SAFETY: as in `head`; only the latch's holder writes.
         unsafe { self.0.cast::<(u32, u32)>().write((len as u32 | flags, previous_len as u32)) };
     }
 
@@ -409,7 +409,7 @@ impl Piece {
         self.write(self.len(), flags, self.previous_len());
     }
 
-    /// Its length in bytes, including the head.
+    /// Returns its length in bytes, including the head.
     fn len(self) -> usize {
         (self.head().0 & !(HOLE | LISTED)) as usize
     }
@@ -436,7 +436,8 @@ impl Piece {
     }
 
     fn arena(self) -> Arena {
-        // SAFETY: arenas are aligned to their size, so this one begins so much before the piece.
+        // SAFETY: arenas are aligned to their size, so this one begins `offset` bytes before the
+        // piece.
         unsafe { self.0.sub(self.offset()) }
     }
 
@@ -444,17 +445,17 @@ impl Piece {
         self.0.addr().get() % ARENA_BYTES
     }
 
-    /// The next piece.
+    /// Returns the next piece.
     ///
     /// # Safety
     /// It is not the last piece of its arena.
     unsafe fn next(self) -> Piece {
-        // SAFETY: the pieces of an arena lie side by side.
+        // SAFETY: the pieces of an arena are contiguous.
         Piece(unsafe { self.0.add(self.len()) })
     }
 
     fn neighbour(self) -> Option<Piece> {
-        // SAFETY: the piece lies in an arena of a table.
+        // SAFETY: the piece is in an arena of a table.
         let end = unsafe { header_of(self.arena()) }.end as usize;
         // SAFETY: there is one after it.
         (self.offset() + self.len() < end).then(|| unsafe { self.next() })
@@ -469,7 +470,7 @@ impl Piece {
     fn reach_step(self) {
         match self.neighbour() {
             Some(next) => next.write(next.len(), next.flags(), self.len()),
-            // SAFETY: the piece lies in an arena of a table.
+            // SAFETY: the piece is in an arena of a table.
             None => unsafe { header_of(self.arena()) }.last = self.len() as u32,
         }
     }
@@ -494,7 +495,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Blocks of some sizes, each filled with its own byte.
+    /// Blocks of different sizes, each filled with its own byte.
     struct Blocks {
         pool: Arc<PagePool>,
         arenas: Arenas,
@@ -513,14 +514,14 @@ mod tests {
             self.taken = self.taken.wrapping_add(1);
             let memory = self.arenas.take(bytes);
             assert!(memory.cast::<u64>().is_aligned());
-            // SAFETY: the block is ours and as large as asked.
+            // SAFETY: the block was just allocated with this size.
             unsafe { memory.write_bytes(self.taken, bytes) };
             self.live.push((memory, bytes, self.taken));
         }
 
         fn give(&mut self, index: usize) {
             let (memory, bytes, fill) = self.live.swap_remove(index);
-            // SAFETY: written when it was taken, given back once.
+            // SAFETY: it was written when it was allocated, and is freed once.
             unsafe {
                 let contents = std::slice::from_raw_parts(memory.as_ptr(), bytes);
                 assert!(contents.iter().all(|byte| *byte == fill));
@@ -528,13 +529,13 @@ mod tests {
             }
         }
 
-        /// Moves what is to be moved, as a table does after it has given a block.
+        /// Moves a block if necessary, as a table does after it has freed one.
         fn relocate(&mut self) -> bool {
             let Some(from) = self.arenas.relocation() else { return false };
             let at = self.live.iter().position(|(memory, ..)| *memory == from).unwrap();
             let (old, bytes, fill) = self.live[at];
             let new = self.arenas.take(bytes);
-            // SAFETY: both are ours, distinct and of this size.
+            // SAFETY: both are allocated, distinct and of this size.
             unsafe {
                 new.copy_from_nonoverlapping(old, bytes);
                 self.arenas.give(old);
@@ -543,13 +544,13 @@ mod tests {
             true
         }
 
-        /// Walks through every arena and compares it with what is known of it.
+        /// Checks every arena against its metadata.
         fn check(&self) {
             let (mut live_bytes, mut spread_bytes, mut touched_bytes, mut listed) = (0, 0, 0, 0);
             for arena in &self.arenas.all {
                 let (mut before, mut used, mut end) = (0, 0, HEADER_BYTES);
                 let mut after_hole = false;
-                // SAFETY: it is an arena of these, in which there is a piece.
+                // SAFETY: it is an arena of these, and not empty.
                 for piece in unsafe { pieces(*arena) } {
                     assert_eq!((piece.previous_len(), piece.offset()), (before, end));
                     assert!(!(after_hole && piece.is_hole()), "two holes side by side");
@@ -574,14 +575,14 @@ mod tests {
             let known = (self.pool.used_bytes(), self.pool.idle_bytes());
             assert_eq!(known, (touched_bytes, touched_bytes - live_bytes));
             let holes = |first: &Option<Piece>| {
-                // SAFETY: what is in a bin is listed.
+                // SAFETY: holes in a bin are listed.
                 std::iter::successors(*first, |hole| unsafe { hole.links() }.next).count()
             };
             assert_eq!(self.arenas.bins.iter().map(holes).sum::<usize>(), listed);
         }
     }
 
-    /// A number below `bound`, the same for the same `number` every time.
+    /// Returns a pseudorandom number below `bound`, always the same for the same `number`.
     fn scattered(number: usize, bound: usize) -> usize {
         let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -603,7 +604,7 @@ mod tests {
         let mut blocks = Blocks::new();
         let (mut worst, mut moves, mut gives) = (0.0_f64, 0, 0);
         for round in 0..rounds {
-            // As many sizes of each magnitude.
+            // Equally many sizes of each magnitude.
             blocks.take(513 << scattered(round, 7) | scattered(round * 3, 512));
             while blocks.arenas.live_bytes > 2 << 20 {
                 blocks.give(scattered(round * 7, blocks.live.len()));

@@ -1,5 +1,5 @@
-//! Unused pages or arenas, in the order in which they were returned. Their links are in their
-//! regions' notes, so that a list of any length needs no allocation.
+//! Unused pages or arenas, in the order in which they were freed. Their links are in their regions'
+//! notes, so that a list of any length needs no allocation.
 
 use crate::memory::region::REGION_BYTES;
 use std::ptr::NonNull;
@@ -10,12 +10,12 @@ pub(crate) const NOTE_BYTES: usize = 24;
 /// A page or an arena, by its address.
 pub(crate) type Unit = NonNull<u8>;
 
-/// The note on a unit in a list.
+/// The note on a unit that is in a list.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     newer: Option<Unit>,
     older: Option<Unit>,
-    /// How many bytes from its start have memory.
+    /// How many bytes at its start have memory.
     bytes: usize,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct List {
     unit_bytes: usize,
 }
 
-/// Unused units.
+/// The unused units of one size.
 #[derive(Debug)]
 pub(crate) struct Idle {
     /// Units with memory.
     warm: List,
-    /// Units whose memory was given back to the kernel.
+    /// Units whose memory has been returned to the kernel.
     cold: List,
     /// Whether a unit was requested since the last check.
     asked: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Idle {
 /// After this many checks without a request, none is expected.
 const MANY_LOOKS: u8 = 10;
 
-/// The note on the unit of `unit_bytes` that contains `address`.
+/// Returns the note on the unit of `unit_bytes` that contains `address`.
 ///
 /// # Safety
 /// `address` is in a region that has its notes at its start.
@@ -72,7 +72,7 @@ impl List {
     /// use and no list.
     unsafe fn push(&mut self, unit: Unit, bytes: usize) {
         let older = self.newest.replace(unit);
-        // SAFETY: the caller's promise; the older one is in this list.
+        // SAFETY: the caller guarantees it; the older one is in this list.
         unsafe {
             self.write(unit, Links { newer: None, older, bytes });
             match older {
@@ -89,7 +89,7 @@ impl List {
     /// As for [`List::push`].
     unsafe fn push_oldest(&mut self, unit: Unit, bytes: usize) {
         let newer = self.oldest.replace(unit);
-        // SAFETY: the caller's promise; the newer one is in this list.
+        // SAFETY: the caller guarantees it; the newer one is in this list.
         unsafe {
             self.write(unit, Links { newer, older: None, bytes });
             match newer {
@@ -147,14 +147,15 @@ impl List {
     /// # Safety
     /// The unit is in this list.
     unsafe fn links(&self, unit: Unit) -> Links {
-        // SAFETY: what is in a list lies in a region with notes, and was linked when it came.
+        // SAFETY: units in a list are in a region with notes, and their links were written when
+        // they were added.
         unsafe { note(unit, self.unit_bytes).cast().read() }
     }
 
     /// # Safety
     /// The unit is in this list, or about to be.
     unsafe fn write(&self, unit: Unit, links: Links) {
-        // SAFETY: as above; the note of an unused unit is used here alone.
+        // SAFETY: as above; the note of an unused unit is used only here.
         unsafe { note(unit, self.unit_bytes).cast().write(links) };
     }
 }
@@ -172,7 +173,7 @@ impl Idle {
         self.warm.pop().or_else(|| self.cold.pop())
     }
 
-    /// Takes a unit whose memory was given back to the kernel.
+    /// Takes a unit whose memory has been returned to the kernel.
     pub(crate) fn take_cold(&mut self) -> Option<(Unit, usize)> {
         self.ask();
         self.cold.pop()
@@ -185,7 +186,7 @@ impl Idle {
     /// its start, and nothing refers to it any more.
     pub(crate) unsafe fn give(&mut self, unit: Unit, bytes: usize) {
         let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { list.push(unit, bytes) };
     }
 
@@ -195,7 +196,7 @@ impl Idle {
     /// As for [`Idle::give`].
     pub(crate) unsafe fn give_last(&mut self, unit: Unit, bytes: usize) {
         let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { list.push_oldest(unit, bytes) };
     }
 
@@ -215,7 +216,7 @@ impl Idle {
         self.asked || self.quiet_looks < MANY_LOOKS
     }
 
-    /// The bytes of the units that have all of their memory.
+    /// Returns the bytes of the units that have all of their memory.
     pub(crate) fn ready_bytes(&self) -> usize {
         self.warm.whole * self.warm.unit_bytes
     }
@@ -264,7 +265,7 @@ mod tests {
         let mut idle = Idle::new(ARENA_BYTES);
         for (unit, bytes) in units.iter().zip([ARENA_BYTES, 0, PAGE_BYTES, 0, ARENA_BYTES]) {
             let is_part = bytes == PAGE_BYTES;
-            // SAFETY: the pool handed it out, and nothing else uses it.
+            // SAFETY: the pool allocated it, and nothing else uses it.
             unsafe { if is_part { idle.give_last(*unit, bytes) } else { idle.give(*unit, bytes) } }
         }
         assert_eq!(idle.ready_bytes(), 2 * ARENA_BYTES);
@@ -284,7 +285,7 @@ mod tests {
         let units: Vec<Unit> = (0..4).map(|_| pool.take()).collect();
         let mut idle = Idle::new(PAGE_BYTES);
         for (bytes, unit) in units.iter().enumerate() {
-            // SAFETY: the pool handed it out, and nothing else uses it.
+            // SAFETY: the pool allocated it, and nothing else uses it.
             unsafe { idle.warm.push(*unit, bytes) };
         }
         assert_eq!(idle.warm.pop(), Some((units[3], 3)));

@@ -1,4 +1,4 @@
-//! Where the bytes live: pages, arenas and chunks from the kernel, and the count of whose they are.
+//! Memory management: pages, arenas and chunks from the kernel, and accounting.
 
 pub mod accounting;
 pub(crate) mod arenas;

@@ -9,18 +9,18 @@
 //!  +----------------------------------+-----------------+--   --+-----------+
 //! ```
 //!
-//! The owner of a page keeps its data about it in the region's notes and not on the page, so that
-//! blocks of 128 bytes fill a page to the last byte. A freed page is kept warm for the next
-//! request; when many are idle, their memory goes back to the kernel, but the pool keeps their
-//! addresses. A page that was a segment's is reused only for segments: it may still be read without
-//! a latch (`directory.rs`).
+//! The owner of a page keeps its metadata in the region's notes instead of on the page, so that
+//! blocks of 128 bytes fill a page completely. A freed page is kept warm for the next request; if
+//! many are idle, their memory is returned to the kernel, but the pool keeps their addresses. A
+//! page that was a segment's is reused only for segments, because it may still be read without a
+//! latch (`directory.rs`).
 //!
-//! Pages are taken and given back under the latches of shards, where no thread should wait for the
-//! kernel. So the preparer asks the kernel in advance (`provide`), without a latch: for the next
-//! pages, for the memory of some that were given back, and, in a large store, for the memory of
-//! whole arenas. Only if it was late does a worker do some of this, between batches (`maintain`).
-//! The preparer also gives idle memory back. Pages are freed in any order and each request to the
-//! kernel interrupts every worker, so it gathers many pages and gives adjacent ones back together.
+//! Pages are allocated and freed under the latches of shards, where no thread should wait for the
+//! kernel. So the preparer requests memory from the kernel in advance (`provide`), without a latch:
+//! for the next pages, for some pages whose memory was returned, and, in a large store, for whole
+//! arenas. Only if it is late does a worker do some of this, between batches (`maintain`). The
+//! preparer also returns idle memory. Pages are freed in any order and each request to the kernel
+//! interrupts every worker, so it gathers many pages and returns adjacent ones together.
 
 use crate::memory::idle::{self, Idle, NOTE_BYTES, Unit};
 use crate::memory::region::{self, PAGE_BYTES, REGION_BYTES};
@@ -39,46 +39,46 @@ const REGION_PAGES: usize = REGION_BYTES / PAGE_BYTES;
 /// The number of pages at a region's start that hold the notes.
 const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);
 
-/// How many pages the kernel is asked to provide at once. With large pages, the first of them
-/// brings in one of those, and the rest costs nothing.
+/// How many pages are requested from the kernel at once. With large pages, the first access
+/// provides all of one, and the rest costs nothing.
 const STEP_PAGES: usize = if cfg!(miri) { 8 } else { 64 };
-/// With this many provided pages left, the preparer is woken to provide more: what workers fill in
-/// a millisecond. A larger reserve would waste memory; a large page may bring in one anyway.
+/// With this many provided pages left, the preparer is woken to provide more: as many as workers
+/// fill in a millisecond. A larger reserve would waste memory; a large page may provide one anyway.
 const LOW_PAGES: usize = STEP_PAGES;
-/// With this few left, a worker provides pages itself: more than are taken in a batch.
+/// With this few left, a worker provides pages itself. They suffice for one batch.
 const CRITICAL_PAGES: usize = STEP_PAGES / 2;
-/// Likewise for arenas, for which only addresses are reserved.
+/// The same for arenas, for which only addresses are reserved.
 const LOW_ARENAS: usize = 16;
 const CRITICAL_ARENAS: usize = 4;
 
 /// Arenas are provided whole if this many bytes are announced: all but the last of each table will
 /// be full, and the others take at most a sixteenth of this.
 const MANY_BYTES: u64 = 256 << 20;
-/// Likewise in a store that already has this much: clients would notice the waits.
+/// The same in a store that already has this many bytes, because clients would notice the waits.
 const LARGE_BYTES: usize = 128 << 20;
-/// But not if more than one in this many bytes of its memory is free on pages and in arenas, as
-/// with many databases of a few large entries each.
+/// Not, however, if more than one in this many bytes of its memory is free on pages and in arenas,
+/// as with many databases that have a few large entries each.
 const MAX_IDLE_PART: usize = 4;
-/// The maximum number of arenas in use that wait for the kernel to provide their memory.
+/// The maximum number of arenas in use whose memory the preparer has yet to provide.
 const MAX_LATE: usize = 512;
 
-/// While memory is requested that was given back to the kernel, or whole arenas, this much is kept
-/// ready: what workers fill while the preparer waits for a processor.
+/// How much memory is kept ready, while pages whose memory was returned to the kernel, or whole
+/// arenas, are requested: as much as workers fill while the preparer waits for a processor.
 const READY_BYTES: usize = 1 << 20;
 /// A small store keeps only one in this many of its bytes ready, but at least a slice.
 const READY_PART: usize = 64;
 
 /// How much of each kind of idle memory stays warm while it is requested: more than is kept ready,
-/// so that the preparer does not give back what it has just provided.
+/// so that the preparer does not return memory that it has just provided.
 const WARM_BYTES: usize = 4 * READY_BYTES;
-/// With more than this of all kinds together, the preparer gives some back.
+/// With more than this of all kinds together, the preparer returns some of it.
 const MAX_WARM_BYTES: usize = 3 * WARM_BYTES;
 /// The time between two checks of whether idle memory is requested.
 const LOOK_EVERY: Duration = Duration::from_millis(80);
-/// How many bytes are taken off a list while its latch is held once, and given back to the kernel
-/// by threads other than the preparer.
+/// How many bytes are taken off a list while its latch is held once, and returned to the kernel by
+/// threads other than the preparer.
 const SLICE_BYTES: usize = 64 * PAGE_BYTES;
-/// How many bytes the preparer gathers before it gives them back to the kernel.
+/// How many bytes the preparer gathers before it returns them to the kernel.
 const GATHERED_BYTES: usize = 64 << 20;
 
 /// A page: aligned memory of [`PAGE_BYTES`], contents undefined.
@@ -100,15 +100,15 @@ const CRITICAL: u8 = 2;
 pub(crate) struct PagePool {
     pages: Latch<Pages>,
     arenas: Latch<Arenas>,
-    /// The bytes of pages handed out, and of arenas as far as they were ever written.
+    /// The bytes of pages in use, and of arenas up to the end of what was ever written.
     used_bytes: AtomicUsize,
-    /// How many of these bytes their owners do not use now.
+    /// How many of these bytes their owners do not use at the moment.
     idle_bytes: AtomicIsize,
     /// The bytes of idle pages and arenas that keep their memory.
     warm_bytes: AtomicUsize,
     /// [`FINE`], [`LOW`] or [`CRITICAL`].
     stock: AtomicU8,
-    /// Whether so much will be stored that arenas are provided before they are used.
+    /// Whether so much data is expected that arenas are provided before they are used.
     expects_much: AtomicBool,
     /// When requests for idle memory were last checked, in ticks.
     looked_at: AtomicU64,
@@ -147,11 +147,11 @@ struct Regions {
     next: Option<Frontier>,
 }
 
-/// A region that is being handed out.
+/// A region from which units are allocated.
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
     region: NonNull<u8>,
-    /// The number of pages from its start that are handed out or hold notes.
+    /// The number of pages from its start that are allocated or hold notes.
     carved: usize,
     /// The number of pages from its start that the kernel has provided.
     provided: usize,
@@ -164,7 +164,7 @@ enum PreparerTask {
     Memory(Frontier),
 }
 
-// SAFETY: the pointers are to memory that the pool owns; a unit is in one list or handed out.
+// SAFETY: the pointers are to memory that the pool owns; a unit is in one list or allocated.
 unsafe impl Send for Pages {}
 // SAFETY: as for `Pages`.
 unsafe impl Send for Arenas {}
@@ -195,32 +195,32 @@ impl Default for PagePool {
 }
 
 impl PagePool {
-    /// A page with undefined contents.
+    /// Allocates a page with undefined contents.
     pub(crate) fn take(&self) -> Page {
         self.take_of(|pages| &mut pages.blocks)
     }
 
-    /// Takes a page back.
+    /// Frees a page.
     ///
     /// # Safety
     /// It came from [`PagePool::take`] of this pool, and nothing refers to it any more.
     pub(crate) unsafe fn give(&self, page: Page) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { self.give_to(page, |pages| &mut pages.blocks) };
     }
 
-    /// A page with undefined contents, from now on only for segments.
+    /// Allocates a page with undefined contents, from now on only for segments.
     pub(crate) fn take_segment(&self) -> Page {
         self.take_of(|pages| &mut pages.segments)
     }
 
-    /// Takes a segment's page back.
+    /// Frees a segment's page.
     ///
     /// # Safety
-    /// It came from [`PagePool::take_segment`] of this pool, and nothing refers to it any more but
-    /// prefetching, which reads it as a segment.
+    /// It came from [`PagePool::take_segment`] of this pool, and nothing references it any more
+    /// except prefetching, which reads it as a segment.
     pub(crate) unsafe fn give_segment(&self, page: Page) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { self.give_to(page, |pages| &mut pages.segments) };
     }
 
@@ -258,11 +258,11 @@ impl PagePool {
         note_unit();
         self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
         self.warm_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
-        // SAFETY: the caller's promise; pages lie in regions with notes.
+        // SAFETY: the caller guarantees it; pages are in regions with notes.
         unsafe { kind(&mut self.pages.lock_nested()).give(page, PAGE_BYTES) };
     }
 
-    /// An arena, and how many bytes from its start have memory.
+    /// Allocates an arena. Returns it and how many bytes from its start have memory.
     pub(crate) fn take_arena(&self) -> (Arena, usize) {
         note_unit();
         let mut arenas = self.arenas.lock_nested();
@@ -284,7 +284,7 @@ impl PagePool {
         (arena, 0)
     }
 
-    /// Takes back an arena of which `touched` bytes have memory.
+    /// Frees an arena of which `touched` bytes have memory.
     ///
     /// # Safety
     /// It came from this pool, and nothing refers to it any more.
@@ -296,17 +296,17 @@ impl PagePool {
         let provides = self.provides_arenas();
         let mut arenas = self.arenas.lock_nested();
         if provides && touched < ARENA_BYTES {
-            // SAFETY: the caller's promise. The preparer sees to the rest of it first.
+            // SAFETY: the caller guarantees it. The preparer provides the rest of its memory first.
             unsafe { arenas.idle.give_last(arena, touched) };
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe { arenas.idle.give(arena, touched) };
         }
     }
 
     /// Records that an arena of which `touched` bytes have memory is about to be written up to
-    /// `end`. Returns up to where it counts as having memory from now on, as idle bytes for now.
-    /// That may be beyond `end`, since the preparer will provide the rest at once.
+    /// `end`. Returns the new end of the part that counts as having memory. It may be beyond `end`,
+    /// since the preparer provides the rest soon; until then the bytes beyond `end` count as idle.
     ///
     /// # Safety
     /// It is an arena of this pool.
@@ -339,14 +339,14 @@ impl PagePool {
     }
 
     /// Whether idle memory in arenas is to be reclaimed as the data shrinks. Never while arenas are
-    /// provided whole: the store is larger then.
+    /// provided whole, because the store is large then.
     pub(crate) fn is_small(&self) -> bool {
         let live_bytes = self.used_bytes().saturating_sub(self.idle_bytes());
         let is_small = live_bytes < LARGE_BYTES - LARGE_BYTES / MAX_IDLE_PART;
         is_small && !self.expects_much.load(Ordering::Relaxed)
     }
 
-    /// How much of a kind of pages to keep ready, once some were given back to the kernel.
+    /// Returns how much of a kind of pages to keep ready, once some were returned to the kernel.
     fn ready_bytes(&self) -> usize {
         (self.used_bytes() / READY_PART).clamp(SLICE_BYTES, READY_BYTES)
     }
@@ -366,7 +366,7 @@ impl PagePool {
     }
 
     /// Prepares memory so that no thread waits for the kernel under a latch, and wakes the preparer
-    /// to give idle memory back. Usually there is nothing to do. No latch may be held.
+    /// to return idle memory. Usually there is nothing to do. No latch may be held.
     #[inline]
     pub(crate) fn maintain(&self) {
         if self.stock.load(Ordering::Relaxed) == CRITICAL {
@@ -412,7 +412,7 @@ impl PagePool {
     /// Makes the kernel provide the rest of an arena in use. Returns whether there was one.
     fn complete_arena(&self) -> bool {
         let late = self.arenas.lock_nested().late.pop_front();
-        // SAFETY: an arena is part of a region. What is in it stays.
+        // SAFETY: an arena is part of a region. Its contents stay.
         late.into_iter().for_each(|arena| unsafe { region::populate(arena, ARENA_BYTES) });
         late.is_some()
     }
@@ -436,8 +436,8 @@ impl PagePool {
         true
     }
 
-    /// Makes the kernel provide the memory of some pages that it was given back, if such are
-    /// requested.
+    /// Makes the kernel provide the memory of some pages whose memory was returned to it, if such
+    /// pages are requested.
     fn ready_pages(&self, kind: Kind) -> bool {
         let mut taken = Vec::with_capacity(STEP_PAGES);
         let mut pages = self.pages.lock_nested();
@@ -461,7 +461,7 @@ impl PagePool {
     /// Makes the kernel provide the next new pages, and reserves addresses for arenas. The kernel
     /// zeroes the memory, which must not happen under a latch.
     pub(crate) fn prepare(&self) {
-        // Only one thread at a time: two would request the same.
+        // One thread at a time: two would request the same memory.
         let _turn = self.preparing.lock();
         if self.arenas.lock_nested().regions.lacks_next() {
             let region = region::map();
@@ -482,7 +482,7 @@ impl PagePool {
                     self.pages.lock_nested().regions.add(region);
                 }
                 Some(PreparerTask::Memory(Frontier { region, provided, .. })) => {
-                    // SAFETY: the pages lie within the region.
+                    // SAFETY: the pages are within the region.
                     unsafe {
                         let start = region.add(provided * PAGE_BYTES);
                         region::populate(start, STEP_PAGES * PAGE_BYTES);
@@ -494,17 +494,17 @@ impl PagePool {
         }
     }
 
-    /// Bytes of the pages and arenas handed out.
+    /// Returns the bytes of the pages and arenas in use.
     pub(crate) fn used_bytes(&self) -> usize {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// The idle bytes that have not been given back to the kernel.
+    /// Returns the idle bytes that have not been returned to the kernel.
     pub(crate) fn warm_bytes(&self) -> usize {
         self.warm_bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives a slice of memory back to the kernel if more is idle than the next requests need. No
+    /// Returns a slice of memory to the kernel if more is idle than the next requests need. No
     /// latch is held meanwhile. Returns whether it did.
     pub(crate) fn cool(&self) -> bool {
         self.cool_by(SLICE_BYTES)
@@ -514,7 +514,7 @@ impl PagePool {
         self.warm_bytes() > MAX_WARM_BYTES && self.release_warm(|_| WARM_BYTES, bytes) > 0
     }
 
-    /// Likewise, but gives back all idle memory of a kind that was not requested during the last
+    /// The same, but returns all idle memory of a kind that was not requested during the last
     /// second. Call it from time to time.
     pub(crate) fn rest(&self) {
         let (now, before) = (ticks::now(), self.looked_at.load(Ordering::Relaxed));
@@ -534,7 +534,8 @@ impl PagePool {
         }
     }
 
-    /// Gives up to `bytes` of idle memory back, but keeps a part of each kind that is requested.
+    /// Returns up to `bytes` of idle memory to the kernel, but keeps a part of each kind that is
+    /// requested.
     fn release_unrequested(&self, bytes: usize) {
         self.release_warm(|idle| if idle.is_wanted() { WARM_BYTES } else { 0 }, bytes);
     }
@@ -546,13 +547,13 @@ impl PagePool {
         self.arenas.lock().idle.look();
     }
 
-    /// Gives a part of the idle memory back to the kernel. Returns how many bytes.
+    /// Returns a part of the idle memory to the kernel. Returns how many bytes.
     pub(crate) fn purge(&self) -> usize {
         self.release_warm(|_| 0, SLICE_BYTES)
     }
 
-    /// Gives up to `most_bytes` of each kind of warm memory back, beyond what is kept of it.
-    /// Returns how many bytes.
+    /// Returns up to `most_bytes` of each kind of warm memory to the kernel, beyond what is kept of
+    /// it. Returns how many bytes.
     #[cold]
     fn release_warm(&self, kept_bytes: impl Fn(&Idle) -> usize, most_bytes: usize) -> usize {
         // Allocated here, not under the latch.
@@ -581,7 +582,7 @@ impl PagePool {
             taken.clear();
         }
         let mut arenas = self.arenas.lock();
-        // A small store takes those that are cold.
+        // A small store uses cold arenas.
         let kept_bytes = if self.is_small() { 0 } else { kept_bytes(&arenas.idle) };
         arenas.idle.take_warm(kept_bytes, most_bytes, &mut taken);
         drop(arenas);
@@ -594,13 +595,13 @@ impl PagePool {
         gave_bytes
     }
 
-    /// Gives the memory of units back to the kernel.
+    /// Returns the memory of units to the kernel.
     ///
     /// # Safety
     /// They are unused, in no list, and belong to the pool.
     unsafe fn release(&self, units: &mut [(Unit, usize)]) {
         for (first, bytes) in runs(units) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             unsafe {
                 break_up(first);
                 region::release(first, bytes);
@@ -616,19 +617,20 @@ impl PagePool {
         self.idle_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The free bytes on the pages handed out, as far as their owners have reported them.
+    /// Returns the free bytes on the pages in use, as far as their owners have reported them.
     pub(crate) fn idle_bytes(&self) -> usize {
         usize::try_from(self.idle_bytes.load(Ordering::Relaxed)).unwrap_or(0)
     }
 }
 
-/// The note on the page that contains `address`: [`NOTE_BYTES`] for its owner, aligned to 8.
+/// Returns the note on the page that contains `address`: [`NOTE_BYTES`] for its owner, aligned to
+/// 8.
 ///
 /// # Safety
-/// `address` is on a page that a pool handed out.
+/// `address` is on a page that a pool allocated.
 #[inline]
 pub(crate) unsafe fn note(address: NonNull<u8>) -> NonNull<u8> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { idle::note(address, PAGE_BYTES) }
 }
 
@@ -642,7 +644,7 @@ fn note_wait() {
     holds::note(Work { requests: 1, ..Work::default() });
 }
 
-/// The bytes of all units that have memory.
+/// Returns the bytes of all units that have memory.
 fn bytes_of(units: &[(Unit, usize)]) -> usize {
     units.iter().map(|(_, bytes)| bytes).sum()
 }
@@ -654,15 +656,15 @@ fn runs(units: &mut [(Unit, usize)]) -> impl Iterator<Item = (Unit, usize)> {
     units.chunk_by(follows).filter_map(|run| run.first().map(|(first, _)| (*first, bytes_of(run))))
 }
 
-/// Counts a page or an arena that is taken or given back.
+/// Counts a page or an arena that is allocated or freed.
 fn note_unit() {
     latch::slow();
     holds::note(Work { pages: 1, ..Work::default() });
 }
 
 impl Arenas {
-    /// An arena without memory, so that a table uses no more than it writes to; if there is none
-    /// and a new one would need the kernel, one with memory.
+    /// Returns an arena without memory, so that a table uses no more than it writes to; if there is
+    /// none and a new one would need the kernel, one with memory.
     fn take_untouched(&mut self) -> Option<(Arena, usize)> {
         let has_fresh = self.regions.left() > 0;
         self.idle.take_cold().or_else(|| if has_fresh { None } else { self.idle.take() })
@@ -674,12 +676,12 @@ impl Regions {
         Regions { all: Vec::new(), unit_pages, note_pages, current: None, next: None }
     }
 
-    /// A new unit.
+    /// Allocates a new unit.
     fn carve(&mut self) -> Unit {
         let current = self.current.filter(|it| it.carved < REGION_PAGES);
         let current = current.or_else(|| self.next.take());
         let mut current = current.unwrap_or_else(|| self.begin(region::map()));
-        // SAFETY: the offset lies within the region.
+        // SAFETY: the offset is within the region.
         let unit = unsafe { current.region.add(current.carved * PAGE_BYTES) };
         current.carved += self.unit_pages;
         self.current = Some(current);
@@ -700,19 +702,19 @@ impl Regions {
         self.next.is_none()
     }
 
-    /// The number of units in the regions that are mapped.
+    /// Returns the number of units left in the regions that are mapped.
     fn left(&self) -> usize {
         let left = |it: Frontier| (REGION_PAGES - it.carved) / self.unit_pages;
         [self.current, self.next].into_iter().flatten().map(left).sum()
     }
 
-    /// The number of new pages that the kernel has provided.
+    /// Returns the number of new pages that the kernel has provided.
     fn provided_pages(&self) -> usize {
         let left = |it: Frontier| it.provided.saturating_sub(it.carved);
         [self.current, self.next].into_iter().flatten().map(left).sum()
     }
 
-    /// The step needed so that more than [`LOW_PAGES`] are provided.
+    /// Returns the step needed so that more than [`LOW_PAGES`] are provided.
     fn want(&self) -> Option<PreparerTask> {
         if self.provided_pages() > LOW_PAGES {
             return None;
@@ -736,10 +738,10 @@ impl Regions {
 /// Backs the region of a unit with small pages from now on, since parts of it are unused.
 ///
 /// # Safety
-/// The unit lies in a region of the pool.
+/// The unit is in a region of the pool.
 unsafe fn break_up(unit: Unit) {
-    // SAFETY: the region begins so much before the unit, with a note on the notes themselves that
-    // no other code needs; its memory is zero until something is noted.
+    // SAFETY: the region begins `offset` bytes before the unit, with a note on the pages of notes
+    // that no other code uses; its memory is zero until it is written.
     let (region, done) = unsafe {
         let region = unit.sub(unit.addr().get() % REGION_BYTES);
         (region, AtomicBool::from_ptr(region.cast().as_ptr()))
@@ -753,7 +755,8 @@ unsafe fn break_up(unit: Unit) {
 impl Drop for Regions {
     fn drop(&mut self) {
         for region in &self.all {
-            // SAFETY: the shards that had its units hold the pool alive, so none is in use now.
+            // SAFETY: the shards that used its units hold a reference to the pool, so no unit is in
+            // use now.
             unsafe { region::unmap(*region) };
         }
     }

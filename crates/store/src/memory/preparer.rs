@@ -1,5 +1,5 @@
-//! The preparer: a thread that has the kernel provide memory before a worker needs it, and gives it
-//! back when none is needed.
+//! The preparer: a thread that makes the kernel provide memory before a worker needs it, and
+//! returns unused memory.
 
 use crate::memory::pages::PagePool;
 use crate::sync::pace;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// The thread, which ends with the store. Without it, memory is provided where it is first used.
+/// The thread, which ends with the store. If it cannot be started, memory is provided on first use.
 #[derive(Debug)]
 pub(crate) struct Preparer {
     thread: Option<JoinHandle<()>>,
@@ -26,7 +26,7 @@ impl Preparer {
             }
         };
         let builder = thread::Builder::new().name("preparer".into());
-        // A model knows its own threads alone.
+        // Loom supports only its own threads.
         let thread = if cfg!(loom) { None } else { builder.spawn(work).ok() };
         if let Some(thread) = &thread {
             pool.set_preparer(thread.thread().clone());

@@ -1,5 +1,5 @@
-//! The reclaimer: a thread that frees what is large, so that no worker spends its time on it, nor
-//! waits for long for a processor on which the reclaimer works ([`crate::sync::pace`]).
+//! The reclaimer: a thread that frees large values, so that workers do not spend time on it.
+//! Workers do not wait long for a processor on which it runs ([`crate::sync::pace`]).
 
 use crate::memory::accounting;
 use crate::sync::pace;
@@ -9,56 +9,56 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// After so long without anything to free, memory that was not needed meanwhile goes back.
+/// After this long without anything to free, unused memory is returned to the kernel.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How many objects have been handed to the threads, and how many these have freed.
+/// The number of objects handed to the threads, and the number that these have freed.
 static HANDED: AtomicU64 = AtomicU64::new(0);
 static FREED: AtomicU64 = AtomicU64::new(0);
-/// What `FREED` was when the counters were started again.
+/// The value of `FREED` when the counters were last reset.
 static FREED_BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// Objects that have been removed and wait to be freed.
+/// Returns the number of removed objects that have not been freed yet.
 pub(crate) fn pending() -> u64 {
     let freed = FREED.load(Ordering::Acquire);
     HANDED.load(Ordering::Relaxed).saturating_sub(freed)
 }
 
-/// Objects that have been freed elsewhere since the counters were started.
+/// Returns the number of objects freed by the threads since the counters were reset.
 pub(crate) fn freed() -> u64 {
     FREED.load(Ordering::Relaxed).saturating_sub(FREED_BEFORE.load(Ordering::Relaxed))
 }
 
-/// Starts counting again.
+/// Resets the counter.
 pub(crate) fn reset_freed() {
     FREED_BEFORE.store(FREED.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// Where what is large is freed, whichever store it was in.
+/// Frees large values of any store.
 static FREER: SharedThread<Box<dyn Send>> = SharedThread::new("reclaimer", |removed| {
     drop(removed);
     FREED.fetch_add(1, Ordering::Release);
 });
 
-/// Frees something large on a thread of its own: a rope may be dropped anywhere, by a client that
-/// breaks off in the middle of one as well.
+/// Frees a large value on a separate thread. Ropes may be dropped anywhere, also when a client
+/// disconnects in the middle of one.
 pub fn free_elsewhere(removed: impl Send + 'static) {
     HANDED.fetch_add(1, Ordering::Relaxed);
     FREER.hand(Box::new(removed));
 }
 
-/// Ends the thread that does this, until the next rope.
+/// Ends this thread; the next large value starts it again.
 pub(crate) fn end() {
     FREER.end();
 }
 
-/// What was removed under a latch, to be freed once that is released.
+/// Objects removed under a latch, to be freed after it is released.
 pub(crate) trait Removed: Send + 'static {
-    /// Whether there is nothing, nor ever was.
+    /// Whether it is empty and has never held anything.
     fn is_empty(&self) -> bool;
 
-    /// How many objects the reclaimer has to free; 0 if what there is takes no time, or sees to
-    /// itself.
+    /// Returns the number of objects that the reclaimer has to free; 0 if freeing takes no time, or
+    /// is handed to another thread.
     fn objects(&self) -> u64;
 }
 
@@ -87,17 +87,17 @@ impl Reclaimer {
                 }
             }
         };
-        // Without a thread, garbage is freed where it is found. A model has none but its own.
+        // Without the thread, garbage is freed by its owner. Loom supports only its own threads.
         let builder = std::thread::Builder::new().name("reclaimer".into());
         let thread = if cfg!(loom) { None } else { builder.spawn(free_all).ok() };
         Reclaimer { queue: thread.is_some().then_some(queue), thread }
     }
 
-    /// Frees `removed`, here if that takes no time.
+    /// Frees `removed`, on this thread if that takes no time.
     #[inline]
     pub(crate) fn free(&self, removed: impl Removed) {
         if removed.is_empty() {
-            // It has never held anything, so there is nothing to give back either.
+            // It has never held anything, so it owns no memory either.
             return std::mem::forget(removed);
         }
         self.free_some(removed);
@@ -110,7 +110,7 @@ impl Reclaimer {
             && let Some(queue) = &self.queue
         {
             HANDED.fetch_add(objects, Ordering::Relaxed);
-            // A reclaimer that is gone hands back what it was sent, and it is dropped here.
+            // If the reclaimer has ended, `send` returns the value, which is dropped here.
             if queue.send(Box::new(removed)).is_err() {
                 FREED.fetch_add(objects, Ordering::Release);
             }

@@ -1,6 +1,6 @@
-//! Regions: aligned ranges of addresses, mapped directly, since a general allocator would add to
-//! their size; and requests to the kernel for the memory behind them. Each request may take the
-//! kernel long, so none is made while a shard's latch is held.
+//! Regions: aligned address ranges, mapped directly because a general allocator would add to their
+//! size; and requests to the kernel for their memory. A request may take long, so none is made
+//! while a shard's latch is held.
 
 /// Size and alignment of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -30,19 +30,19 @@ mod real {
         static RELEASES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
     }
 
-    /// How often this thread has given memory back.
+    /// Returns how often this thread has returned memory.
     #[cfg(test)]
     pub(crate) fn releases() -> usize {
         RELEASES.get()
     }
 
-    /// The bytes that this thread has had provided, and given back.
+    /// Returns the bytes that this thread has requested, and returned.
     #[cfg(test)]
     pub(crate) fn asked() -> (usize, usize) {
         ASKED.get()
     }
 
-    /// A region of zeros, aligned to its size.
+    /// Maps a region of zeros, aligned to its size.
     pub(crate) fn map() -> NonNull<u8> {
         holds::note(Work { requests: 1, ..Work::default() });
         let twice = 2 * REGION_BYTES;
@@ -53,7 +53,7 @@ mod real {
         let start = mapped.ok().and_then(|start| NonNull::new(start.cast::<u8>()));
         let Some(start) = start else { handle_alloc_error(Layout::new::<[u8; REGION_BYTES]>()) };
         let before = start.addr().get().next_multiple_of(REGION_BYTES) - start.addr().get();
-        // SAFETY: what lies before and after the aligned half is ours and in no use.
+        // SAFETY: the parts before and after the aligned half are mapped and unused.
         unsafe {
             let region = start.add(before);
             let trims = [(start, before), (region.add(REGION_BYTES), REGION_BYTES - before)];
@@ -61,15 +61,15 @@ mod real {
                 let unmapped = munmap(trim.as_ptr().cast(), len);
                 debug_assert!(unmapped.is_ok(), "it was mapped: {unmapped:?}");
             }
-            // A lookup reads three places anywhere in memory, and with small pages each would need
-            // a page walk first. It works without large pages too.
+            // A lookup reads three random addresses, and with small pages each would need a page
+            // walk first. It works without large pages too.
             let _ = madvise(region.as_ptr().cast(), REGION_BYTES, Advice::LinuxHugepage);
             region
         }
     }
 
-    /// Makes the kernel provide memory; its contents stay. A kernel that cannot (before 5.14)
-    /// provides it when it is used.
+    /// Makes the kernel provide memory; its contents stay. Kernels before 5.14 do not support it,
+    /// and provide the memory on first use.
     ///
     /// # Safety
     /// The memory is part of a region.
@@ -82,14 +82,14 @@ mod real {
     }
 
     /// # Safety
-    /// Nothing refers to the region.
+    /// The region is not referenced.
     pub(crate) unsafe fn unmap(region: NonNull<u8>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let unmapped = unsafe { munmap(region.as_ptr().cast(), REGION_BYTES) };
         debug_assert!(unmapped.is_ok(), "it was mapped: {unmapped:?}");
     }
 
-    /// Gives memory back to the kernel; afterwards it reads as zeros.
+    /// Returns memory to the kernel; afterwards it reads as zeros.
     ///
     /// # Safety
     /// The memory is part of a region, and its contents are not needed.
@@ -99,18 +99,19 @@ mod real {
         ASKED.set((ASKED.get().0, ASKED.get().1 + bytes));
         #[cfg(test)]
         RELEASES.set(RELEASES.get() + 1);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         let released = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
         debug_assert!(released.is_ok(), "they are mapped: {released:?}");
     }
 
-    /// Backs a partly used region with small pages: a large page would bring in its idle parts too.
+    /// Backs a partly used region with small pages: a large page would provide memory for its idle
+    /// parts too.
     ///
     /// # Safety
     /// It is a region.
     pub(crate) unsafe fn want_small_pages(region: NonNull<u8>) {
         holds::note(Work { requests: 1, ..Work::default() });
-        // SAFETY: no byte changes. A kernel without large pages does as well without.
+        // SAFETY: no byte changes. A kernel without large pages may ignore the request.
         let _ = unsafe { madvise(region.as_ptr().cast(), REGION_BYTES, Advice::LinuxNoHugepage) };
     }
 }
@@ -133,7 +134,7 @@ mod watched {
     }
 
     pub(crate) unsafe fn unmap(region: NonNull<u8>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         unsafe { dealloc(region.as_ptr(), LAYOUT) };
     }
 

@@ -1,9 +1,9 @@
 //! Memory for a shard's entries: blocks of one size per page, in steps of eight bytes.
 //!
-//! A general allocator rounds 56 bytes to 64 and 132 to 160: at the size of a cache's entries, that
-//! is most of what can be saved. Nevertheless, a shard's first few blocks of a size come from the
-//! general allocator, so that a small database does not pay for half-empty pages. Blocks larger
-//! than [`LARGEST_BLOCK`] are in [`Arenas`], and those that do not fit there in the general
+//! A general allocator rounds 56 bytes to 64 and 132 to 160; at the size of a cache's entries, that
+//! rounding is most of what can be saved. Nevertheless, a shard's first few blocks of a size come
+//! from the general allocator, so that a small database does not use half-empty pages. Blocks
+//! larger than [`LARGEST_BLOCK`] are in [`Arenas`], and those that do not fit there in the general
 //! allocator. Everything here happens under the shard's latch.
 //!
 //! ```text
@@ -28,14 +28,14 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Larger blocks are not in classes.
+/// Larger blocks have no class.
 pub(crate) const LARGEST_BLOCK: usize = 512;
 /// Up to this many free bytes are not reported to the pool, so that workers do not contend for its
 /// counter.
 const UNREPORTED_BYTES: usize = 1024;
 /// How many bytes larger blocks take from the general allocator before the first arena is used.
 const FEW_BYTES: usize = 4096;
-/// The first byte of a free block; the content of a block in use begins with another.
+/// The first byte of a free block; no block in use begins with it.
 pub(crate) const FREE: u8 = 0xff;
 /// The end of a list of free blocks.
 const NONE: u16 = u16::MAX;
@@ -63,7 +63,7 @@ pub(crate) struct Slab {
 #[derive(Debug)]
 struct Larger {
     arenas: Arenas,
-    /// The bytes of blocks that would fit an arena but are elsewhere, rounded up.
+    /// The bytes of blocks that would fit in an arena but are elsewhere, rounded up.
     on_heap_bytes: usize,
 }
 
@@ -96,7 +96,7 @@ const _: () = assert!(size_of::<Note>() == NOTE_BYTES);
 // SAFETY: a slab's pages are reached only under the shard's latch.
 unsafe impl Send for Slab {}
 
-/// The class of a size, if there is one.
+/// Returns the class of a size, if there is one.
 fn class_of(bytes: usize) -> Option<usize> {
     match bytes {
         0..=256 => Some(bytes.div_ceil(8)),
@@ -105,7 +105,7 @@ fn class_of(bytes: usize) -> Option<usize> {
     }
 }
 
-/// The size of a class's blocks in bytes.
+/// Returns the size of a class's blocks in bytes.
 const fn block_bytes(class: usize) -> usize {
     if class <= 32 { class * 8 } else { 256 + (class - 32) * 16 }
 }
@@ -114,12 +114,12 @@ const fn blocks_per_page(class: usize) -> usize {
     PAGE_BYTES / block_bytes(class)
 }
 
-/// The bytes of a page that its blocks can use.
+/// Returns the number of bytes of a page that its blocks can use.
 const fn page_bytes(class: usize) -> isize {
     (blocks_per_page(class) * block_bytes(class)).cast_signed()
 }
 
-/// The memory of a block of `bytes`, after rounding.
+/// Returns the memory of a block of `bytes`, after rounding.
 pub(crate) fn rounded_bytes(bytes: usize) -> usize {
     match class_of(bytes) {
         Some(class) => block_bytes(class),
@@ -133,7 +133,7 @@ impl Slab {
         Slab { pool, classes: Vec::new(), unreported_idle_bytes: 0, larger: None }
     }
 
-    /// Memory for an entry of `bytes`, aligned to 8, with undefined contents.
+    /// Allocates memory for an entry of `bytes`, aligned to 8. The contents are undefined.
     pub(crate) fn take(&mut self, bytes: usize) -> Block {
         let Some(index) = class_of(bytes) else { return self.take_larger(bytes) };
         if self.classes.len() <= index {
@@ -148,7 +148,7 @@ impl Slab {
                 return take_from_heap(bytes);
             }
             let page = self.pool.take();
-            // SAFETY: the page is ours, and so is its note.
+            // SAFETY: the page is allocated, and so is its note.
             unsafe {
                 note(page).cast::<Note>().write(Note::NEW);
                 class.list_first(page);
@@ -184,7 +184,7 @@ impl Slab {
         let larger = self.larger.as_mut().filter(|_| bytes <= LARGEST_PIECE);
         if let Some(larger) = larger {
             if !block.on_heap {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees it.
                 return unsafe { larger.arenas.give(block.memory) };
             }
             larger.on_heap_bytes -= rounded_bytes(bytes);
@@ -193,8 +193,8 @@ impl Slab {
         unsafe { dealloc(block.memory.as_ptr(), heap_layout(bytes)) };
     }
 
-    /// Reports to the pool how much free memory there is on this slab's pages. Eviction looks at
-    /// that after every entry, and would evict hundreds too many if each of hundreds of shards
+    /// Reports to the pool how much free memory there is on this slab's pages. Eviction reads that
+    /// number after every entry, and would evict hundreds too many if each of hundreds of shards
     /// left a part unreported.
     pub(crate) fn report_all_idle_bytes(&mut self) {
         self.report_idle_bytes(0);
@@ -208,18 +208,18 @@ impl Slab {
         }
     }
 
-    /// Takes back a block of `bytes`.
+    /// Frees a block of `bytes`.
     ///
     /// # Safety
     /// It came from this slab for the same `bytes`, and nothing refers to it any more.
     pub(crate) unsafe fn give(&mut self, block: Block, bytes: usize) {
         let class = class_of(bytes).and_then(|index| Some((index, self.classes.get_mut(index)?)));
         match class {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees it.
             None => unsafe { self.give_larger(block, bytes) },
             Some((index, class)) if !block.on_heap => {
                 self.unreported_idle_bytes += block_bytes(index).cast_signed();
-                // SAFETY: the block lies on a page of this class.
+                // SAFETY: the block is on a page of this class.
                 if let Some(page) = unsafe { class.give(index, block.memory) } {
                     self.unreported_idle_bytes -= page_bytes(index);
                     // SAFETY: it came from this pool, and no block of it is in use.
@@ -235,16 +235,16 @@ impl Slab {
         }
     }
 
-    /// A block in use to be moved, since so many blocks of the size of `bytes` are free that its
-    /// page can be emptied, or so many bytes that its arena can. The caller allocates a new block,
-    /// copies, and gives this one back.
+    /// Returns a block in use to be moved, if so many blocks of the size of `bytes` are free that
+    /// its page can be emptied, or so many bytes that its arena can. The caller allocates a new
+    /// block, copies, and frees this one.
     pub(crate) fn relocation(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         let from = class_of(bytes).and_then(|index| self.relocation_of(index));
-        // If all entries have become small, nothing is given to the arenas any more.
+        // If all entries have become small, nothing is freed in the arenas any more.
         from.or_else(|| self.larger.as_mut()?.arenas.relocation())
     }
 
-    /// A block of this class to be moved.
+    /// Returns a block of this class to be moved.
     fn relocation_of(&self, index: usize) -> Option<NonNull<u8>> {
         let class = self.classes.get(index)?;
         let capacity = class.pages as usize * blocks_per_page(index);
@@ -255,7 +255,7 @@ impl Slab {
         let page = class.last.filter(|last| Some(*last) != class.first)?;
         // SAFETY: the page is one of this class.
         let fresh = usize::from(unsafe { note_of(page) }.fresh);
-        // SAFETY: the blocks lie on the page, and those below `fresh` have been written.
+        // SAFETY: the blocks are on the page, and those below `fresh` have been written.
         let mut used = (0..fresh).map(|block| unsafe { page.add(block * block_bytes(index)) });
         // SAFETY: as above.
         used.find(|block| unsafe { block.read() } != FREE)
@@ -270,7 +270,7 @@ impl Drop for Slab {
 }
 
 impl Class {
-    /// A block from the first page.
+    /// Allocates a block from the first page.
     ///
     /// # Safety
     /// There is a first page, it has a free block, and `index` is this class's.
@@ -284,10 +284,10 @@ impl Class {
         } else {
             note.free
         };
-        // SAFETY: the block lies on the page.
+        // SAFETY: the block is on the page.
         let memory = unsafe { page.add(usize::from(block) * block_bytes(index)) };
         if block == note.free {
-            // SAFETY: a free block names the next one there.
+            // SAFETY: a free block has the index of the next one there.
             note.free = unsafe { memory.cast::<u16>().add(1).read() };
         }
         note.live += 1;
@@ -299,15 +299,15 @@ impl Class {
         Block { memory, on_heap: false }
     }
 
-    /// Takes a block back. Returns its page if that is empty now. No empty page is kept for the
-    /// next block: with many shards and classes, empty databases would keep many.
+    /// Frees a block. Returns its page if that is empty now. No empty page is kept for the next
+    /// block: with many shards and classes, empty databases would keep many.
     ///
     /// # Safety
     /// The block is in use and on a page of this class.
     unsafe fn give(&mut self, index: usize, memory: NonNull<u8>) -> Option<Page> {
         let offset = memory.addr().get() % PAGE_BYTES;
-        // SAFETY: pages are aligned, so the page begins this much before the block, which is ours
-        // to write.
+        // SAFETY: pages are aligned, so the page begins this much before the block, which is not in
+        // use any more.
         let page = unsafe {
             memory.cast::<u16>().add(1).write(note_of(memory).free);
             memory.write(FREE);
@@ -341,7 +341,7 @@ impl Class {
     /// It is a page of this class that is not listed.
     unsafe fn list_first(&mut self, page: Page) {
         let next = self.first.replace(page);
-        // SAFETY: both are pages of this class, and no borrow of their notes goes on.
+        // SAFETY: both are pages of this class, and their notes are not borrowed.
         unsafe {
             note_of(page).link(None, next);
             match next {
@@ -368,8 +368,8 @@ impl Class {
     /// # Safety
     /// It is a page of this class.
     unsafe fn unlist(&mut self, page: Page) {
-        // SAFETY: the caller's promise; what is linked is a page of this class too. Each borrow
-        // ends before the next begins.
+        // SAFETY: the caller guarantees it; linked pages are of this class too. Each borrow ends
+        // before the next begins.
         unsafe {
             let note = note_of(page);
             if !note.listed {
@@ -398,13 +398,13 @@ impl Note {
     }
 }
 
-/// The note on a class's page, or on the page that contains a block.
+/// Returns the note on a class's page, or on the page that contains a block.
 ///
 /// # Safety
 /// The page belongs to a slab whose latch is held while the note is borrowed, and there is no other
 /// borrow of the note.
 unsafe fn note_of<'a>(page: NonNull<u8>) -> &'a mut Note {
-    // SAFETY: the caller's promise; the note was written when the page was opened.
+    // SAFETY: the caller guarantees it; the note was written when the page was opened.
     unsafe { note(page).cast::<Note>().as_mut() }
 }
 
@@ -441,7 +441,7 @@ mod tests {
         let blocks: Vec<Block> = (0..30).map(|_| slab.take(56)).collect();
         assert_eq!(pool.used_bytes(), 0);
         for block in blocks {
-            // SAFETY: taken above, given once.
+            // SAFETY: allocated above, freed once.
             unsafe { slab.give(block, 56) };
         }
     }
@@ -454,13 +454,13 @@ mod tests {
         let full = pool.used_bytes();
         assert!(pool.idle_bytes() <= PAGE_BYTES + UNREPORTED_BYTES, "{}", pool.idle_bytes());
         for (_, block) in blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0) {
-            // SAFETY: taken above, given once.
+            // SAFETY: allocated above, freed once.
             unsafe { slab.give(*block, 56) };
         }
         let share = pool.idle_bytes() as f64 / full as f64;
         assert!((0.7..0.8).contains(&share), "{share}");
         for block in blocks.iter().step_by(4) {
-            // SAFETY: taken above, given once.
+            // SAFETY: allocated above, freed once.
             unsafe { slab.give(*block, 56) };
         }
         drop(slab);
@@ -468,7 +468,8 @@ mod tests {
     }
 
     proptest! {
-        /// Blocks never overlap, and moving what `relocation` names lets the pages go.
+        /// Checks that blocks never overlap, and that moving the blocks that `relocation` returns
+        /// frees pages.
         #[test]
         fn blocks_are_disjoint_and_memory_follows_the_data(
             sizes in proptest::collection::vec(9_usize..600, 1..1500),
@@ -480,13 +481,13 @@ mod tests {
             let many_alike = |size: &usize| if size.is_multiple_of(3) { 56 } else { *size };
             for (index, bytes) in sizes.iter().map(many_alike).enumerate() {
                 let block = slab.take(bytes);
-                // SAFETY: the block is ours and as large as asked.
+                // SAFETY: the block was just allocated with this size.
                 unsafe { block.memory.write_bytes(index as u8 & 0x7f, bytes) };
                 live.push((block, bytes, index as u8 & 0x7f));
             }
             let gone = live.len() * (100 - keep) / 100;
             for (block, bytes, fill) in live.drain(..gone) {
-                // SAFETY: written above, given back once.
+                // SAFETY: written above, freed once.
                 unsafe {
                     let contents = std::slice::from_raw_parts(block.memory.as_ptr(), bytes);
                     prop_assert!(contents.iter().all(|byte| *byte == fill));
@@ -497,7 +498,7 @@ mod tests {
                 let at = live.iter().position(|(block, ..)| block.memory == from).unwrap();
                 let (old, bytes, _) = live[at];
                 let new = slab.take(bytes);
-                // SAFETY: both blocks are ours, distinct and of this size.
+                // SAFETY: both blocks are allocated, distinct and of this size.
                 unsafe {
                     new.memory.copy_from_nonoverlapping(old.memory, bytes);
                     slab.give(old, bytes);

@@ -1,4 +1,4 @@
-//! Segments by themselves.
+//! Tests of single segments.
 
 use super::*;
 use proptest::bool::weighted;
@@ -23,9 +23,9 @@ fn buckets_divide_positions_in_order() {
 }
 
 proptest! {
-    /// However words are moved to make room: what a bucket says of its words is true.
+    /// Halves stay correct when words are moved to make room.
     #[test]
-    fn words_of_known_buckets_have_the_right_home_and_half(
+    fn words_of_recorded_buckets_have_the_right_home_and_half(
         words in proptest::collection::vec((0..12_usize, 0..2_usize, weighted(0.95)), 1..120),
     ) {
         let pool = PagePool::default();
@@ -34,15 +34,15 @@ proptest! {
         for (home, half, is_known) in words {
             let number = placed.len() + 1;
             let address = NonNull::without_provenance((8 * number).try_into().unwrap());
-            // SAFETY: no entry is there, and nothing is read or written by it.
+            // SAFETY: the address is never dereferenced.
             let word = Word::new(unsafe { Entry::from_pointer(address) }, 7, false);
             // SAFETY: a full segment has more homes than these.
             if unsafe { segment.insert(home, is_known.then_some(half), word) }.is_some() {
                 placed.push((home, half));
             }
         }
-        let told = segment.known_buckets().flat_map(|it| segment.homes_and_halves(it));
-        for (home, half, word) in told {
+        let recorded = segment.recorded_buckets().flat_map(|it| segment.homes_and_halves(it));
+        for (home, half, word) in recorded {
             let number = word.entry().unwrap().pointer().addr().get() / 8;
             prop_assert_eq!(placed[number - 1], (home, half));
         }

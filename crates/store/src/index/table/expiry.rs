@@ -1,5 +1,5 @@
-//! The sweep that removes what has expired from a table, in steps of some tens of microseconds,
-//! and the hashes whose fields have.
+//! The sweep that removes expired entries from a table, in steps of some tens of microseconds, and
+//! finds hashes with expired fields.
 
 use super::{GLANCES, ServerRemovals, Table, fields_due_ms, span};
 use crate::entry::block::Entry;
@@ -12,12 +12,13 @@ use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::sync::cache_line::prefetch;
 use crate::sync::holds::{self, Work};
 
-/// Entries that one step removes from a segment; with each of them a few may move.
+/// The maximum number of entries that one step removes from a segment; each removal may move a few
+/// others.
 const EXPIRED: usize = 64;
 
 impl Table {
-    /// Goes on looking for what has expired by `now_ms`, for some tens of microseconds.
-    /// Returns how many entries it removed, and whether there is more to look at now.
+    /// Continues the sweep for entries that have expired by `now_ms`, for some tens of
+    /// microseconds. Returns how many entries it removed, and whether there is more to do now.
     pub(crate) fn expire(
         &mut self,
         barrier: MutationBarrier,
@@ -28,8 +29,8 @@ impl Table {
             if self.earliest_expiry_ms > now_ms {
                 return (0, false);
             }
-            // From here on the earliest is gathered again, from the segments that the sweep leaves
-            // after and from whatever is written meanwhile.
+            // The lower bound is computed anew, from the segments that the sweep has passed and
+            // from the entries written meanwhile.
             self.earliest_expiry_ms = u64::MAX;
             self.sweep = Some(Sweep::from(0));
         }
@@ -51,8 +52,8 @@ impl Table {
         (0, self.sweep.is_some())
     }
 
-    /// Removes what has expired from a segment and moves the sweep after it, unless more has
-    /// expired than one step removes.
+    /// Removes the expired entries of a segment and moves the sweep past it, unless there are more
+    /// than one step removes.
     fn expire_segment(
         &mut self,
         barrier: MutationBarrier,
@@ -67,7 +68,7 @@ impl Table {
         let entries = places.iter().filter_map(|index| segment.word(*index).entry());
         entries.for_each(|entry| prefetch(entry.pointer()));
         for index in places {
-            // Freeing may move other entries, so each word is read when its turn comes.
+            // Freeing may move other entries, so each word is read just before its use.
             let Some(entry) = segment.word(index).entry() else { continue };
             let at_ms = entry.expire_at_ms().unwrap_or(u64::MAX);
             if at_ms > now_ms || self.is_spared(entry, unasked) {
@@ -78,7 +79,7 @@ impl Table {
                 self.sweep = Some(Sweep::from(position));
                 return removed;
             }
-            // SAFETY: nothing changes the entry while it is shown.
+            // SAFETY: nothing changes the entry during the callback.
             (unasked.show)(self.database(), unsafe { EntryView::new(entry) });
             let entry = self.mutable(barrier, entry, ValueOutcome::Goes).entry();
             segment.remove(index);
@@ -94,7 +95,7 @@ impl Table {
         removed
     }
 
-    /// Removes what has expired from a bucket, or from as much of it as one step takes.
+    /// Removes the expired entries of a bucket, or of the part of it that one step visits.
     fn expire_bucket(
         &mut self,
         barrier: MutationBarrier,
@@ -112,12 +113,12 @@ impl Table {
                 at_ms => sweep.earliest_ms = sweep.earliest_ms.min(at_ms.unwrap_or(u64::MAX)),
             });
         for entry in &expired {
-            // SAFETY: nothing changes the entry while it is shown.
+            // SAFETY: nothing changes the entry during the callback.
             (unasked.show)(self.database(), unsafe { EntryView::new(*entry) });
             self.unlink(barrier, segment, *entry);
         }
         let removed = expired.len();
-        // Afterwards, since freeing one may move entries that are still linked.
+        // Freed last, since freeing one may move entries that are still linked.
         expired.into_iter().for_each(|entry| unasked.garbage.add(self.free(entry)));
         let last = position | (span(segment) - 1);
         match after.filter(|after| *after <= last) {
@@ -133,12 +134,12 @@ impl Table {
         removed
     }
 
-    /// Takes an entry that goes out of its segment.
+    /// Unlinks an entry from its segment.
     fn unlink(&mut self, barrier: MutationBarrier, mut segment: Segment, entry: Entry) {
         let entry = self.mutable(barrier, entry, ValueOutcome::Goes).entry();
         let hash = self.hash_of(entry);
         let position = self.locator.range.position(hash);
-        // SAFETY: the name is used here alone, while the entry stands.
+        // SAFETY: the name is used only here, before the entry is freed.
         let name = || unsafe { entry.name() };
         let index = segment.find(position, fingerprint(hash), name, |it| it == entry);
         if let Some(index) = index {
@@ -147,15 +148,15 @@ impl Table {
         }
     }
 
-    /// Moves the sweep after the segment around a position, nothing in which expires before
-    /// `earliest_ms`.
+    /// Moves the sweep past the segment around a position; `earliest_ms` is a lower bound of the
+    /// expiry times in it.
     fn sweep_on(&mut self, segment: Segment, position: u64, earliest_ms: u64) {
         self.note_expiry(Some(earliest_ms));
         let next = (position | (span(segment) - 1)) + 1;
         self.sweep = (next < 1 << POSITION_BITS).then(|| Sweep::from(next));
     }
 
-    /// Keeps the earliest expiry right for an entry that was written.
+    /// Updates the earliest expiry for an entry that was written.
     pub(super) fn note_expiry(&mut self, at_ms: Option<u64>) {
         let Some(at_ms) = at_ms else { return };
         self.earliest_expiry_ms = self.earliest_expiry_ms.min(at_ms);
@@ -164,7 +165,7 @@ impl Table {
         }
     }
 
-    /// Keeps right when the hash under a key is to be swept, if it has fields that expire.
+    /// Updates when the hash under a key is to be swept, if it has fields that expire.
     #[inline]
     pub(crate) fn note_fields(&mut self, key_hash: u64, before: Option<u64>, now: Option<u64>) {
         if before.is_some() || now.is_some() {
@@ -172,12 +173,12 @@ impl Table {
         }
     }
 
-    /// How many hashes have fields that expire.
+    /// Returns the number of hashes with fields that expire.
     pub(crate) fn hashes_with_expiry(&self) -> usize {
         self.expiring_hashes.len()
     }
 
-    /// A hash with fields that have expired by `now_ms`, unless it is spared.
+    /// Returns a hash with fields that have expired by `now_ms`, unless it is spared.
     pub(crate) fn with_expired_fields(
         &self,
         now_ms: u64,
@@ -201,8 +202,8 @@ impl Table {
         }
     }
 
-    /// What stood in these positions stands in another segment now, where a sweep that is in the
-    /// middle of them starts again.
+    /// Restarts a sweep within these positions, because their entries have moved to another
+    /// segment.
     pub(super) fn restart_sweep(&mut self, positions: std::ops::Range<u64>) {
         if self.sweep.as_ref().is_some_and(|sweep| positions.contains(&sweep.position)) {
             self.sweep = Some(Sweep::from(positions.start));

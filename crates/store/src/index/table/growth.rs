@@ -1,4 +1,4 @@
-//! How a table grows and shrinks: by splitting and merging segments.
+//! Growing and shrinking a table by splitting and merging segments.
 //!
 //! ```text
 //!  segment      home 0 | home 1 | ... | home 29 || home 30 | ... | home 59
@@ -6,10 +6,11 @@
 //!  its halves   0    1 | 2    3 | ... | 58   59 || 0     1 | ... | 58   59
 //! ```
 //!
-//! A home's entries go to two homes of one half, so a split needs to know of an entry only in which
-//! half of its home's positions it falls. That is a bit of the entry's word: it is known when an
-//! entry is added, and of the entries that a split has moved a few are read at each of the
-//! insertions that follow. So the latch is never held while hundreds of entries come from memory.
+//! The entries at a home move to two homes of one half, so a split needs only one bit of each
+//! entry: the half of its home's positions that contains it. The bit is stored in the entry's word.
+//! It is set when an entry is added; after a split, each of the following insertions reads a few
+//! entries to set theirs. So the latch is never held while hundreds of entries are read from
+//! memory.
 
 use super::{Place, Table, span};
 use crate::index::placement::POSITION_BITS;
@@ -19,16 +20,16 @@ use crate::sync::cache_line::prefetch;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 
-/// Two neighbours merge when they hold no more than this together.
+/// Two neighbours merge if they have no more entries than this together.
 const MERGE_ENTRIES: u32 = 180;
-/// A segment with more than this beyond its places is not split any more, since all of it would
-/// move at once; it holds keys of equal hash, which splitting does not part.
+/// A segment with more overflow entries than this is not split any more, since all of them would
+/// move at once; their keys have equal hashes, which splitting does not separate.
 const SPLIT_OVERFLOW: usize = 256;
-/// Buckets whose entries are read at one insertion to learn in which halves they fall.
-const BUCKETS_LEARNT: usize = 4;
+/// The number of buckets whose halves are recorded at one insertion.
+const BUCKETS_RECORDED: usize = 4;
 
 impl Table {
-    /// Links a word, making room by splitting if need be.
+    /// Links a word, splitting segments if necessary.
     pub(super) fn link(&mut self, position: u64, word: Word) -> Place {
         if self.directory.get(position).is_none() {
             self.directory.begin(Segment::small(&self.pool, 1));
@@ -41,12 +42,13 @@ impl Table {
             };
             let home = segment.home(position);
             let half = Some(segment.half(position));
-            // SAFETY: the home is one of this segment's.
+            // SAFETY: the home is in this segment.
             if let Some(index) = unsafe { segment.insert(home, half, word) } {
-                self.learn_halves(segment);
+                self.record_halves(segment);
                 return Place { segment, index };
             }
-            // Keys of equal hash cannot be split apart; they are not tried again at every key.
+            // Keys with equal hashes cannot be separated; splitting is not tried again for every
+            // key.
             let overflow_len = segment.overflow_len();
             let worthwhile =
                 !split_tried && overflow_len.is_multiple_of(64) && overflow_len <= SPLIT_OVERFLOW;
@@ -57,7 +59,7 @@ impl Table {
         }
     }
 
-    /// Gives the entries of a full segment more room; `false` if that cannot be.
+    /// Gives the entries of a full segment more room; `false` if that is impossible.
     fn split(&mut self, position: u64, old: Segment) -> bool {
         if !old.is_full_size() {
             let larger = Segment::small(&self.pool, old.header().live as usize * 2);
@@ -65,7 +67,7 @@ impl Table {
             return true;
         }
         let depth = old.depth() + 1;
-        // Beyond this, entries share so many bits that only equal hashes explain it.
+        // Entries that share more bits than this must have equal hashes.
         let limit = (self.len / 64 + 1).ilog2() + 6;
         if depth > limit.min(MAX_DEPTH).min(POSITION_BITS - 8) {
             return false;
@@ -89,8 +91,8 @@ impl Table {
         true
     }
 
-    /// Merges the segment around `position` with its neighbour, or makes it smaller, if it has
-    /// become sparse.
+    /// Merges the segment around `position` with its neighbour, or replaces it by a smaller one, if
+    /// it has become sparse.
     pub(super) fn shrink_at(&mut self, position: u64) {
         let Some(segment) = self.directory.get(position) else { return };
         let live = segment.header().live;
@@ -139,7 +141,7 @@ impl Table {
         }
     }
 
-    /// Moves a table of one segment into another of a better size.
+    /// Moves the only segment's entries to another one of a better size.
     fn rebuild(&mut self, old: Segment, mut new: Segment) {
         self.move_entries(old, &mut new);
         self.directory.begin(new);
@@ -149,21 +151,21 @@ impl Table {
         unsafe { old.free(&self.pool) };
     }
 
-    /// Copies every word of `from` into its halves.
+    /// Copies every word of `from` to its half.
     fn divide(&self, from: Segment, halves: &mut [Segment; 2]) {
         latch::slow();
         let entries = u64::from(from.header().live);
         holds::note(Work { entries, ..Work::default() });
-        from.unknown_words().for_each(prefetch_entry);
-        for bucket in from.known_buckets() {
+        from.unrecorded_words().for_each(prefetch_entry);
+        for bucket in from.recorded_buckets() {
             for (home, half, word) in from.homes_and_halves(bucket) {
                 let (target, home) = Segment::home_after_split(home, half);
-                // SAFETY: the halves are full segments, and that is a home of such.
+                // SAFETY: the halves are full segments, which have this home.
                 let put = |it| unsafe { place(it, home, None, word) };
                 halves.get_mut(target).into_iter().for_each(put);
             }
         }
-        for word in from.unknown_words() {
+        for word in from.unrecorded_words() {
             let Some(entry) = word.entry() else { continue };
             let position = self.position_of(entry);
             let target = halves.get_mut(from.half_after_split(position));
@@ -174,7 +176,7 @@ impl Table {
         }
     }
 
-    /// Copies every word of `from` into `target`, which has room for them.
+    /// Copies every word of `from` to `target`, which has room for them.
     fn move_entries(&self, from: Segment, target: &mut Segment) {
         latch::slow();
         let entries = u64::from(from.header().live);
@@ -187,18 +189,18 @@ impl Table {
         target.note_expiry(Some(from.header().earliest_expiry_ms));
     }
 
-    /// Reads the entries of a few buckets that do not know in which halves theirs fall.
+    /// Reads the entries of a few buckets to record their halves.
     #[inline]
-    fn learn_halves(&self, segment: Segment) {
-        if segment.has_unknown_halves() {
-            self.learn_some_halves(segment);
+    fn record_halves(&self, segment: Segment) {
+        if segment.has_unrecorded_halves() {
+            self.record_some_halves(segment);
         }
     }
 
     #[cold]
-    fn learn_some_halves(&self, mut segment: Segment) {
+    fn record_some_halves(&self, mut segment: Segment) {
         latch::slow();
-        let buckets = segment.unknown_buckets().take(BUCKETS_LEARNT);
+        let buckets = segment.unrecorded_buckets().take(BUCKETS_RECORDED);
         for bucket in buckets.clone() {
             segment.words_of(bucket).for_each(|(_, word)| prefetch_entry(word));
         }
@@ -206,20 +208,20 @@ impl Table {
             for (index, word) in segment.words_of(bucket) {
                 let Some(entry) = word.entry() else { continue };
                 let half = segment.half(self.position_of(entry));
-                segment.distinguish_half(index, half);
+                segment.record_half(index, half);
             }
-            segment.know_halves(bucket);
+            segment.mark_recorded(bucket);
         }
     }
 }
 
 #[cfg(test)]
 impl Table {
-    /// Whether every word that knows where its entry belongs is right.
+    /// Whether all recorded halves are correct.
     pub(crate) fn has_right_halves(&self) -> bool {
         self.directory.segments().filter(|segment| segment.is_full_size()).all(|segment| {
-            let told = segment.known_buckets().flat_map(|it| segment.homes_and_halves(it));
-            { told }.all(|(home, half, word)| {
+            let recorded = segment.recorded_buckets().flat_map(|it| segment.homes_and_halves(it));
+            { recorded }.all(|(home, half, word)| {
                 let position = word.entry().map(|entry| self.position_of(entry));
                 position.is_none_or(|it| (home, half) == (segment.home(it), segment.half(it)))
             })
@@ -227,19 +229,19 @@ impl Table {
     }
 }
 
-/// Puts the word of an entry of this position into a segment.
+/// Inserts the word of an entry with this position into a segment.
 fn place_at(segment: &mut Segment, position: u64, word: Word) {
     let (home, half) = (segment.home(position), segment.half(position));
-    // SAFETY: the home is one of this segment's.
+    // SAFETY: the home is in this segment.
     unsafe { place(segment, home, Some(half), word) };
 }
 
-/// Puts a word into a segment, whatever room that has.
+/// Inserts a word into a segment, in its overflow list if there is no other room.
 ///
 /// # Safety
 /// The segment has this home.
 unsafe fn place(segment: &mut Segment, home: usize, half: Option<Half>, word: Word) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     if unsafe { segment.insert(home, half, word) }.is_none() {
         segment.insert_overflow(home, word);
     }

@@ -1,8 +1,8 @@
-//! What the pool provides, gives back, and keeps.
+//! Tests that the pool provides, returns and keeps the right memory.
 
 use super::*;
 
-/// Pages that are provided and have not been had.
+/// Returns the number of provided pages that have never been allocated.
 fn provided(pool: &PagePool) -> usize {
     pool.pages.lock().regions.provided_pages()
 }
@@ -38,18 +38,18 @@ fn arenas_are_provided_before_they_are_used_where_much_is_expected() {
         pool.provide();
         let (arena, _) = pool.take_arena();
         let before = faults();
-        // SAFETY: the arena is ours.
+        // SAFETY: the arena is allocated.
         unsafe { arena.write_bytes(1, ARENA_BYTES) };
         faults() - before
     };
     let pages = (ARENA_BYTES / PAGE_BYTES) as u64;
-    // A sanitizer's own notes about the arena have to be provided as well.
+    // A sanitizer's shadow memory of the arena has to be provided as well.
     let provided = faults_of(MANY_BYTES);
     assert!(provided < pages / 2, "{provided}");
     assert!(faults_of(MANY_BYTES - 1) >= pages / 2, "a small store has what it uses");
 }
 
-/// Page faults of writing to all of an arena as its owner does, a piece of 4 KiB at a time.
+/// Returns the page faults of writing to all of an arena as its owner does, 4 KiB at a time.
 #[cfg(not(miri))]
 fn faults_of_filling(pool: &PagePool, arena: Arena, mut touched: usize) -> u64 {
     let mut met = 0;
@@ -59,10 +59,10 @@ fn faults_of_filling(pool: &PagePool, arena: Arena, mut touched: usize) -> u64 {
             touched = unsafe { pool.touch(arena, touched, end) };
         }
         let before = faults();
-        // SAFETY: the arena is ours.
+        // SAFETY: the arena is allocated.
         unsafe { arena.add(end - PAGE_BYTES).write_bytes(1, PAGE_BYTES) };
         met += faults() - before;
-        // A worker that fills a page does other things as well.
+        // The preparer may run between the writes of a worker.
         pool.provide();
     }
     assert_eq!(touched, ARENA_BYTES);
@@ -78,7 +78,7 @@ fn a_large_store_has_its_arenas_whole_unless_much_of_it_is_free() {
     let touched = unsafe { pool.touch(arena, touched, 1) };
     assert_eq!((touched, pool.idle_bytes()), (PAGE_BYTES, PAGE_BYTES), "a small one has not");
     (0..LARGE_BYTES / PAGE_BYTES).for_each(|_| _ = pool.take());
-    // A sanitizer's own notes about an arena take a few pages as well.
+    // A sanitizer's shadow memory of an arena takes a few pages as well.
     let few = (ARENA_BYTES / PAGE_BYTES) as u64 / 4;
     assert!(faults_of_filling(&pool, arena, touched) < few, "what it has begun is completed");
     for _ in 0..2 * READY_BYTES / ARENA_BYTES {
@@ -93,7 +93,7 @@ fn a_large_store_has_its_arenas_whole_unless_much_of_it_is_free() {
     assert_eq!(pool.take_arena().1, 0, "with as much free as this nothing is provided");
 }
 
-/// What a store does whose entries change from pages to arenas and back.
+/// Simulates a store whose entries change from pages to arenas and back.
 #[test]
 #[cfg(not(miri))]
 fn nothing_is_given_back_that_was_just_provided_or_the_reverse() {
@@ -106,7 +106,7 @@ fn nothing_is_given_back_that_was_just_provided_or_the_reverse() {
         pool.look();
         pool.rest();
     };
-    // Bytes provided, and given back.
+    // Returns the bytes provided and returned.
     let asked = |work: &mut dyn FnMut()| {
         let before = region::asked();
         work();
@@ -117,7 +117,7 @@ fn nothing_is_given_back_that_was_just_provided_or_the_reverse() {
         let to_arenas = asked(&mut || {
             for _ in 0..MOVED / ARENA_BYTES {
                 let given = pages.drain(pages.len() - ARENA_BYTES / PAGE_BYTES..);
-                // SAFETY: each came from the pool and is used by nothing.
+                // SAFETY: each came from the pool and is not in use.
                 given.for_each(|page| unsafe { pool.give(page) });
                 arenas.push(pool.take_arena());
                 settle();
@@ -174,7 +174,7 @@ fn idle_memory_goes_back_a_slice_at_a_time() {
     let pool = PagePool::default();
     let pages: Vec<Page> = (0..4 * MAX_WARM_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
     let given = pages.len() * PAGE_BYTES;
-    // SAFETY: each came from the pool and is used by nothing.
+    // SAFETY: each came from the pool and is not in use.
     pages.into_iter().for_each(|page| unsafe { pool.give(page) });
     assert_eq!((pool.used_bytes(), pool.warm_bytes()), (0, given));
     assert!(pool.cool());
@@ -189,7 +189,7 @@ fn idle_memory_goes_back_a_slice_at_a_time() {
     assert_eq!(pool.warm_bytes(), 0, "not requested for long");
 }
 
-/// Each request to the kernel for it interrupts all workers.
+/// Each request to the kernel interrupts all workers.
 #[test]
 #[cfg(not(miri))]
 fn pages_that_are_freed_in_no_order_go_back_many_at_a_time() {
@@ -198,7 +198,7 @@ fn pages_that_are_freed_in_no_order_go_back_many_at_a_time() {
     let mut pages: Vec<Page> = (0..GATHERED_BYTES / 2 / PAGE_BYTES).map(|_| pool.take()).collect();
     fastrand::Rng::with_seed(1).shuffle(&mut pages);
     for page in &pages {
-        // SAFETY: it came from the pool and is used by nothing.
+        // SAFETY: it came from the pool and is not in use.
         unsafe { pool.give(*page) };
         pool.maintain();
     }
@@ -224,14 +224,14 @@ fn pages_are_distinct_aligned_and_come_back() {
     pages.dedup();
     assert_eq!(pages.len(), REGION_PAGES * 5);
     for page in &pages {
-        // SAFETY: it came from the pool and is used by nothing.
+        // SAFETY: it came from the pool and is not in use.
         unsafe { pool.give(*page) };
     }
     assert_eq!(pool.used_bytes(), 0);
     let mut again: Vec<Page> = (0..REGION_PAGES * 5).map(|_| pool.take()).collect();
     again.sort_unstable();
     for (index, page) in again.iter().enumerate() {
-        // SAFETY: the pages are ours, and so are their notes.
+        // SAFETY: the pages are allocated, and so are their notes.
         unsafe { note(page.add(index % PAGE_BYTES)).cast::<usize>().write(index) };
     }
     for (index, page) in again.iter().enumerate() {
