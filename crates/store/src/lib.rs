@@ -1,9 +1,9 @@
-//! The keyspace: every database, key and value, and the only ways to change them.
+//! The keyspace: all databases, keys and values, and the only operations that change them.
 //!
-//! The store knows no wire format and no socket. Workers use it, each with its own [`Counters`],
-//! through a [`Database`] handle. `types/` has one file of operations per type of value; each
-//! operation takes the latches that it needs, passes the mutation barrier (`Slot`) for every
-//! change, and releases the latches before it returns.
+//! The store is independent of wire formats and sockets. Workers use it, each with its own
+//! [`Counters`], through a [`Database`] handle. `types/` has one file of operations per type of
+//! value; each operation takes the latches that it needs, passes the mutation barrier (`Slot`) for
+//! every change, and releases the latches before it returns.
 //!
 //! A module uses only those below it, and so does each file within one:
 //!
@@ -13,7 +13,7 @@
 //!                compaction, the walk of a snapshot
 //!  effects       changes by operations, reported to a listener
 //!  claims        keys that a command reserves for longer than a latch is held
-//!  index         from a hash to its entry: tables, directories, segments, buckets
+//!  index         the hash table: tables, directories, segments, buckets
 //!  snapshot      images of entries that are about to change
 //!  eviction      access clocks of entries, and the choice of victims
 //!  entry         one key with its value and attributes
@@ -24,7 +24,7 @@
 //!  sync          latches, fences, clocks, counters
 //! ```
 
-/// Lets tests that are shared with other crates refer to this one by name.
+/// Lets tests that are shared with other crates use this crate's name.
 #[cfg(test)]
 extern crate self as nagi_store;
 

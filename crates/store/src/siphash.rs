@@ -1,10 +1,10 @@
-//! SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012) of bytes that lie
-//! in one piece.
+//! SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012) for contiguous
+//! bytes.
 //!
-//! Every request hashes a key, and a general hasher that takes its input in portions spends a
+//! Every request hashes a key. A general hasher, which accepts its input in pieces, spends a
 //! quarter of its instructions on that.
 
-/// The state that a seed begins with.
+/// The initial state for a seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SipHash13([u64; 4]);
 
@@ -36,13 +36,13 @@ impl SipHash13 {
     }
 }
 
-/// The bytes after the last whole word, as a number.
+/// Returns the bytes after the last whole word, as a number.
 #[inline]
 fn tail(bytes: &[u8]) -> u64 {
     let len = bytes.len() % 8;
     match bytes.last_chunk::<8>() {
         _ if len == 0 => 0,
-        // Reads some of the last whole word again, and drops it.
+        // Reads some bytes of the last whole word again, and drops them.
         Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * len),
         None => bytes.iter().rev().fold(0, |tail, byte| tail << 8 | u64::from(*byte)),
     }

@@ -1,5 +1,5 @@
-//! The machine's own effect on a measurement: gaps in the execution of a thread that holds nothing,
-//! and the gain from a second thread when nothing is shared.
+//! Measures the machine's own effects: interruptions of a thread that holds no latch, and the
+//! speedup by a second thread when nothing is shared.
 
 use fastrand::Rng;
 use nagi_store::holds::{self, Hold, Holds, Probe, Work};
@@ -11,9 +11,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// What the kernel has done for this thread: the 10th field of /proc/PID/stat (minor faults), the
-/// third of schedstat (proc_pid_stat(5) and the kernel's sched-stats.rst), and its CPU time, read
-/// without allocating anything. Zero where the kernel does not say.
+/// Returns the kernel statistics of this thread: the 10th field of /proc/PID/stat (minor faults),
+/// the third of schedstat (proc_pid_stat(5) and the kernel's sched-stats.rst), and its CPU time,
+/// read without allocating memory. Zero if the kernel does not provide them.
 pub(crate) fn probe() -> Probe {
     thread_local! {
         static FILES: OnceCell<Option<[File; 2]>> = const { OnceCell::new() };
@@ -31,7 +31,7 @@ pub(crate) fn probe() -> Probe {
     })
 }
 
-/// What it takes to ask, in CPU nanoseconds.
+/// Returns the cost of a probe, in CPU nanoseconds.
 pub(crate) fn probe_ns() -> u64 {
     static COST: OnceLock<u64> = OnceLock::new();
     *COST.get_or_init(|| {
@@ -41,7 +41,7 @@ pub(crate) fn probe_ns() -> u64 {
     })
 }
 
-/// The number at a place of a line of numbers.
+/// Returns the number at an index of a line of numbers.
 fn number(file: &File, place: usize) -> u64 {
     let mut text = [0; 512];
     let len = file.read_at(&mut text, 0).unwrap_or(0);
@@ -50,8 +50,8 @@ fn number(file: &File, place: usize) -> u64 {
     field.and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
-/// Passes as much time as `holds` took together, in as many pieces, with no latch held and no
-/// memory touched: how long these seem to be is the machine's doing.
+/// Passes as much time as `holds` took together, in as many pieces, without a latch and without
+/// accessing memory: the apparent durations are the machine's effect.
 pub(crate) fn hold_nothing(holds: &Holds, into: &mut Holds) {
     let piece = holds.total / u32::try_from(holds.count.max(1)).unwrap_or(u32::MAX);
     for _ in 0..holds.count {
@@ -67,8 +67,8 @@ pub(crate) fn hold_nothing(holds: &Holds, into: &mut Holds) {
     }
 }
 
-/// How many times faster two threads do something than one does, by the clock on the wall: the
-/// median of five pairs. `work` is told which thread it is.
+/// Returns the speedup of two threads over one by wall-clock time: the median of five pairs. `work`
+/// receives the index of its thread.
 pub(crate) fn speedup(work: impl Fn(u64) + Sync) -> f64 {
     let timed = |threads: u64| {
         let started = Instant::now();
@@ -86,7 +86,7 @@ pub(crate) fn speedup(work: impl Fn(u64) + Sync) -> f64 {
     ratios.get(ratios.len() / 2).copied().unwrap_or_default()
 }
 
-/// A thread's share of the machine where it only computes.
+/// Computes without accessing memory, as a thread's share of the machine.
 pub(crate) fn compute(thread: u64) {
     let mut random = Rng::with_seed(thread);
     for _ in 0..100_000_000 {
@@ -94,14 +94,14 @@ pub(crate) fn compute(thread: u64) {
     }
 }
 
-/// So much memory, in large pages where the kernel has some, as the store's is.
+/// Allocates this much memory, in large pages if the kernel has some, like the store's.
 pub(crate) fn memory(bytes: usize) -> Vec<u64> {
     const PAGE_BYTES: usize = 4096;
     let mut memory = vec![0_u64; bytes / size_of::<u64>()];
     let start = memory.as_mut_ptr().cast::<u8>();
     let skipped = start.align_offset(PAGE_BYTES);
-    // SAFETY: whole pages of the vector, whose bytes stay as they are. A kernel without large pages
-    // does as well without.
+    // SAFETY: whole pages of the vector, whose bytes do not change. A kernel without large pages
+    // may ignore the request.
     let _ = unsafe {
         let whole = bytes.saturating_sub(skipped + PAGE_BYTES);
         madvise(start.wrapping_add(skipped).cast(), whole, Advice::LinuxHugepage)
@@ -110,8 +110,7 @@ pub(crate) fn memory(bytes: usize) -> Vec<u64> {
     memory
 }
 
-/// Reads as many random places of a memory as `reads`, with as many in flight as the processor
-/// likes.
+/// Reads `reads` random words of a memory, with as many in flight as the processor allows.
 pub(crate) fn read_at_random(memory: &[u64], reads: u64, thread: u64) {
     let mut random = Rng::with_seed(thread);
     let mut sum = 0_u64;
@@ -122,7 +121,7 @@ pub(crate) fn read_at_random(memory: &[u64], reads: u64, thread: u64) {
     black_box(sum);
 }
 
-/// What a hold was, as JSON.
+/// Returns a hold as JSON.
 pub(crate) fn hold_json(hold: &Hold) -> String {
     format!("{{\"us\": {}, \"work\": {}}}", micros(hold.took), work_json(&hold.work))
 }
@@ -139,7 +138,7 @@ fn work_json(work: &Work) -> String {
     )
 }
 
-/// What holds were, as JSON.
+/// Returns holds as JSON.
 pub(crate) fn holds_json(holds: &Holds) -> String {
     let long: Vec<String> = holds.long.iter().map(hold_json).collect();
     format!(

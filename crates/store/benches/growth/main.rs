@@ -1,11 +1,12 @@
-//! What the store costs while it grows from 100 thousand to 16 million keys, by the CPU clock of
-//! the threads that use it: `cargo bench -p nagi-store --bench growth [MAX_KEYS]`, a line of JSON
-//! for each size, of which `cargo xtask bench --store` makes a table.
+//! Measures the cost of operations while the store grows from 100 thousand to 16 million keys, in
+//! CPU time of its threads: `cargo bench -p nagi-store --bench growth [MAX_KEYS]`. It prints a line
+//! of JSON for each size; `cargo xtask bench --store` prints a table of them.
 //!
-//! Keys of 16 bytes, values of 32, requests in batches whose buckets and entries are prefetched,
-//! as a worker's are. What holds of latches did is counted, and beside them stand as many holds of
-//! nothing, which are as long as the machine makes them; beside lookups by two threads stands what
-//! their CPU time says, and what two threads can do that share nothing.
+//! Keys have 16 bytes and values 32; requests are in batches whose buckets and entries are
+//! prefetched, as a worker does. The work within holds of latches is counted, and compared with as
+//! many pauses without a latch, which show the machine's own delays. The speedup of lookups by a
+//! second thread is compared with what their CPU time implies, and with that of two threads that
+//! share nothing.
 
 mod machine;
 
@@ -23,10 +24,10 @@ static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 const SIZES: [u64; 5] = [100_000, 1_000_000, 4_000_000, 8_000_000, 16_000_000];
 const BATCH: usize = 32;
-/// Batches between two looks at what the kernel did.
+/// The number of batches between two probes of kernel statistics.
 const WINDOW: usize = 32;
 const LOOKUPS: u64 = 2_000_000;
-/// Places of memory that a lookup goes to.
+/// The number of random memory accesses of a lookup.
 const READS: u64 = 3;
 const VALUE: [u8; 32] = [b'v'; 32];
 const KEY_AND_VALUE_BYTES: f64 = 48.0;
@@ -52,25 +53,25 @@ fn main() {
         sizes.push(Size { keys, filled, used_bytes, get_ns, two_threads, two_threads_cpu });
         from = keys;
     }
-    // Afterwards, since its memory would count as the store's.
+    // Printed last, since its memory would count as the store's.
     sizes.iter().for_each(Size::print);
 }
 
-/// What the store was like with so many keys.
+/// The results for one number of keys.
 struct Size {
     keys: u64,
     filled: Filled,
     used_bytes: usize,
     get_ns: f64,
-    /// Lookups by two threads, over those by one.
+    /// The speedup of lookups by two threads over one.
     two_threads: f64,
-    /// The same if the CPU time that each takes were all that counts: what they cost each other,
-    /// and not when the machine lets them run.
+    /// The same computed from the CPU time of each: it shows how much they slow each other down,
+    /// regardless of scheduling.
     two_threads_cpu: f64,
 }
 
 impl Size {
-    /// With what the machine can do with as much memory.
+    /// Prints the results, with the machine's limits for the same amount of memory.
     fn print(&self) {
         let Filled { set_ns, holds, control } = &self.filled;
         let over = self.used_bytes as f64 / self.keys as f64 - KEY_AND_VALUE_BYTES;
@@ -98,17 +99,17 @@ impl Size {
     }
 }
 
-/// What it was to add keys.
+/// The results of adding keys.
 #[derive(Default)]
 struct Filled {
-    /// CPU time for each.
+    /// The CPU time per key.
     set_ns: f64,
     holds: Holds,
-    /// As many holds of nothing.
+    /// The same number of pauses without a latch.
     control: Holds,
 }
 
-/// Sets keys that are not there yet.
+/// Adds new keys.
 fn fill(store: &Store, counters: &Counters, keys: std::ops::Range<u64>) -> Filled {
     let mut filled = Filled::default();
     let mut used_ns = 0;
@@ -130,13 +131,13 @@ fn fill(store: &Store, counters: &Counters, keys: std::ops::Range<u64>) -> Fille
     filled
 }
 
-/// CPU time for a lookup of a random key: the median of five rounds.
+/// Returns the CPU time of a lookup of a random key: the median of five rounds.
 fn look_up_often(store: &Store, counters: &Counters, keys: u64) -> f64 {
     median([1, 2, 3, 4, 5].map(|seed| look_up(store, counters, keys, seed)))
 }
 
-/// How many times as many lookups two threads would make in the same time as one, by the CPU time
-/// that one takes alone and beside another: the median of five rounds.
+/// Returns how many times as many lookups two threads would execute as one, computed from the CPU
+/// time of one thread alone and beside another: the median of five rounds.
 fn look_up_together(store: &Store, counters: &[Arc<Counters>; 2], keys: u64) -> f64 {
     median([1, 2, 3, 4, 5].map(|seed| {
         let [first, second] = counters;
@@ -156,7 +157,7 @@ fn median(mut rounds: [f64; 5]) -> f64 {
     median
 }
 
-/// Looks up random keys; CPU nanoseconds for each.
+/// Looks up random keys. Returns the CPU nanoseconds of each.
 fn look_up(store: &Store, counters: &Counters, keys: u64, seed: u64) -> f64 {
     let mut random = Rng::with_seed(seed);
     let started = cpu_ns();
@@ -214,7 +215,7 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// 0 where the kernel does not say.
+/// Returns 0 if the kernel does not provide it.
 fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());

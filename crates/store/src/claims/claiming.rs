@@ -1,4 +1,4 @@
-//! Acquiring and releasing claims, a slice at a time.
+//! Acquires and releases claims, a slice at a time.
 
 use crate::claims::table::{Claims, Intent, Wait};
 use crate::entry::key::Key;
@@ -7,69 +7,69 @@ use crate::sync::quiescence::{GracePeriod, Quiescence};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Failed tries after which a claimer holds newcomers back.
+/// The number of failed tries after which a claimer holds new claimers back.
 const MAX_FAILED_TRIES: u32 = 3;
-/// Names between two looks at the clock.
+/// The number of names between two checks of the clock.
 const STRIDE: usize = 32;
-/// What a name takes here and in the table, in bytes.
+/// The memory of a name here and in the table, in bytes.
 const NAME_BYTES: usize = 128;
-/// How often the end of other batches is looked for before the worker does something else.
+/// How often the end of other batches is checked before the worker continues with other work.
 const GRACE_CHECKS: usize = if cfg!(loom) { 1 } else { 200 };
 
 /// A claim that is being taken.
 #[derive(Debug)]
 pub struct Claiming {
-    /// What to claim, in the order of the request; names may stand there twice.
+    /// The names to claim, in the order of the request; a name may occur more than once.
     names: Vec<(u64, Intent)>,
-    /// Whether everything is to be claimed, whatever the names are.
+    /// Whether the whole keyspace is to be claimed, regardless of the names.
     is_whole: bool,
     claim: Claim,
     tries: u32,
-    /// How many of the names have been seen to.
+    /// The number of names processed.
     next: usize,
     wait: Option<Wait>,
     grace: Option<GracePeriod>,
 }
 
-/// How far [`crate::Database::take_claims`] has come.
+/// The progress of [`crate::Database::take_claims`].
 #[derive(Debug)]
 pub enum ClaimProgress {
-    /// The slice is over; there is more to do in the next.
+    /// The slice has ended; the next one continues.
     More,
-    /// Another command comes first; the waker will be called.
+    /// Another command holds a name or goes first; the waker will be called.
     Wait,
-    /// Everything is claimed, and no batch is under way that does not know.
+    /// All names are claimed, and every batch that did not see the claim has ended.
     Held(Claim),
 }
 
-/// How far one more name of a claim that grows has come.
+/// The progress of adding one name to a claim.
 #[derive(Debug, Default)]
 pub struct Growing {
     wait: Option<Wait>,
     grace: Option<GracePeriod>,
 }
 
-/// The answer to that.
+/// The result of a step of growing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// Batches under way that do not know of it are waited for: it is worth another try at once.
+    /// Batches that have not seen the claim are still running; try again at once.
     More,
     /// Another command holds the name; the waker will be called.
     Wait,
-    /// The name is held, and no batch is under way that does not know.
+    /// The name is held, and every batch that did not see the claim has ended.
     Held,
 }
 
-/// Names that are held, and given back when this is dropped.
+/// The names that are held. Dropping this releases them.
 #[derive(Debug)]
 pub struct Claim {
     claims: Arc<Claims>,
     owner: u64,
-    /// What has been taken, each name once for each time that it must be given back.
+    /// The acquired names; each occurs as often as it must be released.
     taken: Vec<u64>,
-    /// Whether it counts among the active.
+    /// Whether the claim counts as active.
     active: bool,
-    /// For what all of this takes, which is not data.
+    /// The memory of the claim, which is not data.
     charge: Charge,
 }
 
@@ -94,18 +94,18 @@ impl Claiming {
         }
     }
 
-    /// Adds a key to those that are to be claimed; it may be there already.
+    /// Adds a key to those that are to be claimed; it may have been added before.
     pub fn add(&mut self, key: Key<'_>, intent: Intent) {
         if self.is_whole {
             return;
         }
         self.names.push((key.hash, intent));
-        // Gathering may take many ticks, between which other threads ask how much is data.
+        // Gathering names may take many ticks, during which other threads read the size of data.
         let room = accounting::room_bytes::<(u64, Intent)>(self.names.capacity());
         self.claim.charge.set(room);
     }
 
-    /// Claims everything: no other request works on any key meanwhile.
+    /// Claims the whole keyspace: no other request accesses any key meanwhile.
     pub fn add_everything(&mut self) {
         self.is_whole = true;
         self.names.clear();
@@ -119,8 +119,8 @@ impl Claiming {
         }
     }
 
-    /// Goes on until everything is claimed, something must be waited for, or `is_over` says that
-    /// the slice is. `worker` is the one that calls, in the middle of a batch.
+    /// Continues until everything is claimed, the claimer must wait, or `is_over` reports the end
+    /// of the slice. `worker` is the calling worker, which is in a batch.
     pub(crate) fn step(
         &mut self,
         quiescence: &Quiescence,
@@ -130,7 +130,8 @@ impl Claiming {
     ) -> ClaimProgress {
         if !self.claim.active {
             self.claim.charge.set(self.names.len() * NAME_BYTES);
-            // A claim to write includes one to read; taken later, it would wait for itself.
+            // A claim to write includes one to read; if it were taken later, it would wait for
+            // itself.
             self.names.sort_by_key(|(_, intent)| *intent == Intent::Read);
             match self.begin(waker) {
                 Ok(()) => self.claim.active = true,
@@ -161,7 +162,7 @@ impl Claiming {
         ClaimProgress::More
     }
 
-    /// Releases everything, since holding some while waiting for more is how deadlocks form.
+    /// Releases everything, since holding some names while waiting for more could cause deadlocks.
     fn fail(&mut self, wait: Wait) -> ClaimProgress {
         self.next = 0;
         self.tries += 1;
@@ -179,8 +180,8 @@ impl Claiming {
 }
 
 impl Claim {
-    /// Gives names back until none is left, which is what `true` means, or `is_over` says that
-    /// the slice is.
+    /// Releases names until none is left, which returns `true`, or `is_over` reports the end of the
+    /// slice.
     pub fn release(&mut self, mut is_over: impl FnMut() -> bool) -> bool {
         while let Some(name) = self.taken.pop() {
             self.claims.give(name);
@@ -191,17 +192,17 @@ impl Claim {
         true
     }
 
-    /// A claim of the same owner for names that are to be held beside; what this one holds counts
-    /// as held by it.
+    /// Returns a claim of the same owner for additional names. Names held by this claim count as
+    /// held by it.
     #[must_use]
     pub fn joint(&self) -> Claim {
         let (claims, owner) = (Arc::clone(&self.claims), self.owner);
         Claim { claims, owner, taken: Vec::new(), active: false, charge: Charge::default() }
     }
 
-    /// Takes one more name, or everything if that is none, ahead of all waiters. Only one claim in
-    /// the process may grow at a time, and no holder of a claim may wait for it.
-    /// `growing` begins empty with each name, and is kept until that is held.
+    /// Acquires one more name, or the whole keyspace if it is `None`, ahead of all waiters. Only
+    /// one claim in the process may grow at a time, and no holder of a claim may wait for it.
+    /// `growing` is empty at first for each name, and is kept until the name is held.
     pub(crate) fn grow(
         &mut self,
         name: Option<(u64, Intent)>,
@@ -240,7 +241,7 @@ impl Claim {
         }
     }
 
-    /// The claim, of which nothing stays behind.
+    /// Moves the claim out; nothing remains here.
     #[must_use]
     pub fn hand_over(&mut self) -> Claim {
         let (taken, active) = (std::mem::take(&mut self.taken), self.active);

@@ -1,27 +1,27 @@
 //! Claims: reservations of the keys of a command that runs for longer than one slice, and the
 //! queues of requests that need the same keys meanwhile.
 //!
-//! A claim holds no latch. It is an entry of a table that a request checks before it runs, if
-//! anything is claimed at all; a request that meets a claim waits in the queue of the key, and its
-//! session is woken when its turn comes.
+//! A claim holds no latch. It is an entry of a table that every request checks before it runs, if
+//! there are any claims. A request that finds its key claimed waits in the queue of the key, and
+//! its session is woken when its turn comes.
 //!
 //! ```text
 //!  a long command                         all other requests, at the start of a batch
 //!  active + 1                             enters the batch (`quiescence`)
-//!  takes its names, all or none           active = 0: nothing to look for
-//!  waits out the batches under way        otherwise: meets a name? waits, and is woken
+//!  acquires its names, all or none        active = 0: nothing to check
+//!  waits for the batches in progress      otherwise: is a name claimed? waits, and is woken
 //!  works, slice by slice
-//!  gives its names back, active - 1
+//!  releases its names, active - 1
 //! ```
 //!
-//! A claimer holds no claim while it waits, so no two wait for each other. A queue is served in
-//! order: a claimer waits for those that came before it. A claimer that has
-//! failed several times takes the ticket, which holds new claimers back until it has what it
-//! needs. A command on the whole keyspace waits until nothing is claimed, and holds new claimers
+//! A claimer holds no claim while it waits, so no two claimers wait for each other. A queue is
+//! served in order: a claimer waits for those that came before it. A claimer that has failed
+//! several times takes the ticket, which holds new claimers back until it has acquired all its
+//! names. A command on the whole keyspace waits until nothing is claimed, and holds new claimers
 //! back as well.
 //!
-//! Names are hashes of keys, whatever their database. Two keys of one hash exclude each other
-//! without need, and nothing worse.
+//! Names are hashes of keys, without their database. Two keys with the same hash therefore exclude
+//! each other needlessly, which is harmless.
 
 pub(crate) mod claiming;
 #[cfg(all(test, loom))]

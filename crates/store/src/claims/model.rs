@@ -1,4 +1,4 @@
-//! Every interleaving of claimers and requests, by loom: run with `cargo xtask loom`.
+//! Tests all interleavings of claimers and requests with loom: `cargo xtask loom`.
 
 use super::claiming::*;
 use super::table::*;
@@ -37,14 +37,14 @@ impl Wake for Bell {
     }
 }
 
-/// A store's claims and two values under the names 1 and 2.
+/// A store's claims, and two values under the names 1 and 2.
 struct Fixture {
     claims: Arc<Claims>,
     quiescence: Quiescence,
     values: [UnsafeCell<u32>; 2],
 }
 
-// SAFETY: whether the values are reached by one thread at a time is what the model checks.
+// SAFETY: the model verifies that only one thread at a time accesses the values.
 unsafe impl Sync for Fixture {}
 // SAFETY: as above.
 unsafe impl Send for Fixture {}
@@ -56,11 +56,11 @@ impl Fixture {
     }
 
     fn add_one(&self, name: u64) {
-        // SAFETY: loom fails the model if another thread is there.
+        // SAFETY: loom fails the model if another thread accesses the value at the same time.
         self.values[name as usize - 1].with_mut(|value| unsafe { *value += 1 });
     }
 
-    /// What a long command does on `worker`.
+    /// Executes a long command on `worker`.
     fn claim(&self, worker: usize, names: [u64; 2]) {
         let mut claiming = Claiming::new(&self.claims);
         for hash in names {
@@ -69,7 +69,7 @@ impl Fixture {
         self.work(worker, claiming, names);
     }
 
-    /// What one that claims everything does.
+    /// Executes a long command that claims the whole keyspace.
     fn claim_everything(&self, worker: usize) {
         let mut claiming = Claiming::new(&self.claims);
         claiming.add_everything();
@@ -90,7 +90,7 @@ impl Fixture {
         drop(claim);
     }
 
-    /// What a short command does on `worker`.
+    /// Executes a short command on `worker`.
     fn request(&self, worker: usize, name: u64) {
         let bell = Bell::new();
         let waker = Waker::from(Arc::clone(&bell));
@@ -122,7 +122,7 @@ impl Fixture {
 
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    // Enough for either to meet the other between any two of its steps.
+    // Enough for either to be interrupted by the other between any two of its steps.
     builder.preemption_bound = Some(2);
     builder.check(model);
 }

@@ -1,9 +1,9 @@
-//! The waiters for a name, in the order of arrival.
+//! The waiters for a name, in order of arrival.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// A queue; a name without waiters has no memory for one.
+/// A queue. It allocates no memory while a name has no waiters.
 #[derive(Debug, Default)]
 pub(super) struct Queue(Option<Box<Waiters>>);
 
@@ -15,7 +15,7 @@ struct Waiters {
 
 impl Default for Waiters {
     fn default() -> Self {
-        // There are numbers before the first, for waiters that are put ahead of it.
+        // Numbers start in the middle, so that waiters can be put ahead of the first.
         Waiters { line: VecDeque::new(), last_number: 1 << 32 }
     }
 }
@@ -24,16 +24,16 @@ impl Default for Waiters {
 struct Waiter {
     number: u64,
     kind: Kind,
-    /// None once it has been called.
+    /// `None` once it has been called.
     waker: Option<Waker>,
 }
 
-/// What waits.
+/// The kind of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A request that needs the name for a moment; any number of them may go at once.
+    /// A request that needs the name for a moment; any number of them may proceed at once.
     Request,
-    /// A command that is going to claim it.
+    /// A command that will claim the name.
     Claimer,
 }
 
@@ -42,7 +42,7 @@ impl Queue {
         self.0.is_none()
     }
 
-    /// Appends a waiter and returns the number of the place.
+    /// Appends a waiter and returns the number of its place.
     pub(super) fn push(&mut self, kind: Kind, waker: &Waker) -> u64 {
         let waiters = self.0.get_or_insert_default();
         waiters.last_number += 1;
@@ -51,7 +51,7 @@ impl Queue {
         number
     }
 
-    /// The same at the front.
+    /// The same at the front of the queue.
     pub(super) fn push_first(&mut self, kind: Kind, waker: &Waker) -> u64 {
         let waiters = self.0.get_or_insert_default();
         let first = waiters.line.front().map_or(waiters.last_number + 1, |waiter| waiter.number);
@@ -60,7 +60,8 @@ impl Queue {
         number
     }
 
-    /// Whether no waiter is ahead of place `own`; of a newcomer, whether there is no waiter at all.
+    /// Whether no waiter is ahead of place `own`; without a place, whether there is no waiter at
+    /// all.
     pub(super) fn is_first(&self, own: Option<u64>) -> bool {
         let first = self.0.as_ref().and_then(|waiters| waiters.line.front());
         first.is_none_or(|waiter| Some(waiter.number) == own)
@@ -76,7 +77,7 @@ impl Queue {
         }
     }
 
-    /// Wakes what is at the front: all requests there, or one claimer.
+    /// Wakes the front of the queue: all requests there, or one claimer.
     pub(super) fn wake_next(&mut self) {
         let Some(waiters) = &mut self.0 else { return };
         let requests = waiters.line.iter().take_while(|waiter| waiter.kind == Kind::Request);

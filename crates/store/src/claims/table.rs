@@ -1,4 +1,4 @@
-//! The claimed names and their owners, in stripes, each name with the queue of its waiters.
+//! The claimed names and their owners, in stripes, and the queues of waiters for each name.
 
 use crate::claims::queue::{Kind, Queue};
 use crate::entry::identity_hasher::IdentityHasher;
@@ -12,24 +12,25 @@ use std::task::Waker;
 /// The number of stripes, each with its own lock.
 const STRIPES: usize = if cfg!(loom) { 1 } else { 256 };
 
-/// For how many names an empty stripe keeps its memory.
+/// The number of names for which an empty stripe keeps its memory.
 const KEPT_NAMES: usize = 16;
 
-/// What a claim or a request does with a key.
+/// How a claim or a request accesses a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// Reading, shared with other readers.
+    /// Reading; shared with other readers.
     Read,
-    /// Changing, alone.
+    /// Writing; exclusive.
     Write,
 }
 
-/// Everything that is claimed.
+/// All claims.
 #[derive(Debug)]
 pub(crate) struct Claims {
-    /// The number of claims held or being taken. While it is 0, nothing else needs to be read.
+    /// The number of claims that are held or being acquired. While it is 0, nothing else needs to
+    /// be read.
     active: AtomicU64,
-    /// The claim on everything, which is then the only active one; 0 for none.
+    /// The claim on the whole keyspace, which is then the only active one; 0 for none.
     exclusive: AtomicU64,
     last_owner: AtomicU64,
     stripes: Box<[Mutex<Stripe>]>,
@@ -38,7 +39,7 @@ pub(crate) struct Claims {
 
 type Stripe = HashMap<u64, Name, BuildHasherDefault<IdentityHasher>>;
 
-/// A name that is claimed, or that is waited for.
+/// A name that is claimed, or that has waiters.
 #[derive(Debug, Default)]
 struct Name {
     hold: Hold,
@@ -53,20 +54,21 @@ enum Hold {
     Writer(u64),
 }
 
-/// Where claims begin or are held back.
+/// State that decides whether claims may begin.
 #[derive(Debug, Default)]
 struct Entrance {
-    /// The claimer that has failed so often that no other may begin before it.
+    /// A claimer that has failed so often that no other may begin before it.
     ticket: Option<u64>,
-    /// The claim that is to become one on everything; no other begins before it has.
+    /// A claim that is to be extended to the whole keyspace; no other claim begins before it has
+    /// been.
     growing: Option<u64>,
     /// Claimers that may not begin yet.
     held_back: Queue,
-    /// Waits until nothing is claimed.
+    /// Claimers that wait until nothing is claimed.
     whole: Queue,
 }
 
-/// What is waited for.
+/// The target of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitingFor {
     Name(u64),
@@ -74,8 +76,8 @@ enum WaitingFor {
     Whole,
 }
 
-/// A place in a queue, given up on drop. Keep it until the waiting operation has been performed:
-/// the next in the queue goes ahead then.
+/// A place in a queue. Dropping this leaves the queue. Keep it until the waiting operation has been
+/// performed; then the next waiter proceeds.
 #[derive(Debug)]
 pub struct Wait {
     claims: Arc<Claims>,
@@ -94,12 +96,12 @@ impl Claims {
         })
     }
 
-    /// A unique number for a claimer.
+    /// Returns a unique number for a claimer.
     pub(super) fn new_owner(&self) -> u64 {
         self.last_owner.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Whether anything is claimed. Ask within a batch, before each request.
+    /// Whether there is any claim. Call this within a batch, before each request.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.active.load(Ordering::Acquire) != 0
@@ -111,8 +113,8 @@ impl Claims {
             || self.stripe(name).get(&name).is_some_and(|found| found.hold != Hold::Free)
     }
 
-    /// Returns `None` if a request with this `intent` for `name` may go ahead; otherwise a place in
-    /// the queue, and `waker` is woken when it is worth another try.
+    /// Returns `None` if a request with this `intent` for `name` may proceed. Otherwise returns a
+    /// place in the queue, and `waker` is called when another try is worthwhile.
     pub(crate) fn meet(self: &Arc<Self>, name: u64, intent: Intent, waker: &Waker) -> Option<Wait> {
         if self.is_exclusive() {
             return self.unheld(waker);
@@ -127,13 +129,14 @@ impl Claims {
         Some(self.wait(WaitingFor::Name(name), number))
     }
 
-    /// Whether a request on the whole keyspace may go ahead; see [`Claims::meet`].
+    /// The same as [`Claims::meet`] for a request on the whole keyspace.
     pub(crate) fn meet_any(self: &Arc<Self>, waker: &Waker) -> Option<Wait> {
         self.unclaimed(waker, || ())
     }
 
-    /// Does `work`, which must be over in no time, while nothing is claimed and no claim can begin;
-    /// or it is not done, and `waker` is called once it is worth another try.
+    /// Runs `work`, which must be short, while nothing is claimed and no claim can begin. If
+    /// something is claimed, `work` does not run, and `waker` is called when another try is
+    /// worthwhile.
     pub(crate) fn unclaimed(self: &Arc<Self>, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
         let mut entrance = self.entrance.lock();
         if !self.any() {
@@ -149,7 +152,7 @@ impl Claims {
         self.exclusive.load(Ordering::Acquire) != 0
     }
 
-    /// Waits until no claim holds everything, if one does.
+    /// Waits until no claim holds the whole keyspace, if one does.
     #[cold]
     fn unheld(self: &Arc<Self>, waker: &Waker) -> Option<Wait> {
         let mut entrance = self.entrance.lock();
@@ -179,7 +182,7 @@ impl Claims {
         Ok(())
     }
 
-    /// Lets a claimer begin that claims everything, once nothing else is claimed. `ahead` is its
+    /// Lets a claimer of the whole keyspace begin, once nothing else is claimed. `ahead` is its
     /// place in the queue, if it has one.
     pub(super) fn begin_whole(
         self: &Arc<Self>,
@@ -199,7 +202,7 @@ impl Claims {
         Err(self.wait(WaitingFor::Whole, number))
     }
 
-    /// A claimer holds nothing any more.
+    /// Ends a claimer, which holds no names any more.
     pub(super) fn end(&self, owner: u64) {
         let mut entrance = self.entrance.lock();
         if entrance.growing == Some(owner) {
@@ -214,14 +217,14 @@ impl Claims {
                 entrance.held_back.wake_all();
             }
         } else if left == 1 && entrance.growing.is_some() {
-            // It is at the front.
+            // It is at the front of the queue.
             entrance.whole.wake_next();
         }
     }
 
-    /// Takes `name` for a claim that holds other names, ahead of all waiters. Returns whether it
-    /// was not held before. A waiter for a name holds none, so that no two wait for each other as
-    /// long as one claim at a time grows.
+    /// Acquires `name` for a claim that holds other names, ahead of all waiters. Returns whether it
+    /// was not held before. Waiters for a name hold no claim, so there is no deadlock as long as
+    /// only one claim at a time grows.
     pub(super) fn take_more(
         self: &Arc<Self>,
         (name, intent): (u64, Intent),
@@ -245,8 +248,8 @@ impl Claims {
         Err(self.wait(WaitingFor::Name(name), number))
     }
 
-    /// Extends a claim that holds some names to everything, once nothing else is claimed, ahead of
-    /// all waiters. Returns whether it did not hold that before.
+    /// Extends a claim to the whole keyspace, once nothing else is claimed, ahead of all waiters.
+    /// Returns whether it did not hold that before.
     pub(super) fn take_all(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<bool, Wait> {
         let mut entrance = self.entrance.lock();
         if self.exclusive.load(Ordering::Acquire) == owner {
@@ -263,8 +266,8 @@ impl Claims {
         Err(self.wait(WaitingFor::Whole, number))
     }
 
-    /// Takes `name` for `owner`. Returns whether it was not held before. `ahead` is the number of
-    /// the owner's place in the queue, if it has one.
+    /// Acquires `name` for `owner`. Returns whether it was not held before. `ahead` is the number
+    /// of the owner's place in the queue, if it has one.
     pub(super) fn take(
         self: &Arc<Self>,
         (name, intent): (u64, Intent),
@@ -288,7 +291,7 @@ impl Claims {
         Err(self.wait(WaitingFor::Name(name), number))
     }
 
-    /// Gives `name` back.
+    /// Releases `name`.
     pub(super) fn give(&self, name: u64) {
         let mut stripe = self.stripe(name);
         if let Some(found) = stripe.get_mut(&name) {
@@ -300,7 +303,7 @@ impl Claims {
         }
     }
 
-    /// Lets no other claimer begin until `owner` has what it needs.
+    /// Lets no other claimer begin until `owner` has acquired all its names.
     pub(super) fn take_ticket(&self, owner: u64) {
         self.entrance.lock().ticket.get_or_insert(owner);
     }
@@ -337,7 +340,7 @@ impl Claims {
         }
     }
 
-    /// Whether nothing is claimed or waited for.
+    /// Whether nothing is claimed, and there are no waiters.
     #[cfg(test)]
     pub(super) fn is_forgotten(&self) -> bool {
         let entrance = self.entrance.lock();
@@ -355,7 +358,7 @@ impl Claims {
     }
 }
 
-/// Wakes the next waiter for a name that has been released, and forgets a name that is neither held
+/// Wakes the next waiter for a name that has been released, and removes a name that is neither held
 /// nor waited for.
 fn tidy(stripe: &mut Stripe, name: u64) {
     let Some(found) = stripe.get_mut(&name) else { return };
@@ -373,7 +376,7 @@ fn tidy(stripe: &mut Stripe, name: u64) {
 }
 
 impl Hold {
-    /// The same with one more holder, which it admits.
+    /// Returns the state with one more holder, which must be compatible.
     fn with(self, intent: Intent, owner: u64) -> Self {
         match (intent, self) {
             (Intent::Write, _) => Hold::Writer(owner),

@@ -1,4 +1,4 @@
-//! Claimers and requests that meet claims, step by step.
+//! Tests claimers and conflicting requests step by step.
 
 use super::claiming::*;
 use super::table::*;
@@ -69,7 +69,7 @@ impl Fixture {
         assert!(matches!(step, ClaimProgress::Wait), "{step:?}");
     }
 
-    /// Whether nothing is claimed or waited for.
+    /// Whether nothing is claimed, and there are no waiters.
     fn is_forgotten(&self) -> bool {
         self.claims.is_forgotten()
     }

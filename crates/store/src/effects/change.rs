@@ -1,78 +1,80 @@
-//! Changes: what one operation did, for notifications and for a journal or a replica.
+//! Changes: the results of operations, for notifications and for a journal or a replica.
 
 use crate::effects::event::Event;
 use crate::entry::attributes::Attributes;
 use crate::entry::value::SharedValue;
 use nagi_chunk::Chunk;
 
-/// What one operation, or all operations of one hold, did.
+/// The changes of one operation, or of all operations of one hold.
 #[derive(Clone, Debug)]
 pub struct StoreChange {
-    /// Greater than those of all changes before of the same keys.
+    /// Greater than the numbers of all earlier changes of the same keys.
     pub number: u64,
-    /// The snapshots' epoch that it belongs to: a snapshot that begins a later one has it.
+    /// The epoch of snapshots to which it belongs: a snapshot that begins a later epoch contains
+    /// it.
     pub epoch: u8,
-    /// The keys that something happened to, in order. One may stand here more than once.
+    /// The keys with events, in order. A key may occur more than once.
     pub keys: Vec<KeyChange>,
-    /// What makes the same of another store, to be done at one moment and in order.
+    /// The effects that replicate the change in another store, to be applied atomically and in
+    /// order.
     pub effects: Vec<Effect>,
 }
 
-/// What happened to a key.
+/// The events of one key.
 #[derive(Clone, Debug)]
 pub struct KeyChange {
-    /// The number of its database.
+    /// The index of its database.
     pub database: usize,
     /// The key.
     pub key: Chunk,
-    /// By their names, in order; there may be none, as where a version is given its number.
+    /// The events, in order. There may be none, as when a version is assigned its number.
     pub events: Vec<Event>,
-    /// Whether its value or its expiry was changed, as far as Redis counts that as a change.
+    /// Whether its value or its expiry has changed, according to Redis' rules.
     pub is_modified: bool,
 }
 
-/// What makes of another store what an operation made of this one. Times are absolute, and what
-/// was worked out or drawn stands here as it came out.
+/// An effect that replicates an operation in another store. Times are absolute, and computed or
+/// random values are contained as results.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Something happens to one key.
+    /// The effect on one key.
     Key(KeyEffect),
-    /// A key's entry is put under another key, in place of what stands there.
+    /// A key's entry is stored under another key, replacing any entry there.
     Transfer {
-        /// From where: a database's number and a key.
+        /// The source: a database's index and a key.
         from: (usize, Chunk),
-        /// To where.
+        /// The target.
         to: (usize, Chunk),
-        /// Whether it is there alone afterwards.
+        /// Whether the source is removed.
         is_moved: bool,
     },
-    /// A database is emptied, or all are if there is none.
+    /// A database is emptied; all of them if `None`.
     Flush(Option<usize>),
     /// Two databases are exchanged.
     Swap(usize, usize),
 }
 
-/// What becomes of one key.
+/// The effect on one key.
 #[derive(Clone, Debug)]
 pub struct KeyEffect {
-    /// The number of its database.
+    /// The index of its database.
     pub database: usize,
     /// The key.
     pub key: Chunk,
-    /// What becomes of its entry.
+    /// The effect on its entry.
     pub entry: EntryEffect,
 }
 
-/// What becomes of an entry.
+/// The effect on an entry.
 #[derive(Clone, Debug)]
 pub enum EntryEffect {
     /// It is removed.
     Remove,
-    /// It is put there, in place of any other.
+    /// It is stored, replacing any other.
     Put(SharedValue, Attributes),
-    /// Parts of a string are overwritten, which has this length in bytes then: each is an offset
-    /// and what stands there. It has these attributes.
+    /// Parts of a string are overwritten: offsets and bytes, the string's length in bytes
+    /// afterwards, and its attributes.
     Write(Vec<(usize, Box<[u8]>)>, usize, Attributes),
-    /// It gets other attributes.
+    /// It has other attributes.
     Attributes(Attributes),
 }

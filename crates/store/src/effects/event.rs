@@ -1,6 +1,6 @@
-//! Events: what happened to a key, by the names that keyspace notifications have for it.
+//! Events of keys, with the names that keyspace notifications use.
 
-/// What happened to a key.
+/// An event of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say what they are, as Redis' documentation tells")]
 pub enum Event {
@@ -72,7 +72,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Redis' name for it.
+    /// Returns Redis' name of it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The hook: where changes are numbered and reported.
+//! The hook that numbers changes and reports them to listeners.
 
 use crate::effects::change::{Effect, EntryEffect, KeyChange, KeyEffect, StoreChange};
 use crate::effects::event::Event;
@@ -9,69 +9,69 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Receives changes, with all latches held of the operation that made them: it notes what it
-/// wants and asks nothing of the store.
+/// Receives changes. It is called with all latches of the operation held, so it only records data
+/// and must not access the store.
 pub trait ChangeListener: Send + Sync {
-    /// Something was changed. Effects on single keys are there only if a listener wants them.
+    /// Something has changed. Effects on single keys are present only if a listener requests them.
     fn changed(&self, change: &StoreChange);
 }
 
 /// The listeners, and the number of the last change.
 #[derive(Default)]
 pub(crate) struct ChangeHook {
-    /// Those that want events, and what wants effects.
+    /// The listener for events, and the one for effects.
     listeners: [OnceLock<Box<dyn ChangeListener>>; 2],
     last_number: AtomicU64,
-    /// What is wanted of lookups that find nothing.
+    /// The handling of lookups that find nothing.
     misses: AtomicU8,
 }
 
-/// What is to be done where a lookup finds nothing.
+/// The handling of lookups that find nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissInterest {
     /// Nothing.
     #[default]
     Nothing,
-    /// What has expired is removed at once, which is reported.
+    /// Expired entries are removed at once, which is reported.
     Expiry,
     /// The same, and the miss is reported.
     Miss,
 }
 
 impl ChangeHook {
-    /// Attaches a listener in one of the two places. Returns whether it was free.
+    /// Registers a listener in one of the two places. Returns whether it was free.
     pub(crate) fn attach(&self, listener: Box<dyn ChangeListener>, wants_effects: bool) -> bool {
         let [events, effects] = &self.listeners;
         if wants_effects { effects } else { events }.set(listener).is_ok()
     }
 
-    /// Says what is wanted of lookups that find nothing.
+    /// Sets the handling of lookups that find nothing.
     pub(crate) fn set_miss_interest(&self, interest: MissInterest) {
         self.misses.store(interest as u8, Ordering::Relaxed);
     }
 
-    /// Whether anything is wanted of lookups that find nothing.
+    /// Whether lookups that find nothing need any handling.
     #[inline]
     pub(crate) fn listens_for_misses(&self) -> bool {
         self.misses.load(Ordering::Relaxed) != MissInterest::Nothing as u8
     }
 
-    /// Whether they are reported.
+    /// Whether misses are reported.
     #[inline]
     pub(crate) fn reports_misses(&self) -> bool {
         self.misses.load(Ordering::Relaxed) == MissInterest::Miss as u8
     }
 
-    /// Whether something wants effects, and so all changes.
+    /// Whether a listener requests effects, and so all changes.
     pub(crate) fn has_effects_listener(&self) -> bool {
         let [_, effects] = &self.listeners;
         effects.get().is_some()
     }
 
-    /// Numbers a change and reports it. All latches of what made it must be held.
+    /// Numbers a change and reports it. All latches of the operation must be held.
     #[cold]
     pub(crate) fn report(&self, epoch: u8, keys: Vec<KeyChange>, effects: Vec<Effect>) {
-        // Changes of one key come in the order in which its latch was held.
+        // Changes of one key are numbered in the order in which its latch was held.
         let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
         let change = StoreChange { number, epoch, keys, effects };
         self.listeners.iter().filter_map(OnceLock::get).for_each(|it| it.changed(&change));
@@ -83,7 +83,7 @@ impl ChangeHook {
         self.report(epoch, vec![recorded.key], recorded.effect.into_iter().collect());
     }
 
-    /// Reports a lookup that found nothing. No latch may be held.
+    /// Reports a miss. No latch may be held.
     #[cold]
     pub(crate) fn report_miss(&self, epoch: u8, (database, key): (usize, Chunk)) {
         let change = KeyChange { database, key, events: vec![Event::KeyMiss], is_modified: false };
@@ -98,7 +98,7 @@ impl ChangeHook {
         self.report(epoch, keys, effects.into_iter().flatten().collect());
     }
 
-    /// The same of an entry that goes without having been removed by an operation.
+    /// Reports an entry that is removed, but not by an operation on its key.
     #[cold]
     pub(crate) fn report_removed(
         &self,
@@ -111,7 +111,7 @@ impl ChangeHook {
         self.report_gone(epoch, (database, key), event);
     }
 
-    /// The same of a key.
+    /// The same, given only the key.
     #[cold]
     pub(crate) fn report_gone(&self, epoch: u8, (database, key): (usize, Chunk), event: Event) {
         let change =

@@ -1,4 +1,4 @@
-//! A record of the changes to a slot's key, while there is a listener.
+//! Records the changes to a slot's key, while there is a listener.
 
 use crate::effects::change::{Effect, EntryEffect, KeyChange, KeyEffect};
 use crate::effects::event::Event;
@@ -10,9 +10,9 @@ use std::ops::Range;
 /// The changes to a key so far.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// Whether there was an entry at first.
+    /// Whether there was an entry at the beginning.
     pub(crate) was_there: bool,
-    /// Whether the value is a different one.
+    /// Whether the value has been replaced.
     pub(crate) is_put: bool,
     /// Whether the string was extended in place.
     pub(crate) is_resized: bool,
@@ -35,13 +35,13 @@ pub(crate) struct Recorded {
 }
 
 impl Record {
-    /// The record of a slot without changes.
+    /// Creates the record of a slot without changes.
     #[cold]
     pub(crate) fn begin(was_there: bool) -> Box<Self> {
         Box::new(Record { was_there, ..Record::default() })
     }
 
-    /// The result, given the current entry and the number of changes; `None` if nothing has
+    /// Returns the result, given the current entry and the number of changes; `None` if nothing has
     /// changed.
     pub(crate) fn close(
         mut self,
@@ -57,7 +57,7 @@ impl Record {
         });
         let is_modified = changes > 0;
         if self.is_new.unwrap_or(!self.was_there && now.is_some()) {
-            // After the miss of a command that looks the key up first.
+            // After the miss reported by a command that looks the key up first.
             let place = self.events.iter().take_while(|event| **event == Event::KeyMiss).count();
             self.events.insert(place, Event::New);
         }
@@ -84,7 +84,7 @@ impl Record {
     }
 }
 
-/// A range of a string, within its length.
+/// Returns a range of a string, limited to its length.
 fn part_of(string: StringValue<'_>, range: Range<usize>) -> Box<[u8]> {
     match string {
         StringValue::Rope(rope) => {

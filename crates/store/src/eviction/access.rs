@@ -1,4 +1,5 @@
-//! What an entry knows of its use: 24 bits, which go by time or by count as the policy asks.
+//! The access clock of an entry: 24 bits with the time or the number of its accesses, depending on
+//! the policy.
 //!
 //! ```text
 //!   23   22          21   20                     0
@@ -7,12 +8,12 @@
 //!  | 1 |  last used, in minutes:15  | logarithmic counter:8 |   by count
 //! ```
 //!
-//! Units of eight seconds go round after 194 days, as Redis' clock does. Ticks that are older than
-//! a day and a half become such units when [`crate::keyspace::ageing`] comes by, long before they
-//! have gone round, which takes three days.
+//! The clock in units of eight seconds wraps around after 194 days, like Redis' clock. The clock in
+//! ticks wraps around after three days; [`crate::keyspace::ageing`] converts ticks older than a day
+//! and a half to units long before that.
 //!
-//! The first bit tells them apart, so that entries written under another policy are still read as
-//! they were meant: one that was used again counts as used once, and its age is its age.
+//! The first bit distinguishes both kinds, so that entries written under another policy are still
+//! interpreted correctly: one that was used again counts as used once, and its age is kept.
 
 use crate::entry::block::Entry;
 
@@ -21,7 +22,7 @@ const USED_AGAIN: u32 = 1 << 22;
 const COARSE: u32 = 1 << 21;
 const TICK_MS: u64 = 125;
 const TICKS_MASK: u32 = COARSE - 1;
-/// Ticks without use from which on idle time is counted in units.
+/// The age in ticks from which idle time is stored in units.
 const AGED_TICKS: u32 = TICKS_MASK / 2;
 const TICKS_A_UNIT: u32 = 64;
 const UNIT_MS: u64 = TICK_MS * TICKS_A_UNIT as u64;
@@ -29,18 +30,18 @@ const TICKS_A_MINUTE: u32 = (60_000 / TICK_MS) as u32;
 const MINUTES_SHIFT: u32 = 8;
 const MINUTES_MASK: u32 = 0x7fff;
 
-/// Where the counter of a new entry begins, so that it is not the first to go.
+/// The initial value of a counter, so that a new entry is not the first victim.
 pub(crate) const START: u32 = 5;
-/// Up to here every use counts; Redis begins at once to leave some out, which cannot tell a key
-/// used twice from one used twenty times.
+/// Below this, every access counts. Redis counts only some from the beginning, which cannot
+/// distinguish a key used twice from one used twenty times.
 const EXACT: u32 = 15;
 
-/// How uses are counted; the names are those of Redis' settings.
+/// The parameters of access counters, named as in Redis' settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// How slowly counters grow: with 10, a million uses bring one near 255.
+    /// How slowly counters grow: with 10, a million accesses raise one to about 255.
     pub lfu_log_factor: u32,
-    /// After how many minutes without use a counter is lowered by one; 0 for never.
+    /// The minutes without access after which a counter is decremented; 0 for never.
     pub lfu_decay_time: u32,
 }
 
@@ -50,7 +51,7 @@ impl Default for Tuning {
     }
 }
 
-/// How uses are noted, at the time of a batch.
+/// Records accesses at the time of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessClock {
     now_ms: u64,
@@ -64,22 +65,22 @@ impl AccessClock {
         AccessClock { now_ms, by_count, leaves_traces: true, tuning }
     }
 
-    /// The same, but uses leave nothing.
+    /// The same, but accesses are not recorded.
     pub(crate) fn untouching(self) -> Self {
         AccessClock { leaves_traces: false, ..self }
     }
 
-    /// Whether uses leave something.
+    /// Whether accesses are recorded.
     pub(crate) fn leaves_traces(self) -> bool {
         self.leaves_traces
     }
 
-    /// What a new entry begins with.
+    /// Returns the initial bits of a new entry.
     pub(crate) fn first(self) -> u32 {
         if self.by_count { self.counted(START) } else { self.ticks() }
     }
 
-    /// Notes a use of an entry. `random` is any number that differs between uses.
+    /// Records an access of an entry. `random` is a number that differs between accesses.
     #[inline]
     pub(crate) fn note(self, entry: Entry, random: u64) {
         if !self.leaves_traces {
@@ -93,8 +94,7 @@ impl AccessClock {
         entry.set_access(noted);
     }
 
-    /// What an entry is to have that has not been used for so long, under a policy that goes by
-    /// time.
+    /// Returns the bits of an entry with this idle time; `None` if the policy counts accesses.
     pub(crate) fn idle_for(self, idle_ms: u64) -> Option<u32> {
         let idle_ms = idle_ms.min(u64::from(furthest(TICKS_MASK)) * UNIT_MS);
         let then = AccessClock { now_ms: self.now_ms.saturating_sub(idle_ms), ..self };
@@ -102,7 +102,7 @@ impl AccessClock {
         (!self.by_count).then(|| if is_aged { COARSE | then.units() } else { then.ticks() })
     }
 
-    /// Writes the time of an entry's last use in units if it is long ago.
+    /// Converts an entry's last access to units if it is long ago.
     pub(crate) fn age(self, entry: Entry) {
         let access = entry.access();
         let idle_ticks = self.idle_ticks(access);
@@ -113,17 +113,18 @@ impl AccessClock {
         }
     }
 
-    /// What an entry is to have whose counter is `counter`, under a policy that goes by it.
+    /// Returns the bits of an entry with this counter; `None` if the policy does not count
+    /// accesses.
     pub(crate) fn used_often(self, counter: u8) -> Option<u32> {
         self.by_count.then(|| self.counted(counter.into()))
     }
 
-    /// What an entry is to have whose counter is `counter` now.
+    /// Returns the bits of an entry with this counter at the present time.
     pub(crate) fn counted(self, counter: u32) -> u32 {
         BY_COUNT | self.minutes() << MINUTES_SHIFT | counter
     }
 
-    /// The counter of uses, as it stands now.
+    /// Returns the present value of the access counter.
     pub(crate) fn frequency(self, access: u32) -> u32 {
         let (counter, idle_minutes) = if access & BY_COUNT != 0 {
             let then = access >> MINUTES_SHIFT & MINUTES_MASK;
@@ -135,12 +136,12 @@ impl AccessClock {
         counter.saturating_sub(decay)
     }
 
-    /// Whether an entry was ever used since it was stored.
+    /// Whether an entry was accessed since it was stored.
     pub(crate) fn is_used(self, access: u32) -> bool {
         if access & BY_COUNT != 0 { access & 0xff > START } else { access & USED_AGAIN != 0 }
     }
 
-    /// For how long an entry has not been used, in milliseconds.
+    /// Returns the idle time of an entry, in milliseconds.
     pub(crate) fn idle_ms(self, access: u32) -> u64 {
         u64::from(self.idle_ticks(access)) * TICK_MS
     }
@@ -178,17 +179,17 @@ impl AccessClock {
     }
 }
 
-/// What was known of a value's use.
+/// The access time or frequency of a saved value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
-    /// For how many milliseconds it had not been used.
+    /// Its idle time, in milliseconds.
     IdleMs(u64),
-    /// Its logarithmic counter of uses.
+    /// Its logarithmic access counter.
     Frequency(u8),
 }
 
 impl Usage {
-    /// What an entry is to have that was used like this, if the policy goes by it.
+    /// Returns the bits of an entry with this usage, if the policy uses it.
     pub(crate) fn access(self, clock: AccessClock) -> Option<u32> {
         match self {
             Usage::IdleMs(idle_ms) => clock.idle_for(idle_ms),
@@ -197,14 +198,14 @@ impl Usage {
     }
 }
 
-/// How much time lies between two readings of a clock that goes round. What seems to come next is
-/// taken for now: other workers' batches began later than ours.
+/// Returns the time between two readings of a clock that wraps around. A reading that appears to be
+/// in the future counts as the present: other workers' batches may have begun later.
 fn passed(now: u32, then: u32, mask: u32) -> u32 {
     let passed = now.wrapping_sub(then) & mask;
     if passed > furthest(mask) { 0 } else { passed }
 }
 
-/// The most that such a clock can tell to have passed.
+/// Returns the longest time that such a clock can represent.
 fn furthest(mask: u32) -> u32 {
     mask - mask / 64
 }

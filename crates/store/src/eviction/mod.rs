@@ -1,4 +1,4 @@
-//! What goes when memory has run out, and what entries know of their use.
+//! Eviction policies, and the access clocks of entries.
 
 pub(crate) mod access;
 pub(crate) mod observer;

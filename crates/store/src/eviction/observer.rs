@@ -1,22 +1,22 @@
-//! Reports each entry that eviction removes to an observer, while one is wanted.
+//! Reports each evicted entry to an observer, while one is enabled.
 
 use crate::entry::view::EntryView;
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An entry that has been evicted.
+/// An evicted entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evicted {
-    /// Its key; of one of more than 2 KiB nothing.
+    /// Its key; empty if it is longer than 2 KiB.
     pub key: Box<[u8]>,
-    /// How long its value was.
+    /// The length of its value.
     pub value_bytes: usize,
     /// Whether it had been read since it was stored.
     pub fetched: bool,
-    /// When it would have expired, in milliseconds since 1970.
+    /// Its expiry, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
-    /// How long it had not been used, in milliseconds.
+    /// Its idle time, in milliseconds.
     pub idle_ms: u64,
 }
 
@@ -33,10 +33,10 @@ impl Evicted {
     }
 }
 
-/// Is called for each entry that is evicted, with no latch held.
+/// Called for each evicted entry, with no latch held.
 pub type EvictionObserver = Box<dyn Fn(&Evicted) + Send + Sync>;
 
-/// The observer, and whether it is to be called.
+/// The observer, and whether it is enabled.
 #[derive(Default)]
 pub(crate) struct EvictionNotifier {
     is_enabled: AtomicBool,
@@ -55,7 +55,7 @@ impl EvictionNotifier {
         }
     }
 
-    /// The first one stays.
+    /// Only the first observer is kept.
     pub(crate) fn observe(&self, observer: EvictionObserver) {
         let _ = self.observer.set(observer);
     }

@@ -1,52 +1,52 @@
-//! Eviction: which entries go when memory has run out.
+//! Eviction policies: which entries are evicted when memory has run out.
 //!
 //! Victims are sampled, as in Redis: the worst of a few entries spread over a segment. Any worker
-//! takes victims of any shard; of small shards the fullest of a few gives, or some would by chance
-//! give up all they have while other shards grow.
+//! evicts entries of any shard. Of small shards, the fullest of a few is chosen; otherwise some
+//! could by chance lose all their entries while others grow.
 //!
-//! Most keys of a cache are asked for once and never again. So both kinds let what was never used
-//! since it was stored go first. With samples as large as ours such entries come to a tenth of the
-//! memory or so, as in S3-FIFO's small queue (Yang et al., SOSP 2023), and the rest belongs to what
-//! has proved itself. For LRU they merely age faster, so that a working set that changes is not
-//! held up; for LFU, counters are lowered where a sample has only such as were used, so that they
-//! follow the uses at whatever rate those come, and a minute without use lowers them as in Redis.
-//! `cargo xtask bench --eviction` compares.
+//! Most keys of a cache are requested once and never again. LRU and LFU therefore evict entries
+//! first that were never accessed after they were stored. With samples of this size, such entries
+//! take about a tenth of the memory, as in S3-FIFO's small queue (Yang et al., SOSP 2023); the rest
+//! is available to entries that were accessed again. Under LRU, such entries only age faster, so
+//! that a working set that changes is not blocked. Under LFU, the counters of a sample are lowered
+//! if all of its entries were accessed, so that they adapt to any rate of accesses, and a minute
+//! without access lowers them as in Redis. `cargo xtask bench --eviction` compares the policies.
 
 use crate::entry::block::Entry;
 use crate::eviction::access::{AccessClock, START, Tuning};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Entries among which the worst is chosen.
+/// The number of entries in a sample.
 pub(crate) const SAMPLES: usize = 16;
-/// Those of them that may go for never having been used: fewer, or a loop over a little more than
-/// fits would lose each key just before it is asked for.
+/// How many of them may be evicted for never having been accessed. With more, a loop over slightly
+/// more keys than fit would lose each key just before it is requested.
 const UNUSED_SAMPLES: usize = 8;
-/// How much faster an entry ages that was never used since it was stored.
+/// How much faster an entry ages that was never accessed after it was stored.
 const UNUSED_AGEING: u32 = 6;
-/// The most that a counter keeps when it is lowered for lack of worse entries: a hot set that has
-/// moved on is not remembered for long.
+/// The maximum of a counter that is lowered because its sample has no unused entry, so that the
+/// counters of a former hot set do not last long.
 const KEPT: u32 = START + 2;
 
-/// What goes first. The names are those of `maxmemory-policy`.
+/// Which entries are evicted first. The names are those of `maxmemory-policy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Policy {
-    /// Nothing: commands that need memory are refused.
+    /// None: commands that need memory are refused.
     #[default]
     NoEviction,
     /// The least recently used.
     AllKeysLru,
     /// The least frequently used.
     AllKeysLfu,
-    /// Any.
+    /// Any entry.
     AllKeysRandom,
-    /// The least recently used of those that expire.
+    /// The least recently used of those with an expiry.
     VolatileLru,
-    /// The least frequently used of those that expire.
+    /// The least frequently used of those with an expiry.
     VolatileLfu,
-    /// Any of those that expire.
+    /// Any entry with an expiry.
     VolatileRandom,
-    /// What expires soonest.
+    /// Those that expire soonest.
     VolatileTtl,
 }
 
@@ -63,38 +63,38 @@ impl Policy {
         (Policy::VolatileTtl, "volatile-ttl"),
     ];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         Policy::ALL.iter().find(|(policy, _)| *policy == self).map_or("", |(_, name)| name)
     }
 
-    /// The policy of a name.
+    /// Returns the policy with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Policy> {
         Policy::ALL.iter().find(|row| row.1.eq_ignore_ascii_case(name)).map(|row| row.0)
     }
 
-    /// Whether it spares entries that never expire.
+    /// Whether it spares entries without an expiry.
     pub(crate) fn only_volatile(self) -> bool {
         use Policy::{VolatileLfu, VolatileLru, VolatileRandom, VolatileTtl};
         matches!(self, VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl)
     }
 
-    /// Whether it goes by when or how often entries were used.
+    /// Whether it depends on the time or the number of accesses.
     #[must_use]
     pub fn looks_at_uses(self) -> bool {
         self.counts_uses() || matches!(self, Policy::AllKeysLru | Policy::VolatileLru)
     }
 
-    /// Whether it goes by how often entries were used.
+    /// Whether it depends on the number of accesses.
     #[must_use]
     pub fn counts_uses(self) -> bool {
         matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
     }
 }
 
-/// The limit and what happens at it; changed at run time, read by every writing command.
+/// The memory limit and the policy. They change at run time, and every writing command reads them.
 #[derive(Debug)]
 pub(crate) struct Limit {
     /// 0 for none.
@@ -102,7 +102,8 @@ pub(crate) struct Limit {
     pub(crate) policy: AtomicU8,
     pub(crate) lfu_log_factor: AtomicU32,
     pub(crate) lfu_decay_time: AtomicU32,
-    /// Whether the last search found nothing that can go, and nothing has come since that may.
+    /// Whether the last search found nothing to evict, and no entry that could be evicted has been
+    /// added since.
     pub(crate) found_nothing: AtomicBool,
     pub(crate) longest_eviction_us: AtomicU64,
 }
@@ -122,9 +123,9 @@ impl Default for Limit {
 }
 
 impl Limit {
-    /// Something may be able to go that was not there, or could not, when it was searched for last.
+    /// Allows a full search for victims again, because entries may have become evictable.
     pub(crate) fn search_again(&self) {
-        // Nearly always it is false, and then its line stays in the caches of all readers.
+        // It is nearly always false; without a write, its cache line stays shared.
         if self.found_nothing.load(Ordering::Relaxed) {
             self.found_nothing.store(false, Ordering::Relaxed);
         }
@@ -134,7 +135,7 @@ impl Limit {
         self.longest_eviction_us.store(0, Ordering::Relaxed);
     }
 
-    /// How uses are noted at a time.
+    /// Returns the clock that records accesses at this time.
     pub(crate) fn clock(&self, now_ms: u64) -> AccessClock {
         let tuning = Tuning {
             lfu_log_factor: self.lfu_log_factor.load(Ordering::Relaxed),
@@ -149,7 +150,7 @@ impl Limit {
     }
 }
 
-/// Chooses the worst of a sample.
+/// Selects the worst entry of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VictimSelection {
     pub(crate) policy: Policy,
@@ -157,7 +158,7 @@ pub(crate) struct VictimSelection {
 }
 
 impl VictimSelection {
-    /// The one that goes, of entries in no particular order.
+    /// Returns the victim among entries in arbitrary order.
     pub(crate) fn choose(self, sample: impl Iterator<Item = Entry> + Clone) -> Option<Entry> {
         match self.policy {
             Policy::NoEviction | Policy::AllKeysRandom | Policy::VolatileRandom => {

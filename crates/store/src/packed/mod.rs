@@ -1,12 +1,12 @@
-//! Collections that are small: all elements one after the other in one piece of memory.
+//! Small collections: all elements one after the other in one allocation.
 //!
 //! ```text
 //!   0  name of the encoding   1  elements   3  elements that expire   5  elements ->
 //! ```
 //!
-//! Elements are written as in a tree's leaves (`tree/layout.rs`), except that no string lies
-//! elsewhere: a collection that has such a string is a tree. They stand in the order in which they
-//! came; integers of an intset are sorted.
+//! Elements are encoded as in a tree's leaves (`tree/layout.rs`), except that no string is stored
+//! out of line: a collection with such a string is a tree. They are in insertion order; the
+//! integers of an intset are sorted.
 
 use crate::tree::keyed::Keyed;
 use crate::tree::layout::{Layout, rest};
@@ -14,16 +14,16 @@ use crate::tree::leaf::split;
 use crate::value::item::{Item, Text};
 use std::marker::PhantomData;
 
-/// The most bytes of a packed collection: looking through them takes about a microsecond.
+/// The maximum size of a packed collection: scanning it takes about a microsecond.
 pub(crate) const MAX_PACKED_BYTES: usize = 2048;
 
 const NAME: usize = 0;
 const ELEMENTS: usize = 1;
 const EXPIRING: usize = 3;
-/// Where elements begin.
+/// The offset of the first element.
 pub(crate) const START: usize = 5;
 
-/// A packed collection to be read.
+/// A packed collection borrowed for reading.
 #[derive(Debug)]
 pub(crate) struct PackedRef<'a, L> {
     bytes: &'a [u8],
@@ -38,14 +38,14 @@ impl<L> Clone for PackedRef<'_, L> {
 
 impl<L> Copy for PackedRef<'_, L> {}
 
-/// A packed collection to be changed: its bytes are what is kept.
+/// A packed collection that can be modified. Its bytes are its stored form.
 #[derive(Debug)]
 pub(crate) struct Packed<L> {
     bytes: Vec<u8>,
     layout: PhantomData<L>,
 }
 
-/// An element and where it begins.
+/// An element and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct At<'a> {
     pub(crate) start: usize,
@@ -53,7 +53,7 @@ pub(crate) struct At<'a> {
 }
 
 impl<'a, L: Layout> PackedRef<'a, L> {
-    /// What [`Packed::as_bytes`] has shown.
+    /// Wraps the bytes that [`Packed::as_bytes`] returned.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         PackedRef { bytes, layout: PhantomData }
     }
@@ -63,27 +63,27 @@ impl<'a, L: Layout> PackedRef<'a, L> {
         usize::from(u16::from_le_bytes(bytes.copied().unwrap_or_default()))
     }
 
-    /// The byte that names the encoding.
+    /// Returns the byte that encodes the encoding's name.
     pub(crate) fn name(self) -> u8 {
         self.bytes.get(NAME).copied().unwrap_or_default()
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub(crate) fn len(self) -> usize {
         self.number(ELEMENTS)
     }
 
-    /// How many elements expire.
+    /// Returns the number of elements that expire.
     pub(crate) fn expiring(self) -> usize {
         self.number(EXPIRING)
     }
 
-    /// All of its bytes.
+    /// Returns all of its bytes.
     pub(crate) fn as_bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Its elements in their order.
+    /// Iterates over its elements in order.
     #[inline]
     pub(crate) fn elements(self) -> impl Iterator<Item = At<'a>> {
         let mut start = START;
@@ -94,14 +94,14 @@ impl<'a, L: Layout> PackedRef<'a, L> {
         })
     }
 
-    /// The element with so many before it.
+    /// Returns the element at an index.
     pub(crate) fn select(self, rank: usize) -> Option<At<'a>> {
         self.elements().nth(rank)
     }
 }
 
 impl<'a, L: Keyed> PackedRef<'a, L> {
-    /// The element of this name.
+    /// Returns the element with this name.
     #[inline]
     pub(crate) fn find(self, name: &Text<'_>) -> Option<At<'a>> {
         self.elements().find(|it| name.is(Item::inline(L::name(it.element))))
@@ -109,17 +109,17 @@ impl<'a, L: Keyed> PackedRef<'a, L> {
 }
 
 impl<L: Layout> Packed<L> {
-    /// One without elements.
+    /// Creates a collection without elements.
     pub(crate) fn new(name: u8) -> Self {
         Packed { bytes: vec![name, 0, 0, 0, 0], layout: PhantomData }
     }
 
-    /// What [`Packed::as_bytes`] has shown.
+    /// Wraps the bytes that [`Packed::as_bytes`] returned.
     pub(crate) fn from_bytes(bytes: Vec<u8>) -> Self {
         Packed { bytes, layout: PhantomData }
     }
 
-    /// What is to be kept.
+    /// Returns the stored form.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -133,34 +133,34 @@ impl<L: Layout> Packed<L> {
         self.bytes.first_mut().into_iter().for_each(|byte| *byte = name);
     }
 
-    /// Whether there is room for so many bytes more.
+    /// Whether there is room for this many more bytes.
     pub(crate) fn fits(&self, bytes: usize) -> bool {
         self.bytes.len() + bytes <= MAX_PACKED_BYTES
     }
 
-    /// Where an element goes that is to be the last.
+    /// Returns the offset at which an element is appended.
     pub(crate) fn end(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Inserts an element where another one begins, or at the end.
+    /// Inserts an element at the offset of another one, or at the end.
     pub(crate) fn insert(&mut self, start: usize, element: &[u8]) {
         self.splice(start, 0, element);
     }
 
-    /// Removes the element that begins at `start`.
+    /// Removes the element at offset `start`.
     pub(crate) fn remove(&mut self, start: usize) {
         let len = L::element_bytes(rest(&self.bytes, start));
         self.splice(start, len, &[]);
     }
 
-    /// Puts an element in the place of the one that begins at `start`.
+    /// Replaces the element at offset `start`.
     pub(crate) fn replace(&mut self, start: usize, element: &[u8]) {
         let len = L::element_bytes(rest(&self.bytes, start));
         self.splice(start, len, element);
     }
 
-    /// Removes the elements that `keep` does not answer true for.
+    /// Removes the elements for which `keep` returns false.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) {
         let mut kept = Packed::new(self.read().name());
         let (mut elements, mut expiring) = (0, 0);

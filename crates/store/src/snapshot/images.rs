@@ -1,32 +1,32 @@
-//! Entries as they were at the cut, outside the store.
+//! Copies of entries as they were at the cut, outside the store.
 
 use crate::entry::block::Entry;
 use crate::entry::view::EntryView;
 use std::ptr::NonNull;
 
-/// Bytes that are copied at one hold of a latch, but for the last entry.
+/// The number of bytes copied while a latch is held once, without the last entry.
 pub(crate) const HOLD_BYTES: usize = 16 * 1024;
-/// Bytes that a block of the walk holds.
+/// The size of a block of the walk.
 pub(crate) const FULL_BYTES: usize = 64 * 1024;
-/// The same of what writers leave. Every table has a block of its own that is not full yet.
+/// The size of a block of images of changed entries. Every table has its own block.
 pub(crate) const FULL_PRE_IMAGES_BYTES: usize = 16 * 1024;
 
-/// Copies of entries of one database, one after the other in the form that they have in the
-/// store. Long strings share their chunks with it.
+/// Copies of entries of one database, in the same format as in the store. Long strings share their
+/// chunks with the store.
 #[derive(Debug)]
 pub struct Images {
     database: usize,
-    /// What each entry takes, rounded up to words.
+    /// The entries, each rounded up to words.
     words: Vec<u64>,
-    /// Bytes that would have been free again if they were not kept for these images.
+    /// The bytes that only these images keep from being freed.
     kept_bytes: usize,
 }
 
-// SAFETY: the images own all that they point to.
+// SAFETY: the images own everything that they point to.
 unsafe impl Send for Images {}
 
 impl Images {
-    /// An empty block with room for so much.
+    /// Creates an empty block of this size.
     pub(crate) fn new(database: usize, bytes: usize) -> Self {
         Images { database, words: Vec::with_capacity(bytes / 8), kept_bytes: 0 }
     }
@@ -36,7 +36,7 @@ impl Images {
         self.words.len() + entry.bytes().div_ceil(8) <= self.words.capacity()
     }
 
-    /// The database that they belonged to at the cut.
+    /// Returns the database that they belonged to at the cut.
     #[must_use]
     pub fn database(&self) -> usize {
         self.database
@@ -48,20 +48,20 @@ impl Images {
         self.words.is_empty()
     }
 
-    /// Bytes of memory that are there for these images alone. The rest of the block was never
+    /// Returns the bytes of memory used only by these images. The rest of the block was never
     /// touched.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.copied_bytes() + self.kept_bytes
     }
 
-    /// Says to which database they belong, before any is added.
+    /// Sets the database of the images, before any is added.
     pub(crate) fn set_database(&mut self, database: usize) {
         debug_assert!(self.is_empty());
         self.database = database;
     }
 
-    /// Bytes that entries take in the block itself.
+    /// Returns the bytes that entries take in the block itself.
     pub(crate) fn copied_bytes(&self) -> usize {
         self.words.len() * 8
     }
@@ -79,12 +79,13 @@ impl Images {
         }
     }
 
-    /// Notes that so many bytes, which an image shares with the store, will be its alone.
+    /// Records that the store drops its share of this many bytes, which then belong only to an
+    /// image.
     pub(crate) fn keep(&mut self, bytes: usize) {
         self.kept_bytes += bytes;
     }
 
-    /// The entries, in the order in which they came.
+    /// Iterates over the entries, in the order in which they were added.
     pub fn entries(&self) -> impl Iterator<Item = EntryView<'_>> {
         // SAFETY: nothing changes the images while they are borrowed.
         self.places().map(|entry| unsafe { EntryView::new(entry) })
@@ -105,7 +106,7 @@ impl Images {
 impl Drop for Images {
     fn drop(&mut self) {
         for entry in self.places() {
-            // SAFETY: the images go, and with them all that refers to what they own.
+            // SAFETY: the images are dropped, and with them all references to their memory.
             drop(unsafe { entry.take_owned() });
         }
     }

@@ -1,24 +1,24 @@
-//! A snapshot of the whole keyspace as of one moment, taken while all workers go on.
+//! A snapshot of the whole keyspace at one moment, taken while all workers continue.
 //!
 //! ```text
 //!  the cut      one atomic addition to the store's word: epoch + 1, a save is active
 //!
-//!  writers      ..old epoch..|..new epoch: what is about to change an older entry leaves an image
-//!                            |  of it first (`SnapshotProgress::hand_over`), and stamps it..
-//!  walkers                   |..table by table: an image of every older entry, and a stamp..
+//!  writers      ..old epoch..|..new epoch: before an older entry changes, an image of it is saved
+//!                            |  (`SnapshotProgress::hand_over`) and its epoch is updated..
+//!  walkers                   |..table by table: the same for all remaining older entries..
 //!                            |
-//!  saver                     |..takes images, writes them down..| every entry is stamped:
-//!                                                               | the save ends
+//!  saver                     |..takes images and writes them..| every entry has the new epoch:
+//!                                                             | the save ends
 //! ```
 //!
-//! What an operation does belongs to the snapshot if it read the word before the cut, which it
-//! does with all its latches held. An operation in several steps holds claims meanwhile, and the
-//! cut waits for a moment when nothing is claimed.
+//! The snapshot contains an operation if it read the word before the cut, which it does with all
+//! its latches held. An operation in several steps holds claims meanwhile, and the cut waits for a
+//! moment when nothing is claimed.
 //!
-//! A table counts what it still owes the snapshot. If the count of any is not zero when the walk
-//! has come through it, the snapshot is worthless, and says so.
+//! A table counts the entries that the snapshot still lacks. If any count is not zero when the walk
+//! has finished the table, the snapshot fails and reports the error.
 //!
-//! Only workers walk. The saver takes no latch, so that it may be preempted at any time.
+//! Only workers walk. The saver takes no latch, so it may be preempted at any time.
 
 mod images;
 pub(crate) mod mutation_barrier;

@@ -1,9 +1,9 @@
-//! The barrier: every change of an entry goes through [`MutationBarrier::before_mutate`], which
-//! alone makes the guard that changing functions ask for.
+//! The barrier: every change of an entry goes through [`MutationBarrier::before_mutate`]. Only it
+//! creates the guard that mutating functions require.
 //!
-//! A snapshot is cut by one atomic change of the store's word. Whatever is about to change an
-//! entry compares the entry's epoch with its own: an older entry belongs to the snapshot that is
-//! under way, and an image of it is handed over before it changes ([`crate::snapshot`]).
+//! A snapshot is cut by one atomic change of the store's word. Before any change of an entry, the
+//! entry's epoch is compared with the operation's: an older entry belongs to the active snapshot,
+//! and an image of it is saved before it changes ([`crate::snapshot`]).
 
 use crate::entry::block::Entry;
 use crate::entry::mutable::Mutable;
@@ -11,7 +11,7 @@ use crate::snapshot::progress::{SnapshotProgress, ValueOutcome};
 use crate::sync::steps::{self, Step};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where the epoch begins in the word; below it stand
+/// The position of the epoch in the word; the bits below are
 /// `save-active:1 | listening:1 | effects:1`.
 const EPOCH_SHIFT: u32 = 56;
 const SAVE_ACTIVE: u64 = 1 << 55;
@@ -31,7 +31,7 @@ impl Word {
         barrier
     }
 
-    /// Begins the next epoch and a save of what belongs to the last one: the cut. No save may be
+    /// The cut: begins the next epoch and a save of the entries of the last one. No save may be
     /// active.
     pub(crate) fn cut(&self) {
         steps::reach(Step::Cutting);
@@ -39,7 +39,7 @@ impl Word {
         steps::reach(Step::Cut);
     }
 
-    /// From now on changes are reported, or not.
+    /// Turns reports of changes on or off.
     pub(crate) fn listen(&self, is_listening: bool) {
         if is_listening {
             self.0.fetch_or(LISTENING, Ordering::AcqRel);
@@ -48,27 +48,27 @@ impl Word {
         }
     }
 
-    /// From now on they are reported with effects that make the same of another store.
+    /// Adds effects that replicate the changes in another store to the reports.
     pub(crate) fn report_effects(&self) {
         self.0.fetch_or(EFFECTS, Ordering::AcqRel);
     }
 
-    /// Ends the save. Every entry carries the present epoch.
+    /// Ends the save. Every entry has the current epoch.
     pub(crate) fn end_save(&self) {
         steps::reach(Step::Ending);
         self.0.fetch_and(!SAVE_ACTIVE, Ordering::AcqRel);
     }
 }
 
-/// What one operation read from the word.
+/// The state of the word that one operation has read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MutationBarrier {
     word: u64,
 }
 
 impl MutationBarrier {
-    /// Must be passed, with the latch held, before anything about an entry of `progress`'s table
-    /// changes. `outcome` says whether the value stays in the store.
+    /// Must be called, with the latch held, before any change of an entry of `progress`'s table.
+    /// `outcome` tells whether the value stays in the store.
     #[inline]
     pub(crate) fn before_mutate(
         self,
@@ -85,12 +85,12 @@ impl MutationBarrier {
             entry.set_epoch(self.epoch());
         }
         steps::reach(Step::Passed);
-        // SAFETY: the holder of the table's progress holds the latch, and the progress has just
-        // been given the image if there is to be one.
+        // SAFETY: the holder of the table's progress holds the latch, and the image has been saved
+        // if the snapshot needs one.
         unsafe { Mutable::new(entry) }
     }
 
-    /// Stamps an entry that is about to be linked for the first time.
+    /// Sets the epoch of an entry that is about to be linked for the first time.
     #[inline]
     pub(crate) fn admit(self, entry: Entry) {
         entry.set_epoch(self.epoch());
@@ -112,18 +112,18 @@ impl MutationBarrier {
         self.word & LISTENING != 0
     }
 
-    /// Whether they are reported with their effects.
+    /// Whether changes are reported with their effects.
     pub(crate) fn reports_effects(self) -> bool {
         self.word & EFFECTS != 0
     }
 
-    /// Whether a snapshot is under way.
+    /// Whether a snapshot is active.
     pub(crate) fn is_saving(self) -> bool {
         self.word & SAVE_ACTIVE != 0
     }
 }
 
-/// What passed the barrier in this thread, for tests.
+/// Records the entries that pass the barrier in this thread, for tests.
 #[cfg(test)]
 pub(crate) mod observer {
     use super::Entry;
@@ -159,7 +159,8 @@ pub(crate) mod observer {
         PASSAGES.with_borrow_mut(|passages| passages.get_or_insert_default().push(passage));
     }
 
-    /// What this thread has let pass since the last call; the first one makes it note that.
+    /// Returns the entries that have passed the barrier in this thread since the last call. The
+    /// first call starts recording.
     pub(crate) fn take() -> Vec<PassedEntry> {
         PASSAGES.replace(Some(Vec::new())).unwrap_or_default()
     }

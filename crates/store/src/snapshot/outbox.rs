@@ -1,4 +1,4 @@
-//! What is on its way from the store to the saver, which writes the snapshot.
+//! The queues from the store to the saver, which writes the snapshot.
 
 use crate::snapshot::images::Images;
 use crate::sync::steps::{self, Step};
@@ -6,28 +6,28 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Queues and counts between the workers and the saver. Sending never waits: a worker that holds
-/// a latch must not be held up by a thread that may be preempted.
+/// Queues and counters between the workers and the saver. Sending never blocks: a worker that holds
+/// a latch must not wait for a thread that may be preempted.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pre_images: Sender<Images>,
     walked: Sender<Images>,
-    /// Taken out for the length of a save.
+    /// Moved to the saver for the duration of a save.
     receivers: Mutex<Option<Receivers>>,
-    /// Why the snapshot is given up, as one of [`Cause`]; 0 if it is not.
+    /// The reason why the snapshot was aborted, as one of [`Cause`]; 0 if it was not.
     cause: AtomicU8,
-    /// Times that a table counted more or fewer entries than there were.
+    /// How often a table counted more or fewer entries than it had.
     miscounts: AtomicU64,
     pre_image_limit_bytes: AtomicUsize,
     pre_image_bytes: AtomicUsize,
     pre_image_peak_bytes: AtomicUsize,
     pre_images_total: AtomicU64,
     walked_bytes: AtomicUsize,
-    /// What each database held at the cut, as far as its tables have been touched since.
+    /// The size of each database at the cut, as far as its tables have been counted.
     sizes: Box<[Sizes]>,
 }
 
-/// The parts of [`DatabaseSize`], counted up.
+/// The atomic counters of a [`DatabaseSize`].
 #[derive(Debug, Default)]
 struct Sizes {
     keys: AtomicUsize,
@@ -35,18 +35,18 @@ struct Sizes {
     with_expiring_fields: AtomicUsize,
 }
 
-/// How much a table, or a database, held at the cut.
+/// The size of a table, or a database, at the cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatabaseSize {
-    /// Its keys.
+    /// The number of keys.
     pub keys: u64,
-    /// Those of them that can expire.
+    /// The number of keys with an expiry.
     pub volatile: u64,
-    /// Its hashes with fields that expire.
+    /// The number of hashes with fields that expire.
     pub with_expiring_fields: u64,
 }
 
-/// Why a snapshot is given up.
+/// Why a snapshot was aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Cause {
@@ -59,23 +59,23 @@ impl Cause {
     const ALL: [Cause; 3] = [Cause::Cancelled, Cause::PreImageLimit, Cause::Stuck];
 }
 
-/// The ends at which the saver takes things out.
+/// The receivers of the saver.
 #[derive(Debug)]
 pub(crate) struct Receivers {
     pub(crate) pre_images: Receiver<Images>,
     pub(crate) walked: Receiver<Images>,
 }
 
-/// What a snapshot has in memory beside the data.
+/// The memory used by a snapshot in addition to the data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SnapshotMemory {
-    /// Images that were made since their entries were about to change.
+    /// Images of entries that were changed.
     pub pre_image_bytes: usize,
-    /// The most that these were during the save that is under way or was the last.
+    /// The maximum of these bytes during the active or last save.
     pub pre_image_peak_bytes: usize,
-    /// How many entries that was during it.
+    /// The number of these images during that save.
     pub pre_images: u64,
-    /// Images that the walk made and the saver has not written yet.
+    /// Images of the walk that the saver has not written yet.
     pub walked_bytes: usize,
 }
 
@@ -99,7 +99,7 @@ impl Outbox {
         }
     }
 
-    /// The ends to take things out at, unless a save has them; everything is recounted.
+    /// Returns the receivers, unless a save has them, and resets all counters.
     pub(crate) fn open(&self, pre_image_limit_bytes: usize) -> Option<Receivers> {
         let receivers = self.receivers.lock().take()?;
         self.cause.store(0, Ordering::Relaxed);
@@ -119,10 +119,10 @@ impl Outbox {
         *self.receivers.lock() = Some(receivers);
     }
 
-    /// Gives the snapshot up; the first cause counts.
+    /// Aborts the snapshot. Only the first cause is recorded.
     pub(crate) fn abort(&self, cause: Cause) {
         let (none, cause) = (0, cause as u8);
-        // A later cause adds nothing.
+        // A later cause is ignored.
         let _ = self.cause.compare_exchange(none, cause, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -130,13 +130,13 @@ impl Outbox {
         self.cause.load(Ordering::Relaxed) != 0
     }
 
-    /// Why the snapshot is given up, if it is.
+    /// Returns why the snapshot was aborted, if it was.
     pub(crate) fn cause(&self) -> Option<Cause> {
         let cause = self.cause.load(Ordering::Relaxed);
         Cause::ALL.into_iter().find(|known| *known as u8 == cause)
     }
 
-    /// How much of the limit images take, in thousandths.
+    /// Returns how much of the memory limit images use, in thousandths.
     pub(crate) fn pressure(&self) -> usize {
         if self.is_aborted() {
             return 0;
@@ -145,7 +145,7 @@ impl Outbox {
         self.pre_image_bytes.load(Ordering::Relaxed) / (limit / 1000).max(1)
     }
 
-    /// Counts a table as it was at the cut.
+    /// Adds the size of a table at the cut.
     pub(crate) fn add_size(&self, database: usize, size: DatabaseSize) {
         if let Some(sizes) = self.sizes.get(database) {
             let add = |count: &AtomicUsize, more: u64| {
@@ -175,7 +175,7 @@ impl Outbox {
         self.miscounts.load(Ordering::Relaxed)
     }
 
-    /// Counts an image that the mutation barrier has made. Beyond the limit the save is given up.
+    /// Counts an image of a changed entry. Beyond the limit, the save is aborted.
     pub(crate) fn add_pre_image(&self, bytes: usize) {
         let now = self.pre_image_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.pre_image_peak_bytes.fetch_max(now, Ordering::Relaxed);
@@ -185,7 +185,7 @@ impl Outbox {
         }
     }
 
-    /// The receiver stands in `self` or in the saver's hands, so whatever is sent is received.
+    /// Either `self` or the saver has the receiver, so all images that are sent are received.
     pub(crate) fn send_pre_images(&self, images: Images) {
         drop(self.pre_images.send(images));
         steps::reach(Step::Sent);

@@ -1,21 +1,21 @@
-//! How far the walk has come that leaves images of what belongs to a snapshot.
+//! The progress of the walk that copies the entries of a snapshot.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Two passes over the shards: first it is counted what they owe the snapshot, since a file says
-/// how large a database is before it says anything else of it; then they are walked.
+/// Two passes over the shards. The first counts the entries of the snapshot, because a file
+/// contains the size of a database before its entries; the second walks.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     pub(crate) counting: Pass,
     pub(crate) walking: Pass,
 }
 
-/// A pass of several workers over the shards, each of which is one worker's.
+/// A pass of several workers over the shards; each shard is processed by one worker.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    /// The next shard that a worker takes; none if there is no pass.
+    /// The next shard for a worker; none if there is no pass.
     next: AtomicUsize,
-    /// Shards that no worker has come through yet.
+    /// The number of shards that are not finished.
     left: AtomicUsize,
 }
 
@@ -40,7 +40,7 @@ impl Pass {
         self.left.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether every shard is done; the caller sees what was done with them.
+    /// Whether every shard is finished. The results are visible to the caller.
     pub(crate) fn is_over(&self) -> bool {
         self.left.load(Ordering::Acquire) == 0
     }

@@ -20,7 +20,7 @@ pub(crate) enum ValueOutcome {
 pub(crate) struct SnapshotProgress {
     /// The epoch that the other fields refer to.
     epoch: u8,
-    /// The number of the table's database when it began.
+    /// The index of the table's database at the cut.
     database: usize,
     /// Entries of an older epoch that were not handed over yet.
     unsaved: usize,
@@ -63,29 +63,29 @@ impl SnapshotProgress {
         self.walked_to = (size.keys > 0).then_some(0);
     }
 
-    /// The epoch that it refers to.
+    /// Returns its epoch.
     pub(crate) fn epoch(&self) -> u8 {
         self.epoch
     }
 
-    /// The entries that a snapshot has yet to see.
+    /// Returns the number of entries that the snapshot still lacks.
     #[cfg(test)]
     pub(crate) fn unsaved(&self) -> usize {
         self.unsaved
     }
 
-    /// Where the walk continues, if it is not complete.
+    /// Returns where the walk continues, if it is not complete.
     pub(crate) fn walked_to(&self) -> Option<u64> {
         self.walked_to
     }
 
-    /// The number that the database had at the cut.
+    /// Returns the index that the database had at the cut.
     pub(crate) fn database(&self) -> usize {
         self.database
     }
 
     /// Saves the image of an entry that belongs to the snapshot and is about to change. The caller
-    /// stamps the entry.
+    /// updates the entry's epoch.
     #[cold]
     pub(crate) fn hand_over(&mut self, entry: Entry, outcome: ValueOutcome) {
         self.note_saved(1);
@@ -108,7 +108,7 @@ impl SnapshotProgress {
         }
     }
 
-    /// Whether a snapshot has yet to see some of the table's entries.
+    /// Whether the snapshot still lacks some of the table's entries.
     pub(crate) fn is_wanted(&self) -> bool {
         self.walked_to.is_some() && !self.outbox.is_aborted()
     }
@@ -117,8 +117,8 @@ impl SnapshotProgress {
         self.outbox.is_aborted()
     }
 
-    /// Records that this many entries were stamped and saved in an image, and where the walk
-    /// continues.
+    /// Records that this many entries were saved in an image and have the new epoch, and where the
+    /// walk continues.
     pub(crate) fn walk_on(&mut self, saved: usize, to: Option<u64>) {
         self.note_saved(saved);
         self.walked_to = to;
@@ -131,7 +131,7 @@ impl SnapshotProgress {
         }
     }
 
-    /// Hands the pending images to the saver, as required before the table is removed.
+    /// Sends the pending images to the saver. Required before the table is removed.
     pub(crate) fn send_pre_images(&mut self) {
         if let Some(images) = self.pre_images.take() {
             self.outbox.send_pre_images(images);

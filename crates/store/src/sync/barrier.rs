@@ -1,10 +1,11 @@
-//! A fence with a cheap side and a dear one, for what happens all the time on one thread and is of
-//! interest to another only now and then.
+//! An asymmetric fence: cheap for a frequent operation on one thread, expensive for a rare one on
+//! another.
 //!
-//! Two threads that each write one word and then read the other's need a full fence between, or
-//! both may read what was there before. With membarrier(2) the rare side interrupts the other
-//! threads and so pays for both: the frequent side only keeps the compiler from reordering. Where
-//! the kernel has no such call (before 4.14, or forbidden by a container's filter) both sides pay.
+//! Two threads that each write one word and then read the other's need a full fence in between, or
+//! both may read the old value. With membarrier(2), the rare side interrupts the other threads and
+//! so executes the fence for both; the frequent side only prevents compiler reordering. If the
+//! kernel does not support it (before 4.14, or forbidden by a container's filter), both sides
+//! execute a fence.
 
 #[cfg(not(loom))]
 use crate::sync::cache_line::Line;
@@ -13,7 +14,7 @@ use loom::sync::atomic::{Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-/// Whether the rare side pays for both.
+/// Whether the rare side executes the fence for both.
 #[cfg(not(loom))]
 static ASYMMETRIC: Line<AtomicBool> = Line(AtomicBool::new(false));
 
@@ -21,14 +22,14 @@ static ASYMMETRIC: Line<AtomicBool> = Line(AtomicBool::new(false));
 #[cfg(not(loom))]
 pub(crate) fn prepare() {
     use rustix::thread::{MembarrierCommand, membarrier};
-    // Miri has no such call, and finds out what both sides do when they pay.
+    // Miri does not support the call, and checks the symmetric variant.
     if !cfg!(miri) && membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok() {
         ASYMMETRIC.store(true, Ordering::SeqCst);
     }
 }
 
-/// The frequent side: what was written before is seen by a thread that passes [`heavy`] afterwards,
-/// or what that thread wrote before is seen by what is read from here on.
+/// The frequent side. A thread that passes [`heavy`] afterwards sees earlier writes of this thread,
+/// or reads after this call see earlier writes of that thread.
 #[inline]
 pub(crate) fn light() {
     #[cfg(not(loom))]
@@ -43,7 +44,7 @@ pub(crate) fn heavy() {
     #[cfg(not(loom))]
     if ASYMMETRIC.load(Ordering::Relaxed) {
         use rustix::thread::{MembarrierCommand, membarrier};
-        // It cannot fail for a process that has registered.
+        // It cannot fail in a process that has registered.
         let _ = membarrier(MembarrierCommand::PrivateExpedited);
     }
     fence(Ordering::SeqCst);

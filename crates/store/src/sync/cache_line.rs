@@ -1,13 +1,13 @@
-//! Cache lines: a type that has one to itself, and prefetching.
+//! Cache lines: padding against false sharing, and prefetching.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// What a processor fetches at a time.
+/// The size of a cache line.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// On lines of its own, two of them since processors fetch them in pairs: for what one worker
-/// writes while other workers read what would lie beside it.
+/// Padded to two cache lines, since processors fetch them in pairs: for data that one worker writes
+/// while other workers read adjacent data.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Line<T>(pub(crate) T);
@@ -21,7 +21,7 @@ impl<T> Deref for Line<T> {
     }
 }
 
-/// Asks the processor for the cache line at `address`, which need not be readable.
+/// Prefetches the cache line at `address`, which need not be readable.
 #[inline]
 pub(crate) fn prefetch(address: NonNull<u8>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

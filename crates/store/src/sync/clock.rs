@@ -1,4 +1,4 @@
-//! The time that expiry goes by, injected so that tests can move it.
+//! The clock for expiry, which tests can replace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,15 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A source of wall-clock time.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
-    /// The machine's.
+    /// The system clock.
     #[default]
     System,
-    /// One that a test sets, in milliseconds since 1970.
+    /// A clock that a test sets, in milliseconds since 1970.
     Manual(Arc<AtomicU64>),
 }
 
 impl Clock {
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         match self {

@@ -1,14 +1,14 @@
-//! What each worker counts, on cache lines of its own, summed up on request.
+//! Counters of each worker, on separate cache lines, summed up on request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// One worker's counters. Only that worker adds; any thread may read.
+        /// One worker's counters. Only that worker writes; any thread may read.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub struct Counters {
-            /// The worker's number.
+            /// The worker's index.
             pub(crate) worker: usize,
             /// The last entry that it evicted.
             pub(crate) last_eviction: LastEviction,
@@ -29,7 +29,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Starts again from zero (CONFIG RESETSTAT), but for the changes, which are no
+            /// Resets the counters (CONFIG RESETSTAT), except the number of changes, which is not a
             /// statistic.
             pub fn reset(&self) {
                 let changes = self.changes.get();
@@ -42,15 +42,15 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Lookups by a reading command that found their key.
+    /// Lookups by reading commands that found their key.
     hits,
-    /// Lookups by a reading command that did not.
+    /// Lookups by reading commands that did not find their key.
     misses,
-    /// Those of them that found what had expired.
+    /// The number of those that found an expired entry.
     expired_misses,
     /// Expired keys that were removed.
     expired,
-    /// Those of them that nothing had read, and whose removal no lookup caused.
+    /// The number of those that had never been read, and were not removed by a lookup.
     expired_unfetched,
     /// Expired fields of hashes that were removed.
     expired_fields,
@@ -62,12 +62,12 @@ counters! {
     evicted_unfetched,
     /// Changes that commands made to entries.
     changes,
-    /// Random numbers drawn to choose them.
+    /// Random numbers drawn to choose victims.
     draws,
 }
 
 impl Counters {
-    /// Those of worker `index`, which draws random numbers of its own.
+    /// Creates the counters of worker `index`, which has its own sequence of random numbers.
     pub(crate) fn new(index: usize) -> Self {
         let counters = Counters { worker: index, ..Counters::default() };
         counters.draws.add((index as u64) << 48);
@@ -75,18 +75,18 @@ impl Counters {
     }
 }
 
-/// A number with one writer.
+/// A counter with one writer.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `amount`; without an atomic read-modify-write, since only one thread adds.
+    /// Adds `amount`. No atomic read-modify-write is needed, since only one thread writes.
     #[inline]
     pub fn add(&self, amount: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
     }
 
-    /// The number now.
+    /// Returns the current value.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -101,13 +101,13 @@ pub(crate) struct LastEviction {
 }
 
 impl LastEviction {
-    /// Notes when it went, and for how long it had not been used.
+    /// Records when it was evicted, and its idle time.
     pub(crate) fn note(&self, at_ms: u64, idle_ms: u64) {
         self.at_ms.store(at_ms, Ordering::Relaxed);
         self.idle_ms.store(idle_ms, Ordering::Relaxed);
     }
 
-    /// The same two.
+    /// Returns both.
     pub(crate) fn get(&self) -> (u64, u64) {
         (self.at_ms.load(Ordering::Relaxed), self.idle_ms.load(Ordering::Relaxed))
     }

@@ -1,47 +1,49 @@
-//! How much of an interval a thread was running, which distinguishes slow work from preemption.
+//! Measures how long a thread was running during an interval, which distinguishes slow work from
+//! preemption.
 //!
-//! The kernel's clock of that costs a system call, too much for the beginning of each stretch. So
-//! it is read at marks, at most once in about a tenth of a millisecond, and at the end of a stretch
-//! that would be the longest. What the thread has had between the last mark and the beginning of
-//! the stretch counts as well: what comes out is an upper bound.
+//! Reading the kernel's clock of CPU time takes a system call, too expensive for the start of each
+//! interval. So it is read at marks, at most once in about a tenth of a millisecond, and at the end
+//! of an interval that would be the longest. CPU time between the last mark and the start of the
+//! interval is included: the result is an upper bound.
 
 use crate::sync::ticks;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// After so many ticks a mark is old: a tenth of a millisecond, more or less.
+/// The age in ticks at which a mark is old: about a tenth of a millisecond.
 const OLD_TICKS: u64 = 1 << 18;
 
-/// A moment of one thread by two clocks.
+/// A point in time of one thread, by two clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    /// In ticks.
+    /// The time in ticks.
     at: u64,
-    /// For how long the thread had had a processor by then.
+    /// The thread's CPU time.
     had: Duration,
 }
 
 impl Mark {
-    /// One before all others.
+    /// A mark before all others.
     pub const NONE: Mark = Mark { at: 0, had: Duration::ZERO };
 
-    /// Whether there should be another, now that it is `now`, in ticks.
+    /// Whether a new mark is needed at time `now`, in ticks.
     #[inline]
     #[must_use]
     pub fn is_old(self, now: u64) -> bool {
         now.wrapping_sub(self.at) >= OLD_TICKS
     }
 
-    /// That of this thread, for which it is `now`, in ticks.
+    /// Creates a mark of this thread at time `now`, in ticks.
     #[cold]
     #[must_use]
     pub fn new(now: u64) -> Self {
         Mark { at: now, had: had() }
     }
 
-    /// Of the stretch from `since` until `now`, in ticks: for how many ticks this thread, which the
-    /// mark is of, had a processor at most. Exact to [`OLD_TICKS`] if the mark was not old when the
-    /// stretch began; a mark within it knows nothing of what was before.
+    /// Returns an upper bound of the CPU time of this thread, whose mark this is, in the interval
+    /// from `since` until `now`; all in ticks. It is accurate to [`OLD_TICKS`] if the mark was not
+    /// old when the interval began. A mark within the interval tells nothing about the time before
+    /// it.
     #[cold]
     #[must_use]
     pub fn most_ticks(self, since: u64, now: u64) -> u64 {
@@ -51,9 +53,9 @@ impl Mark {
     }
 }
 
-/// For how long this thread has had a processor.
+/// Returns the CPU time of this thread.
 fn had() -> Duration {
-    // Miri has no such clock.
+    // Miri does not support this clock.
     if cfg!(miri) {
         return Duration::ZERO;
     }
@@ -64,7 +66,7 @@ fn had() -> Duration {
 mod tests {
     use super::*;
 
-    /// Uses so much CPU time, however long that takes.
+    /// Uses this much CPU time, regardless of wall-clock time.
     fn work(time: Duration) {
         let before = had();
         while had() - before < time {

@@ -1,7 +1,7 @@
-//! The word of a latch and the kernel's way of waiting for it, or loom's model of both.
+//! The word of a latch, with the kernel's futex for waiting, or loom's model of both.
 //!
-//! The model keeps what futex(2) promises: a waiter sleeps only if the word still has the value
-//! that it expects, and a wake-up that follows a change of the word is never lost.
+//! The model has the guarantees of futex(2): a waiter sleeps only if the word still has the
+//! expected value, and a wake-up that follows a change of the word is never lost.
 
 #[cfg(not(loom))]
 pub(crate) use real::Word;
@@ -28,25 +28,25 @@ mod real {
             self.0.load(Ordering::Relaxed)
         }
 
-        /// Acquires if it succeeds.
+        /// Acquires on success.
         #[inline]
         pub(crate) fn compare_exchange(&self, old: u32, new: u32) -> bool {
             self.0.compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
         }
 
-        /// Stores, and releases what was written before.
+        /// Stores with release ordering.
         #[inline]
         pub(crate) fn release(&self, value: u32) {
             self.0.store(value, Ordering::Release);
         }
 
-        /// Sleeps while the word is `expected`; may return for no reason.
+        /// Sleeps while the word is `expected`; may return spuriously.
         pub(crate) fn wait(&self, expected: u32) {
-            // A signal, or a word that has changed already, is met by the caller's loop.
+            // The caller's loop handles a signal, or a word that has already changed.
             let _ = futex::wait(&self.0, futex::Flags::PRIVATE, expected, None);
         }
 
-        /// Wakes one thread that sleeps.
+        /// Wakes one sleeping thread.
         pub(crate) fn wake_one(&self) {
             let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
         }
@@ -58,7 +58,7 @@ mod model {
     use loom::sync::atomic::{AtomicU32, Ordering};
     use loom::sync::{Condvar, Mutex};
 
-    /// As the real one, with the kernel's queue played by a condition variable.
+    /// The same interface; a condition variable replaces the kernel's queue.
     #[derive(Debug)]
     pub(crate) struct Word {
         value: AtomicU32,

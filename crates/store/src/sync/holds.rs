@@ -1,15 +1,14 @@
-//! Work done while a latch is held, for benches and tests that need to know why a hold was long:
-//! because it had much to do, or because the thread was preempted.
+//! Records the work done while a latch is held, for benchmarks and tests that must distinguish long
+//! holds with much work from preempted ones.
 //!
-//! Nothing is noted before [`watch`] was called, and only holds are noted that are timed.
-//! Each thread has its own notes.
+//! Recording starts with [`watch`], and includes only timed holds. Each thread has its own records.
 
 use crate::sync::ticks;
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// How long a hold must be to be counted in the places of [`Holds::longer`].
+/// The durations from which a hold is counted in [`Holds::longer`].
 pub const STEPS: [Duration; 4] = [
     Duration::from_micros(10),
     Duration::from_micros(50),
@@ -17,22 +16,22 @@ pub const STEPS: [Duration; 4] = [
     Duration::from_millis(1),
 ];
 
-/// Holds longer than this are remembered one by one.
+/// Holds longer than this are recorded individually.
 pub const LONG: Duration = Duration::from_micros(100);
 
-/// What the kernel has done for a thread since it began.
+/// Kernel statistics of a thread since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
     /// Page faults, without those that waited for a disk.
     pub faults: u64,
-    /// How often it was given a processor.
+    /// How often it was scheduled.
     pub switches: u64,
-    /// For how long it had one, in nanoseconds.
+    /// Its CPU time, in nanoseconds.
     pub cpu_ns: u64,
 }
 
 impl Probe {
-    /// What was done between two moments.
+    /// Returns the difference from an earlier probe.
     #[must_use]
     pub fn since(self, before: Probe) -> Self {
         Probe {
@@ -43,53 +42,52 @@ impl Probe {
     }
 }
 
-/// What was done within one hold, or at most within any.
+/// The work done within one hold, or the maximum of several holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Entries moved to another segment or place.
     pub entries: u64,
-    /// Entries read to learn where they belong.
+    /// Entries read to compute their positions.
     pub hashed: u64,
     /// Keys compared beyond their buckets.
     pub compared: u64,
-    /// Entries that a walk came by.
+    /// Entries visited by a walk.
     pub visited: u64,
-    /// Places of directories that were filled.
+    /// Elements of directories that were filled.
     pub directory: u64,
     /// Bytes of entries and tables that were copied or filled.
     pub bytes: u64,
-    /// Pages and arenas taken from the store's pool, or given back to it.
+    /// Pages and arenas allocated from the store's pool, or freed.
     pub pages: u64,
-    /// Requests to the kernel for memory, or to take some back.
+    /// Requests to the kernel for memory, or to return some.
     pub requests: u64,
-    /// What the kernel did meanwhile.
+    /// The kernel statistics of that time.
     pub probe: Probe,
 }
 
 /// One hold of a latch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hold {
-    /// From where it was timed to its end.
+    /// The time from the start of timing to its end.
     pub took: Duration,
-    /// What was done.
+    /// The work done.
     pub work: Work,
 }
 
 /// The holds of one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Holds {
-    /// How many were timed.
+    /// The number of timed holds.
     pub count: u64,
-    /// How long they were together.
+    /// Their total duration.
     pub total: Duration,
-    /// How many were longer than each of [`STEPS`].
+    /// The number of holds longer than each of [`STEPS`].
     pub longer: [u64; STEPS.len()],
     /// The longest.
     pub longest: Hold,
-    /// The longest of those during which the kernel did nothing for this thread, nor let another
-    /// one run in its place.
+    /// The longest hold during which the thread had no page fault and was not preempted.
     pub longest_alone: Hold,
-    /// The most of each kind of work that any of them did.
+    /// The maximum of each kind of work in any hold.
     pub most: Work,
     /// Page faults in all of them.
     pub faults: u64,
@@ -117,7 +115,7 @@ impl Work {
         }
     }
 
-    /// Whether the kernel did nothing for the thread meanwhile, nor let another one run.
+    /// Whether the thread had no page fault and was not preempted meanwhile.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.requests == 0 && self.probe.faults == 0 && self.probe.switches == 0
@@ -131,7 +129,7 @@ impl Hold {
 }
 
 impl Holds {
-    /// Adds those of another time.
+    /// Adds the holds of another measurement.
     pub fn merge(&mut self, other: &Holds) {
         self.count += other.count;
         self.total += other.total;
@@ -145,7 +143,7 @@ impl Holds {
         self.long.extend_from_slice(&other.long);
     }
 
-    /// Adds one.
+    /// Adds a hold.
     pub fn add(&mut self, hold: Hold) {
         self.count += 1;
         self.total += hold.took;
@@ -173,25 +171,25 @@ thread_local! {
     static HOLDS: RefCell<Holds> = RefCell::default();
 }
 
-/// Begins to note what is done in holds, by all threads and for good. `probe` says what the kernel
-/// has done for the thread that calls it; its own time is not counted.
+/// Starts recording, for all threads and permanently. `probe` returns the kernel statistics of the
+/// calling thread; its own time is excluded.
 pub fn watch(probe: fn() -> Probe) {
     let _ = PROBE.set(probe);
 }
 
-/// What this thread has noted since it last asked.
+/// Returns the records of this thread since the last call.
 #[must_use]
 pub fn take() -> Holds {
     HOLDS.take()
 }
 
-/// What the kernel has done for this thread, as the watcher measures it.
+/// Returns the kernel statistics of this thread.
 #[must_use]
 pub fn probe() -> Probe {
     PROBE.get().map_or_else(Probe::default, |probe| probe())
 }
 
-/// A hold begins to be timed; one that includes another counts for both.
+/// Starts the timing of a hold. A nested hold is part of the outer one as well.
 pub(crate) fn begin() {
     if PROBE.get().is_some() && !IS_TIMED.replace(true) {
         WORK.set(Work::default());
@@ -199,25 +197,25 @@ pub(crate) fn begin() {
     }
 }
 
-/// What began was no hold.
+/// Discards the current timing.
 pub(crate) fn forget() {
     IS_TIMED.set(false);
 }
 
-/// Notes work within a hold.
+/// Records work within a hold.
 pub(crate) fn note(work: Work) {
     if PROBE.get().is_some() {
         WORK.set(WORK.get().each(work, |sum, more| sum + more));
     }
 }
 
-/// A hold has ended, which took so many ticks.
+/// Ends the timing of a hold of this many ticks.
 pub(crate) fn end(took: u64) {
     if PROBE.get().is_some() {
         IS_TIMED.set(false);
         let took = ticks::duration(took);
         let work = Work { probe: probe().since(BEFORE.get()), ..WORK.get() };
-        // What a thread does while it ends is not noted.
+        // Work during the destruction of thread-locals is not recorded.
         let _ = HOLDS.try_with(|holds| holds.borrow_mut().add(Hold { took, work }));
     }
 }

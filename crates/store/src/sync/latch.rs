@@ -1,11 +1,10 @@
-//! The lock of one shard: a word that is taken by compare-and-swap, with a futex for the rare
-//! time that its holder has been put to sleep by the kernel.
+//! The lock of one shard: a word that is taken by compare-and-swap, with a futex for the rare case
+//! that its holder is preempted.
 //!
-//! Holders keep it for microseconds and do no I/O, so a short spin nearly always suffices, and a
-//! thread that has to sleep can afford more than one that does not. So releasing is a plain store
-//! and a plain load: the sleeper announces itself and passes the heavy side of a barrier before it
-//! looks at the word for the last time. Either it sees the latch free, or the holder sees it
-//! waiting.
+//! Latches are held for microseconds and without I/O, so a short spin nearly always suffices, and
+//! the cost of sleeping hardly matters. Releasing is therefore a plain store and a plain load: a
+//! sleeper announces itself and passes the heavy side of a barrier before it reads the word for the
+//! last time. Either it finds the latch free, or the holder sees that it waits.
 
 use crate::sync::barrier;
 use crate::sync::cpu_time::Mark;
@@ -27,46 +26,46 @@ use std::sync::atomic::AtomicU32;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
-/// In the model every turn of the loop is another interleaving.
+/// In the model, every iteration of the loop is another interleaving.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// The longest time that any latch was held, in ticks.
 static LONGEST_HOLD: AtomicU64 = AtomicU64::new(0);
-/// The longest for which a holder had a processor, at most.
+/// The longest CPU time of a hold, at most.
 static LONGEST_HOLD_ON_CPU: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// When the holder of an untimed latch began what may take long, in ticks; 0 if it did not.
+    /// When the holder of an untimed latch called [`slow`], in ticks; 0 if it did not.
     static SLOW_SINCE: Cell<u64> = const { Cell::new(0) };
     /// Whether a hold of this thread is timed.
     static IS_TIMED: Cell<bool> = const { Cell::new(false) };
-    /// From where its processor time is taken.
+    /// The reference point of its CPU time.
     static MARK: Cell<Mark> = const { Cell::new(Mark::NONE) };
 }
 
-/// What stands for the beginning of a hold that another one includes.
+/// Marks the beginning of a nested hold.
 const NESTED: u64 = u64::MAX;
 
-/// The longest time that a latch was held since the process began, or since the last reset, the
-/// time included for which the kernel put the holder to sleep. Lookups and writes of one key are
-/// timed only from where they call [`slow`]: two readings of a clock would be a tenth of what they
-/// do otherwise.
+/// Returns the longest time that a latch was held since the process started, or since the last
+/// reset, including the time that its holder was preempted. Lookups and writes of one key are timed
+/// only from a call of [`slow`] on, because two readings of a clock would add a tenth to their
+/// time.
 pub(crate) fn longest_hold() -> Duration {
     ticks::duration(LONGEST_HOLD.load(Ordering::Relaxed))
 }
 
-/// The longest time for which a holder had a processor meanwhile, at most.
+/// Returns an upper bound of the longest CPU time of a hold.
 pub(crate) fn longest_hold_on_cpu() -> Duration {
     ticks::duration(LONGEST_HOLD_ON_CPU.load(Ordering::Relaxed))
 }
 
-/// Starts both again from zero.
+/// Resets both.
 pub(crate) fn reset_longest_hold() {
     LONGEST_HOLD.store(0, Ordering::Relaxed);
     LONGEST_HOLD_ON_CPU.store(0, Ordering::Relaxed);
 }
 
-/// A hold begins to be timed, now, in ticks. One that includes another is what counts.
+/// Starts the timing of a hold, at `now` in ticks. Nested holds are timed as part of the outer one.
 #[inline]
 fn begin_timing(now: u64) {
     if !IS_TIMED.replace(true) && MARK.get().is_old(now) {
@@ -74,8 +73,7 @@ fn begin_timing(now: u64) {
     }
 }
 
-/// The holder of an untimed latch is about to do what may take longer than looking a key up: the
-/// time from here on counts.
+/// Starts the timing of an untimed hold, before work that may take longer than looking a key up.
 #[inline]
 pub(crate) fn slow() {
     if SLOW_SINCE.get() == 0 {
@@ -86,8 +84,8 @@ pub(crate) fn slow() {
     }
 }
 
-/// Forgets what was slow while no latch of a shard was held: collections are built and freed
-/// outside the keyspace by the same code as within it.
+/// Discards timing that started while no shard's latch was held: the same code builds and frees
+/// collections inside and outside the keyspace.
 #[cold]
 fn forget_slow() {
     SLOW_SINCE.set(0);
@@ -114,21 +112,21 @@ fn note_hold(since: u64) {
     holds::end(held);
 }
 
-/// Guards `T`. On cache lines of its own, in the pairs in which processors fetch them, so that
-/// taking one does not slow down the holder of its neighbour. The first of them, which
-/// [`Latch::prefetch`] asks for, has the word and the beginning of the value.
+/// Guards `T`. Padded to pairs of cache lines, because processors fetch them in pairs and taking a
+/// latch must not slow down the holder of an adjacent one. The first line, which
+/// [`Latch::prefetch`] fetches, has the word and the beginning of the value.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Latch<T> {
     word: Word,
-    /// Threads that sleep until the word is free, or are about to.
+    /// The number of threads that sleep until the word is free, or are about to.
     sleepers: AtomicU32,
     value: UnsafeCell<T>,
 }
 
 const _: () = assert!(std::mem::offset_of!(Latch<u64>, word) == 0);
 
-// SAFETY: the word lets one thread at a time reach the value.
+// SAFETY: the word ensures that only one thread at a time accesses the value.
 unsafe impl<T: Send> Sync for Latch<T> {}
 
 impl<T> Latch<T> {
@@ -136,12 +134,12 @@ impl<T> Latch<T> {
         Latch { word: Word::new(FREE), sleepers: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// Asks the processor for the latch's line, to be written: another worker may have had it last.
+    /// Prefetches the latch's line for writing: another worker may have had it last.
     #[inline]
     pub(crate) fn prefetch(&self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a prefetch reads nothing and cannot fault; processors that do not know this one
-        // do nothing.
+        // SAFETY: a prefetch reads nothing and cannot fault; processors without this instruction
+        // ignore it.
         unsafe {
             std::arch::asm!(
                 "prefetchw [{line}]",
@@ -151,7 +149,7 @@ impl<T> Latch<T> {
         }
     }
 
-    /// Takes the latch, waiting for it if need be, and takes the time until it is let go of.
+    /// Takes the latch, waiting if necessary, and times the hold.
     #[inline]
     pub(crate) fn lock(&self) -> Held<'_, T> {
         let mut held = self.lock_untimed();
@@ -161,7 +159,7 @@ impl<T> Latch<T> {
         held
     }
 
-    /// Takes the latch within the hold of another, whose time is what counts.
+    /// Takes the latch within the hold of another one, which is timed instead.
     #[inline]
     pub(crate) fn lock_nested(&self) -> Held<'_, T> {
         let mut held = self.take();
@@ -169,7 +167,7 @@ impl<T> Latch<T> {
         held
     }
 
-    /// Takes the latch for what is short unless it calls [`slow`].
+    /// Takes the latch for a short operation, which is timed only if it calls [`slow`].
     #[inline]
     pub(crate) fn lock_untimed(&self) -> Held<'_, T> {
         if SLOW_SINCE.get() != 0 {
@@ -206,14 +204,14 @@ impl<T> Latch<T> {
     }
 }
 
-/// The latch is held for as long as this lives.
+/// Holds the latch until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Held<'a, T> {
     latch: &'a Latch<T>,
     /// When it was taken, in ticks; 0 if it is untimed.
     since: u64,
-    /// It stays with the thread that took it, whose holds are timed there; no other
-    /// thread gets a reference to a value that may not be shared.
+    /// The guard stays on the thread that took the latch, which times the hold; no other thread
+    /// obtains a reference to a value that may not be shared.
     not_send: PhantomData<*const ()>,
 }
 
@@ -256,7 +254,7 @@ impl<T: Default> Default for Latch<T> {
     }
 }
 
-/// Every interleaving, by loom: run with `cargo xtask loom`.
+/// Tests all interleavings with loom: `cargo xtask loom`.
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
@@ -266,7 +264,7 @@ mod model {
     #[test]
     fn latch_is_exclusive_and_every_sleeper_is_woken() {
         let mut model = loom::model::Builder::new();
-        // Enough for any two of the three to meet a third between any two of its steps.
+        // Enough for a third thread to run between any two steps of two others.
         model.preemption_bound = Some(3);
         model.check(|| {
             let latch = Arc::new(Latch::new(0_u32));

@@ -1,22 +1,22 @@
-//! How threads that work in the background leave processors to workers.
+//! Lets background threads yield processors to workers.
 //!
 //! A running thread keeps a processor for milliseconds, and a worker that becomes runnable there
-//! waits meanwhile. A lower priority changes little. The lowest (SCHED_IDLE) does, but such a
+//! waits meanwhile. A lower priority changes little. The lowest one (SCHED_IDLE) does, but such a
 //! thread may be preempted for long while it holds a lock that workers need. So these threads work
 //! in slices, and between slices, when they hold no lock, they yield to any other thread.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// A slice, and the longest: what a worker waits for.
+/// The shortest and the longest slice. A worker may wait this long.
 const SHORTEST_SLICE: Duration = Duration::from_micros(100);
 const LONGEST_SLICE: Duration = Duration::from_micros(400);
-/// A thread that waited for longer than so many slices works for longer next time: where workers
-/// never rest, what has to be freed must not grow without end.
+/// A thread that waited for longer than this many slices gets a longer one: if workers are always
+/// busy, memory waiting to be freed must not grow without bound.
 const PATIENCE: u32 = 8;
 
 thread_local! {
-    /// The slice of this thread; none if it does not work in slices.
+    /// The current slice of this thread; `None` if it does not work in slices.
     static SLICE: Cell<Option<Slice>> = const { Cell::new(None) };
 }
 
@@ -27,7 +27,7 @@ struct Slice {
 }
 
 impl Slice {
-    /// One that begins now, for which the thread has waited so long.
+    /// Begins a slice after the thread has waited this long.
     fn after(waited: Duration) -> Self {
         let length = (waited / PATIENCE).clamp(SHORTEST_SLICE, LONGEST_SLICE);
         Slice { began: Instant::now(), length }
@@ -39,8 +39,8 @@ pub(crate) fn begin() {
     SLICE.set(Some(Slice::after(Duration::ZERO)));
 }
 
-/// Lets other threads go first if this one works in slices and its slice is over. Returns whether
-/// it did. To be called often, with no lock held.
+/// Yields to other threads if this one works in slices and its slice has ended. Returns whether it
+/// did. Call it often, with no lock held.
 pub fn pause() -> bool {
     let is_over = SLICE.get().is_some_and(|slice| slice.began.elapsed() >= slice.length);
     if is_over {

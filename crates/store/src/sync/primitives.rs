@@ -1,5 +1,5 @@
-//! The locks and atomics of code that loom's models run: under loom they are loom's own, so that it
-//! can explore their interleavings.
+//! The locks and atomics of code that is tested with loom: under loom they are loom's own, so that
+//! it can explore all interleavings.
 
 #[cfg(not(loom))]
 pub use parking_lot::{Mutex, MutexGuard};
@@ -16,17 +16,17 @@ mod model {
     use super::MutexGuard;
     use std::sync::PoisonError;
 
-    /// loom's lock with the interface of parking_lot's.
+    /// Loom's lock with the interface of parking_lot's.
     #[derive(Debug, Default)]
     pub struct Mutex<T>(loom::sync::Mutex<T>);
 
     impl<T> Mutex<T> {
-        /// A lock that is free.
+        /// Creates a free lock.
         pub fn new(value: T) -> Self {
             Mutex(loom::sync::Mutex::new(value))
         }
 
-        /// Takes the lock, waiting for it if need be.
+        /// Takes the lock, waiting if necessary.
         #[track_caller]
         pub fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner)

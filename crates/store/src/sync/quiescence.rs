@@ -1,19 +1,19 @@
-//! Which workers are in the middle of a batch, so that a rare event can wait until every worker has
-//! been quiescent, holding and remembering nothing.
+//! Tracks which workers are in a batch, so that rare operations can wait until every worker has
+//! been quiescent, without locks or references into the store.
 //!
 //! ```text
 //! a worker                          a waiting thread
 //! slot <- odd                       publishes what batches must respect
 //! light barrier                     heavy barrier
-//! reads what was published          notes the slots that are odd
-//! executes the batch                is done once none of those is as it was
+//! reads what was published          records the slots that are odd
+//! executes the batch                is done once each of them has changed
 //! slot <- even
 //! ```
 //!
 //! Either the worker's batch sees what was published, or the other thread sees that batch and waits
 //! for its end. This is quiescent-state-based reclamation (McKenney and Slingwine, "Read-Copy
-//! Update", 1998) with batches as the critical sections; a worker that waits for its sockets is
-//! between two of them, and delays no waiting thread.
+//! Update", 1998) with batches as critical sections. A worker that waits for its sockets is between
+//! batches, and delays no thread.
 
 use crate::sync::barrier;
 #[cfg(loom)]
@@ -27,12 +27,12 @@ pub(crate) struct Quiescence {
     slots: Box<[Slot]>,
 }
 
-/// Counts one worker's batches: odd in the middle of one. Only that worker writes.
+/// The number of one worker's batches, times two, plus one during a batch. Only that worker writes.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Slot(AtomicU64);
 
-/// A worker is in the middle of a batch for as long as this lives.
+/// A worker's batch, which lasts until this is dropped.
 #[derive(Debug)]
 pub struct Batch<'a> {
     slot: Option<&'a Slot>,
@@ -41,7 +41,7 @@ pub struct Batch<'a> {
 /// The batches to wait for.
 #[derive(Debug)]
 pub(crate) struct GracePeriod {
-    /// Workers and what their slots were.
+    /// Workers and the previous values of their slots.
     pending: Vec<(usize, u64)>,
 }
 
@@ -52,25 +52,24 @@ impl Quiescence {
         Quiescence { slots: (0..workers).map(|_| Slot(AtomicU64::new(0))).collect() }
     }
 
-    /// Begins a batch of `worker`, which is in the middle of none. What is read afterwards is at
-    /// least as new as what was published before any [`Quiescence::grace`] that does not wait for
-    /// this batch.
+    /// Begins a batch of `worker`, which must not be in one. Reads in the batch see everything
+    /// published before any [`Quiescence::grace`] that does not wait for this batch.
     #[inline]
     pub(crate) fn enter(&self, worker: usize) -> Batch<'_> {
         let slot = self.slots.get(worker);
         if let Some(Slot(count)) = slot {
             let before = count.load(Ordering::Relaxed);
             debug_assert!(before % 2 == 0, "a worker is in one batch at a time");
-            // Released, since a thread that waits for the batch before may see only this one's
-            // beginning.
+            // Released, since a thread that waits for the previous batch may see only the beginning
+            // of this one.
             count.store(before + 1, Ordering::Release);
             barrier::light();
         }
         Batch { slot }
     }
 
-    /// The batches under way that may not have seen what the caller has published before; not
-    /// that of worker `own`, which asks.
+    /// Returns the current batches that may not have seen what the caller has published, except
+    /// that of worker `own`, the caller's.
     pub(crate) fn grace(&self, own: Option<usize>) -> GracePeriod {
         barrier::heavy();
         let counts = self.slots.iter().enumerate();
@@ -101,7 +100,7 @@ impl Drop for Batch<'_> {
     }
 }
 
-/// Every interleaving, by loom: run with `cargo xtask loom`.
+/// Tests all interleavings with loom: `cargo xtask loom`.
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
@@ -109,7 +108,7 @@ mod model {
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
 
-    /// A batch that has not seen the flag is over before the thread that raised it goes on.
+    /// A batch that has not seen the flag ends before the thread that set it continues.
     #[test]
     fn grace_period_ends_after_every_batch_that_missed_the_flag() {
         loom::model(|| {
@@ -121,7 +120,7 @@ mod model {
                     for _ in 0..2 {
                         let batch = shared.0.enter(1);
                         if !shared.1.load(Ordering::Relaxed) {
-                            // SAFETY: nothing but the model's checking of this very claim.
+                            // SAFETY: the model verifies that the accesses do not overlap.
                             inside.with_mut(|value| unsafe { *value += 1 });
                         }
                         drop(batch);

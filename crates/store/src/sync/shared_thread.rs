@@ -1,6 +1,6 @@
-//! A thread for tasks from any store: freeing long values, and looking up long keys. It begins with
-//! its first task and ends with the last store, so that nothing of it is left at the end of a
-//! process that looks for leaks.
+//! A thread for tasks of all stores: freeing long values, and looking up long keys. It starts with
+//! its first task and ends with the last store, so that leak checkers find nothing at the end of a
+//! process.
 
 use crate::sync::pace;
 use parking_lot::{Mutex, MutexGuard};
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
-/// How many stores there are.
+/// The number of stores.
 static STORES: AtomicUsize = AtomicUsize::new(0);
 
-/// A thread that does tasks in their order; without it they are done where they are found.
+/// A thread that executes tasks in order. Without it, the caller executes them.
 #[derive(Debug)]
 pub(crate) struct SharedThread<T: 'static> {
     name: &'static str,
@@ -26,20 +26,20 @@ struct Running<T> {
 }
 
 impl<T: Send + 'static> SharedThread<T> {
-    /// One that is called `name` and does each task by `work`.
+    /// Creates a thread with this name, which executes each task with `work`.
     pub(crate) const fn new(name: &'static str, work: fn(T)) -> Self {
         SharedThread { name, work, running: Mutex::new(None) }
     }
 
-    /// Hands the thread a task.
+    /// Sends a task to the thread.
     pub(crate) fn hand(&self, task: T) {
         let mut running = self.running();
-        // Seen under the lock, so that ending the thread with the last store finds it.
+        // Read under the lock, so that the thread is ended when the last store is dropped.
         if running.is_none() && STORES.load(Ordering::Relaxed) > 0 {
             *running = self.start();
         }
         let left = match &*running {
-            // A thread that is gone hands the task back.
+            // If the thread has ended, `send` returns the task.
             Some(running) => running.queue.send(task).err().map(|back| back.0),
             None => Some(task),
         };
@@ -58,7 +58,7 @@ impl<T: Send + 'static> SharedThread<T> {
         Some(Running { queue, thread })
     }
 
-    /// Waits until everything that was handed over is done, and the thread with it.
+    /// Waits until all tasks have been executed and the thread has ended.
     pub(crate) fn end(&self) {
         let ended = self.running().take();
         if let Some(Running { queue, thread }) = ended {
@@ -72,14 +72,14 @@ impl<T: Send + 'static> SharedThread<T> {
     }
 }
 
-/// What each store has while it lives; the last of them ends the threads.
+/// Held by each store; dropping the last one ends the threads.
 #[derive(Debug)]
 pub(crate) struct Lease {
     end_threads: fn(),
 }
 
 impl Lease {
-    /// `end_threads` ends each shared thread that there may be.
+    /// `end_threads` ends each shared thread that is running.
     pub(crate) fn new(end_threads: fn()) -> Self {
         STORES.fetch_add(1, Ordering::Relaxed);
         Lease { end_threads }
@@ -101,7 +101,7 @@ mod tests {
 
     type Task = Box<dyn FnOnce() + Send>;
 
-    /// Which thread does the next task.
+    /// Returns the thread that executes the next task.
     fn worker(thread: &SharedThread<Task>) -> ThreadId {
         let (tell, told) = channel();
         thread.hand(Box::new(move || tell.send(thread::current().id()).unwrap()));

@@ -1,5 +1,5 @@
-//! The steps of changes and of snapshots, at each of which a test may stop a thread. In other
-//! builds they do nothing.
+//! The steps of changes and of snapshots, at which a test may stop a thread. In other builds they
+//! do nothing.
 
 #[cfg(test)]
 use std::cell::RefCell;
@@ -9,11 +9,11 @@ use std::cell::RefCell;
 pub(crate) enum Step {
     /// It is about to take a latch.
     Locking,
-    /// The latch is another's, and it will wait for that one.
+    /// Another thread has the latch, and this one is about to wait.
     Blocked,
     /// It has the latch.
     Locked,
-    /// It is about to let go of the latch.
+    /// It is about to release the latch.
     Unlocking,
     /// It has read the store's word.
     WordRead,
@@ -23,17 +23,17 @@ pub(crate) enum Step {
     Cut,
     /// It is about to end the save.
     Ending,
-    /// It has come to the barrier with an entry.
+    /// It has reached the barrier with an entry.
     AtBarrier,
     /// An image of the entry waits for the saver.
     HandedOver,
-    /// The entry is stamped, and may be changed.
+    /// The entry has the new epoch, and may be changed.
     Passed,
-    /// The walk has left an image of an entry, which is stamped.
+    /// The walk has saved an image of an entry, which has the new epoch.
     Walked,
     /// Images have been sent to the saver.
     Sent,
-    /// There is nothing to do before another thread has done something.
+    /// It has nothing to do until another thread makes progress.
     #[cfg(test)]
     Idle,
 }
@@ -63,7 +63,7 @@ pub(crate) fn reach(step: Step) {
 
 #[cfg(test)]
 fn report(step: Step) {
-    // What a thread does while it ends is not a step.
+    // Steps during the destruction of thread-locals are not reported.
     let _ = OBSERVER.try_with(|observer| {
         if let Ok(observer) = observer.try_borrow()
             && let Some(observer) = &*observer

@@ -1,13 +1,13 @@
-//! A clock that costs next to nothing to read: the processor's time stamp counter where there is
-//! one, which on every x86-64 of this century ticks at a constant rate.
+//! A clock that is cheap to read: the processor's time stamp counter if it has one, which ticks at
+//! a constant rate on all current x86-64 processors.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A moment by both clocks, from which the length of a tick is worked out.
+/// A point in time by both clocks, from which the length of a tick is computed.
 static START: OnceLock<(u64, Instant)> = OnceLock::new();
 
-/// The time now, in ticks of unknown length; never 0, at which processors are switched on.
+/// Returns the current time, in ticks of unknown length; never 0.
 #[inline]
 #[must_use]
 pub fn now() -> u64 {
@@ -19,8 +19,8 @@ pub fn now() -> u64 {
     ticks
 }
 
-/// Must be called once, long before the first call of [`duration()`], which is the more exact the
-/// more time has passed between them.
+/// Must be called once, long before the first call of [`duration()`], which is more exact the more
+/// time has passed in between.
 pub(crate) fn start() -> (u64, Instant) {
     *START.get_or_init(|| {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -32,7 +32,7 @@ pub(crate) fn start() -> (u64, Instant) {
     })
 }
 
-/// How long a number of ticks takes.
+/// Converts ticks to a duration.
 #[must_use]
 pub fn duration(ticks: u64) -> Duration {
     let (first, at) = start();
@@ -40,7 +40,7 @@ pub fn duration(ticks: u64) -> Duration {
     at.elapsed().mul_f64(ticks as f64 / passed as f64)
 }
 
-/// How many ticks a time takes.
+/// Converts a duration to ticks.
 #[must_use]
 pub fn count(time: Duration) -> u64 {
     let tick = duration(1 << 32).as_secs_f64();

@@ -1,5 +1,4 @@
-//! Reports of changes: by which events, in which order, and that they make the same of another
-//! store.
+//! Tests the reports of changes: their events, their order, and that they replicate another store.
 
 use super::Fixture;
 use super::replica::Replica;
@@ -19,7 +18,7 @@ fn names(change: &StoreChange) -> Vec<&'static str> {
     change.keys.iter().flat_map(|key| &key.events).map(|event| event.name()).collect()
 }
 
-/// What one operation reported, as `key:event` words.
+/// Returns the reports of one operation, as `key:event` words.
 fn told(replica: &Replica) -> Vec<String> {
     let shown = |change: &StoreChange| {
         let keys = change.keys.iter().flat_map(|key| {
@@ -150,7 +149,7 @@ const WRITE: Write<'static> = Write {
 const REMOVAL: Removal =
     Removal { expected: None, invalidate: false, clear: None, expiry: Expiry::Keep, version: None };
 
-/// Any operation, by numbers from which everything follows.
+/// Executes an operation that these numbers determine.
 fn operate(db: Database<'_>, kind: u64, [a, b]: [Key<'_>; 2], number: u64) {
     let at_ms = db.now_ms() + number % 200;
     let expiry = [Expiry::Never, Expiry::Keep, Expiry::AtMs(at_ms)][number as usize % 3];
@@ -198,8 +197,8 @@ fn operate(db: Database<'_>, kind: u64, [a, b]: [Key<'_>; 2], number: u64) {
     }
 }
 
-/// Several threads, a sweep and eviction among them, on few keys: whatever the order was, the
-/// effects say so.
+/// Several threads, with sweeps and eviction, operate on few keys; the effects must replicate any
+/// order.
 #[test]
 fn effects_of_several_threads_make_the_same_of_another_store() {
     const WORKERS: usize = 4;

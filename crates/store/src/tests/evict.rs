@@ -1,4 +1,4 @@
-//! Eviction: which keys each policy keeps, and that memory stays below the limit.
+//! Tests which keys each policy keeps, and that memory stays below the limit.
 
 use super::{Fixture, text};
 use crate::memory::accounting;
@@ -14,7 +14,7 @@ fn set(fixture: &Fixture, key: &str, ttl_ms: Option<u64>) {
     db.set(db.key(key.as_bytes()), &[b'x'; 100], SetOptions { expiry, ..Default::default() });
 }
 
-/// Fills a store, lets `prepare` have its way, halves the memory, and says which keys are left.
+/// Fills a store, calls `prepare`, halves the memory limit, and returns the keys that are left.
 fn survivors(
     policy: Policy,
     prepare: impl Fn(&Fixture),
@@ -98,7 +98,7 @@ fn a_few_volatile_keys_among_many_are_found() {
     for key in 0..KEYS {
         set(&fixture, &format!("key:{key}"), (key % (KEYS / 5) == 7).then_some(1_000_000));
     }
-    // One call may not get through all of it in its time.
+    // One call may not finish within its time.
     while fixture.db(0).make_room() {}
     assert_eq!(fixture.counters.evicted.get(), 5);
     assert_eq!(fixture.db(0).volatile_size(), 0);
@@ -115,12 +115,12 @@ fn eviction_stops_once_below_the_limit() {
             assert!(fixture.db(0).make_room());
         }
     }
-    // Each shard may have kept a few entries' worth to itself before.
+    // Each shard may have left the size of a few entries unreported before.
     let evicted = fixture.counters.evicted.get();
     assert!(evicted < 3 * ROUNDS, "{evicted}");
 }
 
-/// Or chance would decide how many keys are left in the tests here.
+/// Otherwise the number of keys left in these tests would be random.
 #[test]
 fn memory_of_other_tests_evicts_nothing() {
     const MORE: isize = 100 << 20;
@@ -147,7 +147,7 @@ fn noeviction_evicts_nothing() {
     assert!(!fixture.store.is_over_limit());
 }
 
-/// Misses of a read-through cache of `requests` keys, in the second half of them.
+/// Returns the ratio of misses of a read-through cache in the second half of `requests`.
 fn misses(policy: Policy, requests: &[u32]) -> f64 {
     let fixture = Fixture::new(4);
     fixture.store.set_limit(0, policy);
@@ -168,10 +168,10 @@ fn misses(policy: Policy, requests: &[u32]) -> f64 {
     missed as f64 / (requests.len() / 2) as f64
 }
 
-/// Keys that fit in [`misses`].
+/// The number of keys that fit in [`misses`].
 const CACHED: u32 = 10_000;
 
-/// A number below `bound`, the same for the same `number` every time.
+/// Returns a pseudorandom number below `bound`, always the same for the same `number`.
 fn scattered(number: u32, bound: u32) -> u32 {
     let mixed = (u64::from(number) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -182,7 +182,7 @@ fn scattered(number: u32, bound: u32) -> u32 {
 #[test]
 #[cfg_attr(miri, ignore = "too many requests")]
 fn keys_asked_for_once_do_not_drive_out_those_asked_for_often() {
-    // Half of the requests are for two thirds of what fits, the rest for keys never seen.
+    // Half of the requests are for two thirds of the keys that fit, the rest for new keys.
     let requests: Vec<u32> = (0..200_000)
         .map(
             |number| {
@@ -252,7 +252,7 @@ fn an_empty_database_keeps_no_pages() {
             }
         }
         while round == 1 && fixture.store.page_bytes() > 0 {
-            // The reclaimer is still at it.
+            // The reclaimer has not finished.
             std::thread::yield_now();
         }
         assert_eq!(fixture.store.page_bytes(), 0, "round {round}");
@@ -288,8 +288,8 @@ fn idle_time_grows_for_half_a_year() {
     }
 }
 
-/// Or each of many requests would evict for half a millisecond while what is freed does not count
-/// yet.
+/// Otherwise each of many requests would evict for half a millisecond while freed memory does not
+/// count yet.
 #[test]
 fn evicting_takes_less_time_the_nearer_the_limit_is() {
     let fixture = Fixture::new(4);

@@ -1,4 +1,4 @@
-//! Active expiry finds what is due, all of it and nothing else.
+//! Tests that active expiry removes all expired entries and nothing else.
 
 use super::{Fixture, text};
 use crate::Expirer;
@@ -93,8 +93,8 @@ fn moved_or_removed_expiry_is_respected() {
     assert_eq!(fixture.db(0).size(), 2);
 }
 
-/// Keys of two hashes, as many as asked of each: the first expire in five seconds, the second not
-/// any more, which a sweep has begun to find out and stopped in the middle of them.
+/// Creates keys of two hashes, as many as requested of each. The first expire after five seconds,
+/// the second no longer expire; a sweep has begun to detect that and is stopped among them.
 fn swept_in_part(fixture: &Fixture, counts: [usize; 2]) -> [Vec<String>; 2] {
     let db = fixture.db(0);
     let names = (0..1000).map(|number| format!("key:{number:03}"));
@@ -108,7 +108,7 @@ fn swept_in_part(fixture: &Fixture, counts: [usize; 2]) -> [Vec<String>; 2] {
         db.persist(db.key(key.as_bytes()));
     }
     fixture.pass_ms(10);
-    // The first step is about what stands before them, which was split from them.
+    // The first step visits the entries before them, which were split off.
     assert!(step(fixture) && step(fixture), "it has more to look at");
     assert_eq!(fixture.counters.expired.get(), 0);
     [first, second]
@@ -127,7 +127,8 @@ fn expire(fixture: &Fixture, key: &str, ttl_ms: u64) {
 fn merge_during_a_sweep_hides_no_expired_key() {
     let fixture = Fixture::masked(1, 1 << 63);
     let [_, second] = swept_in_part(&fixture, [3, 174]);
-    // When a few are gone, what the sweep has left behind already stands in the same segment.
+    // When a few have been removed, the part that the sweep has passed is already in the same
+    // segment.
     for key in &second[..10] {
         let db = fixture.db(0);
         assert!(db.delete(db.key(key.as_bytes())));
@@ -141,14 +142,14 @@ fn merge_during_a_sweep_hides_no_expired_key() {
 fn key_written_behind_a_sweep_expires() {
     let fixture = Fixture::masked(1, 1 << 63);
     let [_, second] = swept_in_part(&fixture, [0, 174]);
-    // Keys of equal hash are gone through in their order.
+    // Keys with equal hashes are visited in their order.
     expire(&fixture, &second[0], 5000);
     while step(&fixture) {}
     fixture.pass_ms(5000);
     assert_eq!(sweep(&fixture), 1);
 }
 
-/// One sweep after the other, each in steps with `between` before each of them.
+/// Executes a complete sweep in steps, calling `between` before each.
 fn sweep_in_steps(fixture: &Fixture, mut between: impl FnMut()) {
     let now_ms = fixture.db(0).now_ms();
     for shard in 0..fixture.store.shards.len() {
@@ -161,8 +162,8 @@ fn sweep_in_steps(fixture: &Fixture, mut between: impl FnMut()) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever is written between the steps of a sweep: what is due goes, with this or the next
-    /// one, and nothing else.
+    /// Whatever is written between the steps of a sweep, due entries are removed by this sweep or
+    /// the next one, and no others.
     #[test]
     fn no_expired_key_stays(
         keys in 1..4000_usize,

@@ -1,5 +1,5 @@
-//! What is done while a latch is held is bounded, however large the store is: counted, since times
-//! depend on the machine.
+//! Tests that the work done while a latch is held is bounded, regardless of the size of the store.
+//! The work is counted, since times depend on the machine.
 
 use super::{Fixture, text};
 use crate::sync::holds::{self, Holds, Probe};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// Keys enough for hundreds of segments to split.
+/// Enough keys for hundreds of segments to split.
 const KEYS: usize = 200_000;
 
 fn set(fixture: &Fixture, number: usize, value: &[u8], options: SetOptions) {
@@ -28,7 +28,7 @@ thread_local! {
     static COUNTS_FAULTS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Page faults that this thread has met, by the tenth field of its `stat` file.
+/// Returns the page faults of this thread, from the tenth field of its `stat` file.
 pub(crate) fn faults() -> Probe {
     thread_local! {
         static STAT: File = File::open("/proc/thread-self/stat").unwrap();
@@ -40,9 +40,10 @@ pub(crate) fn faults() -> Probe {
     Probe { faults: fields.split(' ').nth(10 - 3).unwrap().parse().unwrap(), ..Probe::default() }
 }
 
-/// What `work` did at most within one hold.
+/// Returns the maximum work of `work` within one hold.
 pub(super) fn most_of(work: impl FnOnce()) -> Holds {
-    // For all threads and for good, so each test's thread says whether it wants to know.
+    // Recording is enabled for all threads and permanently, so each thread decides whether to count
+    // faults.
     holds::watch(|| if COUNTS_FAULTS.get() { faults() } else { Probe::default() });
     let _ = holds::take();
     work();
@@ -95,7 +96,7 @@ fn evicting_while_sizes_shift_moves_a_few_entries_and_waits_for_no_memory() {
             let value = vec![b'v'; value_bytes];
             for number in 0..keys {
                 set(&fixture, number, &value, SetOptions::default());
-                // The thread that does so may be late for once.
+                // The preparer thread may be late once.
                 #[cfg(not(miri))]
                 if number % 16 == 0 {
                     fixture.store.provide();
@@ -179,7 +180,7 @@ fn a_step_of_expiry_looks_at_a_few_entries_of_which_nothing_is_due_any_more() {
     }
 }
 
-/// It takes knowledge of the seed to do this.
+/// Creating such keys requires the seed.
 #[test]
 fn keys_of_equal_hash_are_found_by_comparing_few() {
     let fixture = Fixture::masked(4, 0);
@@ -221,7 +222,7 @@ fn keys_of_equal_hash_are_found_by_comparing_few() {
     assert!(removing.most.entries <= 1024 && removing.most.compared <= 4096, "{removing:?}");
 }
 
-/// A snapshot of so many keys.
+/// Takes a snapshot of this many keys.
 fn save(fixture: &Fixture, keys: usize) {
     let mut snapshot = fixture.store.cut(usize::MAX, Waker::noop()).unwrap();
     let (mut walker, mut saved) = (Walker::default(), 0);
@@ -236,14 +237,14 @@ fn save(fixture: &Fixture, keys: usize) {
     assert_eq!(saved, keys);
 }
 
-/// A key of four megabytes, which differs from its like in the last byte only.
+/// Returns a key of four megabytes that differs from similar ones only in its last byte.
 fn long(last: u8) -> Vec<u8> {
     let mut key = vec![b'k'; if cfg!(miri) { 5000 } else { 4 << 20 }];
     key.push(last);
     key
 }
 
-/// Every way to a long key, with ordinary hashes and with equal ones.
+/// All operations that access a long key, with ordinary hashes and with equal ones.
 #[test]
 fn a_long_key_is_neither_compared_nor_copied_nor_freed_in_a_hold() {
     for mask in [u64::MAX, 0] {
@@ -260,7 +261,7 @@ fn a_long_key_is_neither_compared_nor_copied_nor_freed_in_a_hold() {
     }
 }
 
-/// All that stands under these keys, in a row.
+/// Returns the concatenated values of these keys.
 fn texts(db: Database<'_>, names: &[&[u8]]) -> Vec<u8> {
     names.iter().filter_map(|name| text(db, name)).flatten().collect()
 }

@@ -1,4 +1,4 @@
-//! The store as a whole, against a model and its guarantees.
+//! Tests the whole store, against a model and for its guarantees.
 
 mod effects;
 mod evict;
@@ -20,7 +20,7 @@ use crate::{Clock, Counters, Database, Store, StoreOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A store with a clock of its own, whose test sees no memory of other tests.
+/// A store with its own clock, which does not count the memory of other tests.
 pub(crate) struct Fixture {
     pub(crate) store: Store,
     pub(crate) counters: Counters,
@@ -33,7 +33,7 @@ impl Fixture {
         Fixture::masked(shards, u64::MAX)
     }
 
-    /// A store whose hashes differ only in the bits of `mask`.
+    /// Creates a store whose hashes differ only in the bits of `mask`.
     pub(crate) fn masked(shards: usize, mask: u64) -> Self {
         let now_ms = Arc::new(AtomicU64::new(1_000_000));
         let clock = Clock::Manual(Arc::clone(&now_ms));
@@ -49,7 +49,7 @@ impl Fixture {
         self.store.database(index, &self.counters, self.now_ms.load(Ordering::Relaxed))
     }
 
-    /// Whether every word of every table that knows where its entry belongs is right.
+    /// Whether all recorded halves in all tables are correct.
     pub(crate) fn has_right_halves(&self) -> bool {
         let tell_true = |shard: &crate::sync::latch::Latch<crate::keyspace::shard::Shard>| {
             shard.lock().tables_mut().iter().all(|table| table.has_right_halves())
@@ -62,7 +62,7 @@ impl Fixture {
     }
 }
 
-/// The string under a key.
+/// Returns the string under a key.
 pub(crate) fn text(db: Database<'_>, key: &[u8]) -> Option<Vec<u8>> {
     db.get(db.key(key), |entry| {
         entry.map(|entry| entry.string().unwrap().with_bytes(<[u8]>::to_vec))

@@ -1,4 +1,4 @@
-//! Random operations, compared with an ordered map that does the same.
+//! Compares random operations with an ordered map.
 
 use super::replica::Replica;
 use super::{Fixture, text};

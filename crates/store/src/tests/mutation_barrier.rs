@@ -1,5 +1,5 @@
-//! Every path that changes an entry passes the barrier, with the entry as it was and the epoch of
-//! the operation.
+//! Tests that every operation that changes an entry passes the barrier, with the unchanged entry
+//! and the epoch of the operation.
 
 use super::Fixture;
 use crate::snapshot::mutation_barrier::observer::{self, PassedEntry};
@@ -11,7 +11,7 @@ use crate::{Database, Key, StringInput};
 
 const LONG: usize = 200_000;
 
-/// A path and whether it changes an entry that is there.
+/// An operation, and whether it changes an existing entry.
 type Path = (&'static str, fn(Database<'_>, Key<'_>));
 
 const PATHS: &[Path] = &[

@@ -1,4 +1,4 @@
-//! Entries that are moved, and uniform random picks.
+//! Tests moving entries, and uniform random picks.
 
 use super::{Fixture, text};
 use crate::snapshot::mutation_barrier::observer;

@@ -1,4 +1,4 @@
-//! A second store that applies the reported changes of a first one must equal it.
+//! Applies the reported changes of one store to a second one, which must become equal.
 
 use nagi_store::{
     ChangeListener, Counters, Marks, Rope, Store, StoreChange, StoreOptions, StringValue, Value,
@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What was reported, and a store that nothing else happens to. Nothing expires in it by itself.
+/// The reported changes, and a store that only they modify. Nothing expires in it by itself.
 pub(crate) struct Replica {
     pub(crate) store: Store,
     pub(crate) counters: Counters,
@@ -24,7 +24,7 @@ impl ChangeListener for Recorder {
     }
 }
 
-/// All that is known of a key.
+/// All properties of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kept {
     kind: &'static str,
@@ -37,7 +37,7 @@ struct Kept {
 }
 
 impl Replica {
-    /// An empty store for the changes of another, which is empty too.
+    /// Creates an empty store for the changes of another empty one.
     pub(crate) fn of(store: &Store) -> Self {
         let told = Arc::default();
         assert!(store.report_changes_to(Box::new(Recorder(Arc::clone(&told)))));
@@ -46,7 +46,7 @@ impl Replica {
         Replica { store: Store::new(&options), counters: Counters::default(), told }
     }
 
-    /// What was reported since the last call, by its numbers.
+    /// Returns the changes reported since the last call, ordered by number.
     pub(crate) fn take(&self) -> Vec<StoreChange> {
         let mut told = std::mem::take(&mut *self.told.lock());
         told.sort_by_key(|change| change.number);
@@ -54,7 +54,7 @@ impl Replica {
         told
     }
 
-    /// Applies what was reported, and compares.
+    /// Applies the reported changes, and compares both stores.
     pub(crate) fn check(&self, first: &Store) {
         for change in self.take() {
             self.store.apply(&self.counters, &change);
@@ -75,7 +75,7 @@ fn shown((database, key): &(usize, Vec<u8>)) -> String {
     format!("{key} in database {database}")
 }
 
-/// Every key that has not expired.
+/// Returns all keys that have not expired.
 fn keys_of(store: &Store, now_ms: u64) -> BTreeMap<(usize, Vec<u8>), Kept> {
     let (counters, mut keys) = (Counters::default(), BTreeMap::new());
     for database in 0..store.databases() {
@@ -96,7 +96,7 @@ fn keys_of(store: &Store, now_ms: u64) -> BTreeMap<(usize, Vec<u8>), Kept> {
                     expire_at_ms: entry.expire_at_ms(),
                     flags: entry.flags(),
                     cas: entry.cas(),
-                    // That it was read is not a change.
+                    // That an entry was read is not a change.
                     marks: Marks { fetched: false, ..entry.marks() },
                 };
                 let key = entry.long_key().map_or_else(|| entry.key().to_vec(), |it| it.to_vec());

@@ -1,4 +1,4 @@
-//! The guarantee of a walk: every entry that exists from its beginning to its end is visited.
+//! Tests the guarantee of scans: every entry that exists from the beginning to the end is visited.
 
 use super::Fixture;
 use crate::types::key::Walk;
@@ -19,7 +19,7 @@ fn delete(fixture: &Fixture, key: &str) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// The table grows to `peak` others and shrinks again, several times, while one walk goes on.
+    /// The table grows to `peak` other keys and shrinks again, several times, during one scan.
     #[test]
     fn scan_shows_every_key_that_stays(
         stays in 1..400_usize,

@@ -1,6 +1,6 @@
-//! A writer and the thread that makes the cut and walks are stopped at every step of theirs, in all
-//! pairs: the one goes as far as its n-th step, then the other as far as its m-th, then both to
-//! their ends. Whatever the order, the snapshot is what there was at the cut.
+//! Stops a writer and the thread that makes the cut and walks at each of their steps, in all pairs:
+//! one runs up to its n-th step, then the other up to its m-th, then both to the end. In every
+//! order, the snapshot must equal the contents at the cut.
 
 use super::Fixture;
 use super::snapshot::{Contents, contents, facts};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const SHARDS: usize = 2;
 const START_MS: u64 = 1_000_000;
-/// When what expires does so, and the time of the operation that finds it expired.
+/// When the volatile keys expire, and the time of the operation that finds them expired.
 const EXPIRY_MS: u64 = START_MS + 500;
 const LATER_MS: u64 = START_MS + 1000;
 const NO_LIMIT: usize = usize::MAX;
@@ -43,7 +43,7 @@ enum ThreadState {
     #[default]
     Going,
     Stopped,
-    /// It waits for a latch that the other has.
+    /// It waits for a latch that the other thread has.
     Blocked,
     Ended,
 }
@@ -52,12 +52,12 @@ enum ThreadState {
 struct Script {
     stands: [ThreadState; 2],
     taken: [usize; 2],
-    /// After how many steps each stops.
+    /// The number of steps after which each stops.
     allowed: [usize; 2],
     log: Vec<(Role, Step)>,
 }
 
-/// Lets one of the threads go at a time.
+/// Lets only one of the threads run at a time.
 #[derive(Default)]
 struct Stage {
     script: Mutex<Script>,
@@ -73,7 +73,7 @@ impl Stage {
     fn reach(&self, role: Role, step: Step) {
         let (mut script, own) = (self.lock(), role as usize);
         if step == Step::Blocked {
-            // Once it has the latch it waits for its turn.
+            // Once it has the latch, it waits for its turn.
             script.allowed[own] = script.taken[own];
             script.stands[own] = ThreadState::Blocked;
             self.changed.notify_all();
@@ -92,11 +92,11 @@ impl Stage {
         script.taken[own] += 1;
     }
 
-    /// Lets a thread go on until it has taken so many steps in all, or cannot.
+    /// Lets a thread continue until it has taken this many steps in total, or is blocked.
     fn run(&self, role: Role, steps: usize) {
         let (mut script, own) = (self.lock(), role as usize);
         let stands = |script: &Script| (script.stands[own], script.stands[role.other() as usize]);
-        // A thread that waits for a latch that is free by now is about to take it.
+        // A thread that waits for a latch that has been released is about to take it.
         while stands(&script).0 == ThreadState::Going
             || stands(&script) == (ThreadState::Blocked, ThreadState::Ended)
             || stands(&script) == (ThreadState::Blocked, ThreadState::Blocked)
@@ -113,7 +113,7 @@ impl Stage {
         }
     }
 
-    /// Lets both come to their ends, `first` before the other as far as it can.
+    /// Lets both run to the end, `first` as far as it can before the other.
     fn finish(&self, first: Role) {
         while self.lock().stands != [ThreadState::Ended; 2] {
             self.run(first, usize::MAX);
@@ -121,8 +121,8 @@ impl Stage {
         }
     }
 
-    /// Whether what the writer did is before the cut: what it read from the word before it came to
-    /// the barrier says so, or what it read last if it changed nothing that was there.
+    /// Whether the snapshot contains the writer's change. The word that the writer read before it
+    /// reached the barrier tells, or the last word it read if it changed no existing entry.
     fn is_in_snapshot(&self) -> bool {
         let log = &self.lock().log;
         let at = |wanted| log.iter().position(|taken| *taken == wanted);
@@ -132,7 +132,7 @@ impl Stage {
     }
 }
 
-/// A thread's part, which ends with it even if it panics.
+/// A thread's role, which ends with it even if it panics.
 struct Part(Arc<Stage>, Role);
 
 impl Part {
@@ -140,7 +140,8 @@ impl Part {
         let part = Part(Arc::clone(stage), role);
         let stage = Arc::clone(stage);
         steps::observe(move |step| stage.reach(role, step));
-        // However long threads take to begin, neither does anything before it may.
+        // Neither thread does anything before it is allowed to, regardless of how long threads take
+        // to start.
         steps::reach(Step::Idle);
         part
     }
@@ -153,7 +154,7 @@ impl Drop for Part {
     }
 }
 
-/// Something that a worker does, as one operation.
+/// An operation of a worker.
 type Operation = (&'static str, fn(Database<'_>));
 
 fn name(db: Database<'_>, key: &'static str) -> crate::Key<'static> {
@@ -283,7 +284,7 @@ const VERSIONED: &[Operation] = &[
     }),
 ];
 
-/// What is done to databases, to what has expired, to make room, and by another worker that walks.
+/// Operations on whole databases, on expired entries, eviction, and a walk by another worker.
 const WHOLE: &[Operation] = &[
     ("flush all", |db| db.flush(Scope::All)),
     ("flush one", |db| db.flush(Scope::Database(1))),
@@ -303,14 +304,14 @@ const WHOLE: &[Operation] = &[
                 break;
             }
         }
-        // What it has begun is its to end.
+        // A worker must finish the shard that it has begun.
         while db.store().walk(&mut walker, || true) != WalkProgress::Done {
             steps::reach(Step::Idle);
         }
     }),
 ];
 
-/// Puts keys of every kind into a store that is empty.
+/// Stores keys of every kind in an empty store.
 fn fill(fixture: &Fixture) {
     fixture.now_ms.store(START_MS, Ordering::Relaxed);
     let (first, second) = (fixture.db(0), fixture.db(1));
@@ -326,7 +327,7 @@ fn fill(fixture: &Fixture) {
     second.set(name(second, "other"), b"other", SetOptions::default());
 }
 
-/// A whole save by a thread that walks itself. Returns the snapshot's contents.
+/// Executes a whole save on a thread that also walks. Returns the snapshot's contents.
 fn save(store: &Store) -> Contents {
     let mut snapshot = store.cut(NO_LIMIT, Waker::noop()).unwrap();
     let (mut walker, mut seen) = (Walker::default(), Contents::new());
@@ -348,7 +349,7 @@ fn save(store: &Store) -> Contents {
         if is_walked && is_empty {
             break;
         }
-        // The other may be in the middle of what it has taken, of the count as well.
+        // The other thread may be processing the shard that it has taken, also when counting.
         if is_empty && !has_worked && !snapshot.is_walked() {
             steps::reach(Step::Idle);
         }
@@ -364,7 +365,7 @@ struct Schedule {
     steps: [usize; 2],
 }
 
-/// Follows a schedule. Returns how many steps each thread took in all.
+/// Executes a schedule. Returns the total number of steps of each thread.
 fn follow(fixture: &Fixture, operation: Operation, schedule: Schedule) -> [usize; 2] {
     fill(fixture);
     let (before, stage) = (contents(fixture), Arc::new(Stage::default()));
@@ -401,14 +402,14 @@ fn follow(fixture: &Fixture, operation: Operation, schedule: Schedule) -> [usize
     stage.lock().taken
 }
 
-/// Keys that are not the same in both.
+/// Returns the keys that differ.
 fn differences(expected: &Contents, seen: &Contents) -> Vec<(usize, String)> {
     let keys = expected.keys().chain(seen.keys());
     let differs = |key: &&(usize, Vec<u8>)| expected.get(key) != seen.get(key);
     keys.filter(differs).map(|(db, key)| (*db, String::from_utf8_lossy(key).into_owned())).collect()
 }
 
-/// Follows every schedule of some operations.
+/// Executes every schedule of some operations.
 fn enumerate(operations: &[Operation]) {
     let fixture = Fixture::new(SHARDS);
     let mut schedules = 0;
@@ -417,7 +418,7 @@ fn enumerate(operations: &[Operation]) {
         let other = Schedule { first: Role::Writer, ..whole };
         let [one, two] = [whole, other].map(|whole| follow(&fixture, *operation, whole));
         let mut most = [one[0].max(two[0]), one[1].max(two[1])];
-        // Where there is a walk under way the writer may have more to do.
+        // During a walk, the writer may have more to do.
         for saver in 0..=most[1] {
             let midway = Schedule { first: Role::Saver, steps: [usize::MAX, saver] };
             most[0] = most[0].max(follow(&fixture, *operation, midway)[0]);

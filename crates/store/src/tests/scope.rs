@@ -1,4 +1,4 @@
-//! Isolated operations: several under one hold, and keys that are claimed.
+//! Tests isolated operations: several under one hold, and operations on claimed keys.
 
 use super::{Fixture, text};
 use crate::claims::claiming::ClaimProgress;
@@ -30,7 +30,7 @@ fn operations_on_several_keys_and_databases_run_under_one_hold() {
     assert_eq!(db.increment(a, 4), Ok(5));
     assert_eq!(db.extend(b, b"text", End::Back, Condition::Always, 100), Ok(Some(4)));
     assert!(db.set(long, &[b'v'; 200_000], SetOptions::default()));
-    // The same key from elsewhere, whose bytes nothing has looked up.
+    // An equal key in another buffer, which has not been looked up.
     assert_eq!(db.len(db.key(&[b'l'; 5000])), Ok(200_000));
     assert_eq!(db.copy(a, 3, b, false), Relocated::Done);
     assert_eq!(db.sibling(3).increment(b, 1), Ok(6));
@@ -87,7 +87,7 @@ fn claimed_keys_are_not_evicted() {
     }
 }
 
-/// Of keys of equal hash as well, which are swept bucket by bucket.
+/// Also keys with equal hashes, which are swept bucket by bucket.
 #[test]
 fn claimed_keys_are_not_expired_by_the_sweep() {
     for mask in [u64::MAX, 0xff] {

@@ -1,4 +1,4 @@
-//! Memory follows the data when values become short.
+//! Tests that memory use follows the data when values become shorter.
 
 use super::Fixture;
 use super::holds::most_of;
@@ -7,10 +7,11 @@ use crate::types::string::SetOptions;
 use fastrand::Rng;
 
 const SHARDS: usize = 64;
-/// As many a shard as 20,000 in 256.
+/// As many keys per shard as 20,000 in 256 shards.
 const KEYS: usize = SHARDS * 78;
 
-/// Gives every key a value of a random length up to `most_bytes`, and the store its rest.
+/// Sets every key to a value of random length up to `most_bytes`, and then lets the store return
+/// memory.
 fn overwrite(fixture: &Fixture, most_bytes: usize, random: &mut Rng) {
     for number in 0..KEYS {
         let _batch = fixture.store.batch(&fixture.counters);

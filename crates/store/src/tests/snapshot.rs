@@ -1,5 +1,5 @@
-//! A snapshot holds what there was at the cut, whatever happened in between: step by step in
-//! every order that a random choice comes upon, and by several threads at once.
+//! Tests that a snapshot equals the contents at the cut: single-threaded with random actions in
+//! between, and with several threads.
 
 use super::Fixture;
 use crate::types::counter::Arithmetic;
@@ -107,7 +107,7 @@ pub(super) fn facts(entry: &EntryView<'_>) -> (Vec<u8>, Option<u64>, u32, Option
     (value, entry.expire_at_ms(), entry.flags(), entry.cas())
 }
 
-/// What the store holds now, but for what has expired.
+/// Returns the current contents of the store, without expired entries.
 pub(super) fn contents(fixture: &Fixture) -> Contents {
     let mut contents = Contents::new();
     for database in 0..DATABASES {
@@ -124,7 +124,7 @@ pub(super) fn contents(fixture: &Fixture) -> Contents {
     contents
 }
 
-/// How much each database holds now, what has expired included, counted one by one.
+/// Returns the current size of each database, including expired entries, counted one by one.
 fn sizes(fixture: &Fixture) -> [DatabaseSize; DATABASES] {
     let mut sizes = [DatabaseSize::default(); DATABASES];
     for shard in &fixture.store.shards {
@@ -136,13 +136,13 @@ fn sizes(fixture: &Fixture) -> [DatabaseSize; DATABASES] {
     sizes
 }
 
-/// A run of actions on one store with a snapshot under way.
+/// A sequence of actions on one store with an active snapshot.
 struct Run<'a> {
     fixture: &'a Fixture,
     snapshot: Snapshot<'a>,
     expected: Contents,
     sizes: [DatabaseSize; DATABASES],
-    /// When the cut was made.
+    /// The time of the cut.
     at_ms: u64,
     seen: Contents,
     walkers: [Walker; 2],
@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
     fn take(&mut self) -> bool {
         let Some(images) = self.snapshot.take(Duration::ZERO) else { return false };
         for entry in images.entries() {
-            // What had expired before the cut may be there or not.
+            // Entries that had expired before the cut may be missing or not.
             if entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.at_ms) {
                 let key = (images.database(), entry.key().to_vec());
                 assert_eq!(self.seen.insert(key, facts(&entry)), None, "an entry is saved once");
@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What only memcached's clients do.
+/// Executes an action that only memcached's clients perform.
 fn apply_verb(db: crate::Database<'_>, key: crate::Key<'_>, action: &Action) {
     let now_ms = db.now_ms();
     match *action {
@@ -305,11 +305,11 @@ fn apply(fixture: &Fixture, run: Option<&mut Run<'_>>, key: u16, database: usize
     }
 }
 
-/// Whether the snapshot is cancelled; and actions on a key of a database, the first half of them
-/// before the cut.
+/// Whether the snapshot is cancelled; and actions on keys of databases, half of them before the
+/// cut.
 type Round = (bool, Vec<(u16, usize, Action)>);
 
-/// Several snapshots of one store, one after the other; some are cancelled on the way.
+/// Takes several snapshots of one store, one after the other; some are cancelled.
 fn rounds(mask: u64, rounds: &[Round]) {
     let fixture = Fixture::masked(4, mask);
     for (is_cancelled, actions) in rounds {
@@ -403,7 +403,7 @@ fn cut_waits_for_claims() {
     Run::cut(&fixture).finish();
 }
 
-/// Accounts whose sum never changes, however their keys are called.
+/// The sum of all accounts never changes, whatever their keys.
 #[test]
 fn transfers_are_whole_in_every_snapshot() {
     const ACCOUNTS: u32 = 64;
@@ -458,7 +458,7 @@ fn transfers_are_whole_in_every_snapshot() {
     });
 }
 
-/// Lets the other threads end as well if this one panics.
+/// Ends the other threads as well if this one panics.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -467,10 +467,9 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Moves money between two accounts of a thread's own; sometimes an account gets another name
-/// and back.
+/// Moves money between two accounts of a thread; sometimes an account is renamed and renamed back.
 fn transfer(db: crate::Database<'_>, thread: u32, random: u32, name: &impl Fn(u32) -> Vec<u8>) {
-    // Each thread has accounts of its own, so that reading and writing need no claim.
+    // Each thread has its own accounts, so that reading and writing need no claim.
     let of_thread = |pick: u32| pick % 20 * 3 + thread - 1;
     let (from, to) = (name(of_thread(random)), name(of_thread(random >> 8)));
     if from == to {

@@ -1,5 +1,5 @@
-//! Several threads at once: what changes together is seen together, and no count is lost. Run
-//! under sanitizers by `cargo xtask sanitize`.
+//! Tests with several threads that atomic changes are seen as a whole, and no count is lost.
+//! `cargo xtask sanitize` runs them under sanitizers.
 
 use crate::types::string::{Expiry, SetOptions};
 use crate::{Database, Expirer, Scope, Store, StoreOptions};
@@ -17,7 +17,7 @@ fn number(db: Database<'_>, key: &[u8]) -> i64 {
     })
 }
 
-/// Runs `work` on [`THREADS`] threads and `beside` on one more until they are done.
+/// Runs `work` on [`THREADS`] threads, and `beside` on another one until they have finished.
 fn run(work: impl Fn(&Store, usize) + Sync, beside: impl Fn(&Store) + Sync) -> Store {
     let store =
         Store::new(&StoreOptions { shards: 4, workers: THREADS + 1, ..StoreOptions::default() });
