@@ -12,7 +12,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 #[test]
 #[cfg(not(miri))]
-fn blocks_are_reused_and_given_back_when_they_are_not_needed() {
+fn blocks_are_reused_and_unused_blocks_are_freed() {
     let _alone = alone();
     let chunks: Vec<Chunk> = (0..200).map(|_| Chunk::from(vec![7; CHUNK_BYTES])).collect();
     assert_eq!(pool::used_bytes(), 200 * BLOCK_BYTES);
@@ -30,7 +30,7 @@ fn blocks_are_reused_and_given_back_when_they_are_not_needed() {
 
 #[test]
 #[cfg(not(miri))]
-fn only_full_chunks_have_a_block() {
+fn only_full_chunks_use_a_block() {
     let _alone = alone();
     let before = pool::used_bytes();
     let shorter = Chunk::zeros(CHUNK_BYTES - 1);
@@ -45,7 +45,7 @@ fn only_full_chunks_have_a_block() {
 }
 
 #[test]
-fn a_chunk_that_is_shared_is_copied_before_it_changes() {
+fn shared_chunk_is_copied_on_write() {
     let _alone = alone();
     for len in [5, CHUNK_BYTES] {
         let mut chunk = Chunk::zeros(len);
@@ -61,7 +61,7 @@ fn a_chunk_that_is_shared_is_copied_before_it_changes() {
 }
 
 #[test]
-fn what_was_not_written_is_zero() {
+fn unwritten_bytes_are_zero() {
     let _alone = alone();
     drop(Chunk::from(vec![9; CHUNK_BYTES]));
     let mut chunk = UninitChunk::new(CHUNK_BYTES);
@@ -74,7 +74,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
 
     #[test]
-    fn what_is_appended_is_there(
+    fn appended_bytes_are_readable(
         len in prop_oneof![0..40_usize, Just(CHUNK_BYTES)],
         pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..30), 0..9),
     ) {

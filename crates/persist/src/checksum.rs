@@ -46,7 +46,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn it_is_the_one_of_redis() {
+    fn checksum_equals_that_of_redis() {
         let mut checksum = Checksum::default();
         checksum.add(b"1234");
         checksum.add(b"56789");
@@ -55,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_of_any_length_make_the_same(
+        fn checksum_does_not_depend_on_the_division_into_pieces(
             bytes in prop::collection::vec(any::<u8>(), 0..2000),
             at in 0_usize..2000,
         ) {

@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(len: u64, shift in 0_u32..64) {
+        fn lengths_round_trip(len: u64, shift in 0_u32..64) {
             let mut out = Vec::new();
             write(&mut out, len >> shift);
             let mut input = &out[..];
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_length_takes_as_little_as_it_can() {
+    fn each_length_has_its_shortest_encoding() {
         for (len, bytes) in [(63, 1), (64, 2), (16_383, 2), (16_384, 5), (1 << 32, 9)] {
             let mut out = Vec::new();
             write(&mut out, len);

@@ -243,7 +243,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_compressed_comes_back(
+        fn compressed_data_round_trips(
             pieces in prop::collection::vec(prop::collection::vec(0_u8..4, 0..2000), 0..8),
             noise in prop::collection::vec(any::<u8>(), 0..500),
             len in 1_usize..600,
@@ -266,7 +266,7 @@ mod tests {
         }
 
         #[test]
-        fn nonsense_is_refused_or_means_something(
+        fn arbitrary_input_is_refused_or_decompressed(
             input in prop::collection::vec(any::<u8>(), 0..300),
         ) {
             if let Ok(out) = all(&input) {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_gets_small() {
+    fn repetitive_data_is_compressed() {
         let mut out = Vec::new();
         compress(&b"abcdefghij".repeat(1000), &mut out);
         assert!(out.len() < 150, "{}", out.len());
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_repeat_is_left_alone() {
+    fn random_data_is_not_compressed() {
         let mut compressor = Compressor::default();
         let mut out = b"before".to_vec();
         let unlike: Vec<u8> = (0..=255).collect();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_are_found_after_much_that_was_incompressible() {
+    fn repetitions_are_found_after_incompressible_data() {
         let mut compressor = Compressor::default();
         let mut out = Vec::new();
         let unlike: Vec<u8> = (0..=255).collect();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_may_run_out() {
+    fn table_positions_may_wrap_around() {
         let mut compressor = Compressor { base: u32::MAX - 100, ..Compressor::default() };
         let text = b"abcdefghij".repeat(5);
         for _ in 0..5 {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_too_far_back_or_ends_early_is_corrupt() {
+    fn invalid_references_and_truncated_input_are_refused() {
         assert_eq!(all(&[0x20, 0x00]), Err(Corrupt));
         assert_eq!(all(&[0x05, 1]), Err(Corrupt));
         assert_eq!(all(&[0x00, 9, 0xe0, 0x00, 0x00]), Ok(vec![9; 10]));

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_have_the_names_of_redis() {
+    fn encodings_have_the_names_of_redis() {
         for (number, name) in
             [(9, "Zipmap"), (12, "Zset ziplist"), (15, "Stream listpack"), (200, "Type 200")]
         {
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_counts_unless_it_is_to_be_passed_over() {
+    fn checksum_is_verified_unless_it_is_to_be_ignored() {
         let mut payload = seal(b"\x00\x03foo", 10);
         *payload.last_mut().unwrap() ^= 1;
         assert_eq!(restore(&payload), Err(Refusal::Footer));
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn payloads_are_those_of_redis() {
+    fn payloads_equal_those_of_redis() {
         // What redis-server 7.0.15 answers to DUMP.
         let ten = b"\x00\xc0\x0a\x0a\x00\x6e\x9f\x54\x74\xdc\xee\xf7\xd9".len();
         assert_eq!(dump(StringValue::Int(10), true).len(), ten);
@@ -494,14 +494,14 @@ mod tests {
     }
 
     #[test]
-    fn a_string_may_not_be_longer_than_is_allowed() {
+    fn strings_beyond_the_limit_are_refused() {
         let payload = dump(StringValue::Bytes(&vec![0; (1 << 20) + 1]), true);
         assert!(payload.len() < 20_000);
         assert_eq!(restore(&payload), Err(Refusal::Value));
     }
 
     #[test]
-    fn a_hash_is_a_count_and_its_strings() {
+    fn hash_is_encoded_as_a_count_and_strings() {
         let fields = [(&b"field"[..], &b"value"[..]), (b"n", b"12")];
         let (store, known) = (Store::new(&StoreOptions::default()), Known::default());
         let counters = store.counters(0);
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_or_is_too_new_is_refused() {
+    fn modified_and_too_new_payloads_are_refused() {
         let payload = dump(StringValue::Bytes(b"some string of a few words, some string"), true);
         for at in 0..payload.len() {
             let mut changed = payload.clone();
@@ -550,7 +550,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn what_is_dumped_is_restored(
+        fn dumped_values_are_restored(
             word in prop::collection::vec(any::<u8>(), 1..300),
             times in 0_usize..3000,
             noise in prop::collection::vec(any::<u8>(), 0..3000),
@@ -564,7 +564,7 @@ mod tests {
         }
 
         #[test]
-        fn no_payload_makes_trouble(
+        fn arbitrary_payloads_are_handled(
             body in prop::collection::vec(any::<u8>(), 0..200),
             as_string: bool,
         ) {
@@ -573,7 +573,7 @@ mod tests {
         }
 
         #[test]
-        fn integers_come_back(value: i64, shift in 0_u32..64) {
+        fn integers_round_trip(value: i64, shift in 0_u32..64) {
             let value = value >> shift;
             let restored = restore(&dump(StringValue::Int(value), true));
             prop_assert_eq!(restored, Ok(value.to_string().into_bytes()));

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_is_told_once_for_all_that_has_been_left() {
+    fn each_side_is_notified_once_for_all_pending_messages() {
         let mut it = Fixture::new();
         assert_eq!(it.read(), Poll::Pending);
         assert_eq!(it.write(b"GET "), Poll::Ready(Some(4)));
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_that_is_held_up_is_told_when_there_is_room() {
+    fn blocked_sender_is_notified_when_there_is_room() {
         let mut it = Fixture::new();
         let long = vec![b'x'; REQUEST_BYTES * 2];
         assert_eq!(it.write(&long), Poll::Ready(Some(REQUEST_BYTES)));
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_comes_behind_what_has_been_sent() {
+    fn close_arrives_after_everything_sent() {
         let mut it = Fixture::new();
         assert_eq!(it.read(), Poll::Pending);
         it.put(b"+OK").unwrap();

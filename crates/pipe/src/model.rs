@@ -140,7 +140,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn requests_and_replies_arrive_whole_where_there_is_too_little_room() {
+fn requests_and_replies_arrive_in_order_with_little_room() {
     check(|| {
         let notifier = Arc::new(Notifier::default());
         let (client, worker) = pipe(&notifier);
@@ -153,7 +153,7 @@ fn requests_and_replies_arrive_whole_where_there_is_too_little_room() {
 }
 
 #[test]
-fn a_worker_is_told_of_each_request_after_a_reply() {
+fn worker_is_notified_of_each_request_after_a_reply() {
     check(|| {
         let notifier = Arc::new(Notifier::default());
         let (client, worker) = pipe(&notifier);
@@ -195,7 +195,7 @@ fn two_pipes_share_a_notifier() {
 }
 
 #[test]
-fn a_client_is_told_that_its_worker_closed() {
+fn client_is_notified_that_its_worker_closed() {
     check(|| {
         let notifier = Arc::new(Notifier::default());
         let (client, worker) = pipe(&notifier);
@@ -206,7 +206,7 @@ fn a_client_is_told_that_its_worker_closed() {
 }
 
 #[test]
-fn a_request_is_taken_although_its_client_closed() {
+fn request_is_received_although_its_client_closed() {
     check(|| {
         let notifier = Arc::new(Notifier::default());
         let (client, worker) = pipe(&notifier);

@@ -47,7 +47,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn positions_are_those_of_a_plain_search(
+        fn positions_equal_those_of_a_linear_search(
             bytes in prop::collection::vec(prop_oneof![any::<u8>(), 9_u8..15, 138_u8..142], 0..40),
             wanted in 9_u8..15,
         ) {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_of_one_line_does_not_hide_another() {
+    fn scan_of_one_line_does_not_affect_the_next() {
         let mut end = LineEnd::default();
         assert_eq!(end.find(b'\n', b"xxxxxxxx", 4), None);
         assert_eq!(end.find(b'\n', b"a\n", 0), Some(1));

@@ -182,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_send_takes_the_rest_follows(
+        fn partial_sends_are_continued(
             parts in prop::collection::vec(part(), 0..12),
             takes in prop::collection::vec(0_usize..7, 0..40),
         ) {

@@ -43,7 +43,7 @@ const RESP: resp::Limits = resp::Limits { bulk_bytes: 512 << 20, authenticated: 
 const MEMCACHED: memcached::Limits = memcached::Limits { item_bytes: 1 << 30 };
 
 #[test]
-fn requests_that_arrive_whole_allocate_nothing() {
+fn complete_requests_allocate_nothing() {
     let mut input = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\nECHO \"a \\x41\" 'b'\r\n".repeat(20);
     let lines = b"get a b c\r\nset a 0 0 3 noreply\r\nabc\r\nincr a 1\r\n".repeat(20);
     let mut spans = Vec::with_capacity(16);
@@ -69,7 +69,7 @@ fn requests_that_arrive_whole_allocate_nothing() {
 }
 
 #[test]
-fn replies_allocate_nothing_however_they_arrive() {
+fn replies_allocate_nothing_in_any_pieces() {
     let nested = b"%1\r\n$3\r\nabc\r\n*2\r\n:1\r\n+a longer line than most\r\n";
     let value = b"VALUE a 0 3\r\nabc\r\nEND\r\n";
     let mut resp = resp::ReplyParser::default();

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_dumped_is_restored() {
+    fn dumped_libraries_are_restored() {
         let codes = [b"#!lua name=a\n".to_vec(), vec![b'x'; 70_000]];
         let payload = dump_libraries(codes.iter().map(Vec::as_slice));
         assert_eq!(restore_libraries(&payload, 1 << 20).unwrap(), codes);

@@ -242,7 +242,7 @@ mod tests {
     use nagi_store::{Kind, Store, StoreOptions, Text};
 
     #[test]
-    fn a_hash_is_a_count_and_its_strings() {
+    fn hash_is_written_as_a_count_and_strings() {
         let fields = [(&b"field"[..], &b"value"[..]), (b"n", b"12")];
         let (store, known) = (Store::new(&StoreOptions::default()), Known::default());
         let counters = store.counters(0);

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_number_tells_of_one_type() {
+    fn each_number_denotes_one_type() {
         for number in 0..=u8::MAX {
             let there = matches!(number, 0..=7 | 9..=25);
             let found = ValueType::from_number(number, false);

@@ -170,7 +170,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn notes_come_back_to_their_keys(
+        fn notes_are_restored_to_their_keys(
             known in prop::collection::vec(any_known(), 0..40),
             gap in 0_usize..300,
         ) {
@@ -186,7 +186,7 @@ mod tests {
         }
 
         #[test]
-        fn nonsense_is_no_trouble(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn arbitrary_notes_are_handled(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             if let Some(mut notes) = NotesIn::new(bytes) {
                 (0..50).for_each(|_| _ = notes.next());
             }

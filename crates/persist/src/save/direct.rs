@@ -183,7 +183,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn a_file_holds_what_was_written_to_it(
+        fn file_contains_the_written_bytes(
             pieces in prop::collection::vec(
                 prop_oneof![0..3 * ALIGNMENT, BUFFER_BYTES - 2..BUFFER_BYTES + 2], 0..8),
             direct_pieces in 0..8_usize,
@@ -193,12 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_is_made_to_take_what_the_page_cache_was_given() {
+    fn cached_pages_are_flushed_to_disk() {
         writes(&[SYNC_BYTES + BUFFER_BYTES, 1], 0).unwrap();
     }
 
     #[test]
-    fn what_fills_whole_blocks_needs_nothing_cut_off() {
+    fn file_of_whole_blocks_is_not_truncated() {
         writes(&[0], 1).unwrap();
         writes(&[BUFFER_BYTES], 1).unwrap();
         writes(&[ALIGNMENT, ALIGNMENT - 1, 1], 3).unwrap();

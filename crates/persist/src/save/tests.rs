@@ -237,14 +237,14 @@ fn fail_and_retry(fault: Fault, keys: usize, len: usize) {
 }
 
 #[test]
-fn whatever_fails_the_last_file_stays_and_the_next_save_succeeds() {
+fn failed_save_keeps_the_last_file_and_the_next_one_succeeds() {
     for fault in [Fault::Create, Fault::Silent, Fault::Sync, Fault::Rename, Fault::SyncFolder] {
         fail_and_retry(fault, 300, 500);
     }
 }
 
 #[test]
-fn a_disk_that_is_full_after_any_byte_is_an_error_and_nothing_else() {
+fn disk_full_after_any_byte_is_reported_as_an_error() {
     let (disk, store) = (MemoryDisk::default(), store(20, 30));
     save_to(&disk, &store, usize::MAX).unwrap();
     let good = disk.dump();
@@ -258,7 +258,7 @@ fn a_disk_that_is_full_after_any_byte_is_an_error_and_nothing_else() {
 }
 
 #[test]
-fn a_disk_that_is_full_in_the_middle_of_much_is_an_error() {
+fn disk_full_within_a_large_file_is_an_error() {
     // More than is buffered, than is waited for at once, and than the walk makes ahead.
     for room in [200_000, 7_000_000, 16_500_000] {
         fail_and_retry(Fault::Full(room), 24_000, 1000);
@@ -269,7 +269,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn a_disk_may_take_bytes_as_it_likes(most in 1..5000_usize, interruptions in 0..3_u32) {
+    fn short_writes_are_continued(most in 1..5000_usize, interruptions in 0..3_u32) {
         let (disk, store) = (MemoryDisk::default(), store(200, 700));
         disk.most.set(most);
         disk.interruptions.set(interruptions);
@@ -281,7 +281,7 @@ proptest! {
 /// Writers that change more than may be kept end the save even while the walk pauses because the
 /// saver has enough: one thread has to finish it, or nothing could ever be saved again.
 #[test]
-fn a_save_beyond_the_limit_ends_while_the_walk_pauses() {
+fn save_beyond_the_limit_ends_while_the_walk_pauses() {
     let (keys, len) = (24_000, 1000);
     let (disk, store) = (MemoryDisk::default(), store(keys, len));
     save_to(&disk, &store, usize::MAX).unwrap();
@@ -315,7 +315,7 @@ fn databases(file: &[u8]) -> (Vec<u64>, Vec<(u64, u64)>) {
 }
 
 #[test]
-fn what_another_process_of_the_same_number_writes_is_not_touched() {
+fn temporary_file_of_another_process_with_the_same_id_is_kept() {
     let (disk, store) = (MemoryDisk::default(), store(100, 30));
     let others = [0, 1].map(|tries| Path::new(PATH).with_file_name(temporary_name(tries)));
     for path in &others {
@@ -333,7 +333,7 @@ fn what_another_process_of_the_same_number_writes_is_not_touched() {
 }
 
 #[test]
-fn a_file_says_how_large_databases_were_at_the_cut() {
+fn file_contains_the_sizes_of_databases_at_the_cut() {
     let (disk, store, counters) = (MemoryDisk::default(), store(500, 30), Counters::default());
     let db = |index| store.database(index, &counters, 1);
     for (key, expiry) in [(b"a", Expiry::Never), (b"b", Expiry::AtMs(9)), (b"c", Expiry::AtMs(9))] {
@@ -413,7 +413,7 @@ impl SaveHost for WalkedElsewhere {
 }
 
 #[test]
-fn a_disk_that_takes_nothing_delays_no_client() {
+fn blocked_disk_delays_no_client() {
     let (keys, len) = (5000, 1000);
     let (store, gate) = (store(keys, len), Barrier::new(2));
     let snapshot = store.cut(usize::MAX, Waker::noop()).unwrap();

@@ -179,7 +179,7 @@ fn golden_collections(expiry: &str) -> BTreeMap<&'static str, Vec<String>> {
 }
 
 #[test]
-fn elements_are_those_that_real_servers_were_given() {
+fn elements_of_files_of_real_servers_are_read() {
     let types: [&[u8]; 3] = [
         &[2, 4, 5, 11, 16, 17, 18],
         &[2, 4, 5, 11, 16, 17, 18, 20, 24, 25],
@@ -386,7 +386,7 @@ fn every_entry_of_a_listpack_is_read() {
 }
 
 #[test]
-fn what_is_wrong_does_not_depend_on_how_a_file_is_read() {
+fn errors_do_not_depend_on_how_a_file_is_read() {
     struct Bytes<'a>(&'a [u8]);
     impl Read for Bytes<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -419,7 +419,7 @@ fn quicklists_have_plain_and_packed_nodes() {
 }
 
 #[test]
-fn what_no_server_keeps_is_refused() {
+fn collections_that_no_server_stores_are_refused() {
     let nan = f64::NAN.to_le_bytes();
     for (value_type, bytes) in [
         (2, b"\x02\x01a\x01a".to_vec()),
@@ -469,7 +469,7 @@ fn what_no_server_keeps_is_refused() {
 }
 
 #[test]
-fn a_type_without_a_builder_is_named_with_its_key() {
+fn type_without_a_builder_is_reported_with_its_key() {
     let file = file(10, b"\x02\x01s\x01\x01a\x01\x01l\x01\x01a");
     for threads in [0, 2] {
         let lists = Lists { without: Some(CollectionType::Set) };
@@ -482,7 +482,7 @@ fn a_type_without_a_builder_is_named_with_its_key() {
 }
 
 #[test]
-fn long_collections_and_long_elements_are_handed_over_in_pieces() {
+fn long_collections_and_long_elements_are_read_in_pieces() {
     let member = |number: usize| {
         let len = if number.is_multiple_of(1000) { 3 * CHUNK_BYTES + number } else { 30 };
         number.to_string().into_bytes().into_iter().cycle().take(len).collect::<Vec<u8>>()

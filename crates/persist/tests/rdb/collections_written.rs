@@ -164,7 +164,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn collections_in_files_are_read_as_they_were_written(
+    fn collections_in_files_round_trip(
         all in prop::collection::vec(any_collection(), 1..8),
         compress: bool,
         checksum: bool,
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn collections_in_payloads_are_read_as_they_were_written(
+    fn collections_in_payloads_round_trip(
         collection in any_collection(),
         compress: bool,
     ) {
@@ -196,7 +196,7 @@ proptest! {
 }
 
 #[test]
-fn payloads_are_those_that_every_version_reads() {
+fn payloads_use_encodings_that_every_version_reads() {
     let field = |name: &[u8], value: &[u8], at_ms| (name.to_vec(), value.to_vec(), 1.5, at_ms);
     let elements = vec![field(b"a", b"b", None), field(b"7", &[b'x'; 30], Some(1004))];
     let packed = b"\xc3\x05\x1e\x00x\xe0\x14\x00";
@@ -234,7 +234,7 @@ fn payloads_are_those_that_every_version_reads() {
 }
 
 #[test]
-fn what_is_no_collection_is_not_restored() {
+fn invalid_collections_are_not_restored() {
     for body in [
         // Empty, with something after it, cut, with a member twice.
         &b"\x02\x00"[..],
@@ -255,7 +255,7 @@ fn what_is_no_collection_is_not_restored() {
 }
 
 #[test]
-fn the_same_number_is_another_type_in_valkeys_payloads() {
+fn same_number_is_another_type_in_payloads_of_valkey() {
     let redis = b"\x16\x01\x05\x01a\x01b";
     let valkey = [&b"\x16\x01\x01a\x01b"[..], &5_i64.to_le_bytes()].concat();
     assert_eq!(restore(seal(redis, 12)), Ok(vec!["a=b@5".to_owned()]));

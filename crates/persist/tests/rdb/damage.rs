@@ -19,7 +19,7 @@ fn files() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_file_that_ends_early_says_so() {
+fn truncated_file_is_reported() {
     for file in files() {
         for len in (0..file.len()).filter(|len| *len < 2000 || len.is_multiple_of(13)) {
             match skim(&file[..len]) {
@@ -31,7 +31,7 @@ fn a_file_that_ends_early_says_so() {
 }
 
 #[test]
-fn a_bit_that_was_changed_is_noticed() {
+fn flipped_bit_is_detected() {
     for file in files() {
         for at in (0..file.len()).filter(|at| *at < 2000 || at.is_multiple_of(13)) {
             let mut changed = file.clone();
@@ -43,7 +43,7 @@ fn a_bit_that_was_changed_is_noticed() {
 }
 
 #[test]
-fn faults_tell_where_and_what() {
+fn faults_have_an_offset_and_a_description() {
     let file = write(&[Known::default()], OPTIONS, 1);
     let at_end = file.len() - 9;
     for (file, expected) in [
@@ -106,7 +106,7 @@ fn faults_tell_where_and_what() {
 }
 
 #[test]
-fn a_type_that_is_not_there_is_named_with_its_key() {
+fn unsupported_type_is_reported_with_its_key() {
     let fault = read(&golden("redis-7.0.15.rdb")).expect_err("it has lists");
     let said = fault.to_string();
     assert!(said.contains("holds a value of the type "), "{said}");
@@ -114,7 +114,7 @@ fn a_type_that_is_not_there_is_named_with_its_key() {
 }
 
 #[test]
-fn a_length_that_is_not_there_takes_no_memory() {
+fn excessive_length_is_refused() {
     let writer = Writer::new(Vec::new(), OPTIONS, &PREAMBLE).unwrap();
     let mut file = writer.finish().unwrap();
     file.truncate(file.len() - 9);
@@ -128,7 +128,7 @@ fn a_length_that_is_not_there_takes_no_memory() {
 }
 
 #[test]
-fn values_that_are_not_read_are_skipped() {
+fn unread_values_are_skipped() {
     let options = WriterOptions { version: Version::LOWEST, compress: false, checksum: true };
     let known = Known { key: b"a".to_vec(), value: b"b".to_vec(), ..Known::default() };
     let file = write(&[known.clone(), known], options, 1);

@@ -45,7 +45,7 @@ fn listing(file: &[u8]) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn every_type_is_counted_as_the_server_counts_it() {
+fn every_type_is_counted_as_in_the_server() {
     for server in SERVERS {
         let (keys, rest) = listing(&golden(&format!("{server}.rdb")));
         let mut said: Vec<String> = fs::read_to_string(path(&format!("{server}.txt")))
@@ -61,7 +61,7 @@ fn every_type_is_counted_as_the_server_counts_it() {
 }
 
 #[test]
-fn what_is_known_of_a_keys_use() {
+fn access_times_and_frequencies_are_read() {
     for server in SERVERS {
         let (_, rest) = listing(&golden(&format!("{server}-lfu.rdb")));
         let expected = format!("{:?}", Usage::Frequency(5));
@@ -72,7 +72,7 @@ fn what_is_known_of_a_keys_use() {
 }
 
 #[test]
-fn neither_compression_nor_checksum_has_to_be_there() {
+fn compression_and_checksum_are_optional() {
     for server in SERVERS {
         let file = golden(&format!("{server}-plain.rdb"));
         assert!(file.ends_with(&[0; 8]));

@@ -30,7 +30,7 @@ fn keys() -> Vec<Known> {
 }
 
 #[test]
-fn keys_are_grouped_by_all_that_they_have_in_common() {
+fn keys_are_grouped_by_database_prefix_and_expiry() {
     let file = write(&keys(), OPTIONS, 10);
     let found = stats(&file[..], grouping(2), &mut |_, _| {}).unwrap();
     let group = |keys, bytes, expiring, file_bytes| Group {
@@ -60,7 +60,7 @@ fn keys_are_grouped_by_all_that_they_have_in_common() {
 }
 
 #[test]
-fn more_prefixes_than_are_kept_are_put_together() {
+fn prefixes_beyond_the_limit_are_merged() {
     let mut all: Vec<Known> = (0..250_000)
         .map(|number| Known { key: format!("{number}:x").into_bytes(), ..Known::default() })
         .collect();
@@ -75,7 +75,7 @@ fn more_prefixes_than_are_kept_are_put_together() {
 }
 
 #[test]
-fn tables_and_their_columns() {
+fn statistics_as_csv_and_as_text() {
     let file = write(&keys(), OPTIONS, 10);
     let found = stats(&file[..], grouping(2), &mut |_, _| {}).unwrap();
     let csv = found.csv();
@@ -88,7 +88,7 @@ fn tables_and_their_columns() {
 }
 
 #[test]
-fn what_checking_finds() {
+fn check_reports_keys_and_faults() {
     let file = golden("redis-8.0.6.rdb");
     let checking = check(&file[..], NOW_MS, &mut |_, _| {});
     assert!(checking.fault.is_none());
@@ -114,7 +114,7 @@ fn what_checking_finds() {
 }
 
 #[test]
-fn members_that_are_there_twice_are_found() {
+fn duplicate_members_are_found() {
     let long = "x".repeat(60);
     for (members, is_right) in
         [(&["a", "7", "b"][..], true), (&["a", "b", "a"], false), (&[&long, "a", &long], false)]

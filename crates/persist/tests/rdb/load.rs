@@ -83,7 +83,7 @@ fn loaded(file: &[u8], threads: usize) -> Result<(Loading, HashMap<Vec<u8>, Know
 }
 
 #[test]
-fn everything_but_what_has_expired_is_loaded() {
+fn all_keys_except_expired_ones_are_loaded() {
     let keys = keys();
     let file = write(&keys, OPTIONS, 100);
     let alive: HashMap<Vec<u8>, Known> = keys
@@ -108,7 +108,7 @@ fn everything_but_what_has_expired_is_loaded() {
 }
 
 #[test]
-fn a_key_that_is_there_twice_ends_it() {
+fn duplicate_key_aborts_loading() {
     let mut keys = keys();
     keys.push(keys[4001].clone());
     let file = write(&keys, OPTIONS, 100);
@@ -120,7 +120,7 @@ fn a_key_that_is_there_twice_ends_it() {
 }
 
 #[test]
-fn what_would_be_lost_is_refused() {
+fn unsupported_databases_and_damaged_files_are_refused() {
     let beyond = write(&[Known { database: 16, ..Known::default() }], OPTIONS, 1);
     let damaged = {
         let mut file = write(&keys(), OPTIONS, 100);
@@ -139,7 +139,7 @@ fn what_would_be_lost_is_refused() {
 }
 
 #[test]
-fn a_value_that_cannot_be_unpacked_is_reported_when_it_is_taken() {
+fn corrupt_compressed_value_is_reported_when_it_is_read() {
     let value = b"abcdefgh".repeat(20);
     let known = Known { key: b"k".to_vec(), value, ..Known::default() };
     let mut file = write(&[known], OPTIONS, 1);

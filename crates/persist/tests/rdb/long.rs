@@ -10,7 +10,7 @@ use std::time::Duration;
 /// What is as long as strings may be shares its chunks with its image; those that are written to
 /// afterwards are copied first.
 #[test]
-fn a_long_string_is_as_it_was_whatever_part_of_it_changes() {
+fn long_string_in_a_snapshot_is_not_affected_by_changes() {
     const LEN: usize = 500 << 20;
     let store = Store::new(&StoreOptions::default());
     let counters = store.counters(0);

@@ -191,7 +191,7 @@ fn expiry_in_seconds_and_in_milliseconds() {
 }
 
 #[test]
-fn what_is_said_of_a_key_may_stand_before_a_field() {
+fn attributes_of_a_key_may_precede_an_auxiliary_field() {
     let body =
         [&b"\xfc"[..], &5_i64.to_le_bytes(), b"\xf9\x07\xfa\x01n\x01v\x00\x01a\x01v\x00\x01b\x01v"];
     let found = read(&file(9, &body.concat()));

@@ -65,7 +65,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn what_is_written_is_read(
+    fn files_round_trip(
         all in prop::collection::vec(any_known(), 0..40),
         version in prop::sample::select(vec![10, 11, 12, 80]),
         compress: bool,
@@ -80,7 +80,7 @@ proptest! {
 }
 
 #[test]
-fn long_strings_come_back() {
+fn long_strings_round_trip() {
     // Compressed and kept, compressed twice, and given up.
     let words: Vec<u8> = (0..1_500_000_u64).flat_map(u64::to_be_bytes).collect();
     let mut random = fastrand::Rng::with_seed(1);
@@ -99,7 +99,7 @@ fn long_strings_come_back() {
 }
 
 #[test]
-fn versions_that_are_written() {
+fn supported_versions_are_recognized() {
     for number in 0..200 {
         let there = matches!(number, 10..=12 | 80);
         assert_eq!(Version::from_number(number).is_some(), there, "{number}");

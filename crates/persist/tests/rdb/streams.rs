@@ -27,7 +27,7 @@ fn streams(file: &[u8]) -> Vec<Stream> {
 }
 
 #[test]
-fn entries_and_groups_are_those_that_real_servers_were_given() {
+fn entries_and_groups_of_files_of_real_servers_are_read() {
     for server in SERVERS {
         let streams = streams(&golden(&format!("{server}.rdb")));
         let [stream] = &streams[..] else { panic!("{server}: {} streams", streams.len()) };
@@ -52,7 +52,7 @@ fn entries_and_groups_are_those_that_real_servers_were_given() {
 }
 
 #[test]
-fn what_older_files_do_not_tell_of_groups_is_worked_out() {
+fn counters_missing_in_older_files_are_estimated() {
     let number = |number: u8| vec![number, 1];
     let field = [&b"\x81f"[..], &[2]].concat();
     // Two entries of the field that the node has at its start, at 5-0 and 6-0.

@@ -175,7 +175,7 @@ fn sum(path: &Path) -> i64 {
 }
 
 #[test]
-fn every_file_holds_all_the_money() {
+fn every_file_contains_the_total_balance() {
     let cuts: usize = std::env::var("NAGI_CUTS").map_or(25, |cuts| cuts.parse().expect("a number"));
     let folder = std::env::temp_dir().join(format!("nagi-transfers-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("creates a folder");

@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_standard() {
+    fn examples_of_the_standard() {
         for (bytes, text) in [
             (&b"f"[..], &b"Zg=="[..]),
             (b"fo", b"Zm8="),
@@ -55,28 +55,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base64() {
+    fn invalid_base64_is_refused() {
         for text in ["", "Y", "Yg", "Yg=", "====", "Y===", "Yg==Yg==", "Y!==", "=g==", "Yg=a"] {
             assert_eq!(decoded(text.as_bytes()), None, "{text}");
         }
     }
 
     #[test]
-    fn bits_that_the_last_letter_has_too_many_are_ignored() {
+    fn excess_bits_of_the_last_letter_are_ignored() {
         assert_eq!(decoded(b"Zh==").as_deref(), Some(&b"f"[..]));
         assert_eq!(decoded(b"Zm9=").as_deref(), Some(&b"fo"[..]));
     }
 
     proptest! {
         #[test]
-        fn what_was_encoded_is_decoded(bytes in prop::collection::vec(any::<u8>(), 1..300)) {
+        fn encoded_data_round_trips(bytes in prop::collection::vec(any::<u8>(), 1..300)) {
             let mut text = Vec::new();
             encode(&bytes, &mut text);
             prop_assert_eq!(decoded(&text), Some(bytes));
         }
 
         #[test]
-        fn any_text_is_decoded_or_refused(text in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn arbitrary_text_is_decoded_or_refused(text in prop::collection::vec(any::<u8>(), 0..64)) {
             if let Some(bytes) = decoded(&text) {
                 prop_assert!(bytes.len() <= text.len() / 4 * 3);
             }

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_at_every_cut() {
+    fn request_split_at_every_byte() {
         let input = request(1, b"extr", b"key", b"value");
         for cut in 0..input.len() {
             let step = Parser::default().parse(&input[..cut], &LIMITS);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_too_long_is_dropped_as_it_comes() {
+    fn too_long_value_is_discarded_as_it_arrives() {
         let input = request(1, b"", b"k", &[b'x'; 11]);
         let mut parser = Parser::default();
         let ParsedFrame::Request { consumed: 25, frame } = parser.parse(&input[..30], &LIMITS)
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be() {
+    fn invalid_headers_are_refused() {
         assert_eq!(Parser::default().parse(b"get a\r\n", &LIMITS), ParsedFrame::Garbage);
         let mut input = request(0, b"ab", b"key", b"");
         input[11] = 4;

@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_requests_carry_their_block() {
+    fn storage_requests_contain_their_block() {
         check(b"set a 1 2 3\r\nabc\r\nget a\r\n", &["set|a|1|2|3|abc", "get|a"]);
         check(b"cas a 1 2 4 9\n\r\n\n\r\r\n", &["cas|a|1|2|4|9|\\r\\n\\n\\r"]);
         check(b"append a x y 00 extra words\r\n\r\n", &["append|a|x|y|00|"]);
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn noreply_is_the_last_word_of_verbs_that_know_it() {
+    fn noreply_is_the_last_word_of_verbs_that_accept_it() {
         check(b"set a 0 0 1 noreply\r\nx\r\n", &["~set|a|0|0|1|x"]);
         check(b"cas a 0 0 1 7 noreply \r\nx\r\n", &["~cas|a|0|0|1|7|x"]);
         check(b"set a 0 0 1 noreply x\r\nx\r\n", &["set|a|0|0|1|x"]);
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_does_not_end_in_a_line_break_is_dropped_with_two_more_bytes() {
+    fn block_without_a_line_break_is_discarded_with_two_more_bytes() {
         let bad = format!("!{BAD_BLOCK}");
         check(b"set a 0 0 3\r\nabcdefghi\r\nget a\r\n", &[&bad, "fghi", "get|a"]);
         check(b"set a 0 0 1\r\nx\nget a\r\n", &[&bad, "et|a"]);
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_beyond_the_limit_is_swallowed() {
+    fn block_beyond_the_limit_is_discarded() {
         let block = "x".repeat(1001);
         for (line, expected) in [
             ("set a 0 0 1001", format!("!{TOO_LARGE} set|a|0|0|1001")),
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_understood_of_a_long_line_is_kept() {
+    fn progress_within_a_long_line_is_kept() {
         let mut parser = Parser::default();
         let input = [&b"get"[..], &b" key".repeat(200), b" k"].concat();
         assert_eq!(parser.parse(&input, &LIMITS, &mut Vec::new()), Parsed::Incomplete);
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_block_may_be_taken_out_as_it_arrives() {
+    fn long_block_may_be_taken_as_it_arrives() {
         let limits = Limits { item_bytes: 1 << 20 };
         for (after, last) in [("\r\n", Some(Span::large(0))), ("xx", None)] {
             let mut input = format!("set a 0 0 {LONG_BYTES}\r\n").into_bytes();

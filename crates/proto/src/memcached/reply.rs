@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_of_one_line_and_of_many() {
+    fn single_and_multi_line_replies() {
         let replies = [
             "STORED\r\n",
             "END\r\n",
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_do_not_add_up_are_malformed() {
+    fn values_with_wrong_lengths_are_malformed() {
         for (input, at) in [
             ("VALUE a 0\r\n", 0),
             ("VALUE a 0 -1\r\n", 0),

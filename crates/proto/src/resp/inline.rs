@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_that_do_not_close_at_the_end_of_a_word() {
+    fn unbalanced_quotes_are_refused() {
         for line in ["\"", "'", "a \"b", "a 'b", "\"a\"b", "'a'b", "\"a\"\"b\"", "\"a\\\"", "'a\\'"]
         {
             assert_eq!(words(line.as_bytes()), None, "{line:?}");

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_numbers_end_in_a_whole_line_break() {
+    fn short_numbers_end_with_a_complete_line_break() {
         for digits in ["0", "9", "10", "99", "100", "16384", "536870912", "999999999"] {
             let line = format!("${digits}\r\nx");
             assert_eq!(

@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_no_arguments_take_their_bytes() {
+    fn requests_without_arguments_are_consumed() {
         check(
             b"*0\r\n*-1\r\n*-100\r\n\r\n\n  \r\nPING\r\n",
             &[&[], &[], &[], &[], &[], &[], &["PING"]],
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_appended_behind_those_of_earlier_requests() {
+    fn spans_are_appended_after_those_of_earlier_requests() {
         let mut spans = vec![Span { start: 7, len: 7 }];
         let mut input = *b"*1\r\n$4\r\nPING\r\n";
         assert_eq!(Parser::default().parse(&mut input, &LIMITS, &mut spans), Ok(Some(14)));
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_understood_of_a_long_request_is_kept() {
+    fn progress_within_a_long_request_is_kept() {
         let mut parser = Parser::default();
         let mut input = b"*200\r\n".to_vec();
         input.extend(b"$1\r\na\r\n".repeat(199));
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn long_arguments_may_be_taken_out_as_they_arrive() {
+    fn long_arguments_may_be_taken_as_they_arrive() {
         let long = [vec![b'1'; LONG_BYTES], vec![b'2'; LONG_BYTES + 9]];
         let mut input = b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n".to_vec();
         let mut parser = Parser::default();
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn protocol_errors_have_the_texts_of_redis() {
+    fn protocol_errors_have_the_messages_of_redis() {
         check_error(b"*1x\r\n", &LIMITS, "invalid multibulk length");
         check_error(b"*\r\n", &LIMITS, "invalid multibulk length");
         check_error(b"*01\r\n", &LIMITS, "invalid multibulk length");
@@ -561,14 +561,14 @@ mod tests {
     }
 
     #[test]
-    fn a_request_beyond_what_spans_can_address_is_refused() {
+    fn request_beyond_the_range_of_spans_is_refused() {
         let limits = Limits { bulk_bytes: usize::MAX, authenticated: true };
         check_error(b"*1\r\n$4294967290\r\n", &limits, "invalid bulk length");
         assert_eq!(requests(b"*1\r\n$4294967200\r\n", 1, &limits), Ok(vec![]));
     }
 
     #[test]
-    fn a_line_in_pieces_hides_nothing_from_the_next_request() {
+    fn line_in_pieces_does_not_affect_the_next_request() {
         check(
             b"*1\r\n$4\r\nPING\r\nECHO a\r\n*1\r\n$1\r\na\r\n",
             &[&["PING"], &["ECHO", "a"], &["a"]],

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_end_where_their_last_element_does() {
+    fn replies_end_with_their_last_element() {
         check(&[
             "+OK\r\n",
             "-ERR a b\r\n",
@@ -346,14 +346,14 @@ mod tests {
     }
 
     #[test]
-    fn depth_costs_the_parser_nothing() {
+    fn deeply_nested_replies_are_delimited() {
         let nested = format!("{}:1\r\n", "*1\r\n".repeat(100_000));
         check(&[&nested]);
         assert!(Reply::decode(nested.as_bytes()).is_err());
     }
 
     #[test]
-    fn what_no_server_sends_is_malformed() {
+    fn invalid_replies_are_malformed() {
         for (input, at) in [
             ("x\r\n", 0),
             ("+a\rb\r\n", 0),

@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn resp_garbage_means_the_same_in_pieces(input in resp_garbage(), cuts in pieces()) {
+    fn invalid_resp_is_parsed_the_same_in_pieces(input in resp_garbage(), cuts in pieces()) {
         let [whole, cut, bytes] = resp_lengths(&input, &cuts);
         prop_assert_eq!(&cut, &whole);
         prop_assert_eq!(&bytes, &whole);
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn memcached_garbage_means_the_same_in_pieces(input in memcached_garbage(), cuts in pieces()) {
+    fn invalid_memcached_replies_parse_identically(input in memcached_garbage(), cuts in pieces()) {
         let [whole, cut, bytes] = memcached_lengths(&input, &cuts);
         prop_assert_eq!(&cut, &whole);
         prop_assert_eq!(&bytes, &whole);
@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn an_error_is_one_line_whatever_it_quotes(text in "[a\r\né]{0,9}") {
+    fn error_is_one_line_whatever_it_quotes(text in "[a\r\né]{0,9}") {
         let mut out = Output::default();
         Writer::new(&mut out, Version::Two).error(&text);
         let expected = Reply::Error(text.replace(['\r', '\n'], " "));

@@ -168,7 +168,7 @@ fn check_resp(input: &[u8], expected: &[Event], cuts: &[usize]) -> Result<(), Te
 
 proptest! {
     #[test]
-    fn resp_requests_come_out_as_they_went_in(
+    fn resp_requests_round_trip(
         requests in vec((arguments(), any::<bool>()), 1..5),
         cuts in pieces(),
     ) {
@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn a_resp_request_may_be_cut_anywhere(
+    fn resp_request_may_be_split_anywhere(
         first in vec(vec(any::<u8>(), 0..8), 0..4),
         second in vec(vec(any::<u8>(), 0..8), 0..4),
     ) {
@@ -196,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn resp_garbage_means_the_same_in_pieces(input in resp_garbage(), cuts in pieces()) {
+    fn invalid_resp_is_parsed_the_same_in_pieces(input in resp_garbage(), cuts in pieces()) {
         for limits in [RESP, LOGIN] {
             let whole = feed::resp_requests(&[&input], &limits);
             prop_assert_eq!(feed::resp_requests(&cut(&input, &cuts), &limits), whole.clone());
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn memcached_requests_come_out_as_they_went_in(
+    fn memcached_requests_round_trip(
         requests in vec(memcached_request(), 1..5),
         cuts in pieces(),
         place in any::<Index>(),
@@ -223,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn binary_requests_mean_the_same_in_pieces(
+    fn binary_requests_are_parsed_the_same_in_pieces(
         requests in vec(binary_request(), 1..5),
         cuts in pieces(),
     ) {
@@ -235,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn memcached_garbage_means_the_same_in_pieces(
+    fn invalid_memcached_requests_are_parsed_the_same_in_pieces(
         input in memcached_garbage(),
         cuts in pieces(),
     ) {
@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn inline_words_are_those_of_the_reference(line in r#"([ab x4\\"'\t\x0b\r]|\\x4a|\\n){0,24}"#) {
+    fn inline_words_equal_those_of_a_reference(line in r#"([ab x4\\"'\t\x0b\r]|\\x4a|\\n){0,24}"#) {
         let expected = match reference_split(line.trim_end_matches('\n')) {
             Some(words) => Event::Request(words),
             None => Event::Closed("unbalanced quotes in request".to_owned()),

@@ -128,7 +128,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn two_claimers_in_opposite_orders_both_get_through() {
+fn two_claimers_in_opposite_orders_both_succeed() {
     check(|| {
         let world = Fixture::new();
         let other = {
@@ -143,7 +143,7 @@ fn two_claimers_in_opposite_orders_both_get_through() {
 }
 
 #[test]
-fn a_request_is_before_or_after_a_claim_and_never_within() {
+fn request_runs_before_or_after_a_claim_but_not_during_it() {
     check(|| {
         let world = Fixture::new();
         let other = {
@@ -160,7 +160,7 @@ fn a_request_is_before_or_after_a_claim_and_never_within() {
 }
 
 #[test]
-fn of_a_claim_on_everything_and_one_on_names_each_gets_through_alone() {
+fn whole_keyspace_claim_and_claim_on_names_exclude_each_other() {
     check(|| {
         let world = Fixture::new();
         let other = {
@@ -175,7 +175,7 @@ fn of_a_claim_on_everything_and_one_on_names_each_gets_through_alone() {
 }
 
 #[test]
-fn two_claims_on_everything_come_one_after_the_other() {
+fn two_whole_keyspace_claims_exclude_each_other() {
     check(|| {
         let world = Fixture::new();
         let other = {
@@ -190,7 +190,7 @@ fn two_claims_on_everything_come_one_after_the_other() {
 }
 
 #[test]
-fn a_request_is_never_within_a_claim_on_everything() {
+fn request_does_not_run_during_a_whole_keyspace_claim() {
     check(|| {
         let world = Fixture::new();
         let other = {

@@ -95,7 +95,7 @@ fn request_that_meets_a_claim_waits_and_is_woken() {
 }
 
 #[test]
-fn a_claim_waits_for_the_batches_that_do_not_know_of_it() {
+fn claim_waits_for_batches_that_have_not_seen_it() {
     let world = Fixture::new();
     let claimant = Claimant::new();
     let batch = world.quiescence.enter(1);
@@ -146,7 +146,7 @@ fn waiting_claimer_holds_no_claim() {
 }
 
 #[test]
-fn claimer_that_failed_often_holds_newcomers_back() {
+fn claimer_that_failed_often_holds_new_claimers_back() {
     let world = Fixture::new();
     let (patient, newcomer) = (Claimant::new(), Claimant::new());
     let mut patient_one = world.claiming(&[1, 2], Intent::Write);
@@ -251,7 +251,7 @@ impl Fixture {
 }
 
 #[test]
-fn a_claim_that_grows_comes_ahead_of_all_waiters() {
+fn growing_claim_goes_ahead_of_all_waiters() {
     let world = Fixture::new();
     let [script, other, waiter] = [(); 3].map(|()| Claimant::new());
     let mut claim = world.held(&[1], Intent::Write);
@@ -277,7 +277,7 @@ fn a_claim_that_grows_comes_ahead_of_all_waiters() {
 }
 
 #[test]
-fn a_claim_that_grows_waits_for_the_batches_that_do_not_know_of_it() {
+fn growing_claim_waits_for_batches_that_have_not_seen_it() {
     let world = Fixture::new();
     let script = Claimant::new();
     let mut claim = world.held(&[1], Intent::Write);
@@ -291,7 +291,7 @@ fn a_claim_that_grows_waits_for_the_batches_that_do_not_know_of_it() {
 }
 
 #[test]
-fn a_claim_grows_to_everything_once_nothing_else_is_claimed() {
+fn claim_grows_to_the_whole_keyspace_once_nothing_else_is_claimed() {
     let world = Fixture::new();
     let [script, newcomer, request] = [(); 3].map(|()| Claimant::new());
     let mut claim = world.held(&[1], Intent::Write);

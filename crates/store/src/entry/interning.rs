@@ -154,7 +154,7 @@ mod tests {
 
     /// Threads that hold an equal key at the same time share one `LongKey`.
     #[test]
-    fn threads_that_make_and_drop_a_long_key_share_one() {
+    fn threads_share_one_long_key() {
         let keys = LongKeys::new();
         let rounds = if cfg!(miri) { 20 } else { 20_000 };
         let names = [vec![b'x'; 2500], vec![b'y'; 2500]];

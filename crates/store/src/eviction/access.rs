@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_that_is_set_is_read_back() {
+    fn idle_time_round_trips() {
         let clock = clock(1_795_329_000_000, false);
         let read_s = |idle_s: u64| clock.idle_ms(clock.idle_for(idle_s * 1000).unwrap()) / 1000;
         for idle_s in [0, 1, 1000, 100_000, 1_000_000, 16_000_000] {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_fall_as_the_settings_say() {
+    fn counters_decay_according_to_the_settings() {
         let hour_ms = 3_600_000;
         for (lfu_decay_time, left) in [(0, 100), (1, 40), (2, 70), (7, 92)] {
             let tuning = Tuning { lfu_decay_time, ..Tuning::default() };
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_grow_as_the_settings_say() {
+    fn counters_grow_according_to_the_settings() {
         let after = |lfu_log_factor, uses: u64| {
             let tuning = Tuning { lfu_log_factor, ..Tuning::default() };
             let clock = AccessClock::new(1_000_000, true, tuning);

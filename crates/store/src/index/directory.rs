@@ -287,7 +287,7 @@ mod model {
     }
 
     #[test]
-    fn a_look_ahead_meets_only_what_once_stood_there() {
+    fn prefetch_reads_only_segments_that_covered_the_position() {
         loom::model(|| {
             let directories = Arc::new(Directories::new(1, 1));
             let owner =

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_comes_by_time() {
+    fn due_hashes_are_ordered_by_time() {
         let mut index = ExpiringHashes::default();
         index.change(7, None, Some(300));
         index.change(8, None, Some(100));

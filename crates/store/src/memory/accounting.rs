@@ -421,7 +421,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_taken_and_given_back_comes_to_nothing() {
+    fn allocations_and_frees_add_up_to_zero() {
         let allocator = Counting(System);
         let layout = Layout::from_size_align(1 << 20, 1).unwrap();
         let before = ALLOCATED_BYTES.load(Ordering::Relaxed);
@@ -438,7 +438,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_very_long_is_mapped_and_the_clients_until_it_is_kept() {
+    fn very_long_allocation_is_mapped_and_counts_as_clients_until_it_is_kept() {
         let _alone = alone();
         let allocator = Counting(System);
         let clients = || now().clients as isize;
@@ -469,7 +469,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn room_that_is_mapped_takes_nothing_of_the_general_allocator() {
+    fn mapped_room_uses_no_general_allocator_bytes() {
         assert_eq!(room_bytes::<u64>(1024), 8192);
         assert_eq!(room_bytes::<u64>(1025), 10240, "in classes of sizes");
         assert_eq!(room_bytes::<u64>(1 << 17), 0);
@@ -487,7 +487,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn overhead_that_is_mapped_is_not_the_clients() {
+    fn mapped_overhead_does_not_count_as_clients() {
         let _alone = alone();
         let allocator = Counting(System);
         let (before, len) = (now(), 3 << 20);

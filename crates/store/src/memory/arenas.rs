@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_stay_few_while_sizes_of_all_kinds_come_and_go_and_nothing_is_left_at_the_end() {
+    fn holes_stay_few_with_all_sizes_and_no_memory_is_left_at_the_end() {
         let rounds = if cfg!(miri) { 300 } else { 30_000 };
         let mut blocks = Blocks::new();
         let (mut worst, mut moves, mut gives) = (0.0_f64, 0, 0);
@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_the_data_when_most_of_it_goes() {
+    fn memory_follows_the_data_when_most_of_it_is_freed() {
         let mut blocks = Blocks::new();
         (0..2000).for_each(|_| blocks.take(4120));
         let full = blocks.pool.used_bytes();
@@ -643,7 +643,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_are_disjoint_and_every_hole_is_known(
+        fn blocks_are_disjoint_and_every_hole_is_recorded(
             steps in proptest::collection::vec(
                 (any::<u16>(), 513..=LARGEST_PIECE, 0..9_u8),
                 1..400,

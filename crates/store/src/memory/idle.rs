@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_is_taken_first_and_the_oldest_goes_back_first() {
+    fn newest_is_taken_first_and_oldest_is_returned_first() {
         let pool = PagePool::default();
         let units: Vec<Unit> = (0..4).map(|_| pool.take()).collect();
         let mut idle = Idle::new(PAGE_BYTES);

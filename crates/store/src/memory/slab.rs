@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn free_blocks_are_idle_bytes_and_nothing_is_left_of_a_slab() {
+    fn free_blocks_are_idle_bytes_and_a_dropped_slab_leaves_none() {
         let pool = Arc::new(PagePool::default());
         let mut slab = Slab::new(Arc::clone(&pool));
         let blocks: Vec<Block> = (0..10_000).map(|_| slab.take(56)).collect();

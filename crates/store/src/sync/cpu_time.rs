@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn time_without_a_processor_is_left_out() {
+    fn time_while_preempted_is_excluded() {
         ticks::start();
         let (worked, slept) = (Duration::from_millis(5), Duration::from_millis(50));
         let since = ticks::now();
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_late_mark_does_not_know_counts() {
+    fn time_before_a_late_mark_is_included() {
         ticks::start();
         let since = ticks::now();
         std::thread::sleep(Duration::from_millis(10));

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_batches_that_were_under_way_are_waited_for() {
+    fn grace_period_waits_only_for_current_batches() {
         let quiescence = Quiescence::new(3);
         assert!(quiescence.is_over(&mut quiescence.grace(None)));
         let own = quiescence.enter(0);

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_done_in_order_and_all_of_them_before_the_thread_ends() {
+    fn all_tasks_are_executed_in_order_before_the_thread_ends() {
         static THREAD: SharedThread<Task> = SharedThread::new("test", |task: Task| task());
         let _lease = Lease::new(|| THREAD.end());
         let (tell, told) = channel();

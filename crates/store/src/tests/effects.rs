@@ -19,7 +19,7 @@ fn names(change: &StoreChange) -> Vec<&'static str> {
 }
 
 /// Returns the reports of one operation, as `key:event` words.
-fn told(replica: &Replica) -> Vec<String> {
+fn reported(replica: &Replica) -> Vec<String> {
     let shown = |change: &StoreChange| {
         let keys = change.keys.iter().flat_map(|key| {
             let name = String::from_utf8_lossy(&key.key[..key.key.len().min(5)]).into_owned();
@@ -31,13 +31,13 @@ fn told(replica: &Replica) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_told_of_reads_and_of_what_changes_nothing() {
+fn reads_and_operations_without_effect_are_not_reported() {
     let fixture = Fixture::new(4);
     let replica = Replica::of(&fixture.store);
     let db = fixture.db(0);
     let [key, none] = [&b"key"[..], b"none"].map(|key| db.key(key));
     db.set(key, b"10", SetOptions::default());
-    assert_eq!(told(&replica), ["key:new key:set"]);
+    assert_eq!(reported(&replica), ["key:new key:set"]);
     db.get(key, |_| ());
     db.get_many(&[key, none], |_| ());
     assert!(!db.delete(none) && !db.persist(key) && !db.persist(none));
@@ -48,11 +48,11 @@ fn nothing_is_told_of_reads_and_of_what_changes_nothing() {
     db.get_and_touch(key, Expiry::Never, |_| ()).unwrap();
     assert_eq!(db.set_bit(key, 7, true), Ok(true));
     assert!(db.increment(key, i64::MAX).is_err());
-    assert_eq!(told(&replica), [""; 0]);
+    assert_eq!(reported(&replica), [""; 0]);
 }
 
 #[test]
-fn a_version_that_is_numbered_is_an_effect_and_no_event() {
+fn assigning_a_version_number_is_an_effect_without_event() {
     let fixture = Fixture::new(4);
     let replica = Replica::of(&fixture.store);
     let db = fixture.db(0);
@@ -68,7 +68,7 @@ fn a_version_that_is_numbered_is_an_effect_and_no_event() {
 }
 
 #[test]
-fn what_is_appended_or_overwritten_in_place_is_all_that_the_effect_has() {
+fn effect_contains_only_the_appended_or_overwritten_part() {
     let fixture = Fixture::new(4);
     let replica = Replica::of(&fixture.store);
     let db = fixture.db(0);
@@ -104,11 +104,11 @@ fn operations_under_one_hold_are_one_change() {
     assert_eq!(names(&changes[0]), ["new", "set", "incrby", "new", "rename_from", "rename_to"]);
     changes.iter().for_each(|change| replica.store.apply(&replica.counters, change));
     outside.set_many(vec![(a, b"x".into()), (b, b"y".into())], false);
-    assert_eq!(told(&replica), ["a:new a:set b:set"]);
+    assert_eq!(reported(&replica), ["a:new a:set b:set"]);
 }
 
 #[test]
-fn what_goes_by_itself_is_told_as_removed() {
+fn expired_and_evicted_entries_are_reported_as_removed() {
     let fixture = Fixture::new(4);
     let replica = Replica::of(&fixture.store);
     let (now_ms, long) = (fixture.db(0).now_ms(), vec![b'l'; 5000]);
@@ -117,18 +117,18 @@ fn what_goes_by_itself_is_told_as_removed() {
         fixture.db(0).set(fixture.db(0).key(key), b"v", until(now_ms + 10));
     }
     fixture.db(3).set(fixture.db(3).key(b"stays"), b"v", SetOptions::default());
-    assert_eq!(told(&replica).len(), 4);
+    assert_eq!(reported(&replica).len(), 4);
     fixture.pass_ms(10);
     let db = fixture.db(0);
     db.set(db.key(b"lazy"), b"v", SetOptions::default());
-    assert_eq!(told(&replica), ["lazy:expired", "lazy:new lazy:set"]);
+    assert_eq!(reported(&replica), ["lazy:expired", "lazy:new lazy:set"]);
     let mut expirer = Expirer::new(0, 1);
     while expirer.run(&fixture.store, &fixture.counters, db.now_ms(), Duration::MAX) {}
-    let mut swept = told(&replica);
+    let mut swept = reported(&replica);
     swept.sort();
     assert_eq!(swept, ["lllll:expired", "swept:expired"]);
     db.evict_all();
-    let mut evicted = told(&replica);
+    let mut evicted = reported(&replica);
     evicted.sort();
     assert_eq!(evicted, ["lazy:evicted", "stays:evicted"]);
 }
@@ -200,7 +200,7 @@ fn operate(db: Database<'_>, kind: u64, [a, b]: [Key<'_>; 2], number: u64) {
 /// Several threads, with sweeps and eviction, operate on few keys; the effects must replicate any
 /// order.
 #[test]
-fn effects_of_several_threads_make_the_same_of_another_store() {
+fn effects_of_several_threads_replicate_another_store() {
     const WORKERS: usize = 4;
     let operations = if cfg!(miri) { 50 } else { 20_000 };
     let clock = Arc::new(AtomicU64::new(1_000_000));

@@ -44,7 +44,7 @@ fn share(left: &[u32], hot: impl Fn(u32) -> bool) -> f64 {
 }
 
 #[test]
-fn lru_keeps_what_was_used_last() {
+fn lru_keeps_recently_used_keys() {
     let use_hot = |fixture: &Fixture| {
         fixture.pass_ms(10_000);
         (0..KEYS)
@@ -56,7 +56,7 @@ fn lru_keeps_what_was_used_last() {
 }
 
 #[test]
-fn lfu_keeps_what_was_used_often() {
+fn lfu_keeps_frequently_used_keys() {
     let use_hot = |fixture: &Fixture| {
         for _ in 0..20 {
             (0..KEYS)
@@ -77,7 +77,7 @@ fn random_policy_evicts_new_and_old_keys_alike() {
 }
 
 #[test]
-fn volatile_policies_spare_what_never_expires() {
+fn volatile_policies_spare_keys_without_expiry() {
     use Policy::{VolatileLfu, VolatileLru, VolatileRandom, VolatileTtl};
     for policy in [VolatileLru, VolatileLfu, VolatileRandom, VolatileTtl] {
         let expiring =
@@ -181,7 +181,7 @@ fn scattered(number: u32, bound: u32) -> u32 {
 
 #[test]
 #[cfg_attr(miri, ignore = "too many requests")]
-fn keys_asked_for_once_do_not_drive_out_those_asked_for_often() {
+fn keys_requested_once_do_not_evict_frequent_ones() {
     // Half of the requests are for two thirds of the keys that fit, the rest for new keys.
     let requests: Vec<u32> = (0..200_000)
         .map(
@@ -198,7 +198,7 @@ fn keys_asked_for_once_do_not_drive_out_those_asked_for_often() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too many requests")]
-fn a_loop_over_a_little_more_than_fits_is_not_missed_altogether() {
+fn loop_over_slightly_more_keys_than_fit_has_hits() {
     let requests: Vec<u32> = (0..150_000).map(|number| number % (CACHED * 11 / 10)).collect();
     for policy in [Policy::AllKeysLru, Policy::AllKeysLfu] {
         let missed = misses(policy, &requests);
@@ -208,7 +208,7 @@ fn a_loop_over_a_little_more_than_fits_is_not_missed_altogether() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too many requests")]
-fn a_hot_set_that_moves_is_followed() {
+fn policies_adapt_to_a_changing_hot_set() {
     let hot = CACHED / 2;
     let requests: Vec<u32> =
         (0..400_000).map(|number| number / (hot * 20) * hot + scattered(number, hot)).collect();
@@ -219,7 +219,7 @@ fn a_hot_set_that_moves_is_followed() {
 }
 
 #[test]
-fn key_used_after_this_workers_clock_is_not_the_oldest() {
+fn key_accessed_after_this_workers_clock_is_not_the_oldest() {
     for policy in [Policy::AllKeysLru, Policy::AllKeysLfu] {
         let fixture = Fixture::new(1);
         fixture.store.set_limit(0, policy);
@@ -291,7 +291,7 @@ fn idle_time_grows_for_half_a_year() {
 /// Otherwise each of many requests would evict for half a millisecond while freed memory does not
 /// count yet.
 #[test]
-fn evicting_takes_less_time_the_nearer_the_limit_is() {
+fn eviction_takes_less_time_closer_to_the_limit() {
     let fixture = Fixture::new(4);
     for key in 0..KEYS {
         set(&fixture, &format!("key:{key}"), None);
@@ -310,7 +310,7 @@ fn evicting_takes_less_time_the_nearer_the_limit_is() {
 }
 
 #[test]
-fn what_was_evicted_last_is_known() {
+fn last_eviction_is_recorded() {
     let fixture = Fixture::new(1);
     let counters = fixture.store.counters(0);
     let evict = || {

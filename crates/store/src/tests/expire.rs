@@ -165,7 +165,7 @@ proptest! {
     /// Whatever is written between the steps of a sweep, due entries are removed by this sweep or
     /// the next one, and no others.
     #[test]
-    fn no_expired_key_stays(
+    fn no_expired_key_remains(
         keys in 1..4000_usize,
         peak in 1..4000_usize,
         per_step in 0..300_usize,

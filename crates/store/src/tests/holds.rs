@@ -75,7 +75,7 @@ fn failed_victim_search_is_repeated_only_after_a_change() {
 }
 
 #[test]
-fn growing_moves_no_more_than_a_segment_and_waits_for_no_memory() {
+fn growth_moves_at_most_a_segment_and_does_not_wait_for_memory() {
     let fixture = Fixture::new(4);
     let holds = most_of(|| {
         (0..KEYS).for_each(|number| set(&fixture, number, &[b'v'; 100], SetOptions::default()));
@@ -88,7 +88,7 @@ fn growing_moves_no_more_than_a_segment_and_waits_for_no_memory() {
 }
 
 #[test]
-fn evicting_while_sizes_shift_moves_a_few_entries_and_waits_for_no_memory() {
+fn eviction_with_changing_sizes_moves_few_entries_and_does_not_wait_for_memory() {
     let fixture = Fixture::new(4);
     fixture.store.set_limit(8 << 20, Policy::AllKeysLru);
     let holds = most_of(|| {
@@ -112,7 +112,7 @@ fn evicting_while_sizes_shift_moves_a_few_entries_and_waits_for_no_memory() {
 
 #[test]
 #[cfg(not(miri))]
-fn a_store_at_work_with_a_preparer_in_time_meets_no_page_faults_in_holds() {
+fn no_page_faults_in_holds_if_the_preparer_is_in_time() {
     let limit = 32 << 20;
     let fixture = Fixture::new(16);
     fixture.store.expect(1 << 30);
@@ -141,7 +141,7 @@ fn a_store_at_work_with_a_preparer_in_time_meets_no_page_faults_in_holds() {
 }
 
 #[test]
-fn a_step_of_expiry_removes_and_moves_a_few_entries() {
+fn step_of_expiry_removes_and_moves_few_entries() {
     let fixture = Fixture::new(4);
     let now_ms = fixture.db(0).now_ms() + 1000;
     let expiring = SetOptions { expiry: Expiry::AtMs(now_ms), ..SetOptions::default() };
@@ -159,7 +159,7 @@ fn a_step_of_expiry_removes_and_moves_a_few_entries() {
 
 /// With ordinary hashes and with equal ones.
 #[test]
-fn a_step_of_expiry_looks_at_a_few_entries_of_which_nothing_is_due_any_more() {
+fn step_of_expiry_visits_few_entries_if_none_is_due_any_more() {
     for (mask, keys) in [(u64::MAX, KEYS), (0, KEYS / 10)] {
         let fixture = Fixture::masked(4, mask);
         let now_ms = fixture.db(0).now_ms() + 1000;
@@ -182,7 +182,7 @@ fn a_step_of_expiry_looks_at_a_few_entries_of_which_nothing_is_due_any_more() {
 
 /// Creating such keys requires the seed.
 #[test]
-fn keys_of_equal_hash_are_found_by_comparing_few() {
+fn keys_with_equal_hashes_are_found_by_few_comparisons() {
     let fixture = Fixture::masked(4, 0);
     let keys = if cfg!(miri) { 1000 } else { 20_000 };
     let names: Vec<String> = (0..keys).map(|number| format!("key:{number}")).collect();
@@ -246,7 +246,7 @@ fn long(last: u8) -> Vec<u8> {
 
 /// All operations that access a long key, with ordinary hashes and with equal ones.
 #[test]
-fn a_long_key_is_neither_compared_nor_copied_nor_freed_in_a_hold() {
+fn long_key_is_not_compared_copied_or_freed_in_a_hold() {
     for mask in [u64::MAX, 0] {
         let fixture = Fixture::masked(4, mask);
         let keys = [long(b'a'), long(b'b'), long(b'c'), long(b'd')];

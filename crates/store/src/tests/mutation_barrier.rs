@@ -170,7 +170,7 @@ fn persist_and_expiry_pass_the_mutation_barrier() {
 }
 
 #[test]
-fn changed_entry_carries_the_epoch_of_the_change() {
+fn changed_entry_has_the_epoch_of_the_change() {
     let fixture = Fixture::new(1);
     let db = fixture.db(0);
     let key = db.key(b"key");

@@ -436,21 +436,21 @@ fn enumerate(operations: &[Operation]) {
 }
 
 #[test]
-fn changes_of_strings_are_stopped_at_every_step() {
+fn changes_of_strings_interrupted_at_every_step() {
     enumerate(STRINGS);
 }
 
 #[test]
-fn changes_of_keys_are_stopped_at_every_step() {
+fn changes_of_keys_interrupted_at_every_step() {
     enumerate(KEYS);
 }
 
 #[test]
-fn changes_of_versions_are_stopped_at_every_step() {
+fn changes_of_versions_interrupted_at_every_step() {
     enumerate(VERSIONED);
 }
 
 #[test]
-fn changes_of_databases_are_stopped_at_every_step() {
+fn changes_of_databases_interrupted_at_every_step() {
     enumerate(WHOLE);
 }

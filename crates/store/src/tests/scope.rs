@@ -53,7 +53,7 @@ fn operations_on_several_keys_and_databases_run_under_one_hold() {
 }
 
 #[test]
-fn operations_under_a_claim_need_not_look_for_it() {
+fn operations_under_a_claim_need_not_check_it() {
     let fixture = Fixture::new(4);
     let db = fixture.db(0);
     let _batch = fixture.store.batch(&fixture.counters);

@@ -27,7 +27,7 @@ fn overwrite(fixture: &Fixture, most_bytes: usize, random: &mut Rng) {
 
 #[test]
 #[cfg(not(miri))]
-fn a_small_store_whose_long_values_become_short_gives_back_what_they_took() {
+fn small_store_returns_memory_when_long_values_become_short() {
     let data_bytes = (KEYS * 300) as f64;
     for most_bytes in [40_000, 4000] {
         let fixture = Fixture::new(SHARDS);
@@ -43,7 +43,7 @@ fn a_small_store_whose_long_values_become_short_gives_back_what_they_took() {
 
 #[test]
 #[cfg(not(miri))]
-fn what_long_values_took_is_given_back_while_nothing_is_freed() {
+fn memory_of_long_values_is_returned_while_nothing_is_freed() {
     let fixture = Fixture::new(SHARDS);
     let mut random = Rng::with_seed(1);
     overwrite(&fixture, 40_000, &mut random);

@@ -354,14 +354,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 32 }))]
 
     #[test]
-    fn snapshot_holds_what_there_was_at_the_cut(
+    fn snapshot_equals_the_contents_at_the_cut(
         script in proptest::collection::vec(round(), 1..6),
     ) {
         rounds(u64::MAX, &script);
     }
 
     #[test]
-    fn snapshot_is_right_with_hashes_that_differ_in_few_bits(
+    fn snapshot_is_correct_with_hashes_that_differ_in_few_bits(
         script in proptest::collection::vec(round(), 1..4),
     ) {
         rounds(0xc000_0000_0000_0007, &script);
@@ -369,7 +369,7 @@ proptest! {
 }
 
 #[test]
-fn snapshot_is_given_up_beyond_the_limit_of_pre_images() {
+fn snapshot_is_aborted_beyond_the_limit_of_pre_images() {
     let fixture = Fixture::new(2);
     let write = |byte: u8| {
         for key in 0..200_u32 {
@@ -405,7 +405,7 @@ fn cut_waits_for_claims() {
 
 /// The sum of all accounts never changes, whatever their keys.
 #[test]
-fn transfers_are_whole_in_every_snapshot() {
+fn transfers_are_atomic_in_every_snapshot() {
     const ACCOUNTS: u32 = 64;
     const CUTS: usize = if cfg!(miri) { 3 } else { 300 };
     let options = crate::StoreOptions { shards: 8, workers: 4, ..crate::StoreOptions::default() };

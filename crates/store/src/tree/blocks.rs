@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_pages_are_used_again_and_pages_go_back() {
+    fn parts_of_pages_are_reused_and_pages_are_freed() {
         let pool = Arc::new(PagePool::default());
         let blocks = Blocks::new(Arc::clone(&pool));
         let mut state = 7_u64;

@@ -170,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ROUNDS, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_hash_tree_is_a_map_and_its_clones_stay(
+    fn hash_tree_equals_a_map_and_clones_do_not_change(
         changes in proptest::collection::vec((any::<u32>(), 0..1100_usize, 0..8_u8), 1..LENGTH),
         names in 50..4000_u32,
         phase in 100..2000_usize,
@@ -211,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn what_stays_in_a_set_is_scanned_whatever_becomes_of_the_rest(
+    fn remaining_members_are_scanned_while_others_change(
         seed: u32,
         size in 1..LENGTH as u32,
         count in 1..50_usize,

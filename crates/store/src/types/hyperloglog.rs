@@ -617,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_near() {
+    fn estimates_are_within_the_error_bound() {
         for count in [1, 10, 100, 1000, 10_000, 300_000] {
             let sketch = added(0..count, 3000);
             let estimated = estimate(sketch.bytes()).unwrap() as f64;
@@ -628,7 +628,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sparse_and_dense_say_the_same(from: u32, count in 1..3000_u32) {
+        fn sparse_and_dense_estimates_are_equal(from: u32, count in 1..3000_u32) {
             let range = from.wrapping_add(0)..from.saturating_add(count);
             let sparse = added(range.clone(), usize::MAX);
             let mut dense = Sketch::default();
@@ -648,7 +648,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_corrupted_is_refused_or_taken(
+        fn corrupted_sketches_are_handled(
             bytes in proptest::collection::vec(any::<u8>(), 0..300),
             mark in (0..16384_u16, 1..52_u8),
         ) {

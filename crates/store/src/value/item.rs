@@ -441,7 +441,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 512 }))]
 
         #[test]
-        fn items_are_read_as_written_and_compare_as_bytes(a in string(), b in string()) {
+        fn items_round_trip_and_compare_as_bytes(a in string(), b in string()) {
             let mut out = vec![];
             let (first, second) = (Text::new(&a), Text::to_store(&b));
             first.write(&mut out);
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_take_as_many_bytes_as_they_need() {
+    fn integers_have_their_shortest_encoding() {
         for (text, bytes) in [("0", 2), ("127", 2), ("-128", 2), ("128", 3), ("12345", 3)] {
             assert_eq!(Text::new(text.as_bytes()).item_bytes(), bytes, "{text}");
         }
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_nothing_vouches_for_is_not_followed() {
+    fn untrusted_address_is_not_dereferenced() {
         assert_eq!(Item::inline(&[ELSEWHERE, 1, 2, 3, 4, 5, 6, 7, 8]).value().len(), 0);
         assert_eq!(Item::inline(&[]).value().len(), 0);
         assert_eq!(Item::inline(&[20, 1]).value().len(), 0);

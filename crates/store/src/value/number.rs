@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_canonical_spelling_is_an_integer() {
+    fn only_the_canonical_form_is_an_integer() {
         for (text, value) in [
             ("0", Some(0)),
             ("-1", Some(-1)),

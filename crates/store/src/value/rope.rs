@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn appending_equals_a_plain_vector() {
+    fn appending_equals_a_vector() {
         let mut rope = Rope::default();
         let mut model = Vec::new();
         for (index, len) in
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_keeps_what_it_saw() {
+    fn clone_does_not_change() {
         let mut rope = Rope::from_bytes(b"before");
         let seen = rope.clone();
         rope.append(b" and after");
@@ -382,7 +382,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn changes_equal_those_of_a_plain_vector(
+        fn modifications_equal_those_of_a_vector(
             steps in proptest::collection::vec(
                 (0..4 * CHUNK_BYTES, prop_oneof![0..40_usize, 0..3 * CHUNK_BYTES], any::<u8>()),
                 1..8,

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn elements_round_trip() {
         let mut all: Vec<Vec<u8>> = vec![b"".into(), b"a".into(), b"007".into(), b"-0".into()];
         all.extend([63, 64, 127, 4095, 4096, 20_000].map(|len| vec![b'x'; len]));
         for power in 0..63 {

@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_what_an_ordered_map_does_and_clones_stay() {
+    fn map_equals_an_ordered_map_and_clones_do_not_change() {
         let (mut map, mut model) = (Map::default(), BTreeMap::new());
         let mut state = 5_u64;
         let mut random = move || {

@@ -72,7 +72,7 @@ fn fields(random: &mut Random) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn it_does_what_an_ordered_map_does() {
+fn stream_equals_an_ordered_map() {
     const LIMITS: StreamLimits = StreamLimits { node_bytes: 700, node_entries: 10 };
     let mut random = Random(11);
     let (mut stream, mut model) = (Stream::default(), Model::new());
@@ -136,7 +136,7 @@ fn it_does_what_an_ordered_map_does() {
 }
 
 #[test]
-fn groups_know_whose_each_pending_entry_is() {
+fn groups_record_the_owner_of_each_pending_entry() {
     let mut random = Random(3);
     let mut group = Group::new(Id::MIN, Some(0));
     let mut model: BTreeMap<Id, &str> = BTreeMap::new();

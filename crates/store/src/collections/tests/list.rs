@@ -73,7 +73,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ROUNDS, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_list_is_a_vector(
+    fn list_equals_a_vector(
         changes in proptest::collection::vec(
             (0..40_u8, any::<u32>(), any::<u16>()),
             1..if cfg!(miri) { 120 } else { 3000 },
@@ -156,7 +156,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_pushed_at_a_side_fills_leaves() {
+fn elements_pushed_at_an_end_fill_leaves() {
     for side in [Side::Start, Side::End] {
         let (_pool, blocks) = blocks();
         let mut list = List::default();
@@ -174,7 +174,7 @@ fn what_is_pushed_at_a_side_fills_leaves() {
 }
 
 #[test]
-fn searches_stop_and_go_on() {
+fn searches_stop_and_continue() {
     let (_pool, blocks) = blocks();
     let mut list = List::default();
     for number in 0..500 {
@@ -219,7 +219,7 @@ fn long_strings_are_found_by_their_bytes() {
 }
 
 #[test]
-fn encodings_of_lists_are_named_as_redis_names_them() {
+fn list_encodings_have_the_names_of_redis() {
     let (_pool, blocks) = blocks();
     let push = |list: &mut List, element: &str, limit| {
         list.expect(1, element.len(), limit);

@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ROUNDS, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_hash_is_a_map_whose_fields_expire(
+    fn hash_equals_a_map_with_expiry(
         changes in proptest::collection::vec(
             (0..6_u8, any::<u16>(), 0..120_usize, 1000..90_000_u64),
             1..if cfg!(miri) { 80 } else { 1500 },
@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn a_set_is_a_set_and_packed_integers_are_sorted(
+    fn set_equals_a_set_and_packed_integers_are_sorted(
         changes in proptest::collection::vec((0..4_u8, any::<i16>()), 1..1200),
         numbers in 1..600_i16,
         letters in 0..3_u8,
@@ -185,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn encodings_of_sets_are_named_as_redis_names_them() {
+fn set_encodings_have_the_names_of_redis() {
     let (_pool, blocks) = blocks();
     let add = |set: &mut Set, member: &str, limits| {
         set.add(&Text::new(member.as_bytes()), limits, &blocks);
@@ -214,7 +214,7 @@ fn encodings_of_sets_are_named_as_redis_names_them() {
 }
 
 #[test]
-fn encodings_of_hashes_are_named_as_redis_names_them() {
+fn hash_encodings_have_the_names_of_redis() {
     let (_pool, blocks) = blocks();
     let limits = HashLimits { entries: 2, value_bytes: 3 };
     let set = |hash: &mut Hash, name: &str, value: &str, expiry| {

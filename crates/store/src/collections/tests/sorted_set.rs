@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn members_that_stay_are_scanned_whatever_their_scores_become(
+    fn remaining_members_are_scanned_even_if_their_scores_change(
         seed: u32,
         size in 1..if cfg!(miri) { 60 } else { 1500_u32 },
         levels in 1..50_u32,
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn written_scores_compare_as_numbers(a: f64, b: f64) {
+    fn encoded_scores_compare_as_numbers(a: f64, b: f64) {
         prop_assume!(!a.is_nan() && !b.is_nan());
         let in_order = |score| scored::ordered(written_score(score));
         prop_assert_eq!(Some(in_order(a).cmp(&in_order(b))), a.partial_cmp(&b));
@@ -172,7 +172,7 @@ proptest! {
 }
 
 #[test]
-fn zeros_are_equal_and_encodings_are_named_as_redis_names_them() {
+fn zeros_are_equal_and_encodings_have_the_names_of_redis() {
     let (_pool, blocks) = blocks();
     assert_eq!(written_score(0.0), scored::ordered(written_score(-0.0)));
     let limits = SortedSetLimits { entries: 2, value_bytes: 3 };
@@ -187,7 +187,7 @@ fn zeros_are_equal_and_encodings_are_named_as_redis_names_them() {
 }
 
 #[test]
-fn a_zero_keeps_its_sign_where_there_is_no_listpack() {
+fn zero_keeps_its_sign_except_in_a_listpack() {
     let (_pool, blocks) = blocks();
     for (limits, is_kept) in
         [(LIMITS, false), (SortedSetLimits { entries: 0, value_bytes: 64 }, true)]

@@ -31,7 +31,7 @@ fn faults() -> u64 {
 
 #[test]
 #[cfg(not(miri))]
-fn arenas_are_provided_before_they_are_used_where_much_is_expected() {
+fn arenas_are_provided_before_use_if_much_data_is_expected() {
     let faults_of = |expected| {
         let pool = PagePool::default();
         pool.expect(expected);
@@ -71,7 +71,7 @@ fn faults_of_filling(pool: &PagePool, arena: Arena, mut touched: usize) -> u64 {
 
 #[test]
 #[cfg(not(miri))]
-fn a_large_store_has_its_arenas_whole_unless_much_of_it_is_free() {
+fn large_store_provides_whole_arenas_unless_much_is_free() {
     let pool = PagePool::default();
     let (arena, touched) = pool.take_arena();
     // SAFETY: it is an arena of this pool.
@@ -96,7 +96,7 @@ fn a_large_store_has_its_arenas_whole_unless_much_of_it_is_free() {
 /// Simulates a store whose entries change from pages to arenas and back.
 #[test]
 #[cfg(not(miri))]
-fn nothing_is_given_back_that_was_just_provided_or_the_reverse() {
+fn memory_just_provided_is_not_returned_and_vice_versa() {
     const MOVED: usize = LARGE_BYTES / 2;
     let pool = PagePool::default();
     let mut pages: Vec<Page> = (0..2 * LARGE_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
@@ -170,7 +170,7 @@ fn preparer_is_notified_before_a_worker_has_to_prepare() {
 }
 
 #[test]
-fn idle_memory_goes_back_a_slice_at_a_time() {
+fn idle_memory_is_returned_a_slice_at_a_time() {
     let pool = PagePool::default();
     let pages: Vec<Page> = (0..4 * MAX_WARM_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
     let given = pages.len() * PAGE_BYTES;
@@ -192,7 +192,7 @@ fn idle_memory_goes_back_a_slice_at_a_time() {
 /// Each request to the kernel interrupts all workers.
 #[test]
 #[cfg(not(miri))]
-fn pages_that_are_freed_in_no_order_go_back_many_at_a_time() {
+fn pages_freed_in_random_order_are_returned_many_at_a_time() {
     let pool = PagePool::default();
     pool.set_preparer(std::thread::current());
     let mut pages: Vec<Page> = (0..GATHERED_BYTES / 2 / PAGE_BYTES).map(|_| pool.take()).collect();
@@ -215,7 +215,7 @@ fn pages_that_are_freed_in_no_order_go_back_many_at_a_time() {
 }
 
 #[test]
-fn pages_are_distinct_aligned_and_come_back() {
+fn pages_are_distinct_aligned_and_reused() {
     let pool = PagePool::default();
     let mut pages: Vec<Page> = (0..REGION_PAGES * 5).map(|_| pool.take()).collect();
     assert_eq!(pool.used_bytes(), pages.len() * PAGE_BYTES);
