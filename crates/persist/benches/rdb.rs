@@ -1,7 +1,8 @@
-//! The cost of a file's bytes and keys. `cargo bench -p nagi-persist` prints them per second; an
-//! argument keeps the rows whose name holds it, a second one sets the rounds. For instruction
-//! counts, which a busy machine does not blur, run the binary under `valgrind --tool=callgrind`
-//! with 1 and with 2 rounds: the difference is that of a row's bytes and keys.
+//! The cost of a file's bytes and keys. `cargo bench -p nagi-persist` prints them per second. The
+//! first argument selects rows whose name contains it, the second one sets the number of rounds.
+//! For instruction counts, which do not depend on the load of the machine, run the binary under
+//! `valgrind --tool=callgrind` with 1 and with 2 rounds: the difference is the cost of a row's
+//! bytes and keys.
 
 use nagi_persist::Checksum;
 use nagi_persist::rdb::{
@@ -13,12 +14,12 @@ use std::hint::black_box;
 use std::io;
 use std::time::Instant;
 
-/// Keys of a row, in blocks of about 16 KB.
+/// The number of keys of a row, in blocks of about 16 KB.
 const KEYS: usize = 20_000;
 const BLOCK_BYTES: usize = 16 * 1024;
 const ROUNDS: usize = 20;
 
-/// Something that is done to all keys or bytes at once.
+/// An operation that is applied to all keys or bytes at once.
 struct Row {
     name: String,
     keys: usize,
@@ -58,7 +59,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Values half of which are words and half of which are noise.
+/// Returns values that are half words and half random bytes.
 fn values(len: usize) -> Vec<Vec<u8>> {
     let mut random = fastrand::Rng::with_seed(1);
     let words = b"the calm of the sea when the wind drops ".iter().copied().cycle();

@@ -1,20 +1,20 @@
-//! The checksum after every RDB file and payload: CRC-64 with Jones' polynomial, as Redis has it.
+//! The checksum after every RDB file and payload: CRC-64 with Jones' polynomial, as in Redis.
 
 use crc::{CRC_64_REDIS, Crc, Table};
 use crc_fast::{CrcAlgorithm, Digest};
 
 static TABLE: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
-/// From so many bytes on, multiplication without carry is faster than a table, for which nothing
-/// has to be set up. DUMP of a small value is shorter, a block of a file longer.
+/// From this length on, carry-less multiplication is faster than a table, which needs no setup.
+/// DUMP payloads of small values are shorter, blocks of files longer.
 const FEWEST_MULTIPLIED_BYTES: usize = 384;
 
-/// A checksum that is still being worked out.
+/// A checksum in progress.
 #[derive(Clone, Debug, Default)]
 pub struct Checksum(u64);
 
 impl Checksum {
-    /// Goes on over `bytes`.
+    /// Adds `bytes`.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0 = if bytes.len() < FEWEST_MULTIPLIED_BYTES {
             by_table(self.0, bytes)
@@ -25,16 +25,16 @@ impl Checksum {
         };
     }
 
-    /// The checksum of everything that was added.
+    /// Returns the checksum of all added bytes.
     #[must_use]
     pub fn value(self) -> u64 {
         self.0
     }
 }
 
-/// Goes on from `sum`, eight bits at a time.
+/// Continues from `sum`, eight bits at a time.
 fn by_table(sum: u64, bytes: &[u8]) -> u64 {
-    // The register is reflected, and the crate reflects what it is given to begin with.
+    // The register is reflected, and the crate reflects the initial value as well.
     let mut digest = TABLE.digest_with_initial(sum.reverse_bits());
     digest.update(bytes);
     digest.finalize()

@@ -1,5 +1,5 @@
 //! The error for a damaged value, with its position.
 
-/// Bytes that do not make a value.
+/// The bytes are not a valid value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage;

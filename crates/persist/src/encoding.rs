@@ -3,18 +3,18 @@
 use crate::length::Length;
 use nagi_store::parse_i64;
 
-/// The version that is written: the lowest that has all that is written, so that older servers
-/// read it too.
+/// The version that is written: the lowest with all features that are used, so that older servers
+/// can read it.
 pub(crate) const VERSION: u16 = 10;
-/// The newest version of Redis' that is read, and Valkey's, which counts on its own.
+/// The newest versions of Redis, and of Valkey, which numbers its own, that can be read.
 pub(crate) const NEWEST_VERSION: u16 = 12;
 pub(crate) const VALKEY_VERSIONS: std::ops::RangeInclusive<u16> = 80..=80;
 
-/// Shorter strings are not worth compressing, nor is what does not save so much.
+/// Shorter strings, and strings that would shrink by less than this, are not compressed.
 pub(crate) const MIN_COMPRESSED_BYTES: usize = 21;
 pub(crate) const MIN_SAVED_BYTES: usize = 4;
 
-/// Appends an integer in as many bytes as it needs, unless it needs more than four.
+/// Appends an integer in the minimum number of bytes, unless it needs more than four.
 pub(crate) fn encode_integer(out: &mut Vec<u8>, value: i64) -> bool {
     if let Ok(value) = i8::try_from(value) {
         out.push(0xc0 | Length::INT8);
@@ -31,7 +31,7 @@ pub(crate) fn encode_integer(out: &mut Vec<u8>, value: i64) -> bool {
     true
 }
 
-/// The same of a text that is short and spells an integer as it would be written.
+/// The same for a short text that is the canonical form of an integer.
 pub(crate) fn encode_spelled_integer(out: &mut Vec<u8>, text: &[u8]) -> bool {
     const LONGEST_BYTES: usize = 11;
     let value = if text.len() <= LONGEST_BYTES { parse_i64(text) } else { None };

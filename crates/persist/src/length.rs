@@ -1,16 +1,16 @@
-//! Lengths, and the marks of special encodings that stand in their place.
+//! Lengths, and the special encodings in their place.
 //!
 //! ```text
 //! 00xxxxxx                       6 bits
-//! 01xxxxxx xxxxxxxx              14 bits, the high ones first
-//! 10000000 and 4 bytes           32 bits, the high ones first
-//! 10000001 and 8 bytes           64 bits, the high ones first
-//! 11xxxxxx                       no length: how the string is encoded
+//! 01xxxxxx xxxxxxxx              14 bits, big-endian
+//! 10000000 and 4 bytes           32 bits, big-endian
+//! 10000001 and 8 bytes           64 bits, big-endian
+//! 11xxxxxx                       no length, but the encoding of the string
 //! ```
 
 use crate::damage::Damage;
 
-/// What stands where a length is expected.
+/// A length, or a special encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     Plain(u64),
@@ -18,7 +18,7 @@ pub(crate) enum Length {
 }
 
 impl Length {
-    /// How a string is encoded: integers of so many bits, the low byte first, and compressed.
+    /// The encodings of strings: little-endian integers of 8, 16 and 32 bits, and compressed.
     pub(crate) const INT8: u8 = 0;
     pub(crate) const INT16: u8 = 1;
     pub(crate) const INT32: u8 = 2;
@@ -41,7 +41,7 @@ pub(crate) fn write(out: &mut Vec<u8>, len: u64) {
     }
 }
 
-/// Takes a length off the front of `input`.
+/// Reads a length from the front of `input`.
 pub(crate) fn read(input: &mut &[u8]) -> Result<Length, Damage> {
     let first = take::<1>(input)?[0];
     Ok(match (first >> 6, first & 0x3f) {
@@ -54,7 +54,7 @@ pub(crate) fn read(input: &mut &[u8]) -> Result<Length, Damage> {
     })
 }
 
-/// Takes so many bytes off the front of `input`.
+/// Reads `LEN` bytes from the front of `input`.
 pub(crate) fn take<const LEN: usize>(input: &mut &[u8]) -> Result<[u8; LEN], Damage> {
     let (taken, rest) = input.split_first_chunk().ok_or(Damage)?;
     *input = rest;

@@ -1,9 +1,9 @@
-//! Values as bytes that outlive the process: Redis' RDB format, in its payloads for DUMP and
-//! RESTORE, and in files of all keys.
+//! Persistent encodings of values: Redis' RDB format, in payloads of DUMP and RESTORE, and in files
+//! of all keys.
 //!
-//! The format is the one that Redis writes and documents in `rdb.h`; numbers of types, lengths and
-//! versions are its. Long operations work in steps of at most a chunk, so that a caller can do
-//! something else in between.
+//! The format is documented in Redis' `rdb.h`, which defines the numbers of types, lengths and
+//! versions. Long operations work in steps of at most a chunk, so that the caller can interleave
+//! other work.
 
 mod checksum;
 mod damage;

@@ -1,5 +1,5 @@
-//! LZF, the compression of strings in RDB: runs of literal bytes, and references to what stood at
-//! most 8 KiB before.
+//! LZF, the compression of strings in RDB: runs of literal bytes, and references to earlier bytes
+//! at a distance of at most 8 KiB.
 //!
 //! ```text
 //! 000lllll                       the next l + 1 bytes are literal
@@ -7,10 +7,10 @@
 //! 111ooooo llllllll oooooooo     l + 9 bytes from o + 1 bytes back
 //! ```
 //!
-//! Pieces that were compressed one by one make a whole when they are concatenated, which
-//! is how a long string is compressed in steps. The format is that of Marc Lehmann's liblzf.
+//! Separately compressed pieces can be concatenated, so that a long string is compressed in steps.
+//! The format is that of Marc Lehmann's liblzf.
 
-/// A reference to what is not there.
+/// The input is truncated, or a reference reaches back beyond the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
@@ -18,27 +18,30 @@ const HASH_BITS: u32 = 13;
 const LONGEST_LITERAL: usize = 32;
 const FARTHEST: usize = 1 << 13;
 const LONGEST_MATCH: usize = 264;
-/// After so many bytes without a match, as a power of two, one more place is passed over each time.
+/// After this many bytes without a match, as a power of two, the stride of the search increases by
+/// one.
 const LITERALS_A_STRIDE_LOG2: u32 = 6;
-/// Strings without a match after which half as many bytes are enough of the next, and how often
-/// they are halved: a data set of pictures or of compressed values has little else.
+/// After this many strings without a match, only half as many bytes of the next ones are tried, and
+/// how often that number is halved: data sets of images or of compressed values contain little
+/// else.
 const INCOMPRESSIBLE_STRINGS: u32 = 16;
 const MAX_HALVINGS: u32 = 2;
-/// Bytes that are numbered at a time.
+/// The number of bytes whose positions are numbered at a time.
 const MAX_BYTES: usize = 1 << 30;
 
-/// Appends `input`, compressed, to `out`; at worst it takes a 32nd more.
+/// Appends the compressed `input` to `out`; the output is at most a 32nd larger.
 pub fn compress(input: &[u8], out: &mut Vec<u8>) {
     Compressor::default().compress(input, out);
 }
 
-/// What compressing needs, kept from one string to the next: short ones take longer to prepare
-/// for than to compress.
+/// The state of a compressor, reused from one string to the next: for short strings, its
+/// initialization takes longer than compressing.
 pub(crate) struct Compressor {
-    /// Where bytes with a hash stood last, counted from `base`; less for strings before this.
+    /// The last position of bytes with a hash, counted from `base`; less than `base` for earlier
+    /// strings.
     places: Vec<u32>,
     base: u32,
-    /// Strings in a row that were tried and repeat nothing.
+    /// The number of consecutive strings without a match.
     incompressible: u32,
 }
 
@@ -49,7 +52,7 @@ impl Default for Compressor {
 }
 
 impl Compressor {
-    /// Appends `input`, compressed, to `out`.
+    /// Appends the compressed `input` to `out`.
     pub(crate) fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) {
         for piece in input.chunks(MAX_BYTES) {
             let rest = self.compress_but_rest(piece, LITERALS_A_STRIDE_LOG2, out);
@@ -57,9 +60,9 @@ impl Compressor {
         }
     }
 
-    /// The same, unless nothing in `input` repeats, which is not even copied then; or it is too
-    /// long. Whether it was appended. The more strings before it were tried in vain, the sooner it
-    /// is given up.
+    /// The same, unless `input` has no repetitions, which is not copied then, or is too long.
+    /// Returns whether it was appended. The more strings before it had no match, the earlier the
+    /// search ends.
     pub(crate) fn compress_if_repetitive(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
         if input.len() > MAX_BYTES {
             return false;
@@ -76,8 +79,8 @@ impl Compressor {
         repeats
     }
 
-    /// Appends `input`, [`MAX_BYTES`] at most, compressed, but for what follows its last match,
-    /// which is returned.
+    /// Appends the compressed `input`, of at most [`MAX_BYTES`], except the part after its last
+    /// match, which is returned.
     fn compress_but_rest<'a>(
         &mut self,
         input: &'a [u8],
@@ -86,7 +89,7 @@ impl Compressor {
     ) -> &'a [u8] {
         let len = u32::try_from(input.len()).unwrap_or(u32::MAX);
         if self.base.checked_add(len).is_none() {
-            // Numbers have run out.
+            // Positions have reached their maximum.
             *self = Compressor { incompressible: self.incompressible, ..Compressor::default() };
         }
         let (mut at, mut literal) = (0, 0);
@@ -100,7 +103,7 @@ impl Compressor {
                 _ => 0,
             };
             if len < 3 {
-                // Where nothing has repeated for long, not every place is tried.
+                // After many bytes without a match, only some positions are tried.
                 at += 1 + ((at - literal) >> literals_a_stride_log2);
                 continue;
             }
@@ -114,7 +117,7 @@ impl Compressor {
     }
 }
 
-/// How many bytes are the same from `before` and from `at` on, which is after it.
+/// Returns the number of equal bytes at `before` and `at`; `before` is less than `at`.
 fn common(input: &[u8], before: usize, at: usize) -> usize {
     let first = input.get(before..).unwrap_or_default();
     let second = input.get(at..).unwrap_or_default();
@@ -147,12 +150,11 @@ fn write_reference(offset: usize, len: usize, out: &mut Vec<u8>) {
     out.push(offset as u8);
 }
 
-/// Takes instructions off the front of `input` and appends what they mean to `out`, until `out`
-/// has at least `enough` bytes or no whole instruction is left. References reach back into what
-/// `out` holds.
+/// Decodes instructions from the front of `input` and appends their output to `out`, until `out`
+/// has at least `enough` bytes or no complete instruction is left. References point into `out`.
 ///
 /// # Errors
-/// If an instruction reaches back too far.
+/// A reference reaches back beyond the start of `out`.
 pub fn decompress(input: &mut &[u8], out: &mut Vec<u8>, enough: usize) -> Result<(), Corrupt> {
     while out.len() < enough {
         let (control, len, low, rest) = match *input {
@@ -180,7 +182,7 @@ pub fn decompress(input: &mut &[u8], out: &mut Vec<u8>, enough: usize) -> Result
     Ok(())
 }
 
-/// Appends `len` bytes from `from` on, which may be among those that are being appended.
+/// Appends `len` bytes that start at `from`; they may overlap with the appended ones.
 fn repeat(out: &mut Vec<u8>, from: usize, len: usize) {
     let end = out.len() + len;
     while out.len() < end {
@@ -189,20 +191,20 @@ fn repeat(out: &mut Vec<u8>, from: usize, len: usize) {
     }
 }
 
-/// A compressed string that comes in pieces.
+/// Decompresses a string that arrives in pieces.
 #[derive(Default)]
 pub(crate) struct Unpacker {
-    /// Compressed bytes that do not make an instruction yet.
+    /// Compressed bytes that are not a complete instruction yet.
     input: Vec<u8>,
-    /// The end of what has been unpacked, as far as references reach back.
+    /// The end of the decompressed bytes, as far as references reach back.
     window: Vec<u8>,
 }
 
 impl Unpacker {
-    /// How much is unpacked before it is handed on.
+    /// The number of bytes decompressed before they are passed on.
     const STEP_BYTES: usize = 64 * 1024;
 
-    /// Goes on with a piece and hands on what it means.
+    /// Decompresses another piece and passes the result on.
     pub(crate) fn add(
         &mut self,
         packed: &[u8],
@@ -224,7 +226,7 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Whether no instruction was begun without its end.
+    /// Whether the last instruction is complete.
     pub(crate) fn is_complete(&self) -> bool {
         self.input.is_empty()
     }
@@ -296,7 +298,7 @@ mod tests {
         let twice = unlike.repeat(2);
         assert!(compressor.compress_if_repetitive(&twice, &mut out));
         assert_eq!(all(&out[6..]), Ok(twice));
-        // Nor does it repeat what was compressed before it.
+        // It has no repetition of the string compressed before it either.
         out.clear();
         assert!(!compressor.compress_if_repetitive(&unlike, &mut out));
     }

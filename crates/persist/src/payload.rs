@@ -1,8 +1,8 @@
-//! The payload of DUMP and RESTORE: a value as RDB has it, the version of the format and a
+//! The payload of DUMP and RESTORE: a value in RDB format, the version of the format and a
 //! checksum.
 //!
 //! ```text
-//! type:1 | value | version:2, low byte first | CRC-64 of all before:8, low byte first
+//! type:1 | value | version:2, little-endian | CRC-64 of all before:8, little-endian
 //! ```
 
 use crate::checksum::Checksum;
@@ -22,16 +22,16 @@ use collection::{DumpElements, RestoreCollection};
 pub use collection::DumpCollection;
 pub use libraries::{dump_libraries, restore_libraries};
 
-/// The number of the type as which strings are written.
+/// The type of strings.
 const STRING: u8 = 0;
-/// Version and checksum.
+/// The size of version and checksum.
 const FOOTER_BYTES: usize = 10;
 /// Why a payload cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It was cut, changed, or written by a newer server.
+    /// It was truncated, modified, or written by a newer server.
     Footer,
-    /// Its checksum is right and its value is none.
+    /// Its checksum is correct but its value is invalid.
     Value,
 }
 
@@ -41,7 +41,7 @@ impl From<Damage> for Refusal {
     }
 }
 
-/// A value on its way into a payload.
+/// Encodes a value as a payload, in steps.
 pub struct Dump(Dumping);
 
 enum Dumping {
@@ -50,10 +50,10 @@ enum Dumping {
 }
 
 impl Dump {
-    /// What a payload has beside the value: its type, and the footer.
+    /// The size of a payload without the value: its type, and the footer.
     pub const FRAME_BYTES: usize = 1 + FOOTER_BYTES;
 
-    /// Begins with a value; `compress` as the setting `rdbcompression` says.
+    /// Begins with a value; `compress` is the setting `rdbcompression`.
     #[must_use]
     pub fn new(value: Value<'_>, compress: bool) -> Self {
         Dump(match value {
@@ -62,7 +62,7 @@ impl Dump {
         })
     }
 
-    /// Works on about one chunk; the payload, once it is complete.
+    /// Encodes about one chunk. Returns the payload once it is complete.
     #[must_use]
     pub fn step(&mut self) -> Option<Rope> {
         match &mut self.0 {
@@ -72,13 +72,13 @@ impl Dump {
     }
 }
 
-/// A string on its way into a payload.
+/// The encoding of a string as a payload.
 struct DumpString {
     value: Rope,
-    /// What the value becomes, if that is shorter.
+    /// The compressed value, if that is shorter.
     packed: Rope,
     compressing: bool,
-    /// How many chunks have been seen to at this stage.
+    /// The number of chunks processed in this stage.
     next: usize,
     out: Rope,
     checksum: Checksum,
@@ -159,7 +159,7 @@ impl DumpString {
     }
 }
 
-/// Appends a string if it spells an integer of 32 bits; the string if not.
+/// Appends a string if it is the canonical form of a 32-bit integer; otherwise returns it.
 fn encode_short(out: &mut Vec<u8>, string: StringValue<'_>) -> Rope {
     match string {
         StringValue::Int(value) if encode_integer(out, value) => Rope::default(),
@@ -169,23 +169,23 @@ fn encode_short(out: &mut Vec<u8>, string: StringValue<'_>) -> Rope {
     }
 }
 
-/// What was in a payload.
+/// The value of a payload.
 #[derive(Clone, Debug)]
 pub enum Restored<V> {
     /// A string.
     String(Rope),
-    /// What a builder has made.
+    /// The result of a builder.
     Collection(V),
 }
 
-/// A payload on its way to a value.
+/// Decodes a payload, in steps.
 pub struct Restore<B: Builders> {
     builders: B,
     payload: Rope,
     longest_bytes: usize,
-    /// Whether the checksum has to be that of the payload.
+    /// Whether the checksum is verified.
     checks: bool,
-    /// How many bytes of it have been seen to at this stage.
+    /// The number of bytes processed in this stage.
     at: usize,
     stage: Stage<B::Builder>,
 }
@@ -197,41 +197,41 @@ enum Stage<B> {
     Collection(Box<RestoreCollection<B>>),
 }
 
-/// An LZF string that is being unpacked.
+/// The decompression of a string.
 struct Unpacking {
-    /// Bytes of the payload that are compressed and were not taken yet.
+    /// The number of compressed bytes of the payload that have not been read yet.
     packed_left: usize,
-    /// Compressed bytes that were taken and do not make an instruction yet.
+    /// Compressed bytes that are not a complete instruction yet.
     input: Vec<u8>,
-    /// The end of what has been unpacked: what references reach back to, then what is new.
+    /// The end of the decompressed bytes: those that references can reach, then new ones.
     window: Vec<u8>,
-    /// How many bytes of the window are in `out` already.
+    /// The number of bytes of the window that are already in `out`.
     kept: usize,
     out: Rope,
-    /// How long the string will be.
+    /// The length of the string.
     len: usize,
 }
 
 impl<B: Builders> Restore<B> {
-    /// Begins with a payload, of which no string must be longer than `longest_bytes`: what is
-    /// compressed can say that it is hundreds of times as long as it looks. Collections are made by
-    /// the builders.
+    /// Begins with a payload, whose strings must not be longer than `longest_bytes`, because a
+    /// compressed string may claim to be hundreds of times as long as its data. The builders create
+    /// collections.
     #[must_use]
     pub fn new(payload: Rope, longest_bytes: usize, builders: B) -> Self {
         let stage = Stage::Checking(Checksum::default());
         Restore { builders, payload, longest_bytes, checks: true, at: 0, stage }
     }
 
-    /// The same whatever the payload's checksum is: its value may be damaged anywhere then.
+    /// The same without verifying the checksum, so that the value may be damaged anywhere.
     #[must_use]
     pub fn with_any_checksum(self) -> Self {
         Restore { checks: false, ..self }
     }
 
-    /// Works on about one chunk; the value, once it is complete.
+    /// Decodes about one chunk. Returns the value once it is complete.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The payload is refused.
     pub fn step(&mut self) -> Result<Option<Restored<B::Value>>, Refusal> {
         match &mut self.stage {
             Stage::Checking(checksum) => {
@@ -260,7 +260,7 @@ impl<B: Builders> Restore<B> {
         }
     }
 
-    /// Begins with the value that ends here.
+    /// Begins with the value that ends at `end`.
     fn begin(&mut self, end: usize, version: u16) -> Result<(), Refusal> {
         let number = self.payload.chunk(0).and_then(|chunk| chunk.first()).copied();
         let of_valkey = VALKEY_VERSIONS.contains(&version);
@@ -278,9 +278,9 @@ impl<B: Builders> Restore<B> {
         }
     }
 
-    /// Reads what stands before the string's bytes.
+    /// Reads the header of the string.
     fn begin_string(&mut self, end: usize) -> Result<(), Damage> {
-        /// Longer than any header.
+        /// The maximum length of a header, rounded up.
         const HEADER_BYTES: usize = 32;
         let header = read(&self.payload, 0..end.min(HEADER_BYTES));
         let mut rest = &header[..];
@@ -316,8 +316,7 @@ impl<B: Builders> Restore<B> {
     }
 }
 
-/// What a payload with this first byte has its value in: the type and how it is kept, by Redis'
-/// names.
+/// Returns the type and encoding of a payload with this first byte, as Redis names them.
 #[must_use]
 pub fn form_name(first: u8) -> String {
     let Some(value_type) = ValueType::from_number(first, false) else {
@@ -354,7 +353,7 @@ fn packed<B>(packed: Length, whole: Length) -> Result<Stage<B>, Damage> {
 }
 
 impl Unpacking {
-    /// How far references reach back.
+    /// The maximum distance of references.
     const REACH: usize = 8192;
 
     fn step(&mut self, payload: &Rope, at: &mut usize) -> Result<Option<Rope>, Damage> {
@@ -386,7 +385,7 @@ impl Unpacking {
     }
 }
 
-/// At most a chunk of a payload.
+/// Reads at most a chunk of a payload.
 fn read(payload: &Rope, range: std::ops::Range<usize>) -> Vec<u8> {
     let mut piece = Vec::new();
     payload.copy_range(range.start..range.end.min(range.start + CHUNK_BYTES), &mut piece);
@@ -397,7 +396,7 @@ fn check_footer(payload: &Rope, end: usize, checksum: Option<u64>) -> Result<u16
     check_footer_bytes(&read(payload, end..end + FOOTER_BYTES), checksum)
 }
 
-/// The version that a footer names, if it is known and the checksum is this one.
+/// Returns the version in a footer, if it is supported and the checksum is correct.
 fn check_footer_bytes(mut footer: &[u8], checksum: Option<u64>) -> Result<u16, Refusal> {
     let damaged = |Damage| Refusal::Footer;
     let version = u16::from_le_bytes(length::take(&mut footer).map_err(damaged)?);
@@ -472,7 +471,7 @@ mod tests {
         assert_eq!(new(&unknown).step().err(), Some(Refusal::Footer), "the version does");
     }
 
-    /// The payload of a body, with the right footer.
+    /// Returns a payload with this body and a valid footer.
     fn seal(body: &[u8], version: u16) -> Vec<u8> {
         let mut payload = [body, &version.to_le_bytes()].concat();
         let mut checksum = Checksum::default();
@@ -483,7 +482,7 @@ mod tests {
 
     #[test]
     fn payloads_equal_those_of_redis() {
-        // What redis-server 7.0.15 answers to DUMP.
+        // The replies of redis-server 7.0.15 to DUMP.
         let ten = b"\x00\xc0\x0a\x0a\x00\x6e\x9f\x54\x74\xdc\xee\xf7\xd9".len();
         assert_eq!(dump(StringValue::Int(10), true).len(), ten);
         assert_eq!(dump(StringValue::Bytes(b"foo"), true), seal(b"\x00\x03foo", 10));
@@ -538,7 +537,7 @@ mod tests {
         ] {
             assert_eq!(restore(&seal(body, 10)), Err(Refusal::Value), "{body:?}");
         }
-        // Compressed strings that are longer or shorter than they say, or reach too far back.
+        // Compressed strings whose length is wrong, or whose references reach too far back.
         for body in
             [&b"\x00\xc3\x02\x02\x00a"[..], b"\x00\xc3\x02\x00\x00a", b"\x00\xc3\x02\x03\x20\x00"]
         {

@@ -17,41 +17,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Names that are tried for a new file.
+/// The number of names tried for a new file.
 const MAX_TRIES: u32 = 100;
-/// How long the saver waits for images before it looks whether something has changed.
+/// How long the saver waits for images before it checks the state of the snapshot.
 const WAIT_FOR_IMAGES: Duration = Duration::from_millis(20);
 
-/// What is written and where.
+/// The file to write.
 #[derive(Debug)]
 pub struct Target<'a> {
-    /// The file.
+    /// Its path.
     pub path: &'a Path,
-    /// How it is written, with the lowest version that it may be of.
+    /// How it is written, with its lowest version.
     pub options: WriterOptions,
-    /// Whether it is of that version in any case; otherwise of one that can hold the data.
+    /// Whether it must have that version; otherwise, it has one that can contain the data.
     pub is_version_fixed: bool,
-    /// What it says of itself.
+    /// Its metadata.
     pub preamble: Preamble<'a>,
-    /// The texts of libraries of functions.
+    /// The code of function libraries.
     pub libraries: &'a [Arc<[u8]>],
 }
 
-/// How far a save has come, and whether it is to be aborted.
+/// The progress of a save, and a flag to cancel it.
 #[derive(Debug, Default)]
 pub struct SaveProgress {
-    /// Keys that were written.
+    /// The number of keys written.
     pub keys: AtomicU64,
-    /// Keys that there were at the cut; 0 until they are counted.
+    /// The number of keys at the cut; 0 until they have been counted.
     pub total_keys: AtomicU64,
-    /// Bytes that were written.
+    /// The number of bytes written.
     pub bytes: AtomicU64,
-    /// Whether the save is to be given up.
+    /// Set to cancel the save.
     pub cancel: AtomicBool,
 }
 
 impl SaveProgress {
-    /// Starts again.
+    /// Resets the progress.
     pub fn reset(&self) {
         self.keys.store(0, Ordering::Relaxed);
         self.total_keys.store(0, Ordering::Relaxed);
@@ -60,21 +60,21 @@ impl SaveProgress {
     }
 }
 
-/// What a file holds that was written.
+/// The size of a file that has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// Keys.
+    /// The number of keys.
     pub keys: u64,
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// Why no file was written. The last one is as it was.
+/// Why no file was written. The previous file is unchanged.
 #[derive(Debug)]
 pub enum SaveError {
-    /// Of the system, at what was being done to which file.
+    /// An error of the system, with the operation and the file.
     Io(&'static str, PathBuf, io::Error),
-    /// The snapshot is not one.
+    /// The snapshot failed.
     Snapshot(SnapshotError),
 }
 
@@ -100,20 +100,20 @@ impl fmt::Display for SaveError {
 
 impl std::error::Error for SaveError {}
 
-/// What goes on beside a save, as far as it has a say in that.
+/// Callbacks of a save.
 pub trait SaveHost {
-    /// Called when walkers had better go on that have paused.
+    /// Called when walkers that have paused should continue.
     fn resume(&self);
 
-    /// Called now and then by the thread that saves, which is to wait in it if it takes too much
-    /// of a processor.
+    /// Called from time to time by the saving thread; it blocks if the thread uses too much of a
+    /// processor.
     fn pace(&self);
 }
 
 /// Takes a snapshot to its end and writes it to a file.
 ///
 /// # Errors
-/// What the system says, or that the snapshot came to nothing.
+/// Those of the system, or the snapshot failed.
 pub fn save(
     store: &Store,
     snapshot: Snapshot<'_>,
@@ -145,7 +145,7 @@ fn save_in<F: Files>(
                 files.sync(&mut file).map_err(|error| failed("synchronising", error))?;
                 Ok(saved)
             }
-            // The caller that aborts the snapshot learns why; what was written is removed.
+            // The caller reports why the snapshot was aborted; the temporary file is removed.
             None => Ok(Saved { keys: 0, bytes: 0 }),
         }
     });
@@ -153,7 +153,7 @@ fn save_in<F: Files>(
         snapshot.cancel();
     }
     if snapshot.is_aborted() {
-        // The walk still has to come to its end, even if it has paused because nothing was taken.
+        // The walk still has to be completed, even if it has paused because nothing was taken.
         host.resume();
     }
     let outcome = snapshot.finish();
@@ -161,13 +161,13 @@ fn save_in<F: Files>(
     let saved =
         saved.and_then(|saved| put_in_place(files, &temporary, target.path).map(|()| saved));
     if saved.is_err() && has_begun {
-        // The error is reported already; a partial file that stays does no more harm.
+        // The error has been reported already; a partial file that remains is harmless.
         let _ = files.remove(&temporary);
     }
     saved
 }
 
-/// The file beside `path` that is written, by an unused name.
+/// Creates the temporary file beside `path`, with an unused name.
 fn create<F: Files>(files: &F, path: &Path) -> (PathBuf, io::Result<F::File>) {
     let mut tries = 0;
     loop {
@@ -181,7 +181,7 @@ fn create<F: Files>(files: &F, path: &Path) -> (PathBuf, io::Result<F::File>) {
     }
 }
 
-/// Writes what the snapshot brings, and gives the file back; none if the snapshot came to nothing.
+/// Writes the contents of the snapshot. Returns the file, or `None` if the snapshot failed.
 fn write_all<W: Write>(
     disk: Disk<'_, W>,
     store: &Store,
@@ -204,7 +204,7 @@ fn write_all<W: Write>(
         let is_walked = snapshot.is_walked();
         match snapshot.take(if is_walked { Duration::ZERO } else { WAIT_FOR_IMAGES }) {
             Some(images) => {
-                // All databases are counted before anything can be taken.
+                // All databases have been counted before the first images can be taken.
                 if let Some(disk) = waiting.take() {
                     writer = Some(RdbWriter::begin(disk, store.databases(), snapshot, target)?);
                 }
@@ -235,21 +235,21 @@ fn write_all<W: Write>(
     Ok(Some((Saved { keys, bytes: bytes + end }, disk.file)))
 }
 
-/// Renames the new file into place, which is the moment at which it counts.
+/// Renames the new file into place. From that moment on it is the current file.
 fn put_in_place(files: &impl Files, temporary: &Path, path: &Path) -> Result<(), SaveError> {
     let failed = |doing, error| SaveError::Io(doing, path.to_owned(), error);
     files.rename(temporary, path).map_err(|error| failed("renaming the new file to", error))?;
     files.sync_folder(path).map_err(|error| failed("synchronising the folder of", error))
 }
 
-/// The file as it grows.
+/// The file that is being written.
 struct RdbWriter<'a, W: Write> {
     writer: Writer<Disk<'a, W>>,
     block: Block,
     version: Version,
-    /// The database that the last keys were of.
+    /// The database of the last keys.
     database: Option<usize>,
-    /// Those of which it is told how large they are, by their numbers.
+    /// The databases whose sizes have been written, by index.
     sized: Vec<bool>,
 }
 
@@ -306,7 +306,7 @@ impl<'a, W: Write> RdbWriter<'a, W> {
     }
 }
 
-/// Why a value cannot be saved: only a version that was asked for is too low.
+/// Returns why a value cannot be saved: only a version that was requested can be too low.
 fn cannot_hold(image: &EntryView<'_>, version: Version) -> io::Error {
     io::Error::other(format!(
         "fields of the hash {:?} expire, which no file of version {version} can hold: set \
@@ -326,10 +326,10 @@ fn entry<'a>(db: Database<'_>, image: &EntryView<'a>) -> Entry<'a> {
     }
 }
 
-/// A file whose bytes are counted.
+/// A file that counts its bytes.
 struct Disk<'a, W: Write> {
     file: W,
-    /// Bytes that it has taken, as a sign of progress.
+    /// The number of bytes written, as an indicator of progress.
     written: &'a AtomicU64,
 }
 

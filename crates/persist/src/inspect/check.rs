@@ -1,4 +1,4 @@
-//! Whether a file can be read to its end.
+//! Checks that a file can be read to its end.
 
 use super::distinct::Distinct;
 use super::{Field, KEYS_A_REPORT, Watch};
@@ -6,46 +6,46 @@ use crate::rdb::{Fault, Header, Item, Reader};
 use std::collections::BTreeMap;
 use std::io::Read;
 
-/// Fields of which more than so much is said nothing more.
+/// The length and the number up to which fields are shown.
 const LONGEST_SHOWN_BYTES: usize = 200;
 
-/// What was found up to the end, or up to what is wrong.
+/// The results up to the end of the file, or up to a fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// What the file begins with.
+    /// The file's header.
     pub header: Option<Header>,
-    /// What it says of itself, with the place of each.
+    /// The file's auxiliary fields and their offsets.
     pub fields: Vec<(u64, Field)>,
-    /// Keys.
+    /// The number of keys.
     pub keys: u64,
-    /// Keys that expire.
+    /// The number of keys with an expiry.
     pub expiring: u64,
-    /// Keys that have expired.
+    /// The number of keys that have expired.
     pub expired: u64,
-    /// Libraries of functions.
+    /// The number of function libraries.
     pub functions: u64,
-    /// Keys of each database.
+    /// The number of keys of each database.
     pub databases: BTreeMap<u64, u64>,
-    /// Keys and elements of each type and encoding.
+    /// The numbers of keys and elements of each type and encoding.
     pub types: BTreeMap<(&'static str, &'static str), (u64, u64)>,
     /// The checksum, unless the file has none.
     pub checksum: Option<u64>,
-    /// Bytes that were read.
+    /// The number of bytes read.
     pub bytes: u64,
-    /// The key that was read last.
+    /// The last key that was read, and its database.
     pub last_key: Option<(u64, Vec<u8>)>,
 }
 
-/// How checking ended.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Checking {
-    /// What was found.
+    /// The statistics.
     pub found: Checked,
-    /// What is wrong, if anything is.
+    /// The fault, if there is any.
     pub fault: Option<Fault>,
 }
 
-/// Reads a file to its end, values included. `now_ms` decides what has expired.
+/// Reads a file to its end, including values. `now_ms` determines which keys have expired.
 pub fn check(source: impl Read, now_ms: u64, watch: &mut Watch<'_>) -> Checking {
     let mut found = Checked::default();
     let fault = match Reader::new(source, true) {
@@ -90,7 +90,7 @@ fn read<R: Read>(
                     watch(reader.offset(), found.keys);
                 }
             }
-            // Fields between keys belong to these.
+            // Fields between keys belong to the keys.
             Item::Aux(name, value)
                 if found.keys == 0 && name.len().max(value.len()) <= LONGEST_SHOWN_BYTES =>
             {

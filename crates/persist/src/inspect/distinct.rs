@@ -1,16 +1,16 @@
-//! Detects duplicate members of a set or fields of a hash, in bounded memory, whatever their length
-//! and number.
+//! Detects duplicate members of a set or fields of a hash, in bounded memory, regardless of their
+//! length and number.
 
 use crate::rdb::{Element, ElementText, Rejected};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// The maximum number of members of one value that are remembered; duplicates after them are not
+/// The maximum number of members of one value that are recorded; duplicates after them are not
 /// found.
 const MAX_MEMBERS: usize = 1 << 20;
 
-/// The members of a value, each as 128 bits of hashes with keys drawn at random: that two of them
-/// agree by chance is less likely than that memory fails.
+/// The members of a value, each as a 128-bit keyed hash with random keys: a collision is less
+/// likely than a memory error.
 #[derive(Default)]
 pub(super) struct Distinct {
     hashers: [RandomState; 2],
@@ -18,12 +18,12 @@ pub(super) struct Distinct {
 }
 
 impl Distinct {
-    /// Begins with another value.
+    /// Begins another value.
     pub(super) fn begin(&mut self) {
         self.seen.clear();
     }
 
-    /// Looks at an element.
+    /// Adds an element.
     pub(super) fn add(&mut self, element: &Element<'_>) -> Result<(), Rejected> {
         let name = match element {
             Element::Item(_) | Element::Part(_) => return Ok(()),

@@ -10,24 +10,24 @@ pub use stats::{Biggest, Expiry, Group, Grouping, Named, Stats, TypeName, stats}
 
 use serde::{Serialize, Serializer};
 
-/// Told every now and then how many bytes and keys have been read.
+/// Called from time to time with the numbers of bytes and keys read.
 pub type Watch<'a> = dyn FnMut(u64, u64) + 'a;
 
-/// Keys between two reports of progress.
+/// The number of keys between two reports of progress.
 const KEYS_A_REPORT: u64 = 4096;
 
-/// Bytes as text: those that are not ASCII's printable ones escaped.
+/// Serializes bytes as text; bytes that are not printable ASCII are escaped.
 fn escaped<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&bytes.escape_ascii())
 }
 
-/// A name that is reported as a part of something else.
+/// An auxiliary field.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct Field {
-    /// `redis-ver` and others.
+    /// `redis-ver`, for example.
     #[serde(serialize_with = "escaped")]
     pub name: Vec<u8>,
-    /// What the file says under it.
+    /// Its value.
     #[serde(serialize_with = "escaped")]
     pub value: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! Results as text, and as CSV.
+//! Formats results as text and as CSV.
 
 use super::stats::{Group, Named, Stats, TypeName};
 use super::{Checked, Checking};
@@ -57,7 +57,7 @@ impl Checked {
     }
 }
 
-/// A row of a table: what it is about, then the numbers of its group.
+/// Writes a row of a table: its name, then the numbers of its group.
 fn row(f: &mut fmt::Formatter<'_>, name: &str, group: &Group) -> fmt::Result {
     let Group { keys, elements, bytes, file_bytes, expiring } = *group;
     let mean = bytes.checked_div(keys).unwrap_or(0);
@@ -121,8 +121,8 @@ impl Display for Stats {
 }
 
 impl Stats {
-    /// One table with a row for each group and each of the biggest keys; its columns are in its
-    /// first line.
+    /// Formats one table with a row for each group and each of the biggest keys; the first line has
+    /// the names of its columns.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut out = "section,name,database,type,encoding,keys,elements,bytes,file_bytes,\
@@ -165,7 +165,7 @@ impl Stats {
     }
 }
 
-/// A field of CSV, in quotes if it has to be.
+/// Formats a field of CSV, in quotes if necessary.
 fn quoted(field: &str) -> String {
     if field.contains([',', '"']) {
         format!("\"{}\"", field.replace('"', "\"\""))
@@ -174,12 +174,12 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// 1234567 as `1,234,567`.
+/// Formats 1234567 as `1,234,567`.
 fn grouped(number: u64) -> String {
     number.to_formatted_string(&Locale::en)
 }
 
-/// Bytes in the unit that suits them.
+/// Formats bytes in a suitable unit.
 fn sized(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KB", "MB", "GB", "TB", "PB"];
     if bytes < 1024 {

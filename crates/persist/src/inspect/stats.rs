@@ -7,31 +7,31 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-/// How keys are grouped, and how many are shown.
+/// The parameters of grouping and listing keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Grouping {
-    /// How many of the biggest keys, and of the prefixes, are kept.
+    /// The maximum number of biggest keys, and of prefixes, to list.
     pub top: usize,
-    /// Character that ends a part of a key.
+    /// The character that separates the parts of a key.
     pub separator: u8,
-    /// Number of parts in a prefix.
+    /// The number of parts in a prefix.
     pub depth: usize,
-    /// The time that decides what has expired, in milliseconds since 1970.
+    /// The time that determines which keys have expired, in milliseconds since 1970.
     pub now_ms: u64,
 }
 
-/// Keys that have something in common.
+/// A group of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Group {
-    /// Keys.
+    /// The number of keys.
     pub keys: u64,
-    /// Their elements: list entries, members, fields; 1 for a string.
+    /// The number of their elements: list entries, members, fields; 1 for a string.
     pub elements: u64,
-    /// Bytes of keys and values, not compressed.
+    /// The bytes of keys and values, uncompressed.
     pub bytes: u64,
-    /// Bytes that they take in the file.
+    /// The bytes that they take in the file.
     pub file_bytes: u64,
-    /// Keys that expire.
+    /// The number of keys with an expiry.
     pub expiring: u64,
 }
 
@@ -61,22 +61,22 @@ pub struct Biggest {
     /// The key.
     #[serde(serialize_with = "escaped")]
     pub key: Vec<u8>,
-    /// TYPE's name for it.
+    /// Its type, as TYPE names it.
     #[serde(rename = "type")]
     pub type_name: &'static str,
-    /// How it was kept.
+    /// Its encoding.
     pub encoding: &'static str,
-    /// Its elements.
+    /// The number of its elements.
     pub elements: u64,
-    /// Bytes of key and value, not compressed.
+    /// The bytes of key and value, uncompressed.
     pub bytes: u64,
-    /// Bytes that it takes in the file.
+    /// The bytes that it takes in the file.
     pub file_bytes: u64,
     /// When it expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
 }
 
-/// When keys expire, from now on.
+/// A range of times until expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -109,7 +109,7 @@ impl Expiry {
         }
     }
 
-    /// As people read it.
+    /// Returns its description for a report.
     pub(super) fn as_text(self) -> &'static str {
         match self {
             Expiry::Expired => "expired",
@@ -125,58 +125,58 @@ impl Expiry {
     }
 }
 
-/// A group with what its keys have in common.
+/// A group with the property that its keys share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Named<N> {
-    /// What they have in common.
+    /// The property.
     pub name: N,
     /// The group.
     #[serde(flatten)]
     pub group: Group,
 }
 
-/// How values are, by TYPE's and OBJECT ENCODING's names.
+/// A type and encoding, as TYPE and OBJECT ENCODING name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TypeName {
     /// The type.
     #[serde(rename = "type")]
     pub type_name: &'static str,
-    /// How they were kept.
+    /// The encoding.
     pub encoding: &'static str,
 }
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
     /// The version of the format.
     pub version: u16,
-    /// Whether it is one that Valkey counts on its own.
+    /// Whether it is one of Valkey's own versions.
     pub valkey: bool,
-    /// What the file says of itself.
+    /// The file's auxiliary fields.
     pub fields: Vec<Field>,
-    /// Libraries of functions.
+    /// The number of function libraries.
     pub functions: u64,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub file_bytes: u64,
-    /// Everything.
+    /// All keys.
     pub all: Group,
     /// By database.
     pub databases: BTreeMap<u64, Group>,
     /// By type and encoding.
     pub types: Vec<Named<TypeName>>,
-    /// When keys expire.
+    /// By time until expiry.
     pub expiry: Vec<Named<Expiry>>,
-    /// The prefixes with the most bytes; `*` stands for the rest and `-` for keys without any.
+    /// The prefixes with the most bytes; `*` stands for all others and `-` for keys without a
+    /// prefix.
     pub prefixes: Vec<Named<String>>,
     /// The keys with the most bytes.
     pub biggest: Vec<Biggest>,
 }
 
-/// Of more prefixes than this the smaller ones are put together as they come, so that memory has a
-/// bound however many there are.
+/// Beyond this number of prefixes, the smaller ones are merged, so that memory is bounded.
 const MAX_PREFIXES: usize = 100_000;
 
-/// What is put together while a file is read.
+/// The statistics collected while a file is read.
 struct Collecting {
     grouping: Grouping,
     all: Group,
@@ -189,10 +189,10 @@ struct Collecting {
     biggest: Vec<Biggest>,
 }
 
-/// Reads a file to its end and adds up what is in it.
+/// Reads a file to its end and collects statistics.
 ///
 /// # Errors
-/// If it cannot be read to its end.
+/// The file cannot be read to its end.
 pub fn stats(source: impl Read, grouping: Grouping, watch: &mut Watch<'_>) -> Result<Stats, Fault> {
     let mut reader = Reader::new(source, true)?;
     let mut collecting = Collecting {
@@ -272,7 +272,7 @@ impl Collecting {
     fn add_to_prefix(&mut self, key: &[u8], entry: &Biggest) {
         let Grouping { separator, depth, .. } = self.grouping;
         let ends = key.iter().enumerate().filter(|(_, byte)| **byte == separator);
-        // A key of fewer parts belongs where its last part ends.
+        // A key with fewer parts has all but its last part as its prefix.
         let Some((end, _)) = ends.take(depth).last() else { return self.bare.add(entry) };
         let prefix = key.get(..=end).unwrap_or_default();
         if let Some(group) = self.prefixes.get_mut(prefix) {
@@ -284,12 +284,12 @@ impl Collecting {
         self.prefixes.entry(prefix.to_vec()).or_default().add(entry);
     }
 
-    /// Puts the smaller half of the prefixes together.
+    /// Merges the smaller half of the prefixes.
     fn prune(&mut self) {
         let mut sizes: Vec<u64> = self.prefixes.values().map(|group| group.bytes).collect();
         let middle = sizes.len() / 2;
         let (_, median, _) = sizes.select_nth_unstable(middle);
-        // Of those that are as small as each other, only as many as there is room for.
+        // Of those with the median size, only as many are kept as there is room for.
         let median = *median;
         let larger = self.prefixes.values().filter(|group| group.bytes > median).count();
         let mut room = middle.saturating_sub(larger);

@@ -1,4 +1,4 @@
-//! Collections on their way into a payload and out of one, an element at a time.
+//! Encodes and decodes collections in payloads, an element at a time.
 
 use crate::checksum::Checksum;
 use crate::damage::Damage;
@@ -15,29 +15,29 @@ use std::convert::Infallible;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-/// How much is worked on in one step.
+/// The number of bytes processed in one step.
 const STEP_BYTES: u64 = CHUNK_BYTES as u64;
-/// What an element takes at least, in time if not in bytes.
+/// The minimum size at which an element counts, because of the time that it takes.
 const MIN_ELEMENT_BYTES: u64 = 64;
-/// The version that has fields that expire.
+/// The lowest version with fields that expire.
 const EXPIRING_VERSION: u16 = 12;
 const EXPIRING_VERSION_OF_VALKEY: u16 = 80;
 
-/// A collection on its way into a payload.
+/// Encodes a collection as a payload.
 pub struct DumpCollection {
     form: CollectionForm,
     compress: bool,
     compressor: Option<Compressor>,
     packed: Vec<u8>,
-    /// What is not in the payload yet.
+    /// Encoded bytes that are not in the payload yet.
     pending: Vec<u8>,
     out: Rope,
     checksum: Checksum,
 }
 
 impl DumpCollection {
-    /// Begins with a collection, all of whose elements have to follow; `compress` as the setting
-    /// `rdbcompression` says.
+    /// Begins with a collection, all of whose elements must follow; `compress` is the setting
+    /// `rdbcompression`.
     #[must_use]
     pub fn new(head: &CollectionHead, compress: bool) -> Self {
         let mut dump = DumpCollection {
@@ -61,7 +61,7 @@ impl DumpCollection {
         }
     }
 
-    /// The payload, once all elements are in it.
+    /// Returns the payload, once all elements have been added.
     #[must_use]
     pub fn finish(&mut self) -> Rope {
         let version = match self.form {
@@ -82,7 +82,7 @@ impl DumpCollection {
         self.pending.clear();
     }
 
-    /// Appends a string, compressed if that is worth it.
+    /// Appends a string, compressed if that makes it shorter.
     fn push_text(&mut self, text: &[u8]) {
         if self.compress && text.len() >= MIN_COMPRESSED_BYTES {
             self.packed.clear();
@@ -102,11 +102,11 @@ impl DumpCollection {
     }
 }
 
-/// The elements of a value on their way into a payload.
+/// Encodes the elements of a value as a payload.
 pub(super) struct DumpElements {
     value: SharedValue,
     dump: DumpCollection,
-    /// How many elements are in it.
+    /// The number of elements encoded.
     rank: u64,
 }
 
@@ -118,7 +118,7 @@ impl DumpElements {
         DumpElements { value: value.share(), dump: DumpCollection::new(&head, compress), rank: 0 }
     }
 
-    /// Appends elements of about a chunk; the payload once all are in it.
+    /// Encodes elements of about a chunk. Returns the payload once all are encoded.
     pub(super) fn step(&mut self) -> Option<Rope> {
         let DumpElements { value, dump, rank } = self;
         let mut left = STEP_BYTES;
@@ -167,14 +167,14 @@ impl ElementSink for DumpCollection {
     }
 }
 
-/// A collection on its way out of a payload.
+/// Decodes a collection of a payload.
 pub(super) struct RestoreCollection<B> {
     input: Input<Body>,
     build: Option<Build<B>>,
     end: u64,
 }
 
-/// The part of a payload that is the value.
+/// The part of a payload that contains the value.
 struct Body {
     payload: Rope,
     at: usize,
@@ -195,7 +195,7 @@ impl Read for Body {
 }
 
 impl<B: Builder> RestoreCollection<B> {
-    /// Begins with a value that stands between the payload's first byte and `end`.
+    /// Begins with a value between the payload's first byte and `end`.
     pub(super) fn begin(
         payload: Rope,
         end: usize,
@@ -209,13 +209,13 @@ impl<B: Builder> RestoreCollection<B> {
         Ok(RestoreCollection { input, build: Some(build), end: end as u64 - 1 })
     }
 
-    /// Works on about one chunk; the value, once it is complete.
+    /// Decodes about one chunk. Returns the value once it is complete.
     pub(super) fn step(&mut self) -> Result<Option<B::Value>, Damage> {
         let Some(build) = &mut self.build else { return Err(Damage) };
         if build.go_on(&mut self.input, STEP_BYTES).map_err(|_| Damage)? {
             return Ok(None);
         }
-        // An empty one is none, and nothing may follow.
+        // Empty collections are invalid, and so are bytes after the value.
         let value = self.build.take().and_then(Build::end);
         match value {
             Some(value) if self.input.offset() == self.end => Ok(Some(value)),

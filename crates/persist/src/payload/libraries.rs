@@ -1,5 +1,5 @@
-//! The payload of FUNCTION DUMP and FUNCTION RESTORE: libraries as RDB has them, with the footer
-//! that values have.
+//! The payload of FUNCTION DUMP and FUNCTION RESTORE: libraries in RDB format, with the footer of
+//! values.
 
 use super::{FOOTER_BYTES, Refusal, check_footer_bytes};
 use crate::checksum::Checksum;
@@ -8,7 +8,7 @@ use crate::length::{self, Length};
 use crate::lzf;
 use crate::rdb::FUNCTION;
 
-/// Writes libraries by their texts.
+/// Encodes libraries, given their code.
 #[must_use]
 pub fn dump_libraries<'a>(codes: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -24,10 +24,10 @@ pub fn dump_libraries<'a>(codes: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     out
 }
 
-/// Reads the texts of libraries, each of at most `longest_bytes`.
+/// Decodes the code of libraries, each of at most `longest_bytes`.
 ///
 /// # Errors
-/// Why there are none.
+/// The payload is refused.
 pub fn restore_libraries(payload: &[u8], longest_bytes: u64) -> Result<Vec<Vec<u8>>, Refusal> {
     let end = payload.len().checked_sub(FOOTER_BYTES).ok_or(Refusal::Footer)?;
     let (mut input, footer) = payload.split_at(end);

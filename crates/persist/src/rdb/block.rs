@@ -1,7 +1,7 @@
-//! Entries encoded for a file by the holder of their latch.
+//! Entries encoded for a file by the thread that holds their latch.
 //!
-//! Workers fill blocks under a shard's latch: that copies bytes and does nothing else. The saver
-//! thread compresses later what a block marks as worth it.
+//! Workers fill blocks under a shard's latch, so they only copy bytes. The saver thread later
+//! compresses the strings that a block marks.
 
 use super::collection::{
     CollectionForm, CollectionHead, Element, ElementSink, ElementText, walk_elements,
@@ -17,7 +17,7 @@ use nagi_store::{SharedValue, StringValue, Value};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
-/// A key with all that is saved of it.
+/// A key with everything that is saved of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     /// The key.
@@ -26,9 +26,9 @@ pub struct Entry<'a> {
     pub value: Value<'a>,
     /// When it expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
-    /// What is known of its use, if the policy goes by it. Idle times are saved in seconds.
+    /// Its access time or frequency, if the policy uses it. Idle times are saved in seconds.
     pub usage: Option<Usage>,
-    /// What memcached's clients know of it.
+    /// memcached's metadata.
     pub memcached: Memcached,
 }
 
@@ -37,17 +37,17 @@ pub struct Entry<'a> {
 pub struct CollectionEntry<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// What its value is.
+    /// The head of its value.
     pub head: CollectionHead,
     /// When it expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
-    /// What is known of its use, as in [`Entry`].
+    /// Its access time or frequency, as in [`Entry`].
     pub usage: Option<Usage>,
-    /// What memcached's clients know of it.
+    /// memcached's metadata.
     pub memcached: Memcached,
 }
 
-/// What stands before a value.
+/// The data before a value.
 struct Head<'a> {
     key: &'a [u8],
     value_type: ValueType,
@@ -60,23 +60,23 @@ struct Head<'a> {
 #[derive(Clone, Debug)]
 pub struct LongEntry {
     pub(super) value: SharedValue,
-    /// All that stands before the value.
+    /// The encoded data before the value.
     pub(super) head: Block,
 }
 
-/// Entries on their way into a file, all of one database.
+/// Encoded entries, all of one database.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     pub(super) bytes: Vec<u8>,
-    /// The strings that may be worth compressing, in their order.
+    /// The strings that may be worth compressing, in order.
     pub(super) strings: Vec<Piece>,
     pub(super) notes: NotesOut,
     pub(super) keys: u64,
-    /// Whether the file is of one of Valkey's own versions.
+    /// Whether the file has one of Valkey's own versions.
     for_valkey: bool,
 }
 
-/// Where a string is in a block: its length's first byte, its own first byte, its end.
+/// The offsets of a string in a block: of its length, of its first byte, and of its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) length_at: usize,
@@ -112,13 +112,13 @@ impl ElementSink for Block {
 }
 
 impl Block {
-    /// For a file of this version. Blocks for all of Redis' versions are alike.
+    /// Creates a block for a file of this version. Blocks for all of Redis' versions are the same.
     #[must_use]
     pub fn of_version(version: Version) -> Self {
         Block { for_valkey: matches!(version, Version::Valkey(_)), ..Block::default() }
     }
 
-    /// Appends a collection, all of whose elements have to follow.
+    /// Appends a collection, all of whose elements must follow.
     pub fn push_collection(&mut self, entry: &CollectionEntry<'_>) {
         let CollectionEntry { key, head, expire_at_ms, usage, memcached } = *entry;
         let value_type = head.form.value_type();
@@ -126,13 +126,13 @@ impl Block {
         let Ok(()) = head.encode(self);
     }
 
-    /// Appends the next element of the last collection, which is of this form. Those that are long
-    /// are copied: [`super::Writer::element`] does not.
+    /// Appends the next element of the last collection, which has this form. Long elements are
+    /// copied, unlike in [`super::Writer::element`].
     pub fn push_element(&mut self, form: CollectionForm, element: &Element<'_>) {
         let Ok(()) = form.encode(element, self);
     }
 
-    /// Appends an entry. A large value is not copied: the entry comes back with one that shares its
+    /// Appends an entry. A large value is not copied: it is returned as an entry that shares its
     /// parts, for [`super::Writer::long`].
     pub fn push(&mut self, entry: &Entry<'_>) -> Option<LongEntry> {
         if let Some(value) = entry.value.share_root() {
@@ -150,7 +150,7 @@ impl Block {
         None
     }
 
-    /// What a collection is made of. It is a small one, which its entry holds.
+    /// Appends the elements of a small collection, which is stored in its entry.
     fn push_elements(&mut self, value: Value<'_>) {
         let Some(head) = CollectionHead::of(&value, self.for_valkey) else { return };
         let Ok(()) = head.encode(self);
@@ -160,11 +160,11 @@ impl Block {
         });
     }
 
-    /// What is known of a key, its type and the key.
+    /// Appends the metadata of a key, its type and the key.
     fn push_head(&mut self, entry: &Head<'_>) {
         if let Some(at_ms) = entry.expire_at_ms {
             self.bytes.push(opcode::EXPIRY_MS);
-            // The format's are signed.
+            // The format's times are signed.
             let at_ms = i64::try_from(at_ms).unwrap_or(i64::MAX);
             self.bytes.extend_from_slice(&at_ms.to_le_bytes());
         }
@@ -190,7 +190,7 @@ impl Block {
         }
     }
 
-    /// A string, as an integer if it is short and spells one.
+    /// Appends a string, as an integer if it is the canonical form of a short one.
     fn push_text(&mut self, text: &[u8]) {
         if !encode_spelled_integer(&mut self.bytes, text) {
             self.push_plain(text);
@@ -207,7 +207,7 @@ impl Block {
         }
     }
 
-    /// How many bytes it has by now.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() + self.notes.bytes.len()
@@ -219,13 +219,13 @@ impl Block {
         self.keys == 0
     }
 
-    /// How many keys were appended.
+    /// Returns the number of keys.
     #[must_use]
     pub fn keys(&self) -> u64 {
         self.keys
     }
 
-    /// Empties it, and keeps its memory for what follows.
+    /// Empties it, and keeps its memory for reuse.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.strings.clear();

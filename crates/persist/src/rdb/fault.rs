@@ -1,73 +1,73 @@
-//! Errors of reading a file: what was expected at which offset.
+//! Errors when reading a file: what was expected at which offset.
 
 use super::kind::ValueType;
 use std::{error, fmt, io};
 
-/// Why reading a file has stopped.
+/// Why reading a file has failed.
 #[derive(Debug)]
 pub enum Fault {
-    /// The system could not read it.
+    /// The system returned an error.
     Unreadable {
-        /// How many bytes had been read.
+        /// The number of bytes read before.
         offset: u64,
-        /// What the system said.
+        /// The error.
         error: io::Error,
     },
-    /// It is not what the format has there.
+    /// It does not conform to the format.
     Damaged {
-        /// The byte's place in the file, from 0.
+        /// The offset in the file.
         offset: u64,
-        /// What would have to be there.
+        /// What was expected.
         expected: &'static str,
-        /// What is there.
+        /// What was found.
         found: Found,
     },
-    /// It was written by a newer server, or by one of another kind.
+    /// It was written by a newer server, or by another kind of server.
     Version {
-        /// What the file begins with.
+        /// The beginning of the file.
         magic: String,
     },
-    /// Everything could be read, and yet something was changed.
+    /// The checksum of the file is wrong.
     Checksum {
-        /// Where the checksum stands.
+        /// The offset of the checksum.
         offset: u64,
-        /// What it says.
+        /// The checksum in the file.
         written: u64,
-        /// What it would have to say.
+        /// The computed checksum.
         computed: u64,
     },
-    /// It holds what there is no place for here.
+    /// It contains data that is not supported.
     Unsupported {
-        /// Where that begins.
+        /// The offset of the data.
         offset: u64,
         /// Its kind, with an article: `a list`.
         what: String,
-        /// Whose value it is, if it is one.
+        /// The key, if it is a value.
         key: Option<Vec<u8>>,
     },
-    /// A key is there twice.
+    /// A key occurs twice.
     Duplicate {
-        /// Where the second begins.
+        /// The offset of the second occurrence.
         offset: u64,
         /// The database of both.
         database: u64,
         /// The key.
         key: Vec<u8>,
     },
-    /// The caller's visitor has asked for an end.
+    /// The caller's visitor has stopped.
     Stopped,
 }
 
-/// What was found where something else was expected.
+/// What was found instead of the expected data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The file ends here.
+    /// The end of the file.
     End,
     /// This byte.
     Byte(u8),
     /// This number.
     Number(u64),
-    /// Something that cannot be said in a word.
+    /// Other data.
     Other,
 }
 
@@ -124,7 +124,7 @@ impl error::Error for Fault {
 }
 
 impl Fault {
-    /// Where in the file it was noticed.
+    /// Returns the offset in the file.
     #[must_use]
     pub fn offset(&self) -> u64 {
         match self {
@@ -137,14 +137,14 @@ impl Fault {
         }
     }
 
-    /// That a value that begins there is of a type that cannot be kept; its key is to be added.
+    /// Returns the fault for a value of an unsupported type at an offset; its key is to be added.
     pub(super) fn unsupported(offset: u64, value_type: ValueType) -> Self {
         let (name, encoding) = (value_type.name(), value_type.encoding());
         let what = format!("a value of the type {name} ({encoding})");
         Fault::Unsupported { offset, what, key: None }
     }
 
-    /// The same with the key of the value in which it was noticed.
+    /// Adds the key of the value to the fault.
     pub(super) fn of_key(mut self, of: &[u8]) -> Self {
         if let Fault::Unsupported { key, .. } = &mut self {
             key.get_or_insert_with(|| of.to_vec());
@@ -152,7 +152,8 @@ impl Fault {
         self
     }
 
-    /// That a compressed string that begins there is not what it says.
+    /// Returns the fault for a compressed string at an offset whose contents do not match its
+    /// length.
     pub(super) fn unpacked(offset: u64) -> Self {
         let expected = "a compressed string that is as long as it says";
         Fault::Damaged { offset, expected, found: Found::Other }

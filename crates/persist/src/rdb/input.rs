@@ -1,31 +1,31 @@
-//! The bytes of a file, read in order with their offset and checksum.
+//! A buffered reader of a file, with offset and checksum.
 
 use super::fault::{Fault, Found};
 use crate::checksum::Checksum;
 use crate::length::Length;
 use std::io::{self, Empty, ErrorKind, Read};
 
-/// How much is read at once. No more than a quarter of it is ever asked for in one piece.
+/// The size of the buffer. At most a quarter of it is requested at once.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// A source with what has been read from it and not been taken yet.
+/// A source and the bytes that have been read from it in advance.
 pub(crate) struct Input<R> {
     source: R,
     buffer: Vec<u8>,
-    /// What was taken ends here, and what was read.
+    /// The end of the bytes that were taken, and of those that were read.
     at: usize,
     end: usize,
-    /// What the checksum covers ends here.
+    /// The end of the bytes that the checksum covers.
     summed: usize,
-    /// Where in the file the buffer begins.
+    /// The offset of the buffer in the file.
     base: u64,
     checksum: Option<Checksum>,
-    /// Strings that are longer, before they are compressed, are damage.
+    /// Longer strings, before compression, are treated as damage.
     pub(super) longest_text: u64,
 }
 
 impl Input<Empty> {
-    /// Bytes that are there already, from a place among them on, which has this place in a file.
+    /// Reads from these bytes, from index `at` on, which corresponds to `offset` in the file.
     pub(super) fn over(bytes: Vec<u8>, at: usize, offset: u64) -> Self {
         Input {
             source: io::empty(),
@@ -39,7 +39,7 @@ impl Input<Empty> {
         }
     }
 
-    /// The bytes again.
+    /// Returns the bytes.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.buffer
     }
@@ -64,38 +64,38 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// A source of so many bytes, and how long its strings may be: what is compressed can say that
-    /// it is hundreds of times as long as it looks.
+    /// Reads a payload of `bytes` bytes whose strings are at most `longest_text` long, because a
+    /// compressed string may claim to be hundreds of times as long as its data.
     pub(crate) fn of_payload(source: R, bytes: usize, longest_text: u64) -> Self {
         let buffer = vec![0; bytes.min(BUFFER_BYTES)];
         Input { longest_text, ..Input::with_buffer(source, buffer) }
     }
 
-    /// The place in the file of what comes next.
+    /// Returns the offset of the next byte in the file.
     pub(crate) fn offset(&self) -> u64 {
         self.base.wrapping_add(self.at as u64)
     }
 
-    /// What was read and comes next, at most so many bytes.
+    /// Returns the bytes that have been read in advance, at most `most`.
     pub(super) fn ahead(&self, most: usize) -> &[u8] {
         let end = self.end.min(self.at.saturating_add(most));
         self.buffer.get(self.at..end).unwrap_or_default()
     }
 
-    /// Reads so much ahead, unless the source ends or fails before: the read that needs the missing
-    /// bytes reports why.
+    /// Reads `bytes` bytes in advance, unless the source ends or fails before: a later read of the
+    /// missing bytes reports why.
     pub(super) fn read_ahead(&mut self, bytes: usize) {
         if self.end - self.at < bytes {
             let _ = self.fill(bytes, "");
         }
     }
 
-    /// Saves the work where nothing is there to compare with.
+    /// Disables the checksum if there is none to compare with.
     pub(super) fn without_checksum(self) -> Self {
         Input { checksum: None, ..self }
     }
 
-    /// The checksum of what was taken, if there is to be one.
+    /// Returns the checksum of the bytes taken, if it is enabled.
     pub(super) fn checksum(&mut self) -> Option<u64> {
         self.sum();
         self.checksum.clone().map(Checksum::value)
@@ -109,7 +109,7 @@ impl<R: Read> Input<R> {
         self.summed = self.at;
     }
 
-    /// Takes so many bytes, of which `expected` tells what they are.
+    /// Takes `count` bytes; `expected` describes them.
     #[inline]
     pub(super) fn take(&mut self, count: usize, expected: &'static str) -> Result<&[u8], Fault> {
         if self.end - self.at < count {
@@ -120,7 +120,7 @@ impl<R: Read> Input<R> {
         Ok(self.buffer.get(from..self.at).unwrap_or_default())
     }
 
-    /// Takes at most so many bytes, and at least one.
+    /// Takes at most `most` bytes, and at least one.
     pub(super) fn take_some(&mut self, most: u64, expected: &'static str) -> Result<&[u8], Fault> {
         if self.at == self.end {
             self.fill(1, expected)?;
@@ -144,7 +144,7 @@ impl<R: Read> Input<R> {
         Ok(byte)
     }
 
-    /// Takes a length, or the mark of an encoding in its place.
+    /// Takes a length, or the encoding in its place.
     #[inline]
     pub(super) fn length(&mut self, expected: &'static str) -> Result<Length, Fault> {
         let first = self.byte(expected)?;
@@ -158,7 +158,7 @@ impl<R: Read> Input<R> {
         })
     }
 
-    /// Takes a length that stands for itself.
+    /// Takes a length, which must not be an encoding.
     pub(super) fn number(&mut self, expected: &'static str) -> Result<u64, Fault> {
         match self.length(expected)? {
             Length::Plain(number) => Ok(number),
@@ -168,12 +168,12 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// That something else was found so many bytes before what comes next.
+    /// Returns the fault that other data was found `back` bytes before the next byte.
     pub(super) fn damaged(&self, back: u64, expected: &'static str, found: Found) -> Fault {
         Fault::Damaged { offset: self.offset().saturating_sub(back), expected, found }
     }
 
-    /// Reads until at least so many bytes can be taken.
+    /// Reads until at least `count` bytes can be taken.
     #[cold]
     fn fill(&mut self, count: usize, expected: &'static str) -> Result<(), Fault> {
         self.sum();

@@ -1,8 +1,8 @@
-//! The types of values, by the byte before the key.
+//! The types of values, identified by the byte before the key.
 
 use super::collection::CollectionType;
 
-/// How a value was kept, and so how it stands in the file.
+/// The type of a value and its encoding in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are those of rdb.h, and `row` describes each")]
 pub enum ValueType {
@@ -34,37 +34,37 @@ pub enum ValueType {
     HashExpiringOfValkey,
 }
 
-/// What stands after a key of this type.
+/// The layout of the data after a key of this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     Text,
-    /// A count, and so many times so many strings.
+    /// A count, and that many groups of this many strings.
     Texts(u64),
-    /// A count, and so many strings each with a score, in digits or as eight bytes.
+    /// A count, and that many strings, each with a score in digits or in eight bytes.
     ScoredInDigits,
     Scored,
-    /// A string that holds everything, so many of its elements making one of the value's.
+    /// A string with all elements; this many packed ones make up one element of the value.
     Packed(Packing, u64),
-    /// A count, and so many strings that hold elements.
+    /// A count, and that many strings with elements.
     Ziplists,
-    /// The same, but each may as well be one large element.
+    /// The same, but each string may also be one large element.
     Quicklist,
-    /// In its first, second or third form.
+    /// In its first, second or third format.
     Stream(u8),
     Module,
     UnknownModule,
-    /// A hash whose fields expire, with its first time of expiry before it or not.
+    /// A hash with fields that expire, with or without its earliest expiry before it.
     ExpiringFields {
         first: bool,
     },
     ExpiringListpack {
         first: bool,
     },
-    /// The same with each time after its field.
+    /// The same with each expiry after its field.
     FieldsThenExpiry,
 }
 
-/// How a string holds elements.
+/// How a string contains elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
     Zipmap,
@@ -73,11 +73,11 @@ pub(super) enum Packing {
     Listpack,
 }
 
-/// A type's number, TYPE's name for it, how it was kept by OBJECT ENCODING's name, its layout.
+/// The number of a type, its name in TYPE and in OBJECT ENCODING, and its layout.
 type Row = (u8, &'static str, &'static str, Layout);
 
 impl ValueType {
-    /// All of them but those that a number tells of differently in files of Valkey's.
+    /// All types, except those whose numbers have another meaning in Valkey's files.
     const COMMON: [ValueType; 25] = [
         ValueType::String,
         ValueType::List,
@@ -106,7 +106,7 @@ impl ValueType {
         ValueType::HashListpackExpiring,
     ];
 
-    /// The type of a number in a file of Redis', or of Valkey's own versions.
+    /// Returns the type with this number in a file of Redis, or of Valkey's own versions.
     pub(crate) fn from_number(number: u8, valkey: bool) -> Option<ValueType> {
         match (number, valkey) {
             (0, _) => Some(ValueType::String),
@@ -158,25 +158,25 @@ impl ValueType {
         }
     }
 
-    /// The byte that identifies it.
+    /// Returns the byte that identifies it.
     #[must_use]
     pub fn number(self) -> u8 {
         self.row().0
     }
 
-    /// The name that TYPE gives it.
+    /// Returns its name in TYPE.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// How it was kept, by the name that OBJECT ENCODING gives it.
+    /// Returns its name in OBJECT ENCODING.
     #[must_use]
     pub fn encoding(self) -> &'static str {
         self.row().2
     }
 
-    /// The type of the collection that such a value is, if it is one of these.
+    /// Returns the type of the collection, if it is one.
     #[must_use]
     pub fn collection(self) -> Option<CollectionType> {
         Some(match self.name() {
@@ -189,8 +189,8 @@ impl ValueType {
         })
     }
 
-    /// Whether it is a collection that is made of what clients call its elements: a stream has
-    /// parts.
+    /// Whether it is a collection whose parts are what clients call its elements; a stream has
+    /// other parts.
     #[must_use]
     pub fn has_elements(self) -> bool {
         self.collection().is_some_and(|it| it != CollectionType::Stream)

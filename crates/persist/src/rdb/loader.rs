@@ -1,6 +1,6 @@
-//! Loading a file: one thread reads and finds where values begin and end, other threads take
-//! batches, decode and store them. Only long collections are decoded by the reading thread, an
-//! element at a time.
+//! Loads a file: one thread reads it and finds where values begin and end; other threads decode and
+//! store them in batches. Only long collections are decoded by the reading thread, an element at a
+//! time.
 
 use super::collection::{Builders, build};
 use super::fault::Fault;
@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// A batch is handed over when it has so many bytes or keys: some hundred microseconds of work.
+/// The number of bytes or keys at which a batch is passed on: some hundred microseconds of work.
 const BATCH_BYTES: usize = 128 * 1024;
 const BATCH_KEYS: usize = 512;
-/// Fields that are longer, or come after so many, are not kept.
+/// Longer fields, and fields after this many, are dropped.
 const LONGEST_FIELD_BYTES: usize = 1024;
 const MAX_FIELDS: usize = 64;
 
-/// Keys that were read, in the order of the file.
+/// Keys that have been read, in the order of the file.
 #[derive(Debug)]
 pub struct Batch<V> {
     records: Vec<Packed<V>>,
@@ -33,7 +33,7 @@ pub struct Batch<V> {
     /// Keys, and the values that are not ropes.
     bytes: Vec<u8>,
     at: usize,
-    /// What the last value was before it was compressed.
+    /// The last value, decompressed.
     unpacked: Vec<u8>,
 }
 
@@ -41,35 +41,35 @@ pub struct Batch<V> {
 struct Packed<V> {
     record: Record,
     key_len: usize,
-    /// Until it is taken.
+    /// `None` once it has been taken.
     value: Option<PackedValue<V>>,
 }
 
 #[derive(Debug)]
 enum PackedValue<V> {
     Text(Text),
-    /// A collection as it stands in the file: so many bytes, from this place on.
+    /// An encoded collection: this many bytes, which start at this index.
     Collection {
         len: usize,
         offset: u64,
     },
-    /// A collection that is made.
+    /// A collection that has been built.
     Made(V),
 }
 
-/// A value that was read.
+/// A value that has been read.
 #[derive(Debug)]
 pub enum LoadedValue<'a, V> {
-    /// A string, in the form in which the store takes it.
+    /// A string, in the form that the store accepts.
     String(StringInput<'a>),
-    /// What a builder has made.
+    /// The result of a builder.
     Collection(V),
 }
 
-/// A key that was read, with all that the file has of it.
+/// A key that has been read, with all its data.
 #[derive(Debug)]
 pub struct Loaded<'a, V> {
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
     /// The database.
     pub database: u64,
@@ -79,9 +79,9 @@ pub struct Loaded<'a, V> {
     pub value: LoadedValue<'a, V>,
     /// When it expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
-    /// What is known of its use.
+    /// Its access time or frequency.
     pub usage: Option<Usage>,
-    /// What memcached's clients know of it.
+    /// memcached's metadata.
     pub memcached: Memcached,
 }
 
@@ -91,7 +91,7 @@ impl<'a, V> Loaded<'a, V> {
         Loaded { offset, database, key, value, expire_at_ms, usage, memcached }
     }
 
-    /// That the key had been read before, which no server writes.
+    /// Returns the fault that the key had been read before; servers do not write such files.
     #[must_use]
     pub fn duplicate(&self) -> Fault {
         Fault::Duplicate { offset: self.offset, database: self.database, key: self.key.to_vec() }
@@ -99,19 +99,19 @@ impl<'a, V> Loaded<'a, V> {
 }
 
 impl<V> Batch<V> {
-    /// How many keys there are, those that were taken included.
+    /// Returns the number of keys, including those that have been taken.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Reads a key's value. Returns whether it is one that is kept.
+    /// Reads a key's value. Returns whether it is supported.
     fn read<R: Read, B: Builders<Value = V>>(
         &mut self,
         reader: &mut Reader<R>,
@@ -141,7 +141,7 @@ impl<V> Batch<V> {
         Ok(true)
     }
 
-    /// An empty one with room for what it is handed over with, long strings aside.
+    /// Creates an empty batch with the capacity of a full one, without long strings.
     fn with_room() -> Self {
         let bytes = Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 8);
         Batch { records: Vec::new(), next: 0, bytes, at: 0, unpacked: Vec::new() }
@@ -151,10 +151,11 @@ impl<V> Batch<V> {
         self.records.len() >= BATCH_KEYS || self.bytes.len() >= BATCH_BYTES
     }
 
-    /// The next key, unless all were taken. Empty collections are left out, as Redis does.
+    /// Returns the next key, unless all have been taken. Empty collections are skipped, as in
+    /// Redis.
     ///
     /// # Errors
-    /// If its value is damaged, or a collection that is not taken.
+    /// Its value is damaged, or a collection that is not supported.
     pub fn next_key<B: Builders<Value = V>>(
         &mut self,
         builders: &B,
@@ -181,7 +182,7 @@ impl<V> Batch<V> {
         }
     }
 
-    /// The key with its string, which comes next unless it is there already.
+    /// Returns the key with its string, which is decompressed first if necessary.
     fn string(
         &mut self,
         record: Record,
@@ -214,7 +215,7 @@ impl<V> Batch<V> {
         Ok(Loaded::new(record, key, LoadedValue::String(value)))
     }
 
-    /// Makes a value of what comes next, which stood at this place in the file.
+    /// Builds a value from the next bytes, which are at this offset in the file.
     fn make<B: Builders<Value = V>>(
         &mut self,
         record: &Record,
@@ -232,32 +233,32 @@ impl<V> Batch<V> {
     }
 }
 
-/// What a loader goes by.
+/// The options of a loader.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadOptions {
-    /// How many databases there are.
+    /// The number of databases.
     pub databases: u64,
-    /// Keys that expired before are left out; `None` keeps them all, as replicas do.
+    /// Keys that expired before this time are skipped; `None` keeps them all, as replicas do.
     pub now_ms: Option<u64>,
-    /// Whether the checksum is compared, `rdbchecksum`.
+    /// Whether the checksum is verified (`rdbchecksum`).
     pub verify_checksum: bool,
 }
 
-/// How far loading has come.
+/// The progress of loading.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Bytes of the file that were read.
+    /// The number of bytes read.
     pub bytes: AtomicU64,
-    /// Keys that were handed over.
+    /// The number of keys passed on.
     pub keys: AtomicU64,
-    /// Keys that had expired.
+    /// The number of keys that had expired.
     pub expired: AtomicU64,
-    /// Memory that the server used which wrote the file, in bytes, as the file says.
+    /// The memory used by the server that wrote the file, in bytes, according to the file.
     pub used_memory_bytes: AtomicU64,
 }
 
 impl Progress {
-    /// Starts again.
+    /// Resets the progress.
     pub fn reset(&self) {
         [&self.bytes, &self.keys, &self.expired, &self.used_memory_bytes]
             .iter()
@@ -265,31 +266,31 @@ impl Progress {
     }
 }
 
-/// What was read in all.
+/// The result of loading.
 #[derive(Clone, Debug)]
 pub struct Loading {
-    /// What the file began with.
+    /// The file's header.
     pub header: Header,
-    /// Keys that were handed over.
+    /// The number of keys passed on.
     pub keys: u64,
-    /// Keys that had expired.
+    /// The number of keys that had expired.
     pub expired: u64,
-    /// Bytes that were read.
+    /// The number of bytes read.
     pub bytes: u64,
-    /// The greatest of memcached's unique numbers; the next ones must be greater.
+    /// The greatest of memcached's unique numbers; new ones must be greater.
     pub greatest_cas: u64,
-    /// What the file says of itself, by name.
+    /// The file's auxiliary fields.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The texts of its libraries of functions.
+    /// The code of its function libraries.
     pub libraries: Vec<Vec<u8>>,
 }
 
-/// Takes what is loaded.
+/// Receives loaded keys.
 pub trait Sink<V> {
-    /// Takes the next keys, and waits where there is no room for more.
+    /// Takes the next keys, and blocks while there is no room for more.
     ///
     /// # Errors
-    /// What ends the loading: a duplicate, or what had been wrong with batches before.
+    /// The fault that ends loading: a duplicate, or a fault in earlier batches.
     fn take(&mut self, batch: Batch<V>) -> Result<(), Fault>;
 }
 
@@ -299,11 +300,11 @@ impl<V, F: FnMut(Batch<V>) -> Result<(), Fault>> Sink<V> for F {
     }
 }
 
-/// Reads a file to its end and hands what is in it to `sink`. Long collections are made by the
-/// builders before that.
+/// Reads a file to its end and passes its contents to `sink`. The builders create long collections
+/// before that.
 ///
 /// # Errors
-/// If the file is damaged, has what cannot be kept, or the sink says so.
+/// The file is damaged, contains unsupported data, or the sink returns a fault.
 pub fn load<B: Builders>(
     source: impl Read,
     options: &LoadOptions,
@@ -362,7 +363,7 @@ impl Loading {
         progress.expired.store(self.expired, Ordering::Relaxed);
     }
 
-    /// Keeps what the file says of itself, and refuses what would be lost.
+    /// Stores auxiliary fields, and refuses data that would be lost.
     fn other(
         &mut self,
         item: Item,
@@ -397,7 +398,8 @@ impl Loading {
     }
 }
 
-/// The same, with so many threads that take batches while this one reads. The first fault ends it.
+/// The same, with `threads` threads that take batches while this one reads. The first fault ends
+/// it.
 ///
 /// # Errors
 /// As [`load`].
@@ -409,7 +411,7 @@ pub fn load_with_threads<B: Builders>(
     threads: usize,
     take: impl Fn(Batch<B::Value>) -> Result<(), Fault> + Sync,
 ) -> Result<Loading, Fault> {
-    /// Batches that wait, for each thread.
+    /// The number of waiting batches for each thread.
     const WAITING: usize = 4;
     let threads = threads.max(1);
     let (sender, receiver) = mpsc::sync_channel::<Batch<B::Value>>(threads * WAITING);
@@ -418,7 +420,7 @@ pub fn load_with_threads<B: Builders>(
     let next = || receiver.lock().recv().ok();
     let work = || {
         while let Some(batch) = next() {
-            // Batches are still taken off the queue, so that the reading thread is not held up.
+            // Batches are still taken from the queue, so that the reading thread is not blocked.
             if faulty.load(Ordering::Relaxed) {
                 continue;
             }

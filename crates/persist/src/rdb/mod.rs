@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! "REDIS" version:4 digits | "VALKEY" version:3 digits
-//! AUX name value ...                                        what is known of the file
+//! AUX name value ...                                        metadata of the file
 //! SELECTDB number  RESIZEDB keys expiring                   for each database
 //!   [EXPIRETIME_MS at:8] [IDLE seconds | FREQ counter:1] type:1 key value ...
 //! EOF [checksum:8]                                          from version 5 on
@@ -43,10 +43,10 @@ pub use text::unpack;
 pub use version::Version;
 pub use writer::{Preamble, Writer, WriterOptions};
 
-/// What stands before a library of functions, in files and payloads.
+/// Precedes a function library, in files and payloads.
 pub(crate) const FUNCTION: u8 = 245;
 
-/// What stands before something that is not a value.
+/// Precede items that are not values.
 mod opcode {
     pub(super) const SLOT_IMPORT: u8 = 243;
     pub(super) const SLOT_INFO: u8 = 244;

@@ -1,11 +1,11 @@
 //! memcached's metadata of keys, in a form that Redis and Valkey skip.
 //!
-//! RDB has no place for client flags and CAS numbers, but servers leave out fields of AUX that they
-//! do not know, without a word unless they log for debugging. One such field comes before a block
-//! of keys and speaks of those among them that have something to be told:
+//! RDB has no place for client flags and CAS numbers, but servers skip unknown AUX fields, with a
+//! message only at the debug level. One such field precedes a block of keys and contains the
+//! metadata of those that have any:
 //!
 //! ```text
-//! AUX "nagi-memcached" [keys to pass over, what follows:1, flags, CAS, the marks:1] ...
+//! AUX "nagi-memcached" [keys to skip, mask of what follows:1, flags, CAS, the marks:1] ...
 //! ```
 
 use crate::length::{self, Length};
@@ -22,27 +22,27 @@ const FETCHED: u8 = 1;
 const STALE: u8 = 1 << 1;
 const WON: u8 = 1 << 2;
 
-/// What memcached's clients know of a key.
+/// memcached's metadata of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memcached {
     /// The client flags.
     pub flags: u32,
-    /// The unique number of this version, if a client has asked for one.
+    /// The unique number of this version, if a client has requested one.
     pub cas: Option<u64>,
-    /// What clients have learned about this version.
+    /// The marks on this version.
     pub marks: Marks,
 }
 
-/// Notes about keys that are yet to follow.
+/// The metadata of keys that are about to be written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NotesOut {
     pub(super) bytes: Vec<u8>,
-    /// How many keys have passed since the last that had something.
+    /// The number of keys since the last one with metadata.
     passed: u64,
 }
 
 impl NotesOut {
-    /// Notes what there is to say of the next key.
+    /// Adds the metadata of the next key.
     pub(super) fn push(&mut self, known: &Memcached) {
         let Memcached { flags, cas, marks } = *known;
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
@@ -72,16 +72,16 @@ impl NotesOut {
     }
 }
 
-/// Notes on their way back to their keys.
+/// The metadata of keys that are about to be read.
 #[derive(Debug)]
 pub(super) struct NotesIn {
     bytes: Vec<u8>,
     at: usize,
-    /// How many keys come before the one that the next note is of.
+    /// The number of keys before the one that has the next metadata.
     pass: u64,
 }
 
-/// As many keys as no file holds.
+/// More keys than any file contains.
 const NO_NOTE: u64 = u64::MAX;
 
 impl Default for NotesIn {
@@ -91,7 +91,7 @@ impl Default for NotesIn {
 }
 
 impl NotesIn {
-    /// Begins with the content of a field; nothing if it is none.
+    /// Decodes the value of a field; `None` if it is invalid.
     pub(super) fn new(bytes: Vec<u8>) -> Option<Self> {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
@@ -103,7 +103,7 @@ impl NotesIn {
         Some(notes)
     }
 
-    /// What there is to say of the next key.
+    /// Returns the metadata of the next key.
     #[inline]
     pub(super) fn next(&mut self) -> Memcached {
         if self.pass > 0 {

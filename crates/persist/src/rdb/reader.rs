@@ -18,40 +18,40 @@ use std::io::Read;
 pub struct Header {
     /// The version of the format.
     pub version: u16,
-    /// Whether it is one of those that Valkey counts on its own.
+    /// Whether it is one of Valkey's own versions.
     pub valkey: bool,
 }
 
-/// What was read.
+/// An item of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A name and what the file says under it: `redis-ver`, `ctime`, `used-mem` and so on.
+    /// An auxiliary field: `redis-ver`, `ctime`, `used-mem` and so on.
     Aux(Vec<u8>, Vec<u8>),
-    /// The following keys are of this database.
+    /// The following keys are in this database.
     Database(u64),
-    /// How many keys the database has, and how many of them expire: unverified.
+    /// The number of keys of the database, and of those with an expiry; not verified.
     Sizes {
-        /// Keys, with and without an expiry.
+        /// The number of all keys.
         keys: u64,
-        /// Keys that expire.
+        /// The number of keys with an expiry.
         expiring: u64,
     },
-    /// A library of functions, as it was loaded.
+    /// A function library's code.
     Function(Vec<u8>),
-    /// What a module, of which this is the name, keeps beside the keys.
+    /// The data of a module of this name that is not in keys.
     ModuleAux(String),
-    /// What a cluster knows of its slots.
+    /// A cluster's data about its slots.
     Slots,
-    /// A key; its value comes next, and is skipped unless the caller reads it.
+    /// A key. Its value comes next, and is skipped unless the caller reads it.
     Key(Record),
-    /// The end, with a checksum that was right or left out.
+    /// The end. The checksum was correct or absent.
     End,
 }
 
-/// What stands before a value.
+/// The data before a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
     /// The type of the value.
     pub value_type: ValueType,
@@ -59,49 +59,49 @@ pub struct Record {
     pub database: u64,
     /// When it expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
-    /// What is known of its use.
+    /// Its access time or frequency.
     pub usage: Option<Usage>,
-    /// What memcached's clients know of it.
+    /// memcached's metadata.
     pub memcached: Memcached,
 }
 
-/// A string that was read.
+/// A string that has been read.
 #[derive(Clone, Debug)]
 pub enum Text {
-    /// An integer in its canonical spelling.
+    /// An integer in its canonical form.
     Int(i64),
-    /// So many bytes.
+    /// A string of this many bytes.
     Plain(usize),
-    /// So many bytes that are compressed, and how many they were before.
+    /// A compressed string: the number of compressed and of decompressed bytes.
     Packed(usize, usize),
     /// A string of more than [`CHUNK_BYTES`].
     Rope(Rope),
 }
 
-/// A file that is being read.
+/// Reads a file.
 pub struct Reader<R> {
     input: Input<R>,
     header: Header,
     key: Vec<u8>,
     database: u64,
     notes: NotesIn,
-    /// What was said of the next key. Other items may stand between: KeyDB writes fields there.
+    /// The attributes of the next key. Other items may come in between: KeyDB writes fields there.
     expire_at_ms: Option<u64>,
     usage: Option<Usage>,
-    /// The type of the value that is to be read next.
+    /// The type of the value to read next.
     pending: Option<ValueType>,
     ended: bool,
-    /// The checksum at the end, unless it was left out.
+    /// The checksum at the end, unless it is absent.
     checksum: Option<u64>,
 }
 
 const OPCODE: &str = "a type or an opcode";
 
 impl<R: Read> Reader<R> {
-    /// Begins with a file's header. Whether its checksum is compared is up to the caller.
+    /// Begins with a file's header. The caller chooses whether the checksum is verified.
     ///
     /// # Errors
-    /// If it is not a file of this format, or of a version that is not known.
+    /// The file does not have this format, or has an unsupported version.
     pub fn new(source: R, verify_checksum: bool) -> Result<Self, Fault> {
         let mut input = Input::new(source, verify_checksum);
         let magic: [u8; 9] = input.array("the header REDIS or VALKEY with a version")?;
@@ -123,34 +123,34 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// What the file began with.
+    /// Returns the file's header.
     #[must_use]
     pub fn header(&self) -> Header {
         self.header
     }
 
-    /// The checksum that the file ended with, unless it was left out.
+    /// Returns the checksum at the end of the file, unless it is absent.
     #[must_use]
     pub fn checksum(&self) -> Option<u64> {
         self.checksum
     }
 
-    /// How many bytes have been taken.
+    /// Returns the number of bytes taken.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.input.offset()
     }
 
-    /// The key that was read last.
+    /// Returns the last key.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// What comes next.
+    /// Returns the next item.
     ///
     /// # Errors
-    /// If it is nothing that the format has, or the end is missing.
+    /// It does not conform to the format, or the end is missing.
     pub fn next_item(&mut self) -> Result<Item, Fault> {
         if self.pending.is_some() {
             self.skip_value()?;
@@ -280,11 +280,11 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads the value of the last key. What is not long is appended to `out`, plain or compressed
-    /// as it is; [`unpack`] does what is left to do, wherever the caller finds time for it.
+    /// Reads the value of the last key. Unless it is long, it is appended to `out`, plain or
+    /// compressed as in the file; [`unpack`] decompresses it later, possibly on another thread.
     ///
     /// # Errors
-    /// If it is not a string, or damaged.
+    /// It is not a string, or damaged.
     pub fn text(&mut self, out: &mut Vec<u8>) -> Result<Text, Fault> {
         let offset = self.offset();
         match self.pending.take() {
@@ -307,11 +307,11 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Hands over the elements of the last key's value, which is to be a collection; how many
-    /// there were.
+    /// Passes on the elements of the last key's value, which must be a collection. Returns their
+    /// number.
     ///
     /// # Errors
-    /// If it is none, damaged, or if an element was not taken.
+    /// It is not a collection, damaged, or an element was rejected.
     pub fn elements(
         &mut self,
         take: &mut dyn FnMut(Element<'_>) -> Result<(), Rejected>,
@@ -331,8 +331,8 @@ impl<R: Read> Reader<R> {
         Ok(elements.found())
     }
 
-    /// Appends the value of the last key, a collection, as it stands in the file, unless it is
-    /// long; how long it was.
+    /// Appends the value of the last key, a collection, in its encoded form, unless it is long.
+    /// Returns its length.
     pub(super) fn copy_collection(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>, Fault> {
         let Some(layout) = self.pending.map(ValueType::layout) else { return Ok(None) };
         let mut len = extent(layout, self.input.ahead(CHUNK_BYTES));
@@ -346,7 +346,7 @@ impl<R: Read> Reader<R> {
         Ok(Some(len))
     }
 
-    /// Makes what the builders make of the value of the last key; nothing if it is empty.
+    /// Builds the value of the last key; `None` if it is empty.
     pub(super) fn build<B: Builders>(&mut self, builders: &B) -> Result<Option<B::Value>, Fault> {
         match self.pending.take() {
             Some(value_type) => build(&mut self.input, value_type, builders)
@@ -355,10 +355,10 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Passes over the value of the last key, having seen that it can be read.
+    /// Skips the value of the last key, after checking that it can be read.
     ///
     /// # Errors
-    /// If it is damaged.
+    /// It is damaged.
     pub fn skip_value(&mut self) -> Result<Measure, Fault> {
         match self.pending.take() {
             Some(value_type) => self.input.skip(value_type, &self.key),
@@ -387,7 +387,8 @@ fn header(magic: &[u8; 9]) -> Result<Header, Fault> {
     }
 }
 
-/// A module's name, which its number spells with six bits a letter above ten of its version.
+/// Decodes a module's name, which is encoded with six bits per letter above ten bits of its
+/// version.
 fn module_name(number: u64) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     (0..9)

@@ -6,15 +6,16 @@ use super::input::Input;
 use super::kind::{Layout, Packing, ValueType};
 use std::io::Read;
 
-/// What can be said of a value without keeping it.
+/// The measurements of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measure {
-    /// Elements of a list or set, members, fields, entries of a stream; 1 for a string.
+    /// The number of elements of a list or set, members, fields, entries of a stream; 1 for a
+    /// string.
     pub elements: u64,
-    /// Bytes of its strings, neither compressed nor packed, with eight for each score or time. The
-    /// entries of a stream count as they are packed.
+    /// The bytes of its strings, decompressed and unpacked, plus eight for each score or time. The
+    /// entries of a stream count in their packed form.
     pub bytes: u64,
-    /// Bytes that it takes in the file.
+    /// The bytes that it takes in the file.
     pub file_bytes: u64,
 }
 
@@ -25,7 +26,7 @@ const STREAM_ID: &str = "the ID of a stream's entry";
 const MODULE: &str = "a part of a module's value";
 
 impl<R: Read> Input<R> {
-    /// Takes a value, having seen that it can be read.
+    /// Skips a value, after checking that it can be read.
     pub(super) fn skip(&mut self, value_type: ValueType, key: &[u8]) -> Result<Measure, Fault> {
         let offset = self.offset();
         let mut sum = Measure::default();
@@ -73,7 +74,7 @@ impl<R: Read> Input<R> {
             while entries.next(self, &mut text)? {}
         }
         sum.elements = self.number(COUNT)?;
-        // The last ID; then the first one, the greatest of those deleted, and a count of all.
+        // The last id; then the first one, the greatest deleted one, and a count of all.
         let numbers = if form >= 2 { 7 } else { 2 };
         for _ in 0..numbers {
             self.number(STREAM)?;
@@ -114,7 +115,7 @@ impl<R: Read> Input<R> {
         Ok(())
     }
 
-    /// Takes what a module wrote, each part of which is marked, up to its end.
+    /// Skips the data of a module, each part of which has a type, up to its end.
     pub(super) fn skip_module_parts(&mut self) -> Result<u64, Fault> {
         let mut bytes = 0;
         loop {

@@ -1,4 +1,5 @@
-//! Strings in a file: plain, as integers, or compressed, and never in memory before they are read.
+//! Strings in a file: plain, as integers, or compressed. No memory is allocated before their bytes
+//! have been read.
 
 use super::fault::{Fault, Found};
 use super::input::Input;
@@ -7,7 +8,7 @@ use crate::lzf;
 use nagi_store::{CHUNK_BYTES, Rope};
 use std::io::Read;
 
-/// How a string stands in the file.
+/// The form of a string in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Plain(u64),
@@ -15,8 +16,8 @@ pub(super) enum Form {
     Packed { packed: u64, len: u64 },
 }
 
-/// What a compressed string of [`super::Text::Packed`] was, in place of `out`. Returns whether it
-/// is that long.
+/// Decompresses a string of [`super::Text::Packed`], replacing the contents of `out`. Returns
+/// whether its length is correct.
 #[must_use]
 pub fn unpack(mut packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
     out.clear();
@@ -24,7 +25,7 @@ pub fn unpack(mut packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
 }
 
 impl<R: Read> Input<R> {
-    /// Takes what stands before a string's bytes.
+    /// Takes the header of a string.
     #[inline]
     pub(super) fn form(&mut self, expected: &'static str) -> Result<Form, Fault> {
         let form = match self.length(expected)? {
@@ -53,7 +54,7 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Takes a string's bytes, piece by piece. Returns how many there were.
+    /// Takes a string's bytes, piece by piece. Returns the number of bytes.
     pub(super) fn pieces(&mut self, form: Form, take: &mut dyn FnMut(&[u8])) -> Result<u64, Fault> {
         match form {
             Form::Int(number) => {
@@ -86,7 +87,7 @@ impl<R: Read> Input<R> {
             unpacker
                 .add(piece, &mut |bytes| {
                     unpacked += bytes.len() as u64;
-                    // `take` may keep them, which is to end where the string does.
+                    // `take` may store them, so it must not receive more than the string's length.
                     if unpacked <= len {
                         take(bytes);
                     }

@@ -1,4 +1,4 @@
-//! Versions of the format, and what each may hold.
+//! Versions of the format, and the types that each supports.
 
 use super::collection::CollectionHead;
 use super::kind::ValueType;
@@ -6,12 +6,12 @@ use crate::encoding::{NEWEST_VERSION, VALKEY_VERSIONS, VERSION};
 use nagi_store::Value;
 use std::fmt;
 
-/// Which version of the format a file is of.
+/// The version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// One of Redis'.
     Redis(u16),
-    /// One of those that Valkey counts on its own.
+    /// One of Valkey's own.
     Valkey(u16),
 }
 
@@ -23,13 +23,13 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// The lowest that is written; it has strings, and what is known of them.
+    /// The lowest version that is written; it supports strings with all their metadata.
     pub const LOWEST: Version = Version::Redis(VERSION);
 
-    /// The lowest of Redis' that has fields which expire.
+    /// The lowest of Redis' versions that supports fields which expire.
     pub const WITH_EXPIRING_FIELDS: Version = Version::Redis(12);
 
-    /// The version of a number, if such files are written.
+    /// Returns the version with this number, if it can be written.
     #[must_use]
     pub fn from_number(number: u16) -> Option<Version> {
         if (VERSION..=NEWEST_VERSION).contains(&number) {
@@ -39,7 +39,7 @@ impl Version {
         }
     }
 
-    /// Whether its files may hold values of a type, which is as well the lowest that is needed.
+    /// Whether its files can contain values of a type.
     #[must_use]
     pub fn holds(self, value_type: ValueType) -> bool {
         match self {
@@ -58,7 +58,7 @@ impl Version {
         }
     }
 
-    /// Whether its files may hold a value of the store.
+    /// Whether its files can contain a value of the store.
     pub(crate) fn holds_value(self, value: &Value<'_>) -> bool {
         match value {
             Value::Hash(hash) if hash.expiring() > 0 => {
@@ -70,7 +70,7 @@ impl Version {
         }
     }
 
-    /// What a file begins with.
+    /// Returns the beginning of the file.
     pub(super) fn magic(self) -> String {
         match self {
             Version::Redis(version) => format!("REDIS{version:04}"),

@@ -15,36 +15,36 @@ use nagi_store::{Rope, StringValue, Value};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-/// How a file is written.
+/// The options of a writer.
 #[derive(Clone, Copy, Debug)]
 pub struct WriterOptions {
-    /// Which version it is of.
+    /// The version of the format.
     pub version: Version,
-    /// Whether strings of more than 20 bytes are compressed, `rdbcompression`.
+    /// Whether strings of more than 20 bytes are compressed (`rdbcompression`).
     pub compress: bool,
-    /// Whether a checksum stands at the end, `rdbchecksum`.
+    /// Whether a checksum is written at the end (`rdbchecksum`).
     pub checksum: bool,
 }
 
-/// What a file says of itself.
+/// The metadata of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Preamble<'a> {
-    /// The version of Redis that the server stands in for.
+    /// The version of Redis that the server is compatible with.
     pub redis_version: &'a str,
     /// When it was written, in seconds since 1970.
     pub created_at_s: u64,
-    /// Memory that the server had allocated, in bytes.
+    /// The memory that the server had allocated, in bytes.
     pub used_memory_bytes: u64,
-    /// Whether commands will follow in a file of their own.
+    /// Whether commands follow in a separate file.
     pub is_aof_base: bool,
 }
 
-/// A file that is being written.
+/// Writes a file.
 pub struct Writer<W> {
     sink: W,
-    /// What was not handed to the sink yet.
+    /// Bytes that have not been passed to the sink yet.
     buffer: Vec<u8>,
-    /// Bytes that were.
+    /// The number of bytes that have been.
     written: u64,
     checksum: Option<Checksum>,
     options: WriterOptions,
@@ -53,18 +53,18 @@ pub struct Writer<W> {
     keys: u64,
 }
 
-/// How much is handed to the sink at once, at least.
+/// The minimum number of bytes that are passed to the sink at once.
 const BUFFER_BYTES: usize = 128 * 1024;
-/// How much of a compressed long string is kept; a longer one is compressed twice.
+/// How much of a compressed long string is buffered; a longer one is compressed twice.
 const PACKED_BYTES: usize = 4 * 1024 * 1024;
-/// After so much of a long string it must have become shorter.
+/// If a long string has not become shorter after this many bytes, it is not compressed.
 const TRIED_BYTES: usize = 1024 * 1024;
 
 impl<W: Write> Writer<W> {
-    /// Begins with what the file says of itself.
+    /// Begins with the file's metadata.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Those of the sink.
     pub fn new(sink: W, options: WriterOptions, preamble: &Preamble<'_>) -> io::Result<Self> {
         let mut writer = Writer {
             sink,
@@ -85,10 +85,10 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes an auxiliary field: a name and its value. Readers skip names that they do not know.
+    /// Writes an auxiliary field: a name and its value. Readers skip unknown names.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Those of the sink.
     pub fn aux(&mut self, name: &[u8], value: &[u8]) -> io::Result<()> {
         self.buffer.push(opcode::AUX);
         self.short_text(name);
@@ -99,7 +99,7 @@ impl<W: Write> Writer<W> {
     /// The same with a number.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Those of the sink.
     pub fn aux_number(&mut self, name: &[u8], value: u64) -> io::Result<()> {
         self.buffer.push(opcode::AUX);
         self.short_text(name);
@@ -110,31 +110,31 @@ impl<W: Write> Writer<W> {
         self.flush_full()
     }
 
-    /// A library of functions, by its text.
+    /// Writes a function library's code.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Those of the sink.
     pub fn library(&mut self, code: &[u8]) -> io::Result<()> {
         self.buffer.push(opcode::FUNCTION);
         self.short_text(code);
         self.flush_full()
     }
 
-    /// Says which database the following keys are of.
+    /// Selects the database of the following keys.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Those of the sink.
     pub fn database(&mut self, number: u64) -> io::Result<()> {
         self.buffer.push(opcode::DATABASE);
         length::write(&mut self.buffer, number);
         self.flush_full()
     }
 
-    /// Says how many keys the database has in all, and how many of them can expire: readers make
-    /// room for as many.
+    /// Writes the number of keys of the database, and of those with an expiry, for which readers
+    /// reserve memory.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Those of the sink.
     pub fn sizes(&mut self, keys: u64, expiring: u64) -> io::Result<()> {
         self.buffer.push(opcode::SIZES);
         length::write(&mut self.buffer, keys);
@@ -145,7 +145,7 @@ impl<W: Write> Writer<W> {
     /// Writes the entries of a block.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Those of the sink.
     pub fn block(&mut self, block: &Block) -> io::Result<()> {
         if !block.notes.bytes.is_empty() {
             self.aux(note::FIELD, &block.notes.bytes)?;
@@ -170,7 +170,7 @@ impl<W: Write> Writer<W> {
     /// Writes an entry whose value is large, a chunk or an element at a time.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Those of the sink.
     pub fn long(&mut self, entry: &LongEntry) -> io::Result<()> {
         self.block(&entry.head)?;
         let value = entry.value.read();
@@ -186,21 +186,21 @@ impl<W: Write> Writer<W> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Writes what stands before the elements of a collection, all of which have to follow.
+    /// Writes the data before the elements of a collection, all of which must follow.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Those of the sink.
     pub fn collection(&mut self, entry: &CollectionEntry<'_>) -> io::Result<()> {
         let mut block = Block::default();
         block.push_collection(entry);
         self.block(&block)
     }
 
-    /// Writes the next element of the last collection, which is of this form; long ones a chunk at
-    /// a time.
+    /// Writes the next element of the last collection, which has this form; long ones a chunk at a
+    /// time.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Those of the sink.
     pub fn element(&mut self, form: CollectionForm, element: &Element<'_>) -> io::Result<()> {
         form.encode(element, self)?;
         self.flush_full()
@@ -233,10 +233,10 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Ends the file. The sink has had every byte then, and is not synchronised with the disk.
+    /// Ends the file. All bytes have been passed to the sink, but are not synced to disk.
     ///
     /// # Errors
-    /// What the sink says.
+    /// Those of the sink.
     pub fn finish(mut self) -> io::Result<W> {
         self.buffer.push(opcode::END);
         self.flush()?;
@@ -246,19 +246,19 @@ impl<W: Write> Writer<W> {
         Ok(self.sink)
     }
 
-    /// Bytes that are written so far.
+    /// Returns the number of bytes written so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
-    /// Keys that are written so far.
+    /// Returns the number of keys written so far.
     #[must_use]
     pub fn keys(&self) -> u64 {
         self.keys
     }
 
-    /// Compresses a string of a block. Returns whether that is worth it.
+    /// Compresses a string of a block. Returns whether it becomes sufficiently shorter.
     fn pack(&mut self, bytes: &[u8], piece: &Piece) -> bool {
         let text = bytes.get(piece.at..piece.end).unwrap_or_default();
         self.packed.clear();
@@ -266,8 +266,8 @@ impl<W: Write> Writer<W> {
             && self.packed.len() + MIN_SAVED_BYTES <= text.len()
     }
 
-    /// Compresses a long string; how long that is, if it is worth it. What it has become is kept
-    /// only if it is not too long.
+    /// Compresses a long string. Returns its compressed length if it becomes sufficiently shorter.
+    /// The compressed bytes are kept only if there are not too many.
     fn pack_rope(&mut self, value: &Rope) -> Option<usize> {
         self.packed.clear();
         let (mut read, mut len) = (0, 0);
@@ -292,7 +292,7 @@ impl<W: Write> Writer<W> {
         length::write(&mut self.buffer, len as u64);
     }
 
-    /// A string that is not an entry's, compressed if that is worth it.
+    /// Writes a string outside entries, compressed if it becomes sufficiently shorter.
     fn short_text(&mut self, text: &[u8]) {
         let piece = Piece { length_at: 0, at: 0, end: text.len() };
         let may_pack = self.options.compress && text.len() >= MIN_COMPRESSED_BYTES;

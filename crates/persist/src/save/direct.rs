@@ -1,8 +1,8 @@
-//! A file that is written with O_DIRECT where the file system supports it.
+//! A file that is written with O_DIRECT if the file system supports it.
 //!
 //! A saved file is not read again before a restart, so its pages would only evict others from the
 //! page cache. They also cost more than the disk: each must be allocated and cleared, at times by
-//! the hypervisor, and kernel threads write them back at times of their own. A disk that wrote 1.3
+//! the hypervisor, and kernel threads write them back at arbitrary times. A disk that wrote 1.3
 //! GB/s directly wrote 0.25 through the page cache.
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, statx};
@@ -11,34 +11,34 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// What addresses, places and lengths are multiples of; no disk asks for more.
+/// The alignment of addresses, offsets and lengths; no disk requires more.
 const ALIGNMENT: usize = 4096;
-/// What is written at once: with more, disks become no faster.
+/// The size of a write; larger ones are not faster.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Bytes after which a disk is made to take what the page cache was given, if it goes there, so
-/// that little is left to do at the end and the kernel never has much to write at once.
+/// The number of bytes after which a file in the page cache is synced, so that little is left to do
+/// at the end and the kernel never has much to write at once.
 const SYNC_BYTES: usize = 16 << 20;
 
-/// The file, and what is to be written next.
+/// The file, and the data to be written next.
 #[derive(Debug)]
 pub(super) struct DirectFile {
     file: File,
-    /// Whether it goes past the page cache.
+    /// Whether it bypasses the page cache.
     is_direct: bool,
-    /// With room for a buffer that is aligned.
+    /// Large enough to contain an aligned buffer.
     memory: Vec<u8>,
-    /// Where that begins.
+    /// The start of that buffer.
     start: usize,
-    /// How much of it is filled.
+    /// The number of bytes in the buffer.
     filled: usize,
-    /// Bytes that were written.
+    /// The number of bytes written.
     written: u64,
-    /// How many of these went to the page cache since the disk was made to take them.
+    /// The number of bytes written to the page cache since the last sync.
     unsynced: usize,
 }
 
 impl DirectFile {
-    /// Creates a file; there must not be one of that name, but there may be a pipe.
+    /// Creates a file, which must not exist; a named pipe may.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let is_pipe = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_fifo());
         let file = match is_pipe {
@@ -51,16 +51,16 @@ impl DirectFile {
         Ok(DirectFile { file, is_direct, memory, start, filled: 0, written: 0, unsynced: 0 })
     }
 
-    /// The file itself.
+    /// Returns the file.
     pub(super) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Waits until all that was written is on the disk.
+    /// Waits until all written bytes are on the disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         let len = self.written + self.filled as u64;
         if self.is_direct {
-            // Whole blocks can be written, and what is too much is cut off.
+            // Only whole blocks can be written, so the file is truncated afterwards.
             let from = self.filled;
             self.filled = from.next_multiple_of(ALIGNMENT);
             let missing = self.filled - from;
@@ -73,12 +73,12 @@ impl DirectFile {
         self.file.sync_data()
     }
 
-    /// The buffer from some place on.
+    /// Returns the buffer from an offset on.
     fn rest_mut(&mut self, from: usize) -> &mut [u8] {
         self.memory.get_mut(self.start + from..self.start + BUFFER_BYTES).unwrap_or_default()
     }
 
-    /// Writes what the buffer holds.
+    /// Writes the contents of the buffer.
     fn write_out(&mut self) -> io::Result<()> {
         let mut done = 0;
         while done < self.filled {
@@ -110,9 +110,9 @@ impl DirectFile {
     }
 }
 
-/// Whether a file system does not deny that it has a way past the page cache. Some (ext4 that
-/// journals data) let a file be opened so and go through the cache all the same; from 6.1 on the
-/// kernel tells. Other file systems say so only at the first write.
+/// Whether a file system does not report that it cannot bypass the page cache. Some (ext4 that
+/// journals data) accept the flag and use the cache anyway; the kernel reports that since 6.1.
+/// Other file systems fail only at the first write.
 fn can_be_direct(file: &File) -> bool {
     let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     let told = told.ok().filter(|it| it.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
@@ -158,8 +158,8 @@ mod tests {
 
     static FILES: AtomicU32 = AtomicU32::new(0);
 
-    /// Writes so many bytes at a time, none of which is like its neighbours, and sees that they are
-    /// what the file holds. From some piece on it goes through the page cache.
+    /// Writes pieces of these sizes, all different, and checks the contents of the file. After
+    /// `direct_pieces` pieces, it uses the page cache.
     fn writes(pieces: &[usize], direct_pieces: usize) -> io::Result<()> {
         let number = FILES.fetch_add(1, Ordering::Relaxed);
         let path = env::temp_dir().join(format!("nagi-direct-{}-{number}", process::id()));

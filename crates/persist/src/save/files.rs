@@ -9,33 +9,33 @@ use std::path::Path;
 use std::process;
 use std::time::Duration;
 
-/// A file that has not been written to for so long may be abandoned.
+/// A file that has not been modified for this long may be abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 
-/// The file system, as far as a save needs it.
+/// The file system operations of a save.
 pub(super) trait Files {
     /// A file that is being written.
     type File: Write;
 
-    /// Creates a file. If there is one of that name already, that is an error.
+    /// Creates a file. It is an error if one with that name exists.
     fn create(&self, path: &Path) -> io::Result<Self::File>;
 
-    /// Waits until all that was written is on the disk.
+    /// Waits until all written bytes are on the disk.
     fn sync(&self, file: &mut Self::File) -> io::Result<()>;
 
-    /// Gives a file another name, in place of whatever has that.
+    /// Renames a file, replacing any file with the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Waits until the disk knows what the folder of `path` holds.
+    /// Waits until the folder of `path` is on the disk.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Removes what processes that are no more have begun to write beside `path`.
+    /// Removes the temporary files of dead processes beside `path`.
     fn remove_abandoned(&self, path: &Path);
 }
 
-/// The one that there is.
+/// The real file system.
 pub(super) struct System;
 
 impl Files for System {
@@ -43,7 +43,8 @@ impl Files for System {
 
     fn create(&self, path: &Path) -> io::Result<DirectFile> {
         let file = DirectFile::create(path)?;
-        // It only keeps other processes from removing the file; some file systems have no locks.
+        // The lock only keeps other processes from removing the file; some file systems have no
+        // locks.
         let _ = flock(file.file(), FlockOperation::NonBlockingLockExclusive);
         Ok(file)
     }
@@ -58,7 +59,7 @@ impl Files for System {
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         match File::open(folder_of(path))?.sync_all() {
-            // Of some file systems a folder has nothing that could be waited for.
+            // Some file systems cannot sync folders.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
             synced => synced,
         }
@@ -75,7 +76,7 @@ impl Files for System {
             let Some(process) = name.to_str().and_then(writer_of) else { continue };
             let path = entry.path();
             if is_abandoned(&path, process).unwrap_or(false) {
-                // What stays takes room and does no other harm.
+                // A file that remains takes space but is otherwise harmless.
                 let _ = fs::remove_file(path);
             }
         }
@@ -87,8 +88,8 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// The name of a file that this process begins to write, and another one each time that the last
-/// was taken: where processes in containers share a folder, several may have the same number.
+/// Returns the name of a temporary file of this process, a different one for each try: if processes
+/// in containers share a folder, several may have the same id.
 pub(super) fn temporary_name(tries: u32) -> String {
     match tries {
         0 => format!("temp-{}.rdb", process::id()),
@@ -96,15 +97,17 @@ pub(super) fn temporary_name(tries: u32) -> String {
     }
 }
 
-/// The process that writes to a file of that name: Redis' are named as nagi's first ones.
+/// Returns the process that writes a file with this name: names of Redis' files have the same form
+/// as nagi's first try.
 fn writer_of(name: &str) -> Option<Pid> {
     let number = name.strip_prefix("temp-")?.strip_suffix(".rdb")?;
     let number = number.split_once('-').map_or(number, |(number, _)| number);
     Pid::from_raw(number.parse().ok()?)
 }
 
-/// Whether a file has no writer: its process is gone, or is this one, which has not begun, and no
-/// process of that number on another machine that shares the folder holds or changes it.
+/// Whether a file has no writer: its process does not exist, or is this one, which has not begun to
+/// write; and no process with the same id on another machine that shares the folder has it locked
+/// or modifies it.
 fn is_abandoned(path: &Path, process: Pid) -> io::Result<bool> {
     let metadata = fs::symlink_metadata(path)?;
     let is_old = metadata.modified()?.elapsed().is_ok_and(|age| age > ABANDONED_AFTER);
@@ -132,7 +135,7 @@ mod tests {
             file.set_modified(at).unwrap();
             file
         };
-        // No process has a number beyond the kernel's greatest, which is 2 to the 22nd.
+        // No process has an id above the kernel's maximum, which is 2 to the 22nd.
         put("temp-99999999.rdb", old);
         put("temp-99999998.rdb", SystemTime::now());
         put(&temporary_name(0), old);

@@ -1,5 +1,5 @@
-//! Saves on a file system that fails at every step in turn, and one that takes bytes as it likes:
-//! the last file stays until a whole one takes its place, and the next save succeeds.
+//! Saves to a file system that fails at every step in turn, and to one with short writes: the last
+//! file stays until a complete one replaces it, and the next save succeeds.
 
 use super::*;
 use crate::rdb::{
@@ -17,24 +17,24 @@ use std::task::Waker;
 
 const PATH: &str = "/data/dump.rdb";
 
-/// Files by their names, in memory.
+/// Files by name, in memory.
 #[derive(Default)]
 struct MemoryDisk {
     files: RefCell<BTreeMap<PathBuf, Rc<RefCell<Vec<u8>>>>>,
-    /// Where it fails.
+    /// The operation that fails.
     fault: Cell<Option<Fault>>,
-    /// How many bytes a write takes at most; 0 for all.
+    /// The maximum number of bytes per write; 0 for no limit.
     most: Cell<usize>,
-    /// Writes that are interrupted before each that is not.
+    /// The number of interrupted writes before each successful one.
     interruptions: Cell<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Create,
-    /// The disk is full after so many bytes.
+    /// The disk is full after this many bytes.
     Full(usize),
-    /// The disk takes no bytes and says nothing.
+    /// The disk takes no bytes and returns no error.
     Silent,
     Sync,
     Rename,
@@ -128,7 +128,7 @@ impl<'s> Files for &'s MemoryDisk {
     fn remove_abandoned(&self, _: &Path) {}
 }
 
-/// A store with so many keys whose values all begin with `mark`.
+/// Creates a store with this many keys whose values begin with `mark`.
 fn store(keys: usize, len: usize) -> Store {
     let store = Store::new(&StoreOptions { shards: 4, ..StoreOptions::default() });
     set_all(&store, keys, len, "first");
@@ -136,7 +136,7 @@ fn store(keys: usize, len: usize) -> Store {
 }
 
 fn value(key: usize, len: usize, mark: &str) -> Vec<u8> {
-    // Hardly to be compressed, so that the file has about as many bytes.
+    // Hardly compressible, so that the file has about as many bytes.
     let noise = (0..).map(|at: usize| (key + at).wrapping_mul(0x9e37_79b9).to_le_bytes()[2]);
     mark.bytes().chain(noise).take(mark.len() + len).collect()
 }
@@ -150,7 +150,7 @@ fn set_all(store: &Store, keys: usize, len: usize, mark: &str) {
     }
 }
 
-/// Saves, and walks whenever it is asked to.
+/// Saves, and walks whenever requested.
 fn save_to(disk: &MemoryDisk, store: &Store, limit: usize) -> Result<Saved, SaveError> {
     let snapshot = store.cut(limit, Waker::noop()).unwrap();
     let progress = SaveProgress::default();
@@ -180,7 +180,7 @@ fn target(options: WriterOptions) -> Target<'static> {
     Target { path: Path::new(PATH), options, is_version_fixed: false, preamble, libraries: &[] }
 }
 
-/// The only thread there is, which walks itself.
+/// The only thread, which walks itself.
 struct WalkingHost<'a> {
     store: &'a Store,
     walker: RefCell<Walker>,
@@ -194,7 +194,7 @@ impl SaveHost for WalkingHost<'_> {
     fn pace(&self) {}
 }
 
-/// Keys and values in a file, which has to be whole.
+/// Returns the keys and values of a file, which must be complete.
 fn contents(file: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut all = BTreeMap::new();
     let options = LoadOptions { databases: 1, now_ms: None, verify_checksum: true };
@@ -215,7 +215,7 @@ fn expected(keys: usize, len: usize, mark: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
     (0..keys).map(|key| (key.to_string().into_bytes(), value(key, len, mark))).collect()
 }
 
-/// Saves, changes everything, fails to save, and saves again.
+/// Saves, changes all keys, fails to save, and saves again.
 fn fail_and_retry(fault: Fault, keys: usize, len: usize) {
     let (disk, store) = (MemoryDisk::default(), store(keys, len));
     save_to(&disk, &store, usize::MAX).unwrap();
@@ -259,7 +259,7 @@ fn disk_full_after_any_byte_is_reported_as_an_error() {
 
 #[test]
 fn disk_full_within_a_large_file_is_an_error() {
-    // More than is buffered, than is waited for at once, and than the walk makes ahead.
+    // More than the buffer, than the bytes between syncs, and than the images that may wait.
     for room in [200_000, 7_000_000, 16_500_000] {
         fail_and_retry(Fault::Full(room), 24_000, 1000);
     }
@@ -278,8 +278,8 @@ proptest! {
     }
 }
 
-/// Writers that change more than may be kept end the save even while the walk pauses because the
-/// saver has enough: one thread has to finish it, or nothing could ever be saved again.
+/// Writers that change more than the limit abort the save even while the walk pauses because enough
+/// images are waiting: a thread has to finish the walk, or no save could ever start again.
 #[test]
 fn save_beyond_the_limit_ends_while_the_walk_pauses() {
     let (keys, len) = (24_000, 1000);
@@ -300,7 +300,7 @@ fn save_beyond_the_limit_ends_while_the_walk_pauses() {
     assert!(contents(&disk.dump()) == expected(keys, len, "other"));
 }
 
-/// What a file says of databases, in the order in which it does.
+/// Returns the databases and their sizes in a file, in order.
 fn databases(file: &[u8]) -> (Vec<u64>, Vec<(u64, u64)>) {
     let (mut numbers, mut sizes) = (Vec::new(), Vec::new());
     let mut reader = Reader::new(file, true).unwrap();
@@ -340,7 +340,7 @@ fn file_contains_the_sizes_of_databases_at_the_cut() {
         db(3).set(db(3).key(key), b"x", SetOptions { expiry, ..Default::default() });
     }
     let snapshot = store.cut(usize::MAX, Waker::noop()).unwrap();
-    // All of it changes before anything is counted.
+    // All keys change before anything is counted.
     set_all(&store, 700, 30, "other");
     store.flush(Scope::Database(3));
     db(4).set(db(4).key(b"new"), b"x", SetOptions::default());
@@ -381,7 +381,7 @@ impl<'a> Files for Gate<'a> {
     }
 
     fn sync(&self, file: &mut Gated<'a>) -> io::Result<()> {
-        // Only the whole file is worth a look.
+        // Only the complete file is read.
         if file.1.ends_with(&[0; 8]) {
             assert!(contents(&file.1) == expected(5000, 1000, "first"));
         }
@@ -403,7 +403,7 @@ impl<'a> Files for Gate<'a> {
     fn remove_abandoned(&self, _: &Path) {}
 }
 
-/// The walk runs in other threads.
+/// The walk runs on other threads.
 struct WalkedElsewhere;
 
 impl SaveHost for WalkedElsewhere {
@@ -424,7 +424,7 @@ fn blocked_disk_delays_no_client() {
             let progress = SaveProgress::default();
             save_in(&Gate(&gate), &store, snapshot, &target(options), &progress, &WalkedElsewhere)
         });
-        // Everything changes and everything is walked before the disk takes its first byte.
+        // All keys change and everything is walked before the disk takes its first byte.
         set_all(&store, keys, len, "other");
         let mut walker = Walker::default();
         while store.walk(&mut walker, || false) == WalkProgress::More {}

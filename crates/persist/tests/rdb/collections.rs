@@ -1,4 +1,4 @@
-//! Lists, sets, sorted sets and hashes out of every form in which servers have written them.
+//! Reads lists, sets, sorted sets and hashes in all encodings that servers have written.
 
 use crate::golden::{SERVERS, golden};
 use crate::old::{file, listpack, listpack_of, packed_integer, text, ziplist};
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{self, Read};
 
-/// An element as a person would write it: `item`, `member`, `member=score`, `field=value@expiry`.
+/// Formats an element: `item`, `member`, `member=score`, `field=value@expiry`.
 pub(crate) fn shown(element: &Element<'_>) -> String {
     let text = |text: &ElementText<'_>| {
         let bytes = text.to_vec();
@@ -32,7 +32,7 @@ pub(crate) fn shown(element: &Element<'_>) -> String {
     }
 }
 
-/// What identifies an element in its collection; nothing in lists.
+/// Returns the name that identifies an element in its collection; `None` for lists.
 fn name(element: &Element<'_>) -> Option<Vec<u8>> {
     match element {
         Element::Item(_) | Element::Part(_) => None,
@@ -42,10 +42,10 @@ fn name(element: &Element<'_>) -> Option<Vec<u8>> {
     }
 }
 
-/// Collections as lists of their elements.
+/// Builds collections as lists of their elements.
 #[derive(Default)]
 pub(crate) struct Lists {
-    /// A type for which there is no builder.
+    /// A type that is not supported.
     pub(crate) without: Option<CollectionType>,
 }
 
@@ -83,7 +83,8 @@ impl Builder for List {
     }
 }
 
-/// The collections of a file by key, with their types' numbers, and the keys of empty ones.
+/// Returns the collections of a file by key, with the numbers of their types, and the keys of empty
+/// ones.
 fn read(file: &[u8]) -> Result<BTreeMap<String, (u8, Vec<String>)>, Fault> {
     let mut reader = Reader::new(file, true)?;
     let mut all = BTreeMap::new();
@@ -102,7 +103,7 @@ fn read(file: &[u8]) -> Result<BTreeMap<String, (u8, Vec<String>)>, Fault> {
     }
 }
 
-/// The elements of the one value of a file, of this type.
+/// Returns the elements of the only value of a file, which has this type.
 fn value(version: u16, value_type: u8, value: &[u8]) -> Result<Vec<String>, Fault> {
     let file = file(version, &[&[value_type, 1, b'k'], value].concat());
     let direct = read(&file).map(|mut all| all.remove("k").unwrap().1);
@@ -115,20 +116,20 @@ fn value(version: u16, value_type: u8, value: &[u8]) -> Result<Vec<String>, Faul
             let expected = (!elements.is_empty()).then_some(elements);
             assert_eq!(loaded.get("k"), expected, "an empty one is left out");
         }
-        // The thread that reads may come upon something after it before.
+        // The reading thread may find another fault after it first.
         Err(_) => assert!(matches!(loaded, Err(Fault::Damaged { .. }))),
     }
     direct
 }
 
-/// How many elements the one value of a file has.
+/// Returns the number of elements of the only value of a file.
 fn skim(file: &[u8]) -> Result<u64, Fault> {
     let mut reader = Reader::new(file, true)?;
     reader.next_item()?;
     Ok(reader.skip_value()?.elements)
 }
 
-/// The collections of a file by key, loaded by so many threads; by this one if there are none.
+/// Returns the collections of a file by key, loaded with this many threads; 0 uses this thread.
 pub(crate) fn loaded(
     file: &[u8],
     threads: usize,
@@ -154,7 +155,7 @@ pub(crate) fn loaded(
     Ok(kept.into_inner())
 }
 
-/// What golden/make.sh has put under each key.
+/// Returns the collections that golden/make.sh has stored under each key.
 fn golden_collections(expiry: &str) -> BTreeMap<&'static str, Vec<String>> {
     let words = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let fields = |expiring: Option<usize>| -> Vec<String> {
@@ -197,7 +198,7 @@ fn elements_of_files_of_real_servers_are_read() {
         for (key, (_, mut elements)) in found {
             let mut expected = expected[&key[..]].clone();
             if !key.starts_with("list") {
-                // Sets and hashes are in the order of a table, sorted sets may be in reverse.
+                // Sets and hashes are in the order of a hash table, sorted sets may be reversed.
                 elements.sort();
                 expected.sort();
             }
@@ -237,7 +238,7 @@ fn fields_that_expire_are_read() {
     let fields = b"\x02\x00\x01a\x01b\x05\x01c\x01d";
     assert_eq!(value(12, 24, &[&first[..], fields].concat()).unwrap(), ["a=b", "c=d@1004"]);
     assert_eq!(value(12, 22, fields).unwrap(), ["a=b", "c=d@5"]);
-    // The earliest is not looked at where nothing is counted from it.
+    // The earliest expiry is ignored if nothing is relative to it.
     let over = (1_i64 << 50).to_le_bytes();
     assert_eq!(value(12, 24, &[&over[..], b"\x01\x00\x01a\x01b"].concat()).unwrap(), ["a=b"]);
     let latest = ((1_i64 << 48) - 1).to_le_bytes();
@@ -341,7 +342,7 @@ fn every_entry_of_a_ziplist_is_read() {
     let expected =
         ["a", "-256", "-16777216", "-72057594037927936", "-65536", "-56", "0", "12", &x, "yz"];
     assert_eq!(all(len, last, 10).unwrap(), expected);
-    // A count that was given up, and may be of fewer since.
+    // A count that is unknown; the number of elements may be lower by now.
     assert_eq!(all(len, last, u16::MAX).unwrap(), expected);
     for (len, last, count) in [(len + 1, last, 10), (len, last - 1, 10), (len, last, 9)] {
         all(len, last, count).expect_err("it does not agree");
@@ -394,7 +395,7 @@ fn errors_do_not_depend_on_how_a_file_is_read() {
             self.0.read(&mut buffer[..some])
         }
     }
-    // A listpack that ends too early and is followed by what cannot be unpacked.
+    // A listpack that ends too early and is followed by invalid compressed data.
     let packed = [&[9][..], &listpack(&[b"a"])[..6], b"\x00\xff\x00\x00", &[0x20, 0xff]].concat();
     let len = u8::try_from(packed.len()).unwrap();
     let file = file(11, &[&[20, 1, b'k', 0xc3, len, 20], &packed[..]].concat());
@@ -495,7 +496,7 @@ fn long_collections_and_long_elements_are_read_in_pieces() {
         body.extend_from_slice(&u32::try_from(member.len()).unwrap().to_be_bytes());
         body.extend_from_slice(&member);
     }
-    // Something short after it.
+    // A short list after it.
     body.extend_from_slice(b"\x01\x01l\x01\x01a");
     let file = file(10, &body);
     for threads in [0, 2] {

@@ -1,4 +1,4 @@
-//! Collections that are written, in files and in payloads, are read again.
+//! Writes collections in files and payloads, and reads them again.
 
 use crate::collections::{Lists, loaded, shown};
 use crate::files::PREAMBLE;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 const LONGEST_BYTES: usize = 1 << 20;
 
-/// A form with what its elements are made of: names that differ, values, scores, times.
+/// A form, and the data of its elements: distinct names, values, scores, times.
 #[derive(Clone, Debug)]
 struct Collection {
     form: CollectionForm,
@@ -104,7 +104,7 @@ fn any_collection() -> impl Strategy<Value = Collection> {
     })
 }
 
-/// The file of these collections, every second of them through a block.
+/// Writes these collections to a file, every second one in a block.
 fn write(all: &[Collection], options: WriterOptions) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), options, &PREAMBLE).unwrap();
     let mut block = Block::default();
@@ -151,7 +151,7 @@ fn restore(payload: Rope) -> Result<Vec<String>, Refusal> {
     }
 }
 
-/// The payload of a body, with the right footer.
+/// Returns a payload with this body and a valid footer.
 fn seal(body: &[u8], version: u16) -> Rope {
     let mut payload = [body, &version.to_le_bytes()].concat();
     let mut checksum = Checksum::default();
@@ -236,12 +236,12 @@ fn payloads_use_encodings_that_every_version_reads() {
 #[test]
 fn invalid_collections_are_not_restored() {
     for body in [
-        // Empty, with something after it, cut, with a member twice.
+        // Empty, with trailing bytes, truncated, with a duplicate member.
         &b"\x02\x00"[..],
         b"\x02\x01\x01a\x01",
         b"\x02\x02\x01a",
         b"\x02\x02\x01a\x01a",
-        // Without a member, a type that is none, a stream that has an entry without a node.
+        // Without a member, of an unknown type, a stream with an entry but no node.
         b"\x02",
         b"\x08\x01\x01a",
         b"\x0f\x00\x01\x00\x00\x00\x00",

@@ -1,4 +1,4 @@
-//! Files that end too early or were changed: refused with a place, and never any harm.
+//! Truncated and modified files are refused with an offset, and never cause a crash.
 
 use crate::files::{Known, OPTIONS, PREAMBLE, read, skim, write};
 use crate::golden::{SERVERS, golden};

@@ -1,4 +1,4 @@
-//! Files in memory, written and read with as little ceremony as possible.
+//! Helpers to write and read files in memory.
 
 use nagi_persist::rdb::{
     Block, Entry, Fault, Item, Memcached, Preamble, Reader, Record, Text, Version, Writer,
@@ -7,7 +7,7 @@ use nagi_persist::rdb::{
 use nagi_store::types::restore::Usage;
 use nagi_store::{CHUNK_BYTES, Rope, StringValue, Value};
 
-/// A key with all that a file has of it.
+/// A key with all data that a file has of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) database: u64,
@@ -28,7 +28,7 @@ pub(crate) const PREAMBLE: Preamble<'static> = Preamble {
     is_aof_base: false,
 };
 
-/// The file of these keys, in blocks of `block_keys`.
+/// Returns the file of these keys, in blocks of `block_keys`.
 pub(crate) fn write(all: &[Known], options: WriterOptions, block_keys: u64) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), options, &PREAMBLE).unwrap();
     let mut block = Block::default();
@@ -64,7 +64,7 @@ pub(crate) fn write(all: &[Known], options: WriterOptions, block_keys: u64) -> V
     file
 }
 
-/// The strings of a file.
+/// Returns the strings of a file.
 pub(crate) fn read(file: &[u8]) -> Result<Vec<Known>, Fault> {
     let mut reader = Reader::new(file, true)?;
     let mut all = Vec::new();
@@ -105,7 +105,7 @@ fn value(reader: &mut Reader<&[u8]>) -> Result<Vec<u8>, Fault> {
     })
 }
 
-/// Reads all of a file and keeps nothing.
+/// Reads a whole file without keeping anything.
 pub(crate) fn skim(file: &[u8]) -> Result<u64, Fault> {
     let mut reader = Reader::new(file, true)?;
     let mut keys = 0;

@@ -1,4 +1,5 @@
-//! Files of real servers say of each key what the server said of it; `golden/make.sh` makes both.
+//! Compares the contents of real servers' files with what the servers reported; `golden/make.sh`
+//! creates both.
 
 use nagi_persist::rdb::{Item, Reader};
 use nagi_store::types::restore::Usage;
@@ -15,7 +16,7 @@ fn path(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests/golden", name].iter().collect()
 }
 
-/// What a file has: keys as the server lists them, and all else by its kind.
+/// Returns the contents of a file: keys in the server's format, and all other items.
 fn listing(file: &[u8]) -> (Vec<String>, Vec<String>) {
     let (mut keys, mut rest) = (Vec::new(), Vec::new());
     let mut reader = Reader::new(file, true).unwrap();

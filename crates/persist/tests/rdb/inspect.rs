@@ -1,4 +1,4 @@
-//! What is said of files without loading them.
+//! Tests the statistics and checks of files.
 
 use crate::files::{Known, OPTIONS, write};
 use crate::golden::golden;
@@ -11,7 +11,7 @@ fn grouping(top: usize) -> Grouping {
     Grouping { top, separator: b':', depth: 1, now_ms: NOW_MS }
 }
 
-/// Keys with these prefixes, as many bytes long as it says.
+/// Returns keys with these prefixes and lengths.
 fn keys() -> Vec<Known> {
     let mut all = Vec::new();
     for (prefix, count, len) in [("a:", 3, 10), ("b:x:", 2, 1000), ("", 1, 5)] {

@@ -1,4 +1,4 @@
-//! Files are loaded whole, by one thread or several, or not at all.
+//! Files are loaded completely, by one thread or several, or not at all.
 
 use crate::files::{Known, OPTIONS, write};
 use nagi_persist::rdb::{
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 const LOAD: LoadOptions =
     LoadOptions { databases: 16, now_ms: Some(1_000_000), verify_checksum: true };
 
-/// Thousands of keys, some of them long, expired, or known to memcached's clients.
+/// Returns thousands of keys, some of them long, expired, or with memcached's metadata.
 fn keys() -> Vec<Known> {
     (0..5000_u32)
         .map(|number| {
@@ -40,7 +40,7 @@ fn keys() -> Vec<Known> {
         .collect()
 }
 
-/// Adds a batch to what is kept, of which no key may be there.
+/// Adds the keys of a batch, none of which may exist.
 fn keep(batch: &mut Batch<Infallible>, kept: &Mutex<HashMap<Vec<u8>, Known>>) -> Result<(), Fault> {
     while let Some(loaded) = batch.next_key(&NoCollections)? {
         let value = match &loaded.value {
@@ -143,7 +143,7 @@ fn corrupt_compressed_value_is_reported_when_it_is_read() {
     let value = b"abcdefgh".repeat(20);
     let known = Known { key: b"k".to_vec(), value, ..Known::default() };
     let mut file = write(&[known], OPTIONS, 1);
-    // The end without a checksum, and a reference to what is not there as the first instruction.
+    // The end without a checksum, and an invalid reference as the first instruction.
     let end = file.len();
     file[end - 8..].fill(0);
     let at = file.windows(9).rposition(|window| window == b"\x07abcdefgh").unwrap();

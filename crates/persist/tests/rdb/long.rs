@@ -1,5 +1,5 @@
-//! A string of 500 MB that changes while a snapshot is taken of it. It stands here since the
-//! store's own tests copy whatever is about to change.
+//! Takes a snapshot of a string of 500 MB while it changes. The test is here because the store's
+//! own tests copy every entry before it changes.
 
 use nagi_store::types::string::{Condition, End};
 use nagi_store::{CHUNK_BYTES, EntryView, Store, StoreOptions, StringValue, WalkProgress, Walker};
@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
 
-/// What is as long as strings may be shares its chunks with its image; those that are written to
-/// afterwards are copied first.
+/// The longest possible string shares its chunks with its image; those that are modified afterwards
+/// are copied first.
 #[test]
 fn long_string_in_a_snapshot_is_not_affected_by_changes() {
     const LEN: usize = 500 << 20;

@@ -1,5 +1,4 @@
-//! Files in RDB's format from outside: written and read back, those of real servers, old ones, and
-//! damaged ones.
+//! Tests of RDB files: round trips, files of real servers, old versions, and damaged files.
 
 #[cfg(test)]
 mod collections;

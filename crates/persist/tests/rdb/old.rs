@@ -1,9 +1,9 @@
-//! Versions whose servers are not available, built by hand from the format's history.
+//! Versions whose servers are not available, encoded by hand according to the format's history.
 
 use nagi_persist::rdb::{Item, Reader, Record};
 use nagi_store::types::restore::Usage;
 
-/// A file of a version with these bytes between its header and its end.
+/// Returns a file of a version with these bytes between its header and its end.
 pub(crate) fn file(version: u16, body: &[u8]) -> Vec<u8> {
     let mut file = format!("REDIS{version:04}").into_bytes();
     file.extend_from_slice(body);
@@ -16,12 +16,12 @@ pub(crate) fn file(version: u16, body: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A string of at most 63 bytes.
+/// Encodes a string of at most 63 bytes.
 pub(crate) fn text(text: &[u8]) -> Vec<u8> {
     [&[u8::try_from(text.len()).unwrap() & 0x3f][..], text].concat()
 }
 
-/// A ziplist of strings.
+/// Encodes a ziplist of strings.
 pub(crate) fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
     let mut body = Vec::new();
     let (mut before, mut last) = (0, 10);
@@ -38,12 +38,12 @@ pub(crate) fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
     [&len.to_le_bytes()[..], &last.to_le_bytes(), &count.to_le_bytes(), &body].concat()
 }
 
-/// An integer in a listpack.
+/// Encodes an integer in a listpack.
 pub(crate) fn packed_integer(number: i64) -> Vec<u8> {
     [&[0xf4][..], &number.to_le_bytes(), &[9]].concat()
 }
 
-/// A listpack of strings.
+/// Encodes a listpack of strings.
 pub(crate) fn listpack(entries: &[&[u8]]) -> Vec<u8> {
     let packed: Vec<Vec<u8>> = entries
         .iter()
@@ -56,7 +56,7 @@ pub(crate) fn listpack(entries: &[&[u8]]) -> Vec<u8> {
     listpack_of(&packed)
 }
 
-/// A listpack of entries that are packed already.
+/// Encodes a listpack of encoded entries.
 pub(crate) fn listpack_of(packed: &[Vec<u8>]) -> Vec<u8> {
     let body = [&packed.concat()[..], &[0xff]].concat();
     let len = u32::try_from(6 + body.len()).unwrap();
@@ -64,7 +64,7 @@ pub(crate) fn listpack_of(packed: &[Vec<u8>]) -> Vec<u8> {
     [&len.to_le_bytes()[..], &count.to_le_bytes(), &body].concat()
 }
 
-/// The keys of a file with their types, encodings and numbers of elements.
+/// Returns the keys of a file with their types, encodings and numbers of elements.
 fn read(file: &[u8]) -> Vec<(Record, String)> {
     let mut reader = Reader::new(file, true).unwrap();
     let mut found = Vec::new();
@@ -82,7 +82,7 @@ fn read(file: &[u8]) -> Vec<(Record, String)> {
     }
 }
 
-/// The same without what else is known of them.
+/// The same without other metadata.
 fn shown(file: &[u8]) -> Vec<String> {
     read(file).into_iter().map(|(_, shown)| shown).collect()
 }
@@ -186,7 +186,7 @@ fn expiry_in_seconds_and_in_milliseconds() {
     .concat();
     let expiries: Vec<_> =
         read(&file(3, &body)).into_iter().map(|(record, _)| record.expire_at_ms).collect();
-    // The seconds have 32 bits with a sign.
+    // The seconds are signed 32-bit integers.
     assert_eq!(expiries, [Some(2_000_000_000_000), Some(4_000_000_000_123), None, Some(0)]);
 }
 

@@ -1,4 +1,4 @@
-//! What is written is read.
+//! Writes files and reads them again.
 
 use crate::files::{Known, OPTIONS, read, skim, write};
 use nagi_persist::rdb::{Memcached, Version, WriterOptions};
@@ -81,7 +81,7 @@ proptest! {
 
 #[test]
 fn long_strings_round_trip() {
-    // Compressed and kept, compressed twice, and given up.
+    // Compressed and buffered, compressed twice, and not compressed.
     let words: Vec<u8> = (0..1_500_000_u64).flat_map(u64::to_be_bytes).collect();
     let mut random = fastrand::Rng::with_seed(1);
     let noise = std::iter::repeat_with(|| random.u8(..));

@@ -1,4 +1,4 @@
-//! Streams of real servers, put together from their parts.
+//! Reads streams of real servers, and builds them from their parts.
 
 use crate::golden::{SERVERS, golden};
 use crate::old::{file, listpack_of, text};
@@ -40,9 +40,9 @@ fn entries_and_groups_of_files_of_real_servers_are_read() {
         assert_eq!(fields, [(b"field".to_vec(), b"value57".to_vec())], "{server}");
         let group = stream.view_group(b"group").unwrap();
         assert_eq!((group.last_id(), group.pending_count()), (StreamId { ms: 1, seq: 11 }, 9));
-        // A group that begins amid deleted entries does not know how many it has read.
+        // A group that begins among deleted entries has an unknown number of entries read.
         assert_eq!((group.entries_read(), group.lag()), (None, None), "{server}");
-        // One of the five entries that alice was given is acknowledged.
+        // One of the five entries delivered to alice has been acknowledged.
         for (name, pending) in [(&b"alice"[..], 4), (b"bob", 5)] {
             let consumer = group.consumer(name).unwrap();
             assert_eq!(consumer.pending_count(), pending, "{server}");

@@ -1,8 +1,8 @@
-//! Money moves between keys while one save follows the other, and each file has to hold all of it:
-//! by commands on two keys at once, by renaming and copying, and by work that claims its keys and
-//! goes on over several slices, in which a key is without what the next one will have.
+//! Money moves between keys during consecutive saves, and each file must contain all of it. Money
+//! is moved by commands on two keys at once, by renaming and copying, and by operations that claim
+//! their keys and run for several slices, during which the total is temporarily wrong.
 //!
-//! `NAGI_CUTS` says how many saves there are; the tests of every change make few.
+//! `NAGI_CUTS` sets the number of saves; by default there are few.
 
 use fastrand::Rng;
 use nagi_persist::rdb::{
@@ -22,15 +22,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::thread;
 
-/// Keys of each kind of transfer.
+/// The number of keys for each kind of transfer.
 const ACCOUNTS: u32 = 60;
 const START: i64 = 1000;
 
-/// Workers: two that move money at once, two that claim.
+/// The workers: two that transfer atomically, two that claim.
 const AT_ONCE: [usize; 2] = [1, 2];
 const CLAIMING: [usize; 2] = [3, 4];
 
-/// Walks as workers do, without being asked.
+/// Walks continuously, as workers do.
 struct Walking;
 
 impl SaveHost for Walking {
@@ -54,7 +54,7 @@ fn put(db: Database<'_>, name: &[u8], number: i64) {
     db.set(db.key(name), number.to_string().as_bytes(), SetOptions::default());
 }
 
-/// An account of a worker that shares none, whose balance that worker knows.
+/// Returns an account that only one worker uses, so that it knows the balance.
 fn own(worker: usize, pick: u32) -> Vec<u8> {
     format!("own:{worker}:{pick}").into_bytes()
 }
@@ -63,7 +63,7 @@ fn shared(pick: u32) -> Vec<u8> {
     format!("shared:{pick}").into_bytes()
 }
 
-/// A transfer that is whole at every moment.
+/// Executes an atomic transfer.
 fn at_once(db: Database<'_>, worker: usize, random: &mut Rng) {
     let (from, to) = (own(worker, random.u32(..ACCOUNTS)), own(worker, random.u32(..ACCOUNTS)));
     if from == to {
@@ -76,7 +76,7 @@ fn at_once(db: Database<'_>, worker: usize, random: &mut Rng) {
             db.rename(db.key(&elsewhere), db.key(&from), true);
         }
         1 => {
-            // Nothing is nothing, however often it is there.
+            // An account without money may exist any number of times.
             let nothing = format!("nothing:{worker}").into_bytes();
             put(db, &nothing, 0);
             let _ = db.copy(db.key(&nothing), 1, db.key(&from), true);
@@ -94,7 +94,7 @@ fn at_once(db: Database<'_>, worker: usize, random: &mut Rng) {
     }
 }
 
-/// What is left of a transfer in two slices by a worker that has claimed both keys.
+/// The rest of a transfer in two slices by a worker that has claimed both keys.
 struct InSlices {
     to: Vec<u8>,
     amount: i64,
@@ -156,7 +156,7 @@ fn cut(store: &Store) -> Snapshot<'_> {
     }
 }
 
-/// What the accounts in a file hold together.
+/// Returns the sum of the accounts in a file.
 fn sum(path: &Path) -> i64 {
     let options = LoadOptions { databases: 16, now_ms: None, verify_checksum: true };
     let mut sum = 0;

@@ -1,5 +1,5 @@
 //! A string that contains other strings, read a few bytes at a time: even if it is compressed, only
-//! what is needed next is in memory.
+//! the bytes needed next are in memory.
 
 use crate::lzf::Unpacker;
 use crate::rdb::fault::{Fault, Found};
@@ -7,14 +7,14 @@ use crate::rdb::input::Input;
 use crate::rdb::text::{BYTES, Form};
 use std::io::Read;
 
-/// Compressed bytes that are unpacked at once, to at most 88 times as many.
+/// The number of compressed bytes that are decompressed at once, to at most 88 times as many.
 const PACKED_BYTES: u64 = 1024;
 
-/// A string that is being taken.
+/// A string that is being read.
 pub(super) struct Blob {
-    /// Where it begins.
+    /// The offset of its start.
     offset: u64,
-    /// What it has to be.
+    /// The description of what is expected, for faults.
     expected: &'static str,
     len: u64,
     taken: u64,
@@ -22,18 +22,18 @@ pub(super) struct Blob {
 }
 
 struct Unpacking {
-    /// Where the compressed bytes begin.
+    /// The offset of the compressed bytes.
     offset: u64,
-    /// How many of them are left.
+    /// The number of compressed bytes left.
     left: u64,
     unpacker: Unpacker,
-    /// What was unpacked, from `at` on not taken yet.
+    /// Decompressed bytes; those from `at` on have not been read yet.
     ready: Vec<u8>,
     at: usize,
 }
 
 impl Blob {
-    /// Takes what stands before the string's bytes.
+    /// Reads the header of the string.
     pub(super) fn begin<R: Read>(
         input: &mut Input<R>,
         expected: &'static str,
@@ -42,7 +42,7 @@ impl Blob {
         let form = input.form(expected)?;
         let mut blob = Blob { offset, expected, len: 0, taken: 0, unpacking: None };
         match form {
-            // No form of packing has but digits.
+            // No packed form consists only of digits.
             Form::Int(_) => return Err(blob.damaged()),
             Form::Plain(len) => blob.len = len,
             Form::Packed { packed, len } => {
@@ -59,22 +59,22 @@ impl Blob {
         Ok(blob)
     }
 
-    /// How long the string is.
+    /// Returns the length of the string.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// How many of its bytes were taken.
+    /// Returns the number of bytes read.
     pub(super) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// That it is not what was expected.
+    /// Returns the fault that the string is not as expected.
     pub(super) fn damaged(&self) -> Fault {
         Fault::Damaged { offset: self.offset, expected: self.expected, found: Found::Other }
     }
 
-    /// Takes so many bytes, a chunk at most.
+    /// Reads `count` bytes, at most a chunk.
     pub(super) fn take<'a, R: Read>(
         &'a mut self,
         input: &'a mut Input<R>,
@@ -103,7 +103,7 @@ impl Blob {
         Ok(byte)
     }
 
-    /// Sees that it ends here.
+    /// Checks that the string ends here.
     pub(super) fn end(&self) -> Result<(), Fault> {
         if self.taken != self.len {
             return Err(self.damaged());
@@ -124,7 +124,8 @@ impl Unpacking {
             }
             self.ready.drain(..self.at);
             self.at = 0;
-            // Always as much, so that what is wrong does not depend on how the file is read.
+            // Always the same number of bytes, so that faults do not depend on how the file is
+            // read.
             let piece = input.take(self.left.min(PACKED_BYTES) as usize, BYTES)?;
             self.left -= piece.len() as u64;
             let ready = &mut self.ready;

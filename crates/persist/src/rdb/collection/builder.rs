@@ -9,43 +9,44 @@ use crate::rdb::kind::ValueType;
 use std::convert::Infallible;
 use std::io::Read;
 
-/// Why an element is not taken.
+/// Why an element is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejected {
-    /// The member or field is there already, or a part of a stream does not fit those before.
+    /// The member or field exists already, or a part of a stream is inconsistent with earlier
+    /// parts.
     Duplicate,
-    /// Such a value cannot be kept.
+    /// Such values are not supported.
     Unsupported,
 }
 
-/// A collection that is being made.
+/// Builds a collection.
 pub trait Builder {
-    /// What becomes of it.
+    /// The result.
     type Value;
 
-    /// Adds an element, of the type that the value began with.
+    /// Adds an element, of the type with which the value began.
     ///
     /// # Errors
-    /// If it cannot be added; then the value is given up.
+    /// The element is rejected; then the value is dropped.
     fn add(&mut self, element: Element<'_>) -> Result<(), Rejected>;
 
-    /// The value, of at least one element.
+    /// Returns the value, which has at least one element.
     fn end(self) -> Self::Value;
 }
 
-/// Makes collections, on any thread and several at a time.
+/// Creates builders, on any thread and several at a time.
 pub trait Builders: Sync {
-    /// What they become.
+    /// The result of the builders.
     type Value: Send;
-    /// What makes one.
+    /// The type of the builders.
     type Builder: Builder<Value = Self::Value>;
 
-    /// Begins a value of a type, of `expected` elements if the file says so, which is unverified;
-    /// nothing where values of this type cannot be kept.
+    /// Begins a value of a type, with `expected` elements according to the file, which is not
+    /// verified; `None` if values of this type are not supported.
     fn begin(&self, collection: CollectionType, expected: Option<u64>) -> Option<Self::Builder>;
 }
 
-/// Keeps none.
+/// Supports no collections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCollections;
 
@@ -70,7 +71,7 @@ impl Builder for Infallible {
     }
 }
 
-/// A value on its way out of a file into a builder.
+/// The transfer of a value from a file to a builder.
 pub(crate) struct Build<B> {
     elements: Elements,
     builder: B,
@@ -93,13 +94,13 @@ impl<B: Builder> Build<B> {
         Ok(Build { elements, builder, value_type, offset })
     }
 
-    /// Adds elements until they have so many bytes. Returns whether there may be more.
+    /// Adds elements of about `bytes` bytes. Returns whether there may be more.
     pub(crate) fn go_on<R: Read>(
         &mut self,
         input: &mut Input<R>,
         bytes: u64,
     ) -> Result<bool, Fault> {
-        /// What an element takes at least, in time if not in bytes.
+        /// The minimum size at which an element counts, because of the time that it takes.
         const MIN_BYTES: u64 = 64;
         let mut left = bytes;
         while left > 0 {
@@ -114,13 +115,13 @@ impl<B: Builder> Build<B> {
         Ok(true)
     }
 
-    /// The value, unless it is empty, which none is that Redis keeps.
+    /// Returns the value, unless it is empty: Redis stores no empty collections.
     pub(crate) fn end(self) -> Option<B::Value> {
         (self.elements.found() > 0).then(|| self.builder.end())
     }
 }
 
-/// Makes what the builders make of a value; nothing if it is empty.
+/// Builds a complete value; `None` if it is empty.
 pub(in crate::rdb) fn build<R: Read, B: Builders>(
     input: &mut Input<R>,
     value_type: ValueType,

@@ -1,4 +1,4 @@
-//! Decodes a collection's elements from every encoding that Redis and Valkey have written.
+//! Decodes the elements of collections in all encodings that Redis and Valkey have written.
 
 use super::packed::Entries;
 use super::stream::StreamParts;
@@ -17,20 +17,20 @@ const TIME: &str = "a time at which a field expires";
 const NODE: &str = "a list's node, plain or packed";
 const PLAIN_NODE: &str = "an element of a list in a node of its own";
 
-/// The latest time at which Redis lets a field of a file expire, in milliseconds since 1970.
+/// The latest expiry of a field that Redis accepts in a file, in milliseconds since 1970.
 const LATEST_MS: u64 = (1 << 48) - 1;
 
-/// The elements of a value that are yet to come.
+/// The remaining elements of a value.
 pub(in crate::rdb) struct Elements {
     collection: CollectionType,
     layout: Layout,
-    /// Elements or nodes that are left, where a count stands before them.
+    /// The number of elements or nodes left, if a count precedes them.
     left: u64,
-    /// Where the value begins.
+    /// The offset of the value.
     offset: u64,
-    /// The string whose elements come next.
+    /// The string that contains the next elements.
     entries: Option<Entries>,
-    /// From when on times are counted, whatever that is where no field expires.
+    /// The base of expiry times; arbitrary if no field expires.
     earliest_ms: i64,
     expected: Option<u64>,
     found: u64,
@@ -44,7 +44,7 @@ pub(in crate::rdb) struct Elements {
 }
 
 impl Elements {
-    /// Takes what stands before the first element; nothing if the type is no collection's.
+    /// Reads the data before the first element; `None` if the type is not a collection.
     pub(in crate::rdb) fn begin<R: Read>(
         input: &mut Input<R>,
         value_type: ValueType,
@@ -98,7 +98,7 @@ impl Elements {
         Ok(())
     }
 
-    /// How many of the strings that are packed make an element.
+    /// Returns how many packed strings make up an element.
     fn parts(&self) -> u64 {
         match self.layout {
             Layout::Packed(_, parts) => parts,
@@ -107,22 +107,22 @@ impl Elements {
         }
     }
 
-    /// The type of the value.
+    /// Returns the type of the value.
     pub(in crate::rdb) fn collection(&self) -> CollectionType {
         self.collection
     }
 
-    /// How many elements there will be, if the file says so: unverified.
+    /// Returns the number of elements, if the file contains it; it is not verified.
     pub(in crate::rdb) fn expected(&self) -> Option<u64> {
         self.expected
     }
 
-    /// How many were read.
+    /// Returns the number of elements read.
     pub(in crate::rdb) fn found(&self) -> u64 {
         self.found
     }
 
-    /// That the last element had been there before.
+    /// Returns the fault that the last element is a duplicate.
     pub(in crate::rdb) fn duplicate(&self) -> Fault {
         let expected = match self.collection {
             CollectionType::Hash => "a hash without a field that is there twice",
@@ -132,7 +132,7 @@ impl Elements {
         Fault::Damaged { offset: self.offset, expected, found: Found::Other }
     }
 
-    /// The next element, unless all were read.
+    /// Returns the next element, unless all have been read.
     pub(in crate::rdb) fn next<R: Read>(
         &mut self,
         input: &mut Input<R>,
@@ -151,7 +151,7 @@ impl Elements {
         self.found += 1;
         let (name, expire_at_ms) = (self.name.take(), self.expire_at_ms);
         Ok(Some(match self.collection {
-            // A stream has parts.
+            // A stream consists of parts.
             CollectionType::List | CollectionType::Stream => Element::Item(name),
             CollectionType::Set => Element::Member(name),
             CollectionType::SortedSet => Element::Scored(name, self.score),
@@ -166,7 +166,7 @@ impl Elements {
         Ok(part)
     }
 
-    /// Reads one of so many elements.
+    /// Reads the next of a counted number of elements.
     fn next_counted<R: Read>(&mut self, input: &mut Input<R>) -> Result<bool, Fault> {
         if self.left == 0 {
             return Ok(false);
@@ -207,8 +207,7 @@ impl Elements {
         Ok(true)
     }
 
-    /// When a field expires for which this number is written, or that it does not; nothing if
-    /// that is too late.
+    /// Decodes the expiry of a field, `Some(None)` if it does not expire; `None` if it is too late.
     fn expiry(&self, number: u64) -> Option<Option<u64>> {
         let counts_from_earliest = self.layout == Layout::ExpiringFields { first: true };
         let at_ms = match number {
@@ -219,7 +218,7 @@ impl Elements {
         (at_ms <= LATEST_MS).then_some(Some(at_ms))
     }
 
-    /// Reads one of the elements that lie in one string.
+    /// Reads the next element of those in one string.
     fn next_packed<R: Read>(&mut self, input: &mut Input<R>) -> Result<bool, Fault> {
         let Some(mut entries) = self.entries.take() else { return Ok(false) };
         if !entries.next(input, &mut self.name)? {
@@ -234,7 +233,7 @@ impl Elements {
             let there = entries.next(input, &mut time)?;
             let number = time.integer().filter(|_| there).and_then(|it| u64::try_from(it).ok());
             let at_ms = number.and_then(|number| self.expiry(number)).ok_or(entries.damaged())?;
-            // The first to expire is first, and those that do not are last.
+            // Fields are sorted by expiry; those without one are last.
             let order = |at_ms: Option<u64>| at_ms.unwrap_or(u64::MAX);
             if self.found > 0 && order(self.expire_at_ms) > order(at_ms) {
                 return Err(entries.damaged());
@@ -248,7 +247,7 @@ impl Elements {
         Ok(true)
     }
 
-    /// Reads one of the elements of a list that lie in several strings.
+    /// Reads the next element of a list in several strings.
     fn next_of_nodes<R: Read>(&mut self, input: &mut Input<R>) -> Result<bool, Fault> {
         loop {
             if let Some(entries) = &mut self.entries {
@@ -286,7 +285,7 @@ fn a_number(score: f64) -> Option<f64> {
     (!score.is_nan()).then_some(score)
 }
 
-/// Takes a score as versions before 8 wrote it.
+/// Reads a score in the format of versions before 8.
 fn score_in_digits<R: Read>(input: &mut Input<R>) -> Result<f64, Fault> {
     let offset = input.offset();
     let score = match input.byte(SCORE)? {

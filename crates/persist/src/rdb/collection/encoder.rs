@@ -1,29 +1,29 @@
-//! Encodes collections: a count and the elements, in the types that every version reads. Only
-//! fields that expire need newer ones.
+//! Encodes collections as a count and the elements, in types that every version can read. Only
+//! fields that expire need newer types.
 
 use super::{CollectionType, Element, ElementText};
 use crate::length;
 use crate::rdb::kind::ValueType;
 use nagi_store::{CHUNK_BYTES, Rope, StreamId, StreamPart};
 
-/// A collection that is written: of what form, and how many elements it has.
+/// The form of a collection to write, and its number of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectionHead {
     /// Its form.
     pub form: CollectionForm,
-    /// Its elements, of which as many have to follow; of a stream its nodes, which are the first of
-    /// its parts.
+    /// The number of elements that follow; for streams, the number of nodes, which are the first
+    /// parts.
     pub len: u64,
 }
 
 /// The forms in which collections are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectionForm {
-    /// One that every version reads. Of a hash no field expires.
+    /// A form that every version can read. No field of a hash expires.
     Plain(CollectionType),
-    /// A hash with fields that expire, for versions of Redis' from 12 on.
+    /// A hash with fields that expire, for Redis' versions from 12 on.
     ExpiringFields {
-        /// When the first of them expires, in milliseconds since 1970.
+        /// The earliest expiry of a field, in milliseconds since 1970.
         earliest_ms: u64,
     },
     /// The same for Valkey's versions.
@@ -31,7 +31,7 @@ pub enum CollectionForm {
 }
 
 impl CollectionForm {
-    /// The type as which such a value is written.
+    /// Returns the type with which such a value is written.
     #[must_use]
     pub fn value_type(self) -> ValueType {
         match self {
@@ -46,20 +46,20 @@ impl CollectionForm {
     }
 }
 
-/// Where a collection is written to.
+/// The destination of an encoded collection.
 pub(crate) trait ElementSink {
-    /// Why it cannot be.
+    /// The error if writing fails.
     type Error;
 
-    /// Takes bytes as they are.
+    /// Writes bytes unchanged.
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// Takes a string, and writes it in the shortest form.
+    /// Writes a string in its shortest form.
     fn text(&mut self, text: &ElementText<'_>) -> Result<(), Self::Error>;
 }
 
 impl CollectionHead {
-    /// Writes what stands between the key and the first element.
+    /// Writes the data between the key and the first element.
     pub(crate) fn encode<S: ElementSink>(&self, sink: &mut S) -> Result<(), S::Error> {
         if let CollectionForm::ExpiringFields { earliest_ms } = self.form {
             sink.bytes(&earliest_ms.to_le_bytes())?;
@@ -84,7 +84,7 @@ impl CollectionForm {
             }
             Element::Field { name, value, expire_at_ms } => {
                 if let CollectionForm::ExpiringFields { earliest_ms } = self {
-                    // The first has 1, since 0 is for those that do not expire.
+                    // The first has 1, because 0 is for fields that do not expire.
                     let after = |at_ms: u64| at_ms.saturating_sub(earliest_ms).saturating_add(1);
                     number(expire_at_ms.map_or(0, after), sink)?;
                 }
@@ -106,15 +106,15 @@ fn number<S: ElementSink>(number: u64, sink: &mut S) -> Result<(), S::Error> {
     sink.bytes(&bytes)
 }
 
-/// The number of entries that a group has read where it is not known.
+/// Written if the number of entries that a group has read is not known.
 const UNKNOWN: u64 = u64::MAX;
 
 fn bytes_of(id: StreamId) -> [u8; 16] {
     (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
 }
 
-/// Writes the next part, in the second form, which has no time at which a consumer was last given
-/// anything.
+/// Writes the next part, in the second format, which does not contain when a consumer last received
+/// an entry.
 fn encode_part<S: ElementSink>(part: &StreamPart<'_>, sink: &mut S) -> Result<(), S::Error> {
     let numbers = |sink: &mut S, all: &[u64]| all.iter().try_for_each(|it| number(*it, sink));
     match *part {

@@ -1,11 +1,11 @@
 //! Finds the end of a collection without decoding its elements: the reading thread only copies the
-//! bytes of short ones, and other threads decode them.
+//! bytes of short collections, and other threads decode them.
 
 use crate::length::{self, Length};
 use crate::rdb::kind::Layout;
 
-/// How many of these bytes a value takes that begins with them; nothing if it goes on after them,
-/// or is damaged.
+/// Returns how many of these bytes the value at their start takes; `None` if it continues after
+/// them, or is damaged.
 pub(in crate::rdb) fn extent(layout: Layout, bytes: &[u8]) -> Option<usize> {
     let rest = &mut &bytes[..];
     match layout {

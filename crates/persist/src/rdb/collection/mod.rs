@@ -1,5 +1,5 @@
-//! Lists, sets, sorted sets, hashes and streams as they come out of a file or go into one: one
-//! element after the other, so that no whole value has to be in memory.
+//! Lists, sets, sorted sets, hashes and streams in files, read and written one element at a time,
+//! so that whole values need not be in memory.
 
 mod blob;
 mod builder;
@@ -25,40 +25,40 @@ pub(super) use text::TextBuffer;
 
 use nagi_store::{Rope, StreamPart};
 
-/// The types of values that are made of elements.
+/// The types of values that consist of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CollectionType {
-    /// Elements in an order of their own.
+    /// Elements in insertion order.
     List,
-    /// Members, no two of them the same.
+    /// Distinct members.
     Set,
-    /// Members, each with a score.
+    /// Distinct members, each with a score.
     SortedSet,
     /// Fields, each with a value.
     Hash,
-    /// Entries by their ids, and groups that read them.
+    /// Entries with ids, and groups that read them.
     Stream,
 }
 
 /// The bytes of an element, or of a part of one.
 #[derive(Clone, Debug)]
 pub enum ElementText<'a> {
-    /// An integer, whose canonical spelling they are; the same bytes may as well come in one piece.
+    /// An integer, which stands for its canonical form; the same bytes may also occur as `Bytes`.
     Int(i64),
-    /// In one piece, of at most [`nagi_store::CHUNK_BYTES`].
+    /// Contiguous, of at most [`nagi_store::CHUNK_BYTES`].
     Bytes(&'a [u8]),
-    /// More than that.
+    /// Longer than that.
     Long(Rope),
 }
 
 /// One element of a collection.
 #[derive(Clone, Debug)]
 pub enum Element<'a> {
-    /// The next of a list, from its head to its tail.
+    /// The next element of a list, from head to tail.
     Item(ElementText<'a>),
     /// A member of a set.
     Member(ElementText<'a>),
-    /// A member of a sorted set and its score, which is a number.
+    /// A member of a sorted set and its score, which is not NaN.
     Scored(ElementText<'a>, f64),
     /// A field of a hash.
     Field {
@@ -66,7 +66,7 @@ pub enum Element<'a> {
         name: ElementText<'a>,
         /// Its value.
         value: ElementText<'a>,
-        /// When it expires, in milliseconds since 1970, which may be long ago.
+        /// Its expiry in milliseconds since 1970, which may have passed.
         expire_at_ms: Option<u64>,
     },
     /// The next part of a stream.
@@ -74,7 +74,7 @@ pub enum Element<'a> {
 }
 
 impl ElementText<'_> {
-    /// How many bytes it has.
+    /// Returns its length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -84,13 +84,13 @@ impl ElementText<'_> {
         }
     }
 
-    /// Whether it has none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A copy in one piece.
+    /// Returns a contiguous copy.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         match self {
@@ -106,7 +106,7 @@ impl ElementText<'_> {
 }
 
 impl Element<'_> {
-    /// Bytes of its strings, with eight for a score or a time.
+    /// Returns the bytes of its strings, plus eight for a score or a time.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let bytes = match self {
@@ -121,7 +121,7 @@ impl Element<'_> {
     }
 }
 
-/// Bytes of a part: those of its strings and ids, with eight for each time.
+/// Returns the bytes of a part: those of its strings and ids, plus eight for each time.
 fn bytes_of_part(part: &StreamPart<'_>) -> usize {
     match part {
         StreamPart::Node { listpack, .. } => 16 + listpack.len(),

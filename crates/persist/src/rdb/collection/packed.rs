@@ -1,13 +1,14 @@
-//! Elements that lie in one string, read one by one.
+//! Elements that are packed in one string, read one by one.
 //!
 //! ```text
-//! ziplist   bytes:4 last:4 count:2 (length of the one before:1|5 entry)... ff
+//! ziplist   bytes:4 last:4 count:2 (length of the previous one:1|5 entry)... ff
 //! listpack  bytes:4 count:2 (entry, its length backwards:1-5)... ff
 //! intset    width:4 count:4 integer:width...
 //! zipmap    count:1 (length:1|5 name length:1|5 unused:1 value unused bytes)... ff
 //! ```
 //!
-//! Redis' `ziplist.c`, `listpack.c`, `intset.c` and `zipmap.c` describe them, and check as much.
+//! Redis' `ziplist.c`, `listpack.c`, `intset.c` and `zipmap.c` describe the formats, and have the
+//! same checks.
 
 use super::blob::Blob;
 use super::text::TextBuffer;
@@ -16,17 +17,17 @@ use crate::rdb::input::Input;
 use crate::rdb::kind::Packing;
 use std::io::Read;
 
-/// The byte after the last element of all but sets of integers.
+/// The byte after the last element, except in intsets.
 const END: u8 = 0xff;
-/// A count of two bytes that does not say how many there are.
+/// The two-byte count if the number is not known.
 const UNCOUNTED: u16 = u16::MAX;
-/// A count of a zipmap's that says that there are more than can be counted.
+/// The count of a zipmap with more pairs than it can express.
 const UNCOUNTED_PAIRS: u8 = 254;
 
-/// What is packed in a string and is yet to come.
+/// The remaining elements of a packed string.
 pub(in crate::rdb) struct Entries {
     blob: Blob,
-    /// How many there are, if the string says so.
+    /// The number of elements, if the string contains it.
     count: Option<u64>,
     found: u64,
     state: State,
@@ -34,10 +35,10 @@ pub(in crate::rdb) struct Entries {
 
 enum State {
     Ziplist {
-        /// Where the last entry is said to begin, and where the last one that was read begins.
+        /// The offset of the last entry according to the header, and that of the last entry read.
         last: u64,
         last_found: Option<u64>,
-        /// How long the last one that was read is.
+        /// The length of the last entry read.
         before: u64,
     },
     Listpack,
@@ -60,7 +61,7 @@ impl Packing {
 }
 
 impl Entries {
-    /// Takes what stands before the first.
+    /// Reads the header.
     pub(in crate::rdb) fn begin<R: Read>(
         input: &mut Input<R>,
         packing: Packing,
@@ -99,22 +100,22 @@ impl Entries {
         Ok(Entries { blob, count, found: 0, state })
     }
 
-    /// How many there are, if the string says so.
+    /// Returns the number of elements, if the string contains it.
     pub(super) fn count(&self) -> Option<u64> {
         self.count
     }
 
-    /// How long the string is.
+    /// Returns the length of the string.
     pub(in crate::rdb) fn bytes(&self) -> u64 {
         self.blob.len()
     }
 
-    /// That this is not what was expected.
+    /// Returns the fault that the string is not as expected.
     pub(super) fn damaged(&self) -> Fault {
         self.blob.damaged()
     }
 
-    /// Reads the next. Returns whether there was one. If not, all is well with the string.
+    /// Reads the next element. Returns whether there was one; if not, the string has been verified.
     pub(in crate::rdb) fn next<R: Read>(
         &mut self,
         input: &mut Input<R>,
@@ -151,7 +152,7 @@ impl Entries {
         if there {
             self.found += 1;
         } else if self.found == 0 && matches!(self.state, State::Zipmap) {
-            // Those were never empty.
+            // Zipmaps were never empty.
             return Err(blob.damaged());
         } else if self.count.is_some_and(|count| count != self.found) {
             return Err(blob.damaged());
@@ -162,13 +163,13 @@ impl Entries {
     }
 }
 
-/// Takes the length that a string says it has.
+/// Reads and verifies the length in the header.
 fn check_len<R: Read>(blob: &mut Blob, input: &mut Input<R>) -> Result<(), Fault> {
     let len = u32::from_le_bytes(blob.array(input)?);
     if u64::from(len) == blob.len() { Ok(()) } else { Err(blob.damaged()) }
 }
 
-/// Takes an entry after one that is `expected_before` bytes long. Returns whether there was one.
+/// Reads an entry that follows one of `expected_before` bytes. Returns whether there was one.
 fn ziplist_entry<R: Read>(
     blob: &mut Blob,
     input: &mut Input<R>,
@@ -206,7 +207,7 @@ fn ziplist_entry<R: Read>(
     Ok(true)
 }
 
-/// Takes an entry. Returns whether there was one.
+/// Reads an entry. Returns whether there was one.
 fn listpack_entry<R: Read>(
     blob: &mut Blob,
     input: &mut Input<R>,
@@ -225,7 +226,7 @@ fn listpack_entry<R: Read>(
         Some(len) => out.read_packed(blob, input, len)?,
         None => out.set_int(match first {
             ..0x80 => first.into(),
-            // Thirteen bits, the highest of them the sign.
+            // A signed number of thirteen bits.
             0xc0..0xe0 => {
                 let bits = u16::from_be_bytes([first << 3, 0]) | u16::from(blob.byte(input)?) << 3;
                 i64::from(bits.cast_signed() >> 3)
@@ -241,8 +242,8 @@ fn listpack_entry<R: Read>(
     Ok(true)
 }
 
-/// Takes an entry's length, written so that it can be read from its end: seven bits a byte, the
-/// high ones first, and a mark on all but the first.
+/// Verifies an entry's length, which is encoded for reading backwards: seven bits per byte, high
+/// bits first, with a mark on all but the first.
 fn check_len_backwards<R: Read>(
     blob: &mut Blob,
     input: &mut Input<R>,
@@ -288,7 +289,7 @@ fn zipmap_name<R: Read>(
     Ok(true)
 }
 
-/// Takes a value, and the bytes after it that were left for it to grow.
+/// Reads a value, and the unused bytes that were reserved for its growth.
 fn zipmap_value<R: Read>(
     blob: &mut Blob,
     input: &mut Input<R>,
@@ -308,7 +309,7 @@ fn zipmap_value<R: Read>(
 fn zipmap_len<R: Read>(blob: &mut Blob, input: &mut Input<R>, first: u8) -> Result<usize, Fault> {
     Ok(match first {
         254 => match u32::from_le_bytes(blob.array(input)?) {
-            // These are written in one byte.
+            // Such lengths are encoded in one byte.
             ..254 => return Err(blob.damaged()),
             len => len as usize,
         },

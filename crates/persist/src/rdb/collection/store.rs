@@ -1,4 +1,4 @@
-//! Collections of the store: made of what is read, and taken apart to be written.
+//! Collections of the store: building them from files, and iterating over them for writing.
 
 use super::builder::{Builder, Builders, Rejected};
 use super::{CollectionForm, CollectionHead, CollectionType, Element, ElementText};
@@ -6,11 +6,11 @@ use nagi_store::types::collection::{NewCollection, NewCollections, NewElement};
 use nagi_store::{Kind, StreamBuilder, StringInput, StringValue, Text, Value};
 use std::ops::ControlFlow;
 
-/// Makes collections for a store.
+/// Builds collections for a store.
 #[derive(Clone, Debug)]
 pub struct StoreBuilders(pub NewCollections);
 
-/// A collection that is being made.
+/// A collection under construction.
 #[derive(Debug)]
 pub struct StoreBuilder(Making);
 
@@ -74,13 +74,13 @@ impl Builder for StoreBuilder {
     fn end(self) -> NewCollection {
         match self.0 {
             Making::Elements(collection) => collection,
-            // All of its parts have come, each of which fitted those before.
+            // All of its parts have been added, and each was consistent.
             Making::Stream(stream, new) => new.stream(stream.end().unwrap_or_default()),
         }
     }
 }
 
-/// Calls `take` with a text as the store looks it up: in one piece.
+/// Calls `take` with a text in the form that the store looks up: contiguous.
 fn with_text<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R {
     match text {
         long @ ElementText::Long(_) => take(&Text::to_store(&long.to_vec())),
@@ -88,7 +88,7 @@ fn with_text<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R {
     }
 }
 
-/// The same with what is not looked up.
+/// The same for texts that are not looked up.
 fn with_value<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R {
     match text {
         ElementText::Int(number) => {
@@ -100,8 +100,8 @@ fn with_value<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R 
 }
 
 impl CollectionHead {
-    /// That of a value to be written to a file of Redis' or one of Valkey's own versions, unless it
-    /// is a string.
+    /// Returns the head of a value for a file of Redis or of Valkey's own versions, unless it is a
+    /// string.
     pub(crate) fn of(value: &Value<'_>, for_valkey: bool) -> Option<Self> {
         let collection = match value {
             Value::String(_) => return None,
@@ -135,8 +135,7 @@ fn text(string: StringValue<'_>) -> ElementText<'_> {
     }
 }
 
-/// Shows the elements of a collection from the one with so many before it on, until `visit` breaks
-/// off. A string has none.
+/// Visits the elements of a collection from a rank on, until `visit` breaks. A string has none.
 pub(crate) fn walk_elements<B>(
     value: Value<'_>,
     rank: u64,

@@ -1,5 +1,5 @@
-//! Streams as they are read: nodes in Redis' own form, then what is known of the stream
-//! and its groups, part by part.
+//! Decodes streams: nodes in Redis' format, then the metadata of the stream and its groups, part by
+//! part.
 
 use super::Element;
 use super::text::TextBuffer;
@@ -17,10 +17,10 @@ const GROUP: &str = "the name of a consumer group";
 const CONSUMER: &str = "the name of a consumer";
 const TIME: &str = "a time";
 
-/// The number of entries read where it is not known.
+/// Written if the number of entries read is not known.
 const UNKNOWN: u64 = u64::MAX;
 
-/// What comes next.
+/// The next part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Nodes,
@@ -30,15 +30,15 @@ enum Stage {
     Owned,
 }
 
-/// The parts of a stream that are yet to come.
+/// The remaining parts of a stream.
 pub(super) struct StreamParts {
-    /// Which of the three forms it has.
+    /// Which of the three formats it has.
     form: u8,
     stage: Stage,
     nodes: u64,
     groups: u64,
     pending: u64,
-    /// `None` before their number was read.
+    /// `None` until their number has been read.
     consumers: Option<u64>,
     owned: u64,
     text: Vec<u8>,
@@ -46,7 +46,7 @@ pub(super) struct StreamParts {
 }
 
 impl StreamParts {
-    /// Those of a stream of so many nodes.
+    /// Begins a stream with this many nodes.
     pub(super) fn new(form: u8, nodes: u64) -> Self {
         StreamParts {
             form,
@@ -61,7 +61,7 @@ impl StreamParts {
         }
     }
 
-    /// The next part, unless all were read.
+    /// Returns the next part, unless all have been read.
     pub(super) fn next<R: Read>(
         &mut self,
         input: &mut Input<R>,
@@ -85,7 +85,7 @@ impl StreamParts {
         Ok(Some(Element::Part(part.with(&self.text))))
     }
 
-    /// Finds what comes after the part that was read.
+    /// Determines the next part.
     fn move_on(&mut self) {
         self.stage = match self.stage {
             Stage::Nodes => return,
@@ -121,7 +121,7 @@ impl StreamParts {
     fn head<R: Read>(&mut self, input: &mut Input<R>) -> Result<Part, Fault> {
         let len = input.number(COUNT)?;
         let last_id = numbered_id(input)?;
-        // Older forms have no more, and nothing was deleted as far as they tell.
+        // Older formats end here; nothing was deleted, as far as they contain.
         let (mut first_id, mut max_deleted_id, mut entries_added) =
             (StreamId::MIN, StreamId::MIN, None);
         if self.form >= 2 {
@@ -168,7 +168,7 @@ impl StreamParts {
         self.consumers = self.consumers.map(|left| left.saturating_sub(1));
         self.read_text(input, CONSUMER)?;
         let seen_ms = time(input)?;
-        // What was not kept is taken to be the same, as Redis does.
+        // Older formats do not have this time; Redis assumes that both are equal.
         let active_ms = match self.form {
             ..3 => Some(seen_ms),
             _ => u64::try_from(i64::from_le_bytes(input.array(TIME)?)).ok(),

@@ -1,4 +1,4 @@
-//! The room for an element's bytes, used again for the next.
+//! A reusable buffer for an element's bytes.
 
 use super::ElementText;
 use super::blob::Blob;
@@ -9,14 +9,14 @@ use nagi_store::{CHUNK_BYTES, Rope};
 use std::io::Read;
 use std::mem;
 
-/// The bytes of what was read last.
+/// The bytes that were read last.
 #[derive(Default)]
 pub(in crate::rdb) struct TextBuffer {
     bytes: Vec<u8>,
     form: Kept,
 }
 
-/// How it is kept.
+/// The form of the bytes.
 #[derive(Default)]
 enum Kept {
     #[default]
@@ -26,7 +26,7 @@ enum Kept {
 }
 
 impl TextBuffer {
-    /// Takes a string as the format has it.
+    /// Reads a string.
     pub(super) fn read<R: Read>(
         &mut self,
         input: &mut Input<R>,
@@ -52,7 +52,7 @@ impl TextBuffer {
         Ok(())
     }
 
-    /// Takes so many bytes of what is packed.
+    /// Reads a packed string of this length.
     pub(super) fn read_packed<R: Read>(
         &mut self,
         blob: &mut Blob,
@@ -79,7 +79,7 @@ impl TextBuffer {
         self.form = Kept::Int(number);
     }
 
-    /// What was read; once, since long ones are not copied.
+    /// Takes the result; only once, since long strings are not copied.
     pub(super) fn take(&mut self) -> ElementText<'_> {
         match &mut self.form {
             Kept::Bytes => ElementText::Bytes(&self.bytes),
@@ -88,12 +88,12 @@ impl TextBuffer {
         }
     }
 
-    /// Whether it has no byte.
+    /// Whether it is empty.
     pub(super) fn is_empty(&self) -> bool {
         matches!(self.form, Kept::Bytes) && self.bytes.is_empty()
     }
 
-    /// The integer that it is, unless it only spells one.
+    /// Returns the integer, if it is one and not only text that looks like one.
     pub(super) fn integer(&self) -> Option<i64> {
         match &self.form {
             Kept::Int(number) => Some(*number),
@@ -101,7 +101,7 @@ impl TextBuffer {
         }
     }
 
-    /// The number that it is or spells, infinities included.
+    /// Returns the number that it is or represents, including infinities.
     pub(super) fn score(&self) -> Option<f64> {
         match &self.form {
             Kept::Bytes => parse_score(&self.bytes),
@@ -112,7 +112,7 @@ impl TextBuffer {
 }
 
 impl Kept {
-    /// What turned out to be short is kept as such.
+    /// Stores a string that turned out to be short as bytes.
     fn of_rope(rope: Rope, bytes: &mut Vec<u8>) -> Kept {
         if rope.len() > CHUNK_BYTES {
             return Kept::Long(rope);
@@ -123,7 +123,7 @@ impl Kept {
     }
 }
 
-/// The number that digits spell, infinities included.
+/// Parses a number, including infinities.
 pub(super) fn parse_score(digits: &[u8]) -> Option<f64> {
     let score: f64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
     (!score.is_nan()).then_some(score)
