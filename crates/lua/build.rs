@@ -11,9 +11,9 @@ fn main() -> io::Result<()> {
             build.file(path);
         }
     }
-    // Slow scripts hold up others: it is optimized whatever the profile is.
+    // Slow scripts delay others, so Lua is optimized in every profile.
     build.include("c").define("LUA_USE_POSIX", None).opt_level(2).warnings(false);
-    // Its functions are called by another crate, which the linker may look at later.
+    // Its functions are called by another crate, which the linker may process later.
     build.link_lib_modifier("+whole-archive").compile("lua5.1");
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Chunks: the pieces of large values, with reference counts, shared by the keyspace, by requests
-//! that bring them and by replies that carry them.
+//! Chunks: the reference-counted pieces of large values, shared by the keyspace, by requests that
+//! store them and by replies that send them.
 //!
 //! A full chunk has its own block of memory ([`pool`]), which is returned to the kernel when it is
-//! no longer needed. A shorter one is allocated by the general allocator.
+//! no longer needed. Shorter chunks use the general allocator.
 
 pub mod pool;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Bytes of every chunk of a value but the last.
+/// The size of every chunk of a value except the last.
 pub const CHUNK_BYTES: usize = pool::BLOCK_BYTES;
 
 /// Bytes that do not change while they are shared.
@@ -25,13 +25,13 @@ pub struct Chunk(Memory);
 
 #[derive(Clone)]
 enum Memory {
-    /// All of a block, every byte of which has been written.
+    /// A whole block, every byte of which has been written.
     Block(Arc<Block>),
     General(Arc<[u8]>),
 }
 
 impl Chunk {
-    /// So many zeros.
+    /// Creates a chunk of `len` zeros.
     #[must_use]
     pub fn zeros(len: usize) -> Self {
         let mut chunk = UninitChunk::new(len);
@@ -40,13 +40,13 @@ impl Chunk {
         chunk.finish()
     }
 
-    /// Whether both are the same chunk, not only equal ones.
+    /// Whether both are the same chunk, not only equal.
     #[must_use]
     pub fn is_same(&self, other: &Chunk) -> bool {
         std::ptr::eq::<[u8]>(&**self, &**other)
     }
 
-    /// The bytes, to be changed, if the chunk is not shared.
+    /// Returns the bytes for modification, if the chunk is not shared.
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
             Memory::Block(block) => Arc::get_mut(block).map(|block| {
@@ -57,7 +57,7 @@ impl Chunk {
         }
     }
 
-    /// The bytes, to be changed; they are copied first if the chunk is shared.
+    /// Returns the bytes for modification; they are copied first if the chunk is shared.
     pub fn make_mut(&mut self) -> &mut [u8] {
         if self.get_mut().is_none() {
             *self = Chunk::from(&**self);
@@ -140,33 +140,33 @@ impl From<Arc<[u8]>> for Chunk {
     }
 }
 
-/// A chunk on its way: bytes that have been written, and room for the rest.
+/// A chunk under construction: bytes that have been written, and room for the rest.
 pub struct UninitChunk {
     memory: UninitMemory,
-    /// Bytes from the start on that have been written.
+    /// The number of bytes from the start that have been written.
     written: usize,
 }
 
 enum UninitMemory {
     Block(Block),
-    /// Which is not shared.
+    /// Not shared.
     General(Arc<[MaybeUninit<u8>]>),
 }
 
 impl UninitChunk {
-    /// Room for so many bytes.
+    /// Allocates room for `len` bytes.
     #[must_use]
     pub fn new(len: usize) -> Self {
         let block = if len == CHUNK_BYTES { Block::take() } else { None };
         #[cfg(not(miri))]
         let general = || UninitMemory::General(Arc::new_uninit_slice(len));
-        // `freeze` means nothing to Miri.
+        // `freeze` has no effect under Miri.
         #[cfg(miri)]
         let general = || UninitMemory::General(Arc::new_zeroed_slice(len));
         UninitChunk { memory: block.map_or_else(general, UninitMemory::Block), written: 0 }
     }
 
-    /// How many bytes it is to have.
+    /// Returns the final length.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.memory {
@@ -175,20 +175,20 @@ impl UninitChunk {
         }
     }
 
-    /// Whether it is to have none.
+    /// Whether the final length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that have been written.
+    /// Returns the number of bytes that have been written.
     #[must_use]
     pub fn written(&self) -> usize {
         self.written
     }
 
-    /// What has not been written yet, for the kernel to write to or for a copy. The values of these
-    /// bytes are arbitrary.
+    /// Returns the unwritten part, for the kernel or a copy to write to. The values of its bytes
+    /// are arbitrary.
     pub fn room(&mut self) -> &mut [u8] {
         let written = self.written;
         freeze(self.bytes_mut()).get_mut(written..).unwrap_or_default()
@@ -201,12 +201,12 @@ impl UninitChunk {
         }
     }
 
-    /// Notes that the first `len` bytes of the room have been written.
+    /// Records that the first `len` bytes of the room have been written.
     pub fn advance(&mut self, len: usize) {
         self.written = self.len().min(self.written + len);
     }
 
-    /// Writes as many of these bytes as there is room for. Returns how many.
+    /// Writes as many of these bytes as fit. Returns how many.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let room = self.room();
         let len = room.len().min(bytes.len());
@@ -217,13 +217,13 @@ impl UninitChunk {
         len
     }
 
-    /// The chunk. What has not been written is zero.
+    /// Returns the chunk. Unwritten bytes are zero.
     #[must_use]
     pub fn finish(mut self) -> Chunk {
         self.room().fill(0);
         Chunk(match self.memory {
             UninitMemory::Block(block) => Memory::Block(Arc::new(block)),
-            // SAFETY: whatever was not written has been frozen above.
+            // SAFETY: the unwritten bytes have been frozen above.
             UninitMemory::General(bytes) => Memory::General(unsafe { bytes.assume_init() }),
         })
     }
@@ -236,16 +236,16 @@ impl fmt::Debug for UninitChunk {
     }
 }
 
-/// Gives bytes that were never written the values that their memory happens to have. Zeros would be
-/// written for nothing where the kernel or a copy follows.
+/// Gives unwritten bytes the arbitrary values that their memory has. Writing zeros would be wasted
+/// if the kernel or a copy writes next.
 fn freeze(bytes: &mut [MaybeUninit<u8>]) -> &mut [u8] {
     #[cfg(not(miri))]
-    // SAFETY: no instruction is there. For all that the compiler may know it writes to every byte,
-    // as the last user of the memory has done, or the kernel.
+    // SAFETY: there is no instruction. The compiler must assume that it writes to every byte, as
+    // the last user of the memory or the kernel has done.
     unsafe {
         let at = bytes.as_mut_ptr();
         std::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags));
     }
-    // SAFETY: every byte has been written, as far as the compiler can tell.
+    // SAFETY: every byte has been written, from the compiler's view.
     unsafe { bytes.assume_init_mut() }
 }

@@ -1,68 +1,68 @@
-//! Memory for full chunks, straight from the kernel: a general allocator keeps what
-//! one thread frees for another, and a large value is freed by the reclaimer.
+//! Memory for full chunks, mapped directly: a general allocator caches memory for the thread that
+//! frees it, and large values are freed by the reclaimer thread.
 //!
-//! Freed memory is kept for the next requests, and returned to the kernel if there are none for a
-//! while.
+//! Freed memory is kept for the next requests, and returned to the kernel if there are none for
+//! some time.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of a block, which holds one chunk.
+/// The size of a block, which holds one chunk.
 pub const BLOCK_BYTES: usize = 64 * 1024;
-/// Blocks that are requested from the kernel at a time.
+/// The number of blocks that are requested from the kernel at a time.
 const REGION_BLOCKS: usize = 64;
-/// Blocks returned between two looks at the pool.
+/// The number of blocks returned to the kernel while the pool is locked once.
 const STRIDE: usize = 16;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { warm: Vec::new(), cold: Vec::new(), spared: 0 });
 static USED_BLOCKS: Count = Count(AtomicUsize::new(0));
 
-/// On cache lines of its own: every worker writes it.
+/// On its own cache lines, because every worker writes it.
 #[repr(align(128))]
 struct Count(AtomicUsize);
 
 /// Unused blocks.
 struct Pool {
-    /// Those that have memory, the last to be freed at the end.
+    /// Blocks with memory, the last freed at the end.
     warm: Vec<Address>,
-    /// Those that have none.
+    /// Blocks without memory.
     cold: Vec<Address>,
-    /// The fewest that were warm since the last [`cool`].
+    /// The minimum number of warm blocks since the last [`cool`].
     spared: usize,
 }
 
-/// A block by its address.
+/// The address of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Address(NonNull<[MaybeUninit<u8>; BLOCK_BYTES]>);
 
 impl Address {
-    /// Whether another one lies right after it.
+    /// Whether another block follows directly.
     fn is_before(&self, other: &Address) -> bool {
         self.0.addr().get() + BLOCK_BYTES == other.0.addr().get()
     }
 }
 
-// SAFETY: a block in the pool is unused, whichever thread takes it.
+// SAFETY: a block in the pool is unused, no matter which thread takes it.
 unsafe impl Send for Address {}
 
-/// A block that is in use, and goes back to the pool when this is dropped.
+/// A block in use, which returns to the pool when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Block(Address);
 
-// SAFETY: a block is memory that its owner alone writes to, whichever thread that is on.
+// SAFETY: only the owner of a block writes to its memory, on whichever thread.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// A block in no defined state; `None` if the kernel has no more.
+    /// Allocates a block with undefined contents; `None` if the kernel has no more memory.
     pub(crate) fn take() -> Option<Self> {
         let mut pool = pool();
         let warm = pool.warm.pop();
         pool.spared = pool.spared.min(pool.warm.len());
         if warm.is_none() && pool.cold.is_empty() {
             let region = kernel::map()?;
-            // SAFETY: the region has so many blocks.
+            // SAFETY: the region has this many blocks.
             let blocks = (0..REGION_BLOCKS).map(|at| Address(unsafe { region.add(at) }));
             pool.cold.extend(blocks.rev());
         }
@@ -73,7 +73,7 @@ impl Block {
 
     #[inline]
     pub(crate) fn bytes(&self) -> &[MaybeUninit<u8>] {
-        // SAFETY: the block is ours, and mapped for as long as the process lives.
+        // SAFETY: the block is in use, and mapped as long as the process lives.
         unsafe { self.0.0.as_ref() }
     }
 
@@ -91,21 +91,21 @@ impl Drop for Block {
     }
 }
 
-/// Bytes that full chunks take.
+/// Returns the bytes of full chunks.
 #[must_use]
 pub fn used_bytes() -> usize {
     USED_BLOCKS.0.load(Ordering::Relaxed) * BLOCK_BYTES
 }
 
-/// About how many full chunks are available without memory from the kernel.
-/// The first write to any other takes many times as long.
+/// Returns approximately how many full chunks can be allocated without memory from the kernel. The
+/// first write to any other takes many times as long.
 #[must_use]
 pub fn warm() -> usize {
     pool().warm.len()
 }
 
-/// Returns to the kernel what was not needed since the last time. To be called now and then
-/// by a thread that has the time.
+/// Returns memory to the kernel that was not needed since the last call. Call it from time to time
+/// on an idle thread.
 pub fn cool() {
     let mut left = {
         let mut pool = pool();
@@ -116,7 +116,7 @@ pub fn cool() {
     while left > 0 {
         let mut pool = pool();
         let some = left.min(STRIDE).min(pool.warm.len());
-        // The longest unused first.
+        // Those that have been unused for longest come first.
         let mut idle: Vec<Address> = pool.warm.drain(..some).collect();
         drop(pool);
         if idle.is_empty() {
@@ -126,7 +126,7 @@ pub fn cool() {
         // Each call interrupts all threads of the process.
         idle.sort_unstable();
         for run in idle.chunk_by(Address::is_before) {
-            // SAFETY: they were taken out of the pool's list of unused ones.
+            // SAFETY: they have been removed from the pool's list of unused blocks.
             let release = |first: &Address| unsafe { kernel::release(first.0, run.len()) };
             run.first().into_iter().for_each(release);
         }
@@ -134,7 +134,7 @@ pub fn cool() {
     }
 }
 
-/// Nothing that is done under this lock can leave it half-done.
+/// No operation under this lock can panic halfway.
 fn pool() -> MutexGuard<'static, Pool> {
     POOL.lock()
 }
@@ -146,20 +146,20 @@ mod kernel {
     use std::mem::MaybeUninit;
     use std::ptr::NonNull;
 
-    /// A region of zeros, aligned to a page.
+    /// Maps a region of zeros, aligned to a page.
     pub(super) fn map() -> Option<NonNull<[MaybeUninit<u8>; BLOCK_BYTES]>> {
         let (bytes, access) = (REGION_BLOCKS * BLOCK_BYTES, ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a new mapping overlaps nothing.
         let mapped =
             unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE) };
         let region = NonNull::new(mapped.ok()?.cast::<[MaybeUninit<u8>; BLOCK_BYTES]>())?;
-        // Memory is to come as bytes do, and to go as chunks do: not two megabytes at a time.
-        // SAFETY: the region is ours. A kernel without large pages does as well without.
+        // Memory should be provided page by page and returned chunk by chunk, not two megabytes at
+        // a time. SAFETY: the region is ours. A kernel without large pages may ignore the request.
         let _ = unsafe { madvise(region.as_ptr().cast(), bytes, Advice::LinuxNoHugepage) };
         Some(region)
     }
 
-    /// Gives the memory of blocks in a row back to the kernel; reading it afterwards shows zeros.
+    /// Returns the memory of consecutive blocks to the kernel; afterwards it reads as zeros.
     ///
     /// # Safety
     /// The blocks belong to the pool, and their contents are not needed.
@@ -171,7 +171,7 @@ mod kernel {
     }
 }
 
-/// Under Miri, which knows no `mmap`, chunks lie in the general allocator.
+/// Miri does not support `mmap`: chunks use the general allocator.
 #[cfg(miri)]
 mod kernel {
     use super::BLOCK_BYTES;

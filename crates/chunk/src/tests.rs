@@ -1,4 +1,4 @@
-//! Chunks by themselves. Each test that counts blocks of the process holds a lock.
+//! Tests of chunks. Each test that counts blocks of the process holds a lock.
 
 use crate::pool::{self, BLOCK_BYTES};
 use crate::{CHUNK_BYTES, Chunk, UninitChunk};

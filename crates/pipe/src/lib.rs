@@ -2,16 +2,16 @@
 //!
 //! With sockets, a short request would cost four system calls on its way to a worker and back, and
 //! would wake a thread each time. Here both sides leave bytes in buffers. The [`Notifier`] wakes
-//! the other side once for everything that has been left by then: a thread first handles all that
-//! has arrived.
+//! the other side once for everything written by then: a thread first handles everything that has
+//! arrived.
 //!
 //! ```text
-//! ClientEnd -> request -> WorkerEnd      workers have something to take
-//! ClientEnd <- reply   <- WorkerEnd      tasks here have something to take
+//! ClientEnd -> request -> WorkerEnd      workers have data to take
+//! ClientEnd <- reply   <- WorkerEnd      tasks here have data to take
 //! ```
 //!
-//! All buffers are allocated, and most often freed, by the HTTP thread, whose memory does not count
-//! as data: a worker swaps them, and writes no more than their capacity.
+//! All buffers are allocated, and usually freed, by the HTTP thread, whose memory does not count as
+//! data: a worker swaps them, and writes no more than their capacity.
 
 #[cfg(all(test, loom))]
 mod model;
@@ -65,14 +65,14 @@ struct State {
 /// others.
 const MAX_WORKER_WAKERS: usize = 32;
 
-/// What a worker finds in a pipe.
+/// The result of reading from a pipe.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Bytes, in a buffer that must be given back.
+    /// Bytes, in a buffer that must be returned.
     Bytes(Vec<u8>),
     /// Nothing yet.
     Nothing,
-    /// Nothing, and nothing will come.
+    /// Nothing, and nothing will follow.
     End,
 }
 
@@ -87,18 +87,18 @@ pub struct Wakes {
     notifier: Option<Arc<Notifier>>,
 }
 
-/// Workers and tasks to notify of data in pipes.
+/// The workers and tasks to be notified of data in pipes.
 #[derive(Debug, Default)]
 pub struct Notifier {
-    /// Of workers.
+    /// Wakers of workers.
     worker_wakers: Mutex<Vec<Waker>>,
-    /// Of tasks of the HTTP thread, added by workers.
+    /// Wakers of tasks of the HTTP thread, added by workers.
     clients: Mutex<Vec<Waker>>,
-    /// Of the task that polls the notifier.
+    /// The waker of the task that polls the notifier.
     task: Mutex<Option<Waker>>,
 }
 
-/// A pipe.
+/// Creates a pipe.
 #[must_use]
 pub fn pipe(notifier: &Arc<Notifier>) -> (ClientEnd, WorkerEnd) {
     let state = State { reply: Vec::with_capacity(REPLY_BYTES), ..State::default() };
@@ -108,7 +108,7 @@ pub fn pipe(notifier: &Arc<Notifier>) -> (ClientEnd, WorkerEnd) {
 }
 
 impl State {
-    /// The worker's waker, to make it check the pipe; `None` if it will anyway.
+    /// Returns the worker's waker, if it must be called for the worker to check the pipe.
     fn worker_waker(&mut self) -> Option<Waker> {
         let worker_waker = self.worker_waker.as_ref().filter(|_| !self.is_notified)?;
         self.is_notified = true;
@@ -213,7 +213,7 @@ impl WorkerEnd {
         }
     }
 
-    /// Takes what the client has sent.
+    /// Takes the bytes that the client has sent.
     pub fn take(&self, wakes: &mut Wakes) -> Taken {
         let mut state = self.0.state.lock();
         state.is_notified = false;
@@ -298,7 +298,7 @@ impl Wakes {
         }
     }
 
-    /// The number of clients that fit without allocation.
+    /// Returns the number of clients that fit without allocation.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.wakers.capacity()
@@ -336,8 +336,8 @@ impl Notifier {
         }
     }
 
-    /// Notifies all pending workers and clients, for ever. Its task runs after all runnable tasks,
-    /// so that workers are notified once of all requests of these.
+    /// Notifies all pending workers and clients, forever. Its task runs after all runnable tasks,
+    /// so that workers are notified once of all their requests.
     pub async fn notify_all(&self) {
         let mut told = Vec::with_capacity(MAX_WAKERS);
         for list in [&self.clients, &self.worker_wakers] {
@@ -359,7 +359,7 @@ impl Notifier {
     }
 }
 
-/// Capacity for wakers, so that workers need not allocate any: a pipe has two at most.
+/// The capacity for wakers, so that workers need not allocate any: a pipe has at most two.
 const MAX_WAKERS: usize = 4096;
 
 #[cfg(all(test, not(loom)))]

@@ -1,6 +1,5 @@
-//! Every interleaving of the thread that serves HTTP with a worker, by loom: run with
-//! `cargo xtask loom`. A thread that is not woken although there is something for it sleeps for
-//! ever, which loom reports.
+//! Tests all interleavings of the HTTP thread and a worker with loom: `cargo xtask loom`. A thread
+//! that is not woken although there is data for it sleeps forever, which loom reports.
 
 use crate::{ClientEnd, Notifier, Taken, Wakes, WorkerEnd, pipe};
 use loom::sync::{Condvar, Mutex};
@@ -9,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// What a thread sleeps by.
+/// A waker that unblocks a thread.
 struct Bell {
     rung: Mutex<bool>,
     sleeper: Condvar,
@@ -20,7 +19,7 @@ impl Bell {
         Arc::new(Bell { rung: Mutex::new(false), sleeper: Condvar::new() })
     }
 
-    /// Sleeps until it has been rung since the last time.
+    /// Sleeps until it has been woken since the last call.
     fn wait(&self) {
         let mut rung = self.rung.lock().unwrap();
         while !*rung {
@@ -60,7 +59,7 @@ impl Wake for Task {
     }
 }
 
-/// Polls a task and the notifier after it, as the runtime does, until the task is done.
+/// Polls a task and then the notifier, as the runtime does, until the task has finished.
 fn run<T>(notifier: &Notifier, mut task: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
     let bell = Bell::new();
     let tasks = [Task::new(&bell), Task::new(&bell)];
@@ -81,7 +80,7 @@ fn run<T>(notifier: &Notifier, mut task: impl FnMut(&mut Context<'_>) -> Poll<T>
     }
 }
 
-/// Sends a request and reads until as many bytes have come back; none if the pipe was closed.
+/// Sends a request and reads until as many bytes have been returned; `None` if the pipe was closed.
 fn exchange(client: &ClientEnd, notifier: &Notifier, request: &[u8]) -> Option<Vec<u8>> {
     let (mut sent, mut reply) = (0, Vec::new());
     run(notifier, |cx| {
@@ -103,8 +102,8 @@ fn exchange(client: &ClientEnd, notifier: &Notifier, request: &[u8]) -> Option<V
     })
 }
 
-/// A worker that replies with the bytes that it takes, until the client has left; returns all that
-/// it took.
+/// Starts a worker that replies with the bytes that it takes, until the client closes. Returns all
+/// bytes that it took.
 fn echo(worker: WorkerEnd) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let bell = Bell::new();
@@ -132,7 +131,7 @@ fn echo(worker: WorkerEnd) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// Runs a model in which a thread is interrupted at most three times.
+/// Runs a model in which a thread is preempted at most three times.
 fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);

@@ -1,5 +1,5 @@
-//! The lock of the pipes, which is loom's own in its model: it tries every order only of what it
-//! sees.
+//! The lock of the pipes. In the model it is loom's own, so that loom can explore all
+//! interleavings.
 
 #[cfg(not(loom))]
 pub(crate) use parking_lot::Mutex;
@@ -12,7 +12,7 @@ mod model {
     use loom::sync::MutexGuard;
     use std::sync::PoisonError;
 
-    /// loom's lock with the interface of parking_lot's.
+    /// Loom's lock with the interface of parking_lot's.
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
