@@ -1,22 +1,23 @@
 //! The cost of parsing a request, and of writing and parsing a reply. `cargo bench -p nagi-proto`
-//! prints nanoseconds; an argument keeps the rows whose name holds it, a second one sets the
-//! rounds. For instruction counts, which a busy machine does not blur, run the binary under
-//! `valgrind --tool=callgrind` with 10 and with 110 rounds: the difference is that of 6400.
+//! prints nanoseconds. The first argument selects rows whose name contains it, the second one sets
+//! the number of rounds. For instruction counts, which do not depend on the load of the machine,
+//! run the binary under `valgrind --tool=callgrind` with 10 and with 110 rounds: the difference is
+//! the cost of 6400.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use nagi_proto::{MalformedReply, Output, Span, memcached, resp};
 
-/// Requests in one round: a full receive buffer of a busy connection.
+/// The number of requests in one round: a full receive buffer of a busy connection.
 const PIPELINE: usize = 64;
 const ROUNDS: usize = 200_000;
-/// What a connection's output keeps between rounds.
+/// The memory that a connection's output keeps between rounds.
 const KEEP_BYTES: usize = 1 << 20;
 
 struct Row {
     name: &'static str,
-    /// Does [`PIPELINE`] requests or replies and returns how many it did.
+    /// Processes [`PIPELINE`] requests or replies. Returns how many it processed.
     work: Box<dyn FnMut() -> usize>,
 }
 
@@ -117,7 +118,7 @@ fn parse_memcached(name: &'static str, request: String) -> Row {
     Row { name, work: Box::new(work) }
 }
 
-/// A parser of replies for either protocol.
+/// Parsers of replies for both protocols.
 type ReplyParsers = (resp::ReplyParser, memcached::ReplyParser);
 
 fn find(

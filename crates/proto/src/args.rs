@@ -1,7 +1,8 @@
-//! The arguments of one request, as places in the buffer they arrived in.
+//! The arguments of a request, as spans of the buffer in which they arrived.
 //!
-//! A request is never copied out of its receive buffer: parsers note spans, handlers borrow them.
-//! Only an argument that is long enough to be received into chunks of its own lies elsewhere.
+//! Requests are never copied out of their receive buffers: parsers record spans, and handlers
+//! borrow the bytes. Only arguments that are long enough to be received into separate chunks are
+//! stored elsewhere.
 
 use crate::output::Chunk;
 use std::borrow::Cow;
@@ -9,49 +10,49 @@ use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
-/// Where one argument lies, relative to the first byte of its request.
+/// The location of an argument, relative to the first byte of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Offset of the first byte.
+    /// The offset of the first byte.
     pub start: u32,
-    /// Length in bytes.
+    /// The length in bytes.
     pub len: u32,
 }
 
 impl Span {
-    /// Where an argument lies that was received on its own, as the `index`th of its request.
+    /// Returns the span of an argument that was received separately, the `index`th of its request.
     #[must_use]
     pub(crate) fn large(index: usize) -> Self {
         Span { start: LANDED, len: index as u32 }
     }
 }
 
-/// The start of a span that stands for an argument received on its own; no request is so long.
+/// The start of the span of an argument that was received separately; no request is this long.
 const LANDED: u32 = u32::MAX;
 
-/// An argument that is as long as this or longer may be received on its own.
+/// Arguments of at least this length may be received separately.
 pub const LONG_BYTES: usize = 128 * 1024;
 
-/// A long argument of which a part is still to come.
+/// A long argument that has not arrived completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaited {
-    /// Offset of its first byte from its request's.
+    /// The offset of its first byte from that of its request.
     pub at: u32,
     /// Its length in bytes.
     pub len: u32,
 }
 
 impl Awaited {
-    /// Offset of the byte after the line break that follows it.
+    /// Returns the offset after the line break that follows it.
     pub(crate) fn end(self) -> usize {
         self.at as usize + self.len as usize + 2
     }
 }
 
-/// Bytes in one piece, whatever owns them.
+/// Contiguous bytes of any owner.
 pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// A long argument, in chunks of its own.
+/// A long argument, in separate chunks.
 #[derive(Default)]
 pub struct LargeArgument {
     chunks: RefCell<Vec<Chunk>>,
@@ -60,20 +61,20 @@ pub struct LargeArgument {
 }
 
 impl LargeArgument {
-    /// The argument that these chunks make.
+    /// Creates an argument from chunks.
     #[must_use]
     pub fn new(chunks: Vec<Chunk>) -> Self {
         let len = chunks.iter().map(|chunk| chunk.len()).sum();
         LargeArgument { chunks: chunks.into(), len, joined: OnceCell::new() }
     }
 
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Its first bytes, `most` at most; none if its chunks have been taken.
+    /// Returns its first bytes, at most `most`; none if its chunks have been taken.
     #[must_use]
     pub fn start(&self, most: usize) -> Vec<u8> {
         let chunks = self.chunks.borrow();
@@ -86,19 +87,19 @@ impl LargeArgument {
         first.get(..most.min(self.len)).unwrap_or(first).to_vec()
     }
 
-    /// Whether there is nothing.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Takes the chunks; a later call finds nothing.
+    /// Takes the chunks; later calls return none.
     #[must_use]
     pub fn take(&self) -> Vec<Chunk> {
         self.chunks.take()
     }
 
-    /// Another one with the same bytes, which takes nothing away.
+    /// Returns another argument that shares the bytes. This one is unchanged.
     #[must_use]
     pub fn share(&self) -> Self {
         let joined = OnceCell::new();
@@ -108,7 +109,7 @@ impl LargeArgument {
         LargeArgument { chunks: self.chunks.clone(), len: self.len, joined }
     }
 
-    /// A copy of it, which takes nothing away.
+    /// Returns a copy of the bytes. The argument is unchanged.
     fn copied(&self) -> Vec<u8> {
         match self.joined.get() {
             Some(joined) => (**joined).as_ref().to_vec(),
@@ -116,25 +117,25 @@ impl LargeArgument {
         }
     }
 
-    /// What it consists of, which takes nothing away; nothing once it is in one piece.
+    /// Returns its chunks without taking them; none once it is contiguous.
     #[must_use]
     pub fn chunks(&self) -> Vec<Chunk> {
         self.chunks.borrow().clone()
     }
 
-    /// Whether it is in one piece.
+    /// Whether it is contiguous.
     #[must_use]
     pub fn is_joined(&self) -> bool {
         self.joined.get().is_some()
     }
 
-    /// Replaces the chunks by the same bytes in one piece, and returns the chunks.
+    /// Replaces the chunks by the same bytes in contiguous form. Returns the chunks.
     pub fn join_as(&self, joined: SharedBytes) -> Vec<Chunk> {
         let _ = self.joined.set(joined);
         self.chunks.take()
     }
 
-    /// All of it in one piece, for a command that can make nothing of chunks.
+    /// Returns its bytes in contiguous form, for commands that do not support chunks.
     fn joined(&self) -> &[u8] {
         let joined = self.joined.get_or_init(|| Arc::new(self.chunks.take().concat()));
         (**joined).as_ref()
@@ -148,7 +149,7 @@ impl fmt::Debug for LargeArgument {
     }
 }
 
-/// The arguments of one request, the command's name first.
+/// The arguments of a request; the command's name is the first.
 #[derive(Clone, Copy, Debug)]
 pub struct Args<'a> {
     request: &'a [u8],
@@ -163,26 +164,26 @@ impl<'a> Args<'a> {
         Args { request, spans, large: &[] }
     }
 
-    /// The same with those arguments that were received on their own, in order.
+    /// The same with the arguments that were received separately, in order.
     #[must_use]
     pub fn with_large(self, large: &'a [LargeArgument]) -> Self {
         Args { large, ..self }
     }
 
-    /// Whether any of the request's arguments was received on its own.
+    /// Whether any of the arguments was received separately.
     #[must_use]
     #[inline]
     pub fn has_large(&self) -> bool {
         !self.large.is_empty()
     }
 
-    /// Bytes of those.
+    /// Returns the bytes of these.
     #[must_use]
     pub fn large_bytes(&self) -> usize {
         self.large.iter().map(LargeArgument::len).sum()
     }
 
-    /// How many arguments there are, the command's name included.
+    /// Returns the number of arguments, including the command's name.
     #[must_use]
     pub fn len(&self) -> usize {
         self.spans.len()
@@ -194,25 +195,25 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
-    /// Those that were received on their own, in order.
+    /// Returns the arguments that were received separately, in order.
     #[must_use]
     pub fn all_large(&self) -> &'a [LargeArgument] {
         self.large
     }
 
-    /// Where they lie.
+    /// Returns their spans.
     #[must_use]
     pub fn spans(&self) -> &'a [Span] {
         self.spans
     }
 
-    /// The whole request as it arrived.
+    /// Returns the whole request as it arrived.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.request
     }
 
-    /// The argument at `index`, for a caller that must leave it to the command.
+    /// Returns the argument at `index` for inspection, without taking it from the command.
     #[must_use]
     pub fn shown(&self, index: usize) -> Cow<'a, [u8]> {
         match self.large(index) {
@@ -221,19 +222,19 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The arguments without the first `count`, as a request of its own.
+    /// Returns the arguments without the first `count`, as a separate request.
     #[must_use]
     pub fn skip(&self, count: usize) -> Args<'a> {
         Args { spans: self.spans.get(count..).unwrap_or_default(), ..*self }
     }
 
-    /// The first `count` arguments, as a request of their own.
+    /// Returns the first `count` arguments, as a separate request.
     #[must_use]
     pub fn take(&self, count: usize) -> Args<'a> {
         Args { spans: self.spans.get(..count).unwrap_or_default(), ..*self }
     }
 
-    /// The argument at `index`, the name being 0.
+    /// Returns the argument at `index`; the name has index 0.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.find(*self.spans.get(index)?)
@@ -254,7 +255,7 @@ impl<'a> Args<'a> {
             .map(LargeArgument::joined)
     }
 
-    /// The length of the argument at `index`, however it was received; 0 if there is none.
+    /// Returns the length of the argument at `index`, however it was received; 0 if there is none.
     #[must_use]
     pub fn len_of(&self, index: usize) -> usize {
         match self.large(index) {
@@ -263,7 +264,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The argument at `index` if it was received on its own.
+    /// Returns the argument at `index` if it was received separately.
     #[must_use]
     #[inline]
     pub fn large(&self, index: usize) -> Option<&'a LargeArgument> {
@@ -271,15 +272,15 @@ impl<'a> Args<'a> {
         self.large.get(span.len as usize)
     }
 
-    /// The argument at `index`, which the command's arity has already promised; an argument that
-    /// is missing all the same reads as empty.
+    /// Returns the argument at `index`, which exists according to the command's arity; a missing
+    /// one reads as empty.
     #[must_use]
     pub fn at(&self, index: usize) -> &'a [u8] {
         debug_assert!(index < self.len(), "the arity must cover argument {index}");
         self.get(index).unwrap_or_default()
     }
 
-    /// Every argument from `index` on.
+    /// Iterates over the arguments from `index` on.
     pub fn from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let args = *self;
         let spans = self.spans.get(index..).unwrap_or_default().iter();

@@ -1,9 +1,9 @@
-//! Bytes to requests, and replies to bytes, for each protocol that nagi speaks.
+//! Parses requests and encodes replies, for each protocol that nagi supports.
 //!
-//! Nothing here does I/O, knows a command or touches the keyspace: a parser is handed the bytes
-//! that have arrived and says where the arguments of the next request lie in them; a writer is
-//! handed values and appends their encoding to an [`Output`]. Both allocate nothing once their
-//! buffers have grown.
+//! This crate does no I/O and is independent of commands and of the keyspace. A parser is given the
+//! bytes that have arrived and returns the spans of the next request's arguments; a writer is given
+//! values and appends their encoding to an [`Output`]. Neither allocates memory once its buffers
+//! have grown.
 
 mod args;
 mod line;

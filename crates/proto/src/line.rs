@@ -1,16 +1,16 @@
-//! The ends of lines that arrive in pieces.
+//! Finds the ends of lines that arrive in pieces.
 
-/// Looks for the end of a line, and at no byte of it twice.
+/// Searches for the end of a line, examining each byte only once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LineEnd {
-    /// Where the line starts that has no end yet.
+    /// The start of the incomplete line.
     line: usize,
-    /// Its end is not before this offset.
+    /// The end of the line is not before this offset.
     scanned: usize,
 }
 
 impl LineEnd {
-    /// Offset in `input` of the first `end` of the line that starts at `line`.
+    /// Returns the offset in `input` of the first `end` of the line that starts at `line`.
     pub(crate) fn find(&mut self, end: u8, input: &[u8], line: usize) -> Option<usize> {
         let from = if self.line == line { line.max(self.scanned) } else { line };
         let unseen = input.get(from..).unwrap_or_default();
@@ -22,14 +22,14 @@ impl LineEnd {
     }
 }
 
-/// Offset of the first `wanted` in `bytes`.
+/// Returns the offset of the first `wanted` in `bytes`.
 #[inline]
 pub(crate) fn position(wanted: u8, bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     let (chunks, tail) = bytes.as_chunks();
     for (index, chunk) in chunks.iter().enumerate() {
-        // A byte that is wanted becomes zero, and the subtraction borrows into its top bit. The
-        // borrow may go on into the byte after it, but only the first is looked for.
+        // A matching byte becomes zero, and the subtraction borrows into its top bit. The borrow
+        // may propagate to later bytes, but only the first match is used.
         let differing = u64::from_le_bytes(*chunk) ^ (ONES * u64::from(wanted));
         let found = differing.wrapping_sub(ONES) & !differing & (ONES * 0x80);
         if found != 0 {

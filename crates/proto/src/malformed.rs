@@ -3,10 +3,10 @@
 use std::error::Error;
 use std::fmt;
 
-/// Bytes that no server sends, and that no later byte can mend.
+/// Bytes that are not a valid reply, regardless of what follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedReply {
-    /// Where the element or line starts that cannot be read, from the reply's first byte.
+    /// The offset of the invalid element or line from the reply's first byte.
     pub at: usize,
 }
 

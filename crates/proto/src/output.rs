@@ -1,7 +1,7 @@
-//! Replies on their way out: plain bytes, with large values spliced in by reference.
+//! The replies to be sent: plain bytes, with large values spliced in by reference.
 //!
-//! A small value is copied into the buffer; a large one is shared with the keyspace, chunk by
-//! chunk, and sent from where it lies.
+//! Small values are copied into the buffer; large ones are shared with the keyspace, chunk by
+//! chunk, and sent without a copy.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,27 +10,27 @@ use std::sync::Arc;
 
 pub use nagi_chunk::Chunk;
 
-/// The pieces of a large value, all of one length but the last, shared between the keyspace and the
-/// replies that carry it.
+/// The pieces of a large value, of equal length except the last, shared between the keyspace and
+/// the replies that contain it.
 pub type Chunks = Arc<dyn AsRef<[Chunk]> + Send + Sync>;
 
 /// Encoded replies, in order.
 #[derive(Debug, Default)]
 pub struct Output {
     bytes: Vec<u8>,
-    /// Bytes of `bytes` that have been sent.
+    /// The number of bytes of `bytes` that have been sent.
     sent: usize,
     splices: VecDeque<Splice>,
-    /// Bytes waiting in all splices.
+    /// The number of bytes waiting in all splices.
     spliced: usize,
 }
 
 /// A part of a large value.
 struct Splice {
-    /// It goes out before the byte at this offset.
+    /// It is sent before the byte at this offset.
     at: usize,
     chunks: Chunks,
-    /// Which bytes of the value are waiting.
+    /// The range of the value's bytes that are waiting.
     range: Range<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Output {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The buffer itself, for encoders that format into it; they append and change nothing else.
+    /// Returns the buffer itself, for encoders that format into it; they only append.
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
@@ -73,7 +73,7 @@ impl Output {
         self.splices.push_back(Splice { at: self.bytes.len(), chunks, range });
     }
 
-    /// Appends what is waiting in another, and shares what that shares.
+    /// Appends the waiting bytes of another output, sharing its chunks.
     pub fn append(&mut self, other: &Output) {
         let before = self.bytes.len();
         self.spliced += other.spliced;
@@ -85,36 +85,37 @@ impl Output {
         self.bytes.extend_from_slice(other.bytes.get(other.sent..).unwrap_or_default());
     }
 
-    /// Whether nothing is waiting to be sent.
+    /// Whether no bytes are waiting to be sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == self.sent && self.splices.is_empty()
     }
 
-    /// Bytes waiting to be sent, shared chunks included.
+    /// Returns the number of bytes waiting to be sent, including shared chunks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() - self.sent + self.spliced
     }
 
-    /// Memory that it has, in bytes, without what it shares.
+    /// Returns its memory in bytes, without shared chunks.
     #[must_use]
     pub fn own_bytes(&self) -> usize {
         self.bytes.capacity() + self.splices.capacity() * size_of::<Splice>()
     }
 
-    /// The values of which parts are waiting, in order, with the lengths of these parts.
+    /// Iterates over the values of which parts are waiting, in order, with the lengths of these
+    /// parts.
     pub fn shared(&self) -> impl Iterator<Item = (&Chunks, usize)> {
         self.splices.iter().map(|splice| (&splice.chunks, splice.range.len()))
     }
 
-    /// Whether every byte lies in the buffer itself, so that it can be sent as one slice.
+    /// Returns all bytes if they are in the buffer itself, so that they can be sent as one slice.
     #[must_use]
     pub fn as_contiguous(&self) -> Option<&[u8]> {
         if self.splices.is_empty() { self.bytes.get(self.sent..) } else { None }
     }
 
-    /// What is waiting, in the order in which it is to be sent; a slice may be empty.
+    /// Iterates over the waiting bytes in order; a slice may be empty.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let mut from = self.sent;
         let spliced = self.splices.iter().flat_map(move |splice| {
@@ -126,8 +127,8 @@ impl Output {
         spliced.chain([self.bytes.get(last..).unwrap_or_default()])
     }
 
-    /// Forgets the first `len` bytes of what is waiting, which have been sent; values that went out
-    /// in full are let go.
+    /// Removes the first `len` waiting bytes, which have been sent, and drops values that have been
+    /// sent completely.
     pub fn advance(&mut self, mut len: usize) {
         debug_assert!(len <= self.len(), "no more can have been sent than was waiting");
         while let Some(splice) = self.splices.front_mut() {
@@ -149,13 +150,13 @@ impl Output {
         self.sent = self.bytes.len().min(self.sent + len);
     }
 
-    /// An empty one that grows only beyond so many bytes.
+    /// Creates an empty output with a capacity of `bytes`.
     #[must_use]
     pub fn with_room(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
     }
 
-    /// Forgets everything, keeping the buffer's memory unless it is beyond `keep_bytes`.
+    /// Removes everything, and keeps the buffer's memory unless it is more than `keep_bytes`.
     #[inline]
     pub fn clear(&mut self, keep_bytes: usize) {
         self.bytes.clear();
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bytes of its own, or a part of a value in chunks of a length.
+    /// Returns plain bytes, or a part of a value in chunks of equal length.
     fn part() -> impl Strategy<Value = (Option<(usize, usize)>, Vec<u8>)> {
         (prop::option::of((1_usize..4, 0_usize..4)), prop::collection::vec(any::<u8>(), 0..9))
     }

@@ -2,7 +2,7 @@
 
 use crate::MalformedReply;
 
-/// The lengths of the replies in `input`, fed `step` bytes at a time to a parser's `next`.
+/// Returns the lengths of the replies in `input`, fed `step` bytes at a time to a parser's `next`.
 pub(crate) fn reply_lengths(
     input: &[u8],
     step: usize,

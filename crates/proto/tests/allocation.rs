@@ -1,5 +1,5 @@
-//! What parsing allocates: nothing for requests that arrive whole, and never more than the bytes
-//! that have arrived call for.
+//! Tests that parsing allocates nothing for requests that arrive completely, and never more than is
+//! proportional to the bytes that have arrived.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -11,28 +11,28 @@ thread_local! {
     static ALLOCATED_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting per thread.
+/// The system's allocator, with counters for each thread.
 struct Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: every call is handed to the system's allocator as it is; counting does not allocate.
+// SAFETY: every call is passed to the system's allocator unchanged; counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         ALLOCATED_BYTES.set(ALLOCATED_BYTES.get() + layout.size());
-        // SAFETY: the caller keeps `alloc`'s contract.
+        // SAFETY: the caller observes `alloc`'s contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract, and `pointer` came from `System`.
+        // SAFETY: the caller observes `dealloc`'s contract, and `pointer` came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
-/// Allocations, and bytes in all of them, while `work` runs.
+/// Returns the number of allocations, and their bytes, while `work` runs.
 fn allocated(work: impl FnOnce()) -> (usize, usize) {
     let before = (ALLOCATIONS.get(), ALLOCATED_BYTES.get());
     work();
@@ -103,7 +103,7 @@ fn announced_sizes_allocate_nothing() {
         let step = memcached::Parser::default().parse(line, &MEMCACHED, &mut Vec::new());
         assert_eq!(step, memcached::Parsed::Incomplete);
     });
-    // The spans of the line's five words.
+    // The spans of the five words of the line.
     assert!(counts.1 <= 16 * size_of::<Span>(), "{counts:?}");
 }
 

@@ -1,10 +1,10 @@
-//! Keys in base64 (RFC 4648, section 4), in which the meta commands send binary keys.
+//! Keys in base64 (RFC 4648, section 4), which meta commands use for binary keys.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// memcached takes any bits in the last letter, and wants the padding.
+/// memcached accepts any excess bits in the last letter, and requires padding.
 const ENGINE: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -12,7 +12,7 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// Appends the spelling of `bytes` to `out`, padded.
+/// Appends the encoded `bytes` to `out`, with padding.
 pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     let before = out.len();
     out.resize(before + base64::encoded_len(bytes.len(), true).unwrap_or(0), 0);
@@ -20,8 +20,8 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     out.truncate(before + written.unwrap_or(0));
 }
 
-/// Appends what `text` spells to `out`; `false`, and something or nothing appended, if it spells
-/// nothing.
+/// Appends the decoded `text` to `out`. Returns `false` if `text` is invalid; a part of it may have
+/// been appended then.
 #[must_use]
 pub fn decode(text: &[u8], out: &mut Vec<u8>) -> bool {
     !text.is_empty() && ENGINE.decode_vec(text, out).is_ok()

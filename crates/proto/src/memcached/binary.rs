@@ -10,82 +10,81 @@
 
 use crate::Output;
 
-/// The first byte of every request, which no line of text begins with.
+/// The first byte of every request; no line of the text protocol begins with it.
 pub const REQUEST: u8 = 0x80;
 /// The first byte of every reply.
 pub const REPLY: u8 = 0x81;
 
-/// How long a request or a reply is without extras, key and value.
+/// The length of a request or reply without extras, key and value.
 pub const HEADER_BYTES: usize = 24;
-/// Longest key in bytes.
+/// The maximum length of a key in bytes.
 const KEY_BYTES: usize = 250;
-/// Longest body that a header may announce, whatever the limits.
+/// The maximum body length in a header, regardless of the limits.
 const BODY_BYTES: usize = i32::MAX as usize - 1;
 
-/// What a request may not exceed.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Longest value in bytes.
+    /// The maximum length of a value in bytes.
     pub value_bytes: usize,
 }
 
-/// One request, as it lies in the input.
+/// A request, borrowed from the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What is to be done.
+    /// The operation.
     pub opcode: u8,
-    /// Numbers that the opcode calls for.
+    /// Parameters of the opcode.
     pub extras: &'a [u8],
-    /// The key; empty for none.
+    /// The key; empty if there is none.
     pub key: &'a [u8],
-    /// The value; empty if it is too long to be taken.
+    /// The value; empty if it is too long.
     pub value: &'a [u8],
-    /// To be repeated in the reply.
+    /// Repeated in the reply.
     pub opaque: u32,
-    /// The version that is expected; 0 for any.
+    /// The expected version; 0 for any.
     pub cas: u64,
-    /// Whether the value, which is dropped, is too long.
+    /// Whether the value is too long and is discarded.
     pub oversized: bool,
 }
 
-/// What the next bytes are.
+/// The meaning of the next bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParsedFrame<'a> {
     /// More bytes are needed.
     Incomplete,
-    /// Bytes of a value that is dropped.
+    /// Bytes of a value that is discarded.
     Dropped {
-        /// How many.
+        /// The number of bytes.
         consumed: usize,
     },
     /// A request.
     Request {
-        /// Bytes that it took.
+        /// The number of bytes that it takes.
         consumed: usize,
-        /// What it says.
+        /// The request.
         frame: Frame<'a>,
     },
-    /// A request whose lengths contradict each other, with an empty body. The connection cannot
-    /// go on.
+    /// A request with inconsistent lengths, and with an empty body. The connection must be closed.
     Contradiction {
-        /// What is known of it.
+        /// The parsed part of it.
         frame: Frame<'a>,
-        /// Whether they do not, and it is the key or the whole that is longer than can be.
+        /// Whether the lengths are consistent, but the key or the whole request is too long.
         too_long: bool,
     },
-    /// No request at all. The connection cannot go on.
+    /// Not a request. The connection must be closed.
     Garbage,
 }
 
-/// Finds requests in a connection's bytes.
+/// Parses the requests of a connection.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Bytes of a value that is too long which are still to come.
+    /// The number of bytes of a too long value that have not arrived yet.
     swallow_bytes: usize,
 }
 
 impl Parser {
-    /// Looks for one request at the start of `input`.
+    /// Parses the request at the start of `input`.
     pub fn parse<'a>(&mut self, input: &'a [u8], limits: &Limits) -> ParsedFrame<'a> {
         if self.swallow_bytes > 0 {
             let consumed = self.swallow_bytes.min(input.len());
@@ -132,20 +131,20 @@ impl Parser {
     }
 }
 
-/// The head of a reply: everything but the bytes after it.
+/// The header of a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    /// The request's.
+    /// That of the request.
     pub opcode: u8,
-    /// 0 where it was carried out.
+    /// 0 if it succeeded.
     pub status: u16,
-    /// The request's.
+    /// That of the request.
     pub opaque: u32,
-    /// The version's number, 0 for none.
+    /// The version's number; 0 for none.
     pub cas: u64,
 }
 
-/// Appends a reply without its value, of which `value_len` bytes are to follow.
+/// Appends a reply without its value, of which `value_len` bytes must follow.
 pub fn begin(out: &mut Output, head: Head, extras: &[u8], key: &[u8], value_len: usize) {
     let Head { opcode, status, opaque, cas } = head;
     let body_len = (extras.len() + key.len() + value_len) as u32;

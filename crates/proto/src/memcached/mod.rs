@@ -1,5 +1,5 @@
-//! memcached's protocols: the classic text protocol and the meta commands, as 1.6.45's
-//! `doc/protocol.txt` has them, and the binary protocol of its `protocol_binary.h`.
+//! memcached's protocols: the classic text protocol and the meta commands, according to the
+//! `doc/protocol.txt` of 1.6.45, and the binary protocol of its `protocol_binary.h`.
 
 pub mod base64;
 pub mod binary;

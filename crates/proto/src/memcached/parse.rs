@@ -1,73 +1,73 @@
-//! Bytes to requests of the classic text protocol and of the meta commands: one line each, with a
-//! data block after those that store.
+//! Parses requests of the classic text protocol and of the meta commands: one line each, followed
+//! by a data block for storage commands.
 
 use crate::{Awaited, LONG_BYTES, Span};
 
-/// Longest line of any request but a `get`, in bytes; memcached's own receive buffer.
+/// The maximum length of a line in bytes, except for `get`: the size of memcached's receive buffer.
 const LINE_BYTES: usize = 16 * 1024;
-/// The most that may have arrived of such a line without its end; memcached's limit.
+/// The number of bytes of an incomplete line that may have arrived: memcached's limit.
 const ENDLESS_BYTES: usize = 2048;
-/// Longest line of a `get` or `gets`, which may name thousands of keys.
+/// The maximum length of a line of `get` or `gets`, which may have thousands of keys.
 const GET_LINE_BYTES: usize = 8 << 20;
-/// As many blanks may stand in front of these two.
+/// The maximum number of blanks before these two.
 const BLANKS: usize = 100;
-/// Shortest line in which a verb is looked for, its end included.
+/// The minimum length of a line that may contain a verb, including its end.
 const SHORTEST_LINE: usize = 4;
-/// Longest data block that a line may announce, whatever the limits.
+/// The maximum length of a data block in a line, regardless of the limits.
 const BLOCK_BYTES: usize = i32::MAX as usize - 2;
-/// A partial line is read again from its start unless it is longer than this.
+/// A partial line is parsed again from its start unless it is longer than this.
 const REREAD_BYTES: usize = 512;
 
 const BAD_LINE: &str = "CLIENT_ERROR bad command line format";
-/// The reply to a data block that does not end where it should.
+/// The reply to a data block without the expected line break.
 pub const BAD_BLOCK: &str = "CLIENT_ERROR bad data chunk";
-/// The reply to one that is too long.
+/// The reply to a data block that is too long.
 pub const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
 
-/// What a request may not exceed.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Longest data block in bytes (memcached's `-I`).
+    /// The maximum length of a data block in bytes (memcached's `-I`).
     pub item_bytes: usize,
 }
 
-/// What the next bytes are.
+/// The meaning of the next bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// More bytes are needed.
     Incomplete,
-    /// A request: its spans were appended, verb first, the data block last where the verb has
-    /// one. The word `noreply` is not among them.
+    /// A request. Its spans have been appended: the verb first, the data block last if the verb has
+    /// one. The word `noreply` is not included.
     Request {
-        /// Bytes that it took.
+        /// The number of bytes that it takes.
         consumed: usize,
-        /// Whether the client wants no answer.
+        /// Whether the client requests no reply.
         quiet: bool,
     },
-    /// Bytes to drop and a line to answer with, such as `CLIENT_ERROR bad data chunk`.
+    /// Bytes to discard and a line to reply, such as `CLIENT_ERROR bad data chunk`.
     ///
-    /// No span is appended, unless the value of a `set` or `ms` was too large: then its line is, so
-    /// that the caller can drop the key's old value, as memcached does.
+    /// No span is appended, unless the value of a `set` or `ms` was too large: then the spans of
+    /// its line are appended, so that the caller can remove the key's old value, as memcached does.
     Reject {
-        /// Bytes to drop now.
+        /// The number of bytes to discard now.
         consumed: usize,
-        /// What to answer; empty for nothing.
+        /// The reply; empty for none.
         reply: &'static str,
-        /// Whether the connection cannot go on.
+        /// Whether the connection must be closed.
         close: bool,
     },
 }
 
-/// Finds requests in a connection's bytes. Holds what it has understood of a request that has
-/// not arrived in full, so that a long one is not read from its start at every receive.
+/// Parses the requests of a connection. Keeps the state of a partially received request, so that a
+/// long one is not parsed from its start after every receive.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Input shorter than this has nothing to add.
+    /// Shorter input needs no parsing.
     need_bytes: usize,
-    /// Bytes of a refused data block that are still to come.
+    /// The number of bytes of a refused data block that have not arrived yet.
     swallow_bytes: usize,
     awaited: Option<Awaited>,
-    /// A long line of which a part has arrived.
+    /// The state of a long line that has partially arrived.
     partial: Option<Box<Partial>>,
 }
 
@@ -77,42 +77,42 @@ struct Partial {
     spans: Vec<Span>,
 }
 
-/// How far a line has been read.
+/// The position in a partially parsed line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
-    /// Offset of the first byte that has not been looked at.
+    /// The offset of the first byte that has not been examined.
     at: usize,
-    /// Offset after the last blank, where the next word starts or has started.
+    /// The offset after the last blank, at which the next word starts or has started.
     word: usize,
 }
 
 /// The line of a storage command.
 struct Header {
     line_bytes: usize,
-    /// The word that is the length of the data block, the verb being 0.
+    /// The index of the word with the length of the data block; the verb has index 0.
     length: usize,
-    /// How many words go with the request, the verb included.
+    /// The number of words of the request, including the verb.
     words: usize,
     quiet: bool,
-    /// Whether the data block was taken out.
+    /// Whether the data block was taken out of the input.
     is_large: bool,
 }
 
-/// What is known about a verb's arguments.
+/// The syntax of a verb.
 enum Verb {
-    /// How many words it cannot do without, itself included.
+    /// The minimum number of words, including the verb.
     Classic(usize),
-    /// The same, of a verb after which a data block follows whose length is the fifth word.
+    /// The same, for a verb followed by a data block whose length is the fifth word.
     Storage(usize),
-    /// A meta command after whose first words only flags may stand; they say by themselves
-    /// whether an answer is wanted.
+    /// A meta command. After this many words, only flags may follow; they determine whether a reply
+    /// is requested.
     Meta(usize),
-    /// It answers whatever its last word is.
+    /// A verb that always replies, regardless of its last word.
     Other,
 }
 
 impl Verb {
-    /// What is known of the verb `name`.
+    /// Returns the syntax of the verb `name`.
     fn find(name: &[u8]) -> Verb {
         match name {
             b"get" | b"gets" | b"gat" | b"gats" | b"version" | b"stats" | b"quit" | b"watch" => {
@@ -130,28 +130,28 @@ impl Verb {
     }
 }
 
-/// Whether a word after a meta command's key is read as a flag; another makes the line a bad one.
+/// Whether a word after a meta command's key is a flag; otherwise the line is invalid.
 fn begins_flag(first: u8) -> bool {
     first.is_ascii_digit() || (b'A'..b'{').contains(&first)
 }
 
 impl Parser {
-    /// Looks for one request at the start of `input` and appends its arguments to `spans`.
+    /// Parses the request at the start of `input` and appends its arguments to `spans`.
     ///
-    /// Lines end in `\n` or `\r\n`, data blocks in `\r\n`. All that is known here of verbs is which
-    /// take a data block, and which answer in spite of `noreply`; an unknown verb is a request like
-    /// any other. Words after the last that a storage verb takes are dropped.
+    /// Lines end with `\n` or `\r\n`, data blocks with `\r\n`. The parser distinguishes verbs only
+    /// by whether they have a data block, and whether they ignore `noreply`; an unknown verb is an
+    /// ordinary request. Words after the last one that a storage verb accepts are dropped.
     ///
-    /// `noreply` counts as the last word of any other verb. Where the verb cannot do without that
-    /// word (`delete noreply`), it is the argument as well, as in memcached.
+    /// `noreply` is recognized as the last word of any other verb. If the verb requires that word
+    /// (`delete noreply`), it is the argument as well, as in memcached.
     ///
-    /// Of a storage line only the length is read; the rest is for the verb's handler to judge, with
-    /// the block at hand. So a request whose line and block are both bad is refused for its block
-    /// here, and for its line by memcached.
+    /// Only the length of a storage line is parsed; the verb's handler validates the rest, once the
+    /// block has arrived. A request whose line and block are both invalid is therefore refused for
+    /// its block here, but for its line by memcached.
     ///
-    /// A line that grows beyond what any request needs closes the connection without a word, as
-    /// with memcached: 2 KB of which have no end, even if the next piece would bring it, or 16 KB.
-    /// A `get` may be longer.
+    /// A line that is longer than any valid request closes the connection without a reply, as in
+    /// memcached: after 2 KB without an end, even if the next piece contains it, or after 16 KB. A
+    /// `get` may be longer.
     #[inline]
     pub fn parse(&mut self, input: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Parsed {
         self.parse_with_large(input, limits, &[], spans)
@@ -230,7 +230,7 @@ impl Parser {
         Parsed::Request { consumed: line_bytes, quiet: header.quiet }
     }
 
-    /// Ends a storage request with its data block.
+    /// Completes a storage request with its data block.
     fn block(
         &mut self,
         input: &[u8],
@@ -275,21 +275,21 @@ impl Parser {
         Parsed::Request { consumed: end, quiet: header.quiet }
     }
 
-    /// The long data block that the request at the start of the input waits for; see
+    /// Returns the long data block that the request at the start of the input waits for; see
     /// [`crate::resp::Parser::awaited`].
     #[must_use]
     pub fn awaited(&self) -> Option<Awaited> {
         self.awaited.filter(|awaited| self.need_bytes == awaited.end())
     }
 
-    /// Goes on after the awaited block, which was taken out of the input.
+    /// Continues after the awaited block, which was taken out of the input.
     pub fn skip_large(&mut self) {
         if let Some(awaited) = self.awaited.take() {
             self.need_bytes = awaited.at as usize + 2;
         }
     }
 
-    /// Drops what has arrived of a refused data block.
+    /// Discards bytes of a refused data block that have arrived.
     fn swallow(&mut self, arrived: usize) -> Parsed {
         let consumed = self.swallow_bytes.min(arrived);
         if consumed == 0 {
@@ -299,15 +299,15 @@ impl Parser {
         Parsed::Reject { consumed, reply: "", close: false }
     }
 
-    /// How many arguments there is room for of a request that has arrived in part.
+    /// Returns the capacity for arguments of a partially received request.
     #[must_use]
     #[inline]
     pub fn kept_spans(&self) -> usize {
         self.partial.as_ref().map_or(0, |partial| partial.spans.capacity())
     }
 
-    /// Appends the words of the line to `spans` and returns its length, or remembers a line that
-    /// has no end yet.
+    /// Appends the words of the line to `spans` and returns its length, or records the position in
+    /// an incomplete line.
     #[inline]
     fn line(&mut self, input: &[u8], spans: &mut Vec<Span>) -> Option<usize> {
         if self.partial.is_some() {
@@ -338,7 +338,7 @@ impl Parser {
         Some(line_bytes)
     }
 
-    /// Ends a connection that sends an endless line.
+    /// Closes a connection that sends an endless line.
     #[cold]
     fn give_up(&mut self, input: &[u8]) -> Parsed {
         *self = Parser::default();
@@ -346,8 +346,8 @@ impl Parser {
     }
 }
 
-/// How long the line at the start of `input` may be, without its end: `bytes`, unless it names many
-/// keys.
+/// Returns the maximum length of the line at the start of `input`, without its end: `bytes`, unless
+/// it may contain many keys.
 fn longest_line(input: &[u8], bytes: usize) -> usize {
     let blanks = input.iter().take(BLANKS).take_while(|byte| **byte == b' ').count();
     let line = input.get(blanks..).unwrap_or_default();
@@ -383,16 +383,17 @@ fn read_words(input: &[u8], cursor: &mut Cursor, spans: &mut Vec<Span>) -> bool 
     false
 }
 
-/// The top bit of each byte of `chunk` that is a blank or a control character.
+/// Returns the top bit of each byte of `chunk` that is a blank or a control character.
 fn controls(chunk: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
-    // Adding 0x5f carries into the top bit from 0x21 on; without its own top bit a byte cannot
-    // carry further.
+    // Adding 0x5f carries into the top bit from 0x21 on; without its own top bit, a byte cannot
+    // carry into the next one.
     let printable = (chunk & (ONES * 0x7f)) + ONES * 0x5f;
     !(printable | chunk) & (ONES * 0x80)
 }
 
-/// Ends the word that started at `word` if the byte at `at` does; true if that ends the line.
+/// Ends the word that started at `word` if the byte at `at` is a delimiter. Returns whether that
+/// ends the line.
 #[inline]
 fn end_word(input: &[u8], at: usize, word: &mut usize, spans: &mut Vec<Span>) -> bool {
     let byte = input.get(at).copied().unwrap_or_default();
@@ -409,7 +410,7 @@ fn end_word(input: &[u8], at: usize, word: &mut usize, spans: &mut Vec<Span>) ->
     byte == b'\n'
 }
 
-/// The length of a data block: digits and nothing else.
+/// Parses the length of a data block, which consists only of digits.
 fn block_length(word: &[u8]) -> Option<usize> {
     let digits = word.iter().try_fold(0_usize, |value, &byte| {
         let digit = byte.is_ascii_digit().then(|| usize::from(byte - b'0'))?;
@@ -428,8 +429,8 @@ mod tests {
 
     const LIMITS: Limits = Limits { item_bytes: 1000 };
 
-    /// What the parser makes of `input`, fed `step` bytes at a time: one string per request (`~`
-    /// before quiet ones), reply or close.
+    /// Returns the results of parsing `input`, fed `step` bytes at a time: one string per request
+    /// (`~` before quiet ones), reply or close.
     fn steps(input: &[u8], step: usize) -> Vec<String> {
         let mut parser = Parser::default();
         let mut found = Vec::new();

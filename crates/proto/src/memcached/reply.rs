@@ -1,28 +1,28 @@
-//! Replies of the classic text protocol as clients see them: where each ends.
+//! Finds the ends of replies of the classic text protocol, for clients.
 
 use crate::MalformedReply;
 use crate::line::{self, LineEnd};
 
-/// Finds replies in the bytes that a server sends. Allocates nothing, and goes on where it
-/// stopped when a reply arrives in pieces.
+/// Finds the replies in a server's bytes. It allocates no memory, and continues where it stopped if
+/// a reply arrives in pieces.
 ///
-/// A reply is one line, unless it starts as one to `get` (`VALUE`) or `stats` (`STAT`): then it
-/// goes on to the first line of another kind, which is `END` or an error.
+/// A reply is one line, unless it starts like one to `get` (`VALUE`) or `stats` (`STAT`): then it
+/// continues to the first line of another kind, which is `END` or an error.
 #[derive(Debug, Default)]
 pub struct ReplyParser {
-    /// Offset of the next line.
+    /// The offset of the next line.
     at: usize,
-    /// Input shorter than this has nothing to add.
+    /// Shorter input needs no parsing.
     need_bytes: usize,
     line_end: LineEnd,
 }
 
 impl ReplyParser {
-    /// The length of the reply at the start of `input`, or `None` until all of it has arrived;
-    /// the caller then calls again with the same bytes and more after them.
+    /// Returns the length of the reply at the start of `input`, or `None` until all of it has
+    /// arrived; then the caller calls again with the same bytes and more after them.
     ///
     /// # Errors
-    /// A value without its length or the line break after it.
+    /// A value without its length or its line break.
     pub fn next(&mut self, input: &[u8]) -> Result<Option<usize>, MalformedReply> {
         if input.len() < self.need_bytes {
             return Ok(None);
@@ -55,7 +55,7 @@ impl ReplyParser {
     }
 }
 
-/// The length that a `VALUE` line announces after the key and the flags.
+/// Returns the length in a `VALUE` line, after the key and the flags.
 fn value_bytes(line: &[u8]) -> Option<usize> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let flags = behind_blank(line.get(b"VALUE ".len()..)?)?;

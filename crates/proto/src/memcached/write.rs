@@ -1,8 +1,8 @@
-//! Replies of the classic text protocol to bytes.
+//! Encodes replies of the classic text protocol.
 
 use crate::{Chunks, Output};
 
-/// Appends replies to an [`Output`]; says nothing where the client asked for silence.
+/// Appends replies to an [`Output`], unless the client requested no reply.
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut Output,
@@ -10,7 +10,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer onto the end of `out`, which drops every line if `quiet`.
+    /// Creates a writer that appends to `out`, and drops every line if `quiet`.
     pub fn new(out: &'a mut Output, quiet: bool) -> Self {
         Writer { out, quiet }
     }
@@ -21,25 +21,25 @@ impl<'a> Writer<'a> {
         self.quiet
     }
 
-    /// The buffer itself, for what is written whether or not the client asked for silence.
+    /// Returns the buffer itself, for replies that are written even if the client requested none.
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.out.buffer()
     }
 
-    /// Where everything goes, for protocols that have no lines.
+    /// Returns the output, for protocols without lines.
     #[inline]
     pub fn output(&mut self) -> &mut Output {
         self.out
     }
 
-    /// Bytes of replies that wait to be sent.
+    /// Returns the number of bytes that wait to be sent.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.out.len()
     }
 
-    /// One line, such as `STORED`; dropped if the client wants no answer.
+    /// Writes a line, such as `STORED`, unless the client requested no reply.
     pub fn line(&mut self, text: &str) {
         if !self.quiet {
             self.out.push(text.as_bytes());
@@ -47,12 +47,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The result of `incr` or `decr`.
+    /// Writes the result of `incr` or `decr`.
     pub fn number(&mut self, value: u64) {
         self.line(itoa::Buffer::new().format(value));
     }
 
-    /// `VALUE key flags bytes [cas]` and the line break before the data.
+    /// Writes `VALUE key flags bytes [cas]` and the line break before the data.
     pub fn value_header(&mut self, key: &[u8], flags: u32, bytes: usize, cas: Option<u64>) {
         let mut number = itoa::Buffer::new();
         let buffer = self.out.buffer();
@@ -69,13 +69,13 @@ impl<'a> Writer<'a> {
         buffer.extend_from_slice(b"\r\n");
     }
 
-    /// The data of a value, whole.
+    /// Writes the whole data of a value.
     pub fn data(&mut self, bytes: &[u8]) {
         self.out.push(bytes);
         self.out.push(b"\r\n");
     }
 
-    /// The data of a value of `len` bytes in chunks, which are sent from where they lie.
+    /// Writes the data of a value of `len` bytes in chunks, which are sent without a copy.
     pub fn data_chunks(&mut self, chunks: Chunks, len: usize) {
         self.out.splice(chunks, 0..len);
         self.out.push(b"\r\n");

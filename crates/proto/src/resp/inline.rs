@@ -2,11 +2,11 @@
 
 use crate::Span;
 
-/// Quotes that do not close, or close in the middle of a word.
+/// A quote is not closed, or is closed in the middle of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unbalanced;
 
-/// The words of a text, as those of a line; `None` if its quotes do not close.
+/// Splits a text into words, by the rules of inline commands; `None` if a quote is not closed.
 #[must_use]
 pub fn words(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut text, mut spans) = (text.to_vec(), Vec::new());
@@ -18,12 +18,12 @@ pub fn words(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(spans.iter().map(word).collect())
 }
 
-/// Splits `line` into words and appends their places to `spans`. Words are unescaped where they
-/// stand, which only ever shortens them.
+/// Splits `line` into words and appends their spans to `spans`. Words are unescaped in place, which
+/// only makes them shorter.
 ///
 /// Quotes may open within a word and must close at its end. In double quotes `\xHH` is a byte,
-/// `\n \r \t \b \a` are control characters and a backslash before anything else is dropped; in
-/// single quotes only `\'` is special.
+/// `\n \r \t \b \a` are control characters and a backslash before any other character is dropped;
+/// in single quotes only `\'` is special.
 pub(super) fn split(line: &mut [u8], spans: &mut Vec<Span>) -> Result<(), Unbalanced> {
     let before = spans.len();
     let mut read = 0;
@@ -53,7 +53,7 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Unescapes the word at `start`; returns its length and the offset after its source.
+/// Unescapes the word at `start`. Returns its length and the offset after its source.
 fn word(line: &mut [u8], start: usize) -> Option<(usize, usize)> {
     let mut read = start;
     let mut write = start;
@@ -85,7 +85,7 @@ fn word(line: &mut [u8], start: usize) -> Option<(usize, usize)> {
     quote.is_none().then_some((write - start, read))
 }
 
-/// The byte that an escape in double quotes stands for, and how many bytes it takes.
+/// Returns the byte of an escape sequence in double quotes, and the length of the sequence.
 fn escape(text: &[u8]) -> (u8, usize) {
     match *text {
         [_, b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {

@@ -1,13 +1,13 @@
 //! The decimal numbers in RESP headers.
 
-/// The value of the header at the start of `rest` and the length of its line, if it is of the
-/// usual kind: `kind`, one to nine digits without a needless zero, a line break that is all there.
+/// Returns the value of the header at the start of `rest` and the length of its line, if it has the
+/// usual form: `kind`, one to nine digits without leading zeros, and a complete line break.
 ///
-/// `None` says only that a closer look is needed.
+/// `None` means only that it must be parsed by the general function.
 #[inline]
 pub(super) fn short(kind: u8, rest: &[u8]) -> Option<(u32, usize)> {
     let (_, digits) = rest.split_first().filter(|&(&first, _)| first == kind)?;
-    // Nearly every header has one or two digits: no loop for those.
+    // Nearly every header has one or two digits, which need no loop.
     match *digits {
         [a @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a), 4)),
         [a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a) * 10 + digit(b), 5)),
@@ -16,7 +16,7 @@ pub(super) fn short(kind: u8, rest: &[u8]) -> Option<(u32, usize)> {
     }
 }
 
-/// [`short`] for three digits and more.
+/// [`short`] for three digits or more.
 #[inline(never)]
 fn longer(line: &[u8]) -> Option<(u32, usize)> {
     let digits = line.iter().take(9).take_while(|byte| byte.is_ascii_digit());
@@ -29,7 +29,8 @@ fn digit(byte: u8) -> u32 {
     u32::from(byte - b'0')
 }
 
-/// A number as Redis accepts one: an optional minus, no plus, no needless zero, within 64 bits.
+/// Parses a number in the form that Redis accepts: an optional minus, no plus, no leading zeros,
+/// within 64 bits.
 pub(super) fn signed(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let negative = digits.len() < text.len();

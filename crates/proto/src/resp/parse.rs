@@ -1,4 +1,4 @@
-//! Bytes to requests: multibulk, and inline commands as typed into telnet.
+//! Parses requests: multibulk requests, and inline commands as typed in telnet.
 
 use std::error::Error;
 use std::fmt;
@@ -7,36 +7,37 @@ use super::{inline, number};
 use crate::line::LineEnd;
 use crate::{Awaited, LONG_BYTES, Span};
 
-/// Longest line without its end: an inline command, or the header of a multibulk or bulk.
+/// The maximum length of a line without its end: an inline command, or the header of a multibulk or
+/// bulk.
 const LINE_BYTES: usize = 64 * 1024;
-/// Most arguments, and longest argument in bytes, of a request before a login.
+/// The maximum number of arguments, and their maximum length in bytes, before authentication.
 const LOGIN_ARGUMENTS: u32 = 10;
 const LOGIN_BULK_BYTES: usize = 16 * 1024;
-/// A partial request is read again from its start unless this much of it is behind us.
+/// A partial request is parsed again from its start unless more than this has been parsed.
 const REREAD_BYTES: usize = 512;
 
-/// What a request may not exceed.
+/// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Longest single argument in bytes (`proto-max-bulk-len`).
+    /// The maximum length of an argument in bytes (`proto-max-bulk-len`).
     pub bulk_bytes: usize,
-    /// Whether the connection may send more than a login needs.
+    /// Whether the connection may send larger requests than authentication needs.
     pub authenticated: bool,
 }
 
 impl Limits {
-    /// The longest argument that needs no closer look.
+    /// Returns the length up to which an argument needs no further checks.
     fn plain_bytes(&self) -> usize {
         self.allowed_bytes().min(LONG_BYTES - 1)
     }
 
-    /// The longest argument that is allowed.
+    /// Returns the maximum length of an argument.
     fn allowed_bytes(&self) -> usize {
         if self.authenticated { self.bulk_bytes } else { self.bulk_bytes.min(LOGIN_BULK_BYTES) }
     }
 }
 
-/// Input that ends its connection; the text follows `-ERR Protocol error: `.
+/// Invalid input, after which the connection is closed; the text follows `-ERR Protocol error: `.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtocolError(pub String);
 
@@ -54,16 +55,16 @@ impl ProtocolError {
     }
 }
 
-/// Finds requests in a connection's bytes. Holds what it has understood of a request that has
-/// not arrived in full, so that a long one is not read from its start at every receive.
+/// Parses the requests of a connection. Keeps the state of a partially received request, so that a
+/// long one is not parsed from its start after every receive.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Input shorter than this has nothing to add. Zero between requests, and then the rest is
-    /// empty as well.
+    /// Shorter input needs no parsing. Zero between requests, when the other fields are empty as
+    /// well.
     need_bytes: usize,
     line_end: LineEnd,
     awaited: Option<Awaited>,
-    /// A long multibulk of which a part has arrived.
+    /// The state of a long multibulk that has partially arrived.
     partial: Option<Box<Partial>>,
 }
 
@@ -73,31 +74,31 @@ struct Partial {
     spans: Vec<Span>,
 }
 
-/// How far a multibulk has been read: the offset of the next argument's header, and how many
-/// arguments are still to come.
+/// The position in a multibulk: the offset of the next argument's header, and the number of
+/// arguments left.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     at: usize,
     left: u32,
 }
 
-/// A header's number and the length of its line.
+/// The number in a header and the length of its line.
 type Header = (u32, usize);
 
 impl Parser {
-    /// Looks for one request at the start of `input` and appends its arguments to `spans`.
+    /// Parses the request at the start of `input` and appends its arguments to `spans`.
     ///
-    /// Returns how many bytes it took, or `None` until more arrive; the caller then calls again
-    /// with the same bytes and more after them. An empty request (a bare line break, a multibulk
-    /// of no arguments) takes bytes and appends no span. `input` is written to: the escapes of an
-    /// inline command are resolved in place, so what was parsed once must not be parsed again.
+    /// Returns the number of bytes that it takes, or `None` until more bytes arrive; then the
+    /// caller calls again with the same bytes and more after them. An empty request (a bare line
+    /// break, a multibulk without arguments) takes bytes but appends no span. `input` is modified:
+    /// the escapes of an inline command are resolved in place, so input must not be parsed twice.
     ///
-    /// As in Redis, the two bytes after an argument are skipped without a look at them, and so is
-    /// the byte after a header's carriage return.
+    /// As in Redis, the two bytes after an argument are skipped without a check, and so is the byte
+    /// after a header's carriage return.
     ///
     /// # Errors
-    /// Input that no later byte can mend; its connection is to be closed after the reply. The
-    /// arguments in front of the fault may have been appended.
+    /// The input is invalid regardless of what follows; the connection must be closed after the
+    /// reply. The arguments before the error may have been appended.
     #[inline]
     pub fn parse(
         &mut self,
@@ -108,8 +109,8 @@ impl Parser {
         self.parse_with_large(input, limits, &[], spans)
     }
 
-    /// The same for a request out of whose bytes the caller has taken long arguments, those that
-    /// began at the offsets `large_offsets`; see [`Parser::awaited`].
+    /// The same for a request from whose bytes the caller has taken long arguments, which began at
+    /// the offsets `large_offsets`; see [`Parser::awaited`].
     ///
     /// # Errors
     /// Those of [`Parser::parse`].
@@ -128,29 +129,29 @@ impl Parser {
         }
     }
 
-    /// The long argument that the request at the start of the input waits for, if it waits for
-    /// one. Its bytes may be taken out of the input as far as they have arrived; once all have,
-    /// [`Parser::skip_large`] is called, and then [`Parser::parse`] with what stands after them.
+    /// Returns the long argument that the request at the start of the input waits for, if any. Its
+    /// bytes may be taken out of the input as they arrive; once all have arrived,
+    /// [`Parser::skip_large`] must be called, and then [`Parser::parse`] with the bytes after them.
     #[must_use]
     pub fn awaited(&self) -> Option<Awaited> {
         self.awaited.filter(|awaited| self.need_bytes == awaited.end())
     }
 
-    /// Goes on after the awaited argument, which was taken out of the input.
+    /// Continues after the awaited argument, which was taken out of the input.
     pub fn skip_large(&mut self) {
         if let Some(awaited) = self.awaited.take() {
             self.need_bytes = awaited.at as usize + 2;
         }
     }
 
-    /// How many arguments there is room for of a request that has arrived in part.
+    /// Returns the capacity for arguments of a partially received request.
     #[must_use]
     #[inline]
     pub fn kept_spans(&self) -> usize {
         self.partial.as_ref().map_or(0, |partial| partial.spans.capacity())
     }
 
-    /// Reads a request of which a part is known already.
+    /// Continues to parse a partially parsed request.
     #[inline(never)]
     fn retry(
         &mut self,
@@ -172,7 +173,7 @@ impl Parser {
         Ok(found)
     }
 
-    /// Reads a request from its start.
+    /// Parses a request from its start.
     #[inline]
     fn read(
         &mut self,
@@ -235,7 +236,7 @@ impl Parser {
         Ok(None)
     }
 
-    /// Reads arguments from `cursor` on until there are no more or the input ends.
+    /// Parses arguments from `cursor` on until there are no more or the input ends.
     #[inline(always)]
     fn arguments(
         &mut self,
@@ -283,7 +284,7 @@ impl Parser {
         Ok(cursor)
     }
 
-    /// How many arguments the multibulk at the start of `input` has.
+    /// Returns the number of arguments of the multibulk at the start of `input`.
     #[cold]
     #[inline(never)]
     fn count(&mut self, input: &[u8], limits: &Limits) -> Result<Option<Header>, ProtocolError> {
@@ -300,7 +301,7 @@ impl Parser {
         Ok(Some((count, line_bytes)))
     }
 
-    /// How long the argument is whose header is at `at`.
+    /// Returns the length of the argument whose header is at `at`.
     #[cold]
     #[inline(never)]
     fn length(
@@ -325,7 +326,7 @@ impl Parser {
         Ok(Some((len, line_bytes)))
     }
 
-    /// The header at `at` without its line break, and its length with it.
+    /// Returns the header at `at` without its line break, and its length including the line break.
     fn line<'a>(
         &mut self,
         input: &'a [u8],
@@ -357,7 +358,7 @@ impl Parser {
         Ok(Some(len + 1))
     }
 
-    /// How far after `at` the first `end` lies.
+    /// Returns the distance from `at` to the first `end`.
     fn find(
         &mut self,
         end: u8,
@@ -377,7 +378,7 @@ impl Parser {
     }
 }
 
-/// What Redis says where a header should be; a byte beyond ASCII is shown as one of Latin-1.
+/// Returns Redis' error for an invalid header; a byte beyond ASCII is shown as one of Latin-1.
 fn not_a_bulk(got: Option<&u8>) -> ProtocolError {
     let got = char::from(got.copied().unwrap_or_default());
     ProtocolError(format!("expected '$', got '{got}'"))
@@ -396,7 +397,7 @@ mod tests {
         spans.iter().map(word).collect()
     }
 
-    /// Every request in `input`, fed `step` bytes at a time.
+    /// Returns all requests in `input`, fed `step` bytes at a time.
     fn requests(
         input: &[u8],
         step: usize,
@@ -519,7 +520,7 @@ mod tests {
             input.extend(after.bytes().last());
         }
         input.extend(b"*1\r\n");
-        // From the start or from where the parser stopped, the request is the same.
+        // The request is the same whether the parser starts over or continues.
         for parser in [&mut parser, &mut Parser::default()] {
             let mut spans = Vec::new();
             let taken = parser.parse_with_large(&mut input, &LIMITS, &large_offsets, &mut spans);

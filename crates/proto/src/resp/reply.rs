@@ -1,48 +1,48 @@
-//! Replies as clients see them: where each ends, and, for tests and tools, its value.
+//! Finds the ends of replies, for clients, and decodes replies, for tests and tools.
 
 use super::number;
 use crate::MalformedReply;
 use crate::line::LineEnd;
 
-/// Deepest nesting that [`Reply::decode`] follows; Redis' own replies stay below ten.
+/// The maximum nesting that [`Reply::decode`] supports; Redis' own replies stay below ten.
 const DEPTH: usize = 64;
-/// Longest string that a header may announce, in bytes.
+/// The maximum length of a string in a header, in bytes.
 const STRING_BYTES: i64 = u32::MAX as i64;
 
-/// Finds replies in the bytes that a server sends. Allocates nothing, and goes on where it
-/// stopped when a reply arrives in pieces.
+/// Finds the replies in a server's bytes. It allocates no memory, and continues where it stopped if
+/// a reply arrives in pieces.
 ///
-/// An array with its elements is one reply, and so is an attribute with the reply that it
-/// precedes. A push (`>`) is a reply of its own, between those to requests.
+/// An array with its elements is one reply, and so is an attribute with the reply that it precedes.
+/// A push (`>`) is a separate reply, between those to requests.
 #[derive(Debug, Default)]
 pub struct ReplyParser {
-    /// Offset of the next element.
+    /// The offset of the next element.
     at: usize,
-    /// Elements of this reply that are still to come; zero between replies.
+    /// The number of elements of this reply that are left; zero between replies.
     left: u64,
-    /// Input shorter than this has nothing to add.
+    /// Shorter input needs no parsing.
     need_bytes: usize,
     line_end: LineEnd,
 }
 
-/// One element without what is nested in it.
+/// An element without the elements nested in it.
 struct Element<'a> {
     kind: u8,
     /// The first line, or the content of a string.
     text: &'a [u8],
-    /// Bytes from its kind to its last line break.
+    /// The number of bytes from its type to its last line break.
     bytes: usize,
-    /// How many elements follow that belong to it.
+    /// The number of elements that follow and belong to it.
     children: u64,
     null: bool,
 }
 
 impl ReplyParser {
-    /// The length of the reply at the start of `input`, or `None` until all of it has arrived;
-    /// the caller then calls again with the same bytes and more after them.
+    /// Returns the length of the reply at the start of `input`, or `None` until all of it has
+    /// arrived; then the caller calls again with the same bytes and more after them.
     ///
     /// # Errors
-    /// Bytes that no server sends.
+    /// The bytes are not a valid reply.
     pub fn next(&mut self, input: &[u8]) -> Result<Option<usize>, MalformedReply> {
         if self.need_bytes == 0
             && let Some(len) = usual(input)
@@ -60,7 +60,7 @@ impl ReplyParser {
                 self.left = left;
                 return Ok(None);
             };
-            // An attribute precedes an element, it does not stand for one.
+            // An attribute precedes an element, but does not replace one.
             let counted = u64::from(element.kind != b'|');
             left = (left - counted).checked_add(element.children).ok_or(MalformedReply { at })?;
             at += element.bytes;
@@ -69,7 +69,7 @@ impl ReplyParser {
         Ok(Some(at))
     }
 
-    /// The element at `at`, once it is there in full.
+    /// Returns the element at `at`, once it has arrived completely.
     fn element<'a>(
         &mut self,
         input: &'a [u8],
@@ -135,8 +135,8 @@ impl ReplyParser {
         Ok(Some(Element { kind, text, bytes, children: 0, null: false }))
     }
 
-    /// The length that an element announces, and that of its line. Only the kinds that have a
-    /// null of their own in RESP2 may announce -1.
+    /// Returns the length in the header of an element, and the length of its line. Only types that
+    /// have a null in RESP2 may have the length -1.
     fn header(
         &mut self,
         input: &[u8],
@@ -158,7 +158,7 @@ impl ReplyParser {
         Ok(Some((len, 1 + line.len() + 2)))
     }
 
-    /// The line at `at` without its kind and its end.
+    /// Returns the line at `at` without its type and its end.
     fn line<'a>(&mut self, input: &'a [u8], at: usize) -> Result<Option<&'a [u8]>, MalformedReply> {
         let Some(end) = self.line_end.find(b'\r', input, at) else {
             self.need_bytes = input.len() + 1;
@@ -175,8 +175,8 @@ impl ReplyParser {
     }
 }
 
-/// The length of the reply at the start of `input` if it is one of the two that load tools see
-/// most, there in full: a short string, or `+OK`.
+/// Returns the length of the reply at the start of `input` if it is complete and one of the two
+/// most frequent for load tools: a short string, or `+OK`.
 #[inline]
 fn usual(input: &[u8]) -> Option<usize> {
     if let Some((len, header_bytes)) = number::short(b'$', input) {
@@ -187,12 +187,12 @@ fn usual(input: &[u8]) -> Option<usize> {
     input.starts_with(b"+OK\r\n").then_some(5)
 }
 
-/// A reply as a tree, for tests and tools. Attributes are left out.
+/// A reply as a tree, for tests and tools, without attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// `+`, with what is not UTF-8 replaced.
+    /// `+`; invalid UTF-8 is replaced.
     Simple(String),
-    /// `-` or `!`, with what is not UTF-8 replaced.
+    /// `-` or `!`; invalid UTF-8 is replaced.
     Error(String),
     /// `:`
     Integer(i64),
@@ -210,7 +210,7 @@ pub enum Reply {
     BigNumber(String),
     /// `=`
     Verbatim {
-        /// What the text is written in, such as `txt`.
+        /// The format of the text, such as `txt`.
         format: [u8; 3],
         /// The text.
         text: Vec<u8>,
@@ -226,11 +226,11 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The reply at the start of `input` and its length, or `None` if it is not all there. Its
-    /// memory is bounded by that of its bytes.
+    /// Decodes the reply at the start of `input`. Returns it and its length, or `None` if it is not
+    /// complete. Its memory is proportional to its bytes.
     ///
     /// # Errors
-    /// Bytes that no server sends, or a nesting deeper than any server's.
+    /// The bytes are not a valid reply, or nested too deeply.
     pub fn decode(input: &[u8]) -> Result<Option<(Reply, usize)>, MalformedReply> {
         let Some(len) = ReplyParser::default().next(input)? else {
             return Ok(None);
@@ -240,7 +240,7 @@ impl Reply {
     }
 }
 
-/// Walks a reply that is known to be complete.
+/// Decodes a reply that is known to be complete.
 struct Decoder<'a> {
     input: &'a [u8],
     at: usize,
@@ -276,7 +276,7 @@ impl Decoder<'_> {
     }
 }
 
-/// An element in which nothing is nested.
+/// Decodes an element without nested elements.
 fn scalar(element: &Element<'_>) -> Option<Reply> {
     let text = element.text;
     let lossy = || String::from_utf8_lossy(text).into_owned();

@@ -1,13 +1,13 @@
-//! Replies to bytes. One writer serves both versions, so that a handler never asks which it is.
+//! Encodes replies. One writer supports both versions, so that handlers need not distinguish them.
 
 use crate::{Chunk, Chunks, Output};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The version that a connection speaks; HELLO changes it.
+/// The protocol version of a connection; HELLO changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
-    /// RESP2, until the client says otherwise.
+    /// RESP2, the default.
     #[default]
     Two,
     /// RESP3.
@@ -15,7 +15,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// 2 or 3.
+    /// Returns 2 or 3.
     #[must_use]
     pub fn number(self) -> u32 {
         match self {
@@ -33,17 +33,17 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer of `version` onto the end of `out`.
+    /// Creates a writer of `version` that appends to `out`.
     pub fn new(out: &'a mut Output, version: Version) -> Self {
         Writer { out, version }
     }
 
-    /// The same writer, for a part of what this one is to write.
+    /// Returns the same writer, for a part of the reply.
     pub fn reborrow(&mut self) -> Writer<'_> {
         Writer { out: self.out, version: self.version }
     }
 
-    /// Bytes in the output.
+    /// Returns the number of bytes in the output.
     #[must_use]
     pub fn len(&self) -> usize {
         self.out.len()
@@ -55,22 +55,22 @@ impl<'a> Writer<'a> {
         self.out.is_empty()
     }
 
-    /// Replies from here on are in `version`.
+    /// Sets the version of all following replies.
     pub fn set_version(&mut self, version: Version) {
         self.version = version;
     }
 
-    /// `+OK`.
+    /// Writes `+OK`.
     pub fn ok(&mut self) {
         self.out.push(b"+OK\r\n");
     }
 
-    /// A simple string; `text` holds no line break.
+    /// Writes a simple string; `text` must not contain a line break.
     pub fn simple(&mut self, text: &str) {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error, its code first (`ERR ...`); line breaks become spaces.
+    /// Writes an error, beginning with its code (`ERR ...`); line breaks become spaces.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let buffer = self.out.buffer();
         buffer.push(b'-');
@@ -82,37 +82,37 @@ impl<'a> Writer<'a> {
         buffer.extend_from_slice(b"\r\n");
     }
 
-    /// An integer.
+    /// Writes an integer.
     pub fn integer(&mut self, value: i64) {
         self.number(b':', value);
     }
 
-    /// A bulk string.
+    /// Writes a bulk string.
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.header(b'$', bytes.len());
         self.out.push(bytes);
         self.out.push(b"\r\n");
     }
 
-    /// A bulk string that spells an integer.
+    /// Writes an integer as a bulk string.
     pub fn bulk_integer(&mut self, value: i64) {
         self.bulk(itoa::Buffer::new().format(value).as_bytes());
     }
 
-    /// A bulk string: a range of a value's bytes, which are sent from where they lie.
+    /// Writes a range of a value's bytes as a bulk string; they are sent without a copy.
     pub fn bulk_chunks(&mut self, chunks: Chunks, range: Range<usize>) {
         self.header(b'$', range.len());
         self.out.splice(chunks, range);
         self.out.push(b"\r\n");
     }
 
-    /// A bulk string in one chunk, sent from where it lies.
+    /// Writes a chunk as a bulk string; it is sent without a copy.
     pub fn bulk_chunk(&mut self, chunk: Chunk) {
         let len = chunk.len();
         self.bulk_chunks(Arc::new([chunk]), 0..len);
     }
 
-    /// The absence of a value: RESP2's null bulk string, RESP3's null.
+    /// Writes a missing value: RESP2's null bulk string, RESP3's null.
     pub fn null(&mut self) {
         self.out.push(match self.version {
             Version::Two => b"$-1\r\n",
@@ -120,7 +120,7 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// The absence of an array: RESP2's null array, RESP3's null.
+    /// Writes a missing array: RESP2's null array, RESP3's null.
     pub fn null_array(&mut self) {
         self.out.push(match self.version {
             Version::Two => b"*-1\r\n",
@@ -128,13 +128,13 @@ impl<'a> Writer<'a> {
         });
     }
 
-    /// Opens an array of `len` replies.
+    /// Begins an array of `len` replies.
     pub fn array(&mut self, len: usize) {
         self.header(b'*', len);
     }
 
-    /// Begins a list of so many pairs, each begun by [`Writer::pair`]: an array of arrays of two,
-    /// which RESP2 has flat.
+    /// Begins a list of pairs, each begun by [`Writer::pair`]: an array of arrays of two, which is
+    /// flat in RESP2.
     pub fn pairs(&mut self, pairs: usize) {
         match self.version {
             Version::Two => self.array(2 * pairs),
@@ -149,7 +149,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Opens a map of `pairs` keys and values; in RESP2 an array of twice as many.
+    /// Begins a map of `pairs` keys and values; in RESP2 an array of twice as many.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
             Version::Two => self.header(b'*', pairs * 2),
@@ -157,8 +157,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Begins a map of so many pairs, each begun by [`Writer::nested_pair`]: in RESP2 an array of
-    /// arrays of two.
+    /// Begins a map of pairs, each begun by [`Writer::nested_pair`]: in RESP2 an array of arrays of
+    /// two.
     pub fn nested_map(&mut self, pairs: usize) {
         match self.version {
             Version::Two => self.array(pairs),
@@ -173,18 +173,18 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Opens a set of `len` replies; in RESP2 an array.
+    /// Begins a set of `len` replies; in RESP2 an array.
     pub fn set(&mut self, len: usize) {
         let kind = if self.version == Version::Three { b'~' } else { b'*' };
         self.header(kind, len);
     }
 
-    /// Opens a message that answers no request, of `len` replies; only RESP3 has such.
+    /// Begins a message of `len` replies that answers no request; RESP3 only.
     pub fn push(&mut self, len: usize) {
         self.header(b'>', len);
     }
 
-    /// Opens a message of `len` replies of a publisher: in RESP3 one that answers no request.
+    /// Begins a published message of `len` replies: in RESP3 one that answers no request.
     pub fn message(&mut self, len: usize) {
         match self.version {
             Version::Two => self.array(len),
@@ -192,12 +192,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Opens `pairs` keys and values about the reply after them; only RESP3 has such.
+    /// Begins `pairs` keys and values about the reply after them; RESP3 only.
     pub fn attributes(&mut self, pairs: usize) {
         self.header(b'|', pairs);
     }
 
-    /// A truth value; in RESP2 an integer, 1 or 0.
+    /// Writes a boolean; in RESP2 an integer, 1 or 0.
     pub fn boolean(&mut self, value: bool) {
         match (self.version, value) {
             (Version::Two, _) => self.integer(i64::from(value)),
@@ -206,7 +206,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A decimal number as it is written; in RESP2 a bulk string.
+    /// Writes a decimal number, given its digits; in RESP2 a bulk string.
     pub fn decimal(&mut self, digits: &str) {
         match self.version {
             Version::Two => self.bulk(digits.as_bytes()),
@@ -214,7 +214,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An integer of any length as it is written; in RESP2 a bulk string.
+    /// Writes an integer of any length, given its digits; in RESP2 a bulk string.
     pub fn big_number(&mut self, digits: &str) {
         match self.version {
             Version::Two => self.bulk(digits.as_bytes()),
@@ -222,7 +222,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A verbatim string of plain text; in RESP2 a bulk string.
+    /// Writes a verbatim string of plain text; in RESP2 a bulk string.
     pub fn text(&mut self, text: &str) {
         if self.version == Version::Two {
             return self.bulk(text.as_bytes());
@@ -233,17 +233,17 @@ impl<'a> Writer<'a> {
         self.out.push(b"\r\n");
     }
 
-    /// Replies encoded elsewhere by a writer of the same version.
+    /// Appends replies that another writer of the same version has encoded.
     pub fn encoded(&mut self, bytes: &[u8]) {
         self.out.push(bytes);
     }
 
-    /// The same of all that is waiting in `output`.
+    /// The same for everything that is waiting in `output`.
     pub fn append(&mut self, output: &Output) {
         self.out.append(output);
     }
 
-    /// The same, sent from where they lie.
+    /// The same for a chunk, which is sent without a copy.
     pub fn encoded_chunk(&mut self, chunk: Chunk) {
         let len = chunk.len();
         self.out.splice(Arc::new([chunk]), 0..len);

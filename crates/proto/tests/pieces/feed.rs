@@ -1,23 +1,23 @@
-//! Parsers fed in pieces, with what must hold at every call checked on the way. Shared by the
-//! property tests and, through `#[path]`, the fuzz targets.
+//! Feeds parsers in pieces, and checks invariants after every call. Shared by the property tests
+//! and, through `#[path]`, the fuzz targets.
 
 use nagi_proto::memcached::binary;
 use nagi_proto::{MalformedReply, Span, memcached, resp};
 
-/// What a parser made of some bytes.
+/// The result of parsing some bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A request's arguments.
     Request(Vec<Vec<u8>>),
-    /// The same, from a client that wants no answer.
+    /// The same, from a client that requests no reply.
     Quiet(Vec<Vec<u8>>),
-    /// A request that was refused, with the arguments that came along.
+    /// A request that was refused, with its reply and arguments.
     Refused(&'static str, Vec<Vec<u8>>),
-    /// The end of the connection, with what is said on the way out.
+    /// The end of the connection, with the last reply.
     Closed(String),
 }
 
-/// The pieces of `input` between `cuts`, which are taken modulo its length.
+/// Splits `input` at `cuts`, which are taken modulo its length.
 pub(crate) fn cut<'a>(input: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (input.len() + 1)).collect();
     cuts.extend([0, input.len()]);
@@ -35,7 +35,7 @@ fn arguments(input: &[u8], spans: &[Span], taken: usize) -> Vec<Vec<u8>> {
     spans.iter().map(argument).collect()
 }
 
-/// Every request in `pieces` and what is left at the end.
+/// Returns all requests in `pieces` and the bytes left at the end.
 pub(crate) fn resp_requests(pieces: &[&[u8]], limits: &resp::Limits) -> (Vec<Event>, Vec<u8>) {
     let mut parser = resp::Parser::default();
     let (mut events, mut buffer, mut spans) = (Vec::new(), Vec::new(), Vec::new());
@@ -63,15 +63,15 @@ pub(crate) fn resp_requests(pieces: &[&[u8]], limits: &resp::Limits) -> (Vec<Eve
     (events, buffer)
 }
 
-/// What `found` was made of in pieces must be what `whole` was made of at once. Only a line that is
-/// too long may have closed the connection before its end came.
+/// Whether the results `found` for the pieces equal the results for the whole input. Only a line
+/// that is too long may have closed the connection before its end arrived.
 pub(crate) fn agrees(found: &(Vec<Event>, Vec<u8>), whole: &(Vec<Event>, Vec<u8>)) -> bool {
     let closed = Event::Closed(String::new());
     let before = found.0.split_last().filter(|(last, _)| **last == closed);
     found == whole || before.is_some_and(|(_, before)| whole.0.starts_with(before))
 }
 
-/// Every request in `pieces` and what is left at the end.
+/// Returns all requests in `pieces` and the bytes left at the end.
 pub(crate) fn memcached_requests(
     pieces: &[&[u8]],
     limits: &memcached::Limits,
@@ -100,7 +100,7 @@ pub(crate) fn memcached_requests(
                 }
             };
             assert!(0 < taken && taken <= buffer.len(), "a step takes bytes");
-            // A refused block is swallowed as it comes, which says nothing.
+            // Discarding a refused block as it arrives is not an event.
             if event != Event::Refused("", Vec::new()) {
                 events.push(event);
             }
@@ -111,7 +111,7 @@ pub(crate) fn memcached_requests(
     (events, buffer)
 }
 
-/// Every request in `pieces` and what is left at the end.
+/// Returns all requests in `pieces` and the bytes left at the end.
 pub(crate) fn binary_requests(pieces: &[&[u8]], limits: &binary::Limits) -> (Vec<Event>, Vec<u8>) {
     let mut parser = binary::Parser::default();
     let (mut events, mut buffer) = (Vec::new(), Vec::new());
@@ -143,10 +143,11 @@ pub(crate) fn binary_requests(pieces: &[&[u8]], limits: &binary::Limits) -> (Vec
     (events, buffer)
 }
 
-/// The lengths of replies, then how much is left at the end or where the malformed one starts.
+/// The lengths of replies, then the number of bytes left at the end or the offset of the malformed
+/// reply.
 pub(crate) type Found = (Vec<usize>, Result<usize, MalformedReply>);
 
-/// The length of every reply in `pieces` that `next` finds.
+/// Returns the length of every reply in `pieces` that `next` finds.
 pub(crate) fn replies(
     pieces: &[&[u8]],
     mut next: impl FnMut(&[u8]) -> Result<Option<usize>, MalformedReply>,

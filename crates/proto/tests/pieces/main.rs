@@ -1,4 +1,4 @@
-//! What parsers make of bytes does not depend on the pieces in which they arrive.
+//! Tests that the results of parsers do not depend on the pieces in which bytes arrive.
 
 #[cfg(test)]
 mod feed;

@@ -1,4 +1,4 @@
-//! Replies of both protocols: what is encoded is found and decoded again, however it is cut.
+//! Encodes replies of both protocols, and finds and decodes them in any pieces.
 
 use crate::feed::{self, cut};
 use nagi_proto::resp::{Reply, Version, Writer};
@@ -15,7 +15,7 @@ fn bulk() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![vec(any::<u8>(), 0..20), vec(any::<u8>(), 95..105)]
 }
 
-/// Replies of every kind, nested to a small depth.
+/// Returns replies of all types, nested to a small depth.
 fn reply() -> impl Strategy<Value = Reply> {
     let scalar = prop_oneof![
         line().prop_map(Reply::Simple),
@@ -39,7 +39,7 @@ fn reply() -> impl Strategy<Value = Reply> {
     })
 }
 
-/// RESP3 as the specification has it, except for RESP2's null array.
+/// Encodes a reply in RESP3, except for RESP2's null array.
 fn encode(reply: &Reply, into: &mut Vec<u8>) {
     let string = |into: &mut Vec<u8>, kind: char, text: &[u8]| {
         into.extend_from_slice(format!("{kind}{}\r\n", text.len()).as_bytes());
@@ -127,7 +127,8 @@ fn memcached_garbage() -> impl Strategy<Value = Vec<u8>> {
     vec(words, 0..20).prop_map(|words| words.concat().into_bytes())
 }
 
-/// Lengths and end of what is found in `input` when it comes whole, cut and byte by byte.
+/// Returns the lengths of the replies in `input` and its end, as a whole, in pieces and byte by
+/// byte.
 fn resp_lengths(input: &[u8], cuts: &[usize]) -> [feed::Found; 3] {
     let bytes: Vec<&[u8]> = input.chunks(1).collect();
     [vec![input], cut(input, cuts), bytes].map(|pieces| {

@@ -1,5 +1,5 @@
-//! Requests of both protocols: what was encoded comes out, however it is cut, and garbage gives
-//! the same answer in one piece and in many.
+//! Encodes requests of both protocols and parses them in any pieces; invalid input has the same
+//! result in one piece and in many.
 
 use crate::feed::{self, Event, cut};
 use nagi_proto::memcached::binary;
@@ -31,7 +31,7 @@ fn multibulk(arguments: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// An inline command that says `arguments`, each byte that needs it escaped.
+/// Encodes an inline command with `arguments`, escaping bytes as necessary.
 fn inline(arguments: &[Vec<u8>]) -> Vec<u8> {
     let quoted = |argument: &Vec<u8>| {
         let bytes = argument.iter().map(|byte| format!("\\x{byte:02x}"));
@@ -45,7 +45,7 @@ fn pieces() -> impl Strategy<Value = Vec<usize>> {
     vec(any::<usize>(), 0..12)
 }
 
-/// A binary request whose value may be too long, and whose lengths may contradict each other.
+/// Returns a binary request whose value may be too long, and whose lengths may be inconsistent.
 fn binary_request() -> impl Strategy<Value = Vec<u8>> {
     let part = || vec(any::<u8>(), 0..30);
     let wrong = prop_oneof![9 => Just(0), 1 => any::<u8>()];
@@ -58,7 +58,7 @@ fn binary_request() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// What a line of memcached's may be made of, and what it should not.
+/// Returns valid and invalid parts of memcached's lines.
 fn memcached_garbage() -> impl Strategy<Value = Vec<u8>> {
     let words = select(vec![
         "set a 0 0 ",
@@ -133,7 +133,7 @@ fn resp_garbage() -> impl Strategy<Value = Vec<u8>> {
     vec(bytes, 0..30).prop_map(|parts| parts.concat())
 }
 
-/// One storage, retrieval or other request of memcached's: its bytes, and what it should give.
+/// Returns a storage, retrieval or other request of memcached: its bytes, and the expected result.
 fn memcached_request() -> impl Strategy<Value = (Vec<u8>, Event)> {
     let key = "[a-z]{1,12}";
     let storage = (
@@ -256,12 +256,12 @@ proptest! {
         };
         let input = format!("{line}\n");
         let (found, _) = feed::resp_requests(&[input.as_bytes()], &RESP);
-        // A line that starts like a multibulk would be one; none of these does.
+        // A line that starts like a multibulk would be parsed as one; none of these does.
         prop_assert_eq!(found, vec![expected]);
     }
 }
 
-/// Splits an inline command the slow way: by what is left of the line, one rule after another.
+/// Splits an inline command with a simple, slow algorithm, for comparison.
 fn reference_split(line: &str) -> Option<Vec<Vec<u8>>> {
     const BLANKS: [char; 6] = [' ', '\t', '\n', '\x0b', '\x0c', '\r'];
     let mut words = Vec::new();
@@ -288,7 +288,7 @@ fn reference_split(line: &str) -> Option<Vec<Vec<u8>>> {
     Some(words)
 }
 
-/// The next byte between quotes, and how long its source is.
+/// Returns the next byte between quotes, and the length of its source.
 fn reference_escape(rest: &str, open: char) -> Option<(u8, usize)> {
     let bytes = rest.as_bytes();
     let first = *bytes.first()?;

@@ -49,7 +49,7 @@ impl<'a> SetRef<'a> {
         self.name().word()
     }
 
-    /// The same as [`Name`].
+    /// Returns the encoding that OBJECT ENCODING reports, as a [`Name`].
     pub(crate) fn name(self) -> Name {
         self.0.name()
     }

@@ -109,7 +109,7 @@ impl<'a> SortedSetRef<'a> {
         self.name().word()
     }
 
-    /// The same as [`Name`].
+    /// Returns the encoding that OBJECT ENCODING reports, as a [`Name`].
     pub(crate) fn name(self) -> Name {
         match self.0 {
             SortedSetForm::Packed(packed) => Name::from_byte(packed.name()),
