@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
@@ -18,10 +18,21 @@ pub fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
+/// Returns the time since 1970 by the system clock; 0 if that is set to an earlier time.
+#[must_use]
+pub fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Returns the milliseconds since 1970.
+#[must_use]
+pub fn unix_ms() -> u64 {
+    u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX)
+}
+
 /// What a time of the monotonic clock is in seconds since 1970.
 pub(crate) fn unix_seconds(at_ns: u64) -> f64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_secs_f64() + (at_ns as f64 - now_ns() as f64) / SECOND as f64
+    since_1970().as_secs_f64() + (at_ns as f64 - now_ns() as f64) / SECOND as f64
 }
 
 /// Nanoseconds of processor time, user and system, that this thread has used.

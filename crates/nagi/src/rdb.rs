@@ -2,12 +2,13 @@
 
 use crate::screen::print;
 use clap::{Args, ValueEnum};
+use nagi_load::clock::unix_ms;
 use nagi_persist::inspect::{self, Grouping};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Checks that an RDB file can be read to its end
 ///
@@ -67,7 +68,7 @@ fn depth(text: &str) -> Result<usize, String> {
 /// Checks a file. Returns whether it is whole becomes the exit status.
 pub(crate) fn check(options: &Check) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let (file, mut progress) = open(&options.file)?;
-    let checking = inspect::check(file, now_ms(), &mut |bytes, keys| progress.show(bytes, keys));
+    let checking = inspect::check(file, unix_ms(), &mut |bytes, keys| progress.show(bytes, keys));
     progress.clear();
     print_text(&format!("[offset 0] Checking {}\n{checking}", options.file.display()))?;
     Ok(if checking.fault.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -92,7 +93,7 @@ pub(crate) fn stats(options: &Stats) -> Result<ExitCode, Box<dyn std::error::Err
         top: options.top,
         separator: u8::try_from(options.separator)?,
         depth: options.depth,
-        now_ms: now_ms(),
+        now_ms: unix_ms(),
     };
     let stats = inspect::stats(file, grouping, &mut |bytes, keys| progress.show(bytes, keys));
     progress.clear();
@@ -113,11 +114,6 @@ fn open(path: &Path) -> Result<(File, Progress), String> {
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let total_bytes = file.metadata().map_or(0, |metadata| metadata.len());
     Ok((file, Progress::new(total_bytes)))
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The progress line on a terminal.

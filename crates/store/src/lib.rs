@@ -80,7 +80,7 @@ pub use memory::accounting;
 pub use memory::reclaim::free_elsewhere;
 pub use nagi_chunk::CHUNK_BYTES;
 pub use snapshot::{DatabaseSize, Images, SnapshotMemory};
-pub use sync::clock::Clock;
+pub use sync::clock::{Clock, since_1970};
 pub use sync::counters::{Counter, Counters, Totals};
 pub use sync::quiescence::Batch;
 pub use sync::{cpu_time, holds, pace, primitives, ticks};

@@ -2,10 +2,10 @@
 
 use crate::options::Sort;
 use crate::sample::{Client, Sample};
+use nagi_load::clock::since_1970;
 use nagi_load::figures::server_name;
 use nagi_load::text::plain;
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How many commands are shown.
 const MAX_COMMANDS: usize = 12;
@@ -175,7 +175,7 @@ fn hot_keys(now: &Sample) -> Table {
 }
 
 fn events(now: &Sample) -> Table {
-    let today = seconds_now();
+    let today = since_1970().as_secs();
     let rows = now.events.iter().map(|event| {
         vec![
             event.name.clone(),
@@ -186,10 +186,6 @@ fn events(now: &Sample) -> Table {
     });
     let columns = vec!["event", "when", "latest", "longest"];
     Table { title: "Latency events".to_owned(), columns, rows: rows.collect() }
-}
-
-fn seconds_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn figures(pair: &Pair<'_>, requests: f64) -> Vec<(&'static str, String)> {
@@ -320,7 +316,7 @@ fn clients(pair: &Pair<'_>, sort: Sort) -> Table {
 }
 
 fn slow(now: &Sample) -> Table {
-    let today = seconds_now();
+    let today = since_1970().as_secs();
     let rows = now.slow.iter().map(|slow| {
         vec![
             format!("{} ago", duration(today.saturating_sub(slow.at_s))),

@@ -2,8 +2,8 @@
 
 use crate::{Client, ClientInfo, Command, Entry, HookFlags, Marks, Server};
 use nagi_proto::Args;
+use nagi_store::since_1970;
 use std::fmt::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Most arguments of a request that are kept, and most bytes of one, as in Redis.
 const ARGUMENTS: usize = 32;
@@ -64,7 +64,7 @@ pub fn stop_monitoring(server: &dyn Server, client: &ClientInfo) {
 
 /// A request that has run as monitors see it: time, database, client and [`words`].
 fn line(client: &Client, words: &str) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970();
     let mut line = String::new();
     // Writing to a string cannot fail.
     let _ = write!(

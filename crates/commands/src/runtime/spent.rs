@@ -4,10 +4,10 @@
 use crate::runtime::context::Context;
 use crate::runtime::shown;
 use crate::state::client::Restrictions;
-use crate::state::frozen_time::since_1970;
 use crate::state::phases::Phases;
 use crate::state::slow_log::SlowRequest;
 use nagi_proto::Args;
+use nagi_store::since_1970;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,8 @@
 //! Frozen time: all commands of a transaction or a script see the same time, however long they
 //! take.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use nagi_store::since_1970;
+use std::time::Duration;
 
 /// The time since 1970, for expiry and as exactly as TIME tells it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,9 +17,4 @@ impl FrozenTime {
     pub(crate) fn at(now_ms: u64) -> Self {
         FrozenTime { now_ms, since_1970: since_1970() }
     }
-}
-
-/// The time of day.
-pub(crate) fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,9 +1,10 @@
 //! The latency monitor: what took longer than `latency-monitor-threshold`, by kinds of events.
 
+use nagi_store::since_1970;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How many samples of a kind of event are kept.
 pub(crate) const SAMPLES: usize = 160;
@@ -38,7 +39,7 @@ impl Latency {
     /// Notes how long an event took, if that was long. Redis' names for kinds of events are
     /// `command`, `fast-command`, `expire-cycle`, `eviction-cycle`...
     pub fn add(&self, event: &'static str, took: Duration) {
-        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now_s = since_1970().as_secs();
         self.add_at(event, took, now_s);
     }
 

@@ -1,9 +1,10 @@
 //! The progress of loading, for INFO.
 
 use nagi_persist::rdb::Progress;
+use nagi_store::since_1970;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 /// A file on its way into memory, if one is.
 #[derive(Debug, Default)]
@@ -43,7 +44,7 @@ impl Loading {
     pub fn begin(&self, total_bytes: u64) {
         self.progress.reset();
         self.total_bytes.store(total_bytes, Ordering::Relaxed);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = since_1970();
         *self.lock() = Some(Began { at: Instant::now(), at_s: now.as_secs() });
     }
 

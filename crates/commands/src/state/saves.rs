@@ -3,10 +3,11 @@
 
 use crate::state::loading::Loading;
 use nagi_persist::save::SaveProgress;
+use nagi_store::since_1970;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// The saves of one process, one at a time.
 #[derive(Debug)]
@@ -146,7 +147,7 @@ impl Default for Saves {
         let status = Status {
             in_progress: false,
             began: None,
-            last_success_s: now_s(),
+            last_success_s: since_1970().as_secs(),
             last_took: None,
             last_error: None,
             last_end: None,
@@ -360,7 +361,7 @@ impl Saves {
         status.last_end = Some(Instant::now());
         match ending {
             Ending::Saved { keys, bytes } => {
-                status.last_success_s = now_s();
+                status.last_success_s = since_1970().as_secs();
                 status.last_error = None;
                 status.count += 1;
                 (status.last_keys, status.last_bytes) = (keys, bytes);
@@ -399,10 +400,6 @@ impl Saves {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
-}
-
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@
 
 use crate::state::client::ClientInfo;
 use nagi_store::accounting::{self, Charge};
+use nagi_store::since_1970;
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Room that is kept for the number of lines that were left out.
 const SKIPPED_BYTES: usize = 128;
@@ -131,7 +131,7 @@ impl Watchers {
     #[cold]
     /// Returns the workers that are to send lines, since there were none for theirs before.
     pub(crate) fn push(&self, stream: Streams, event: fmt::Arguments<'_>) -> Vec<usize> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = since_1970();
         let mut list = self.list();
         let List { watchers, totals } = &mut *list;
         totals.lines += 1;

@@ -3,7 +3,7 @@
 use super::differences;
 use nagi_findings::Diagnosis;
 use nagi_findings::observation::Observation;
-use std::time::{SystemTime, UNIX_EPOCH};
+use nagi_load::clock::since_1970;
 
 /// The result of a run, of all servers.
 #[derive(Debug)]
@@ -28,7 +28,6 @@ pub(crate) type Examined = Result<(Observation, Diagnosis), String>;
 
 impl Report {
     pub(crate) fn new(servers: Vec<(String, Examined)>) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let servers: Vec<ServerReport> =
             servers.into_iter().map(|(url, examined)| ServerReport { url, examined }).collect();
         let differences = differences::between(
@@ -36,7 +35,7 @@ impl Report {
                 .iter()
                 .filter_map(|server| Some((&*server.url, &server.examined.as_ref().ok()?.0))),
         );
-        Report { servers, differences, unix_seconds: now.as_secs() }
+        Report { servers, differences, unix_seconds: since_1970().as_secs() }
     }
 
     pub(crate) fn has_no_observation(&self) -> bool {

@@ -6,9 +6,9 @@
 //! in either order and allow each other. A writing whose answer is lost or an error may take effect
 //! at any later time, and forbids nothing from then on.
 
+use crate::clock::since_1970;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
@@ -75,8 +75,7 @@ impl Ledger {
     /// A ledger whose reads may find values for so long after they were overwritten.
     pub(crate) fn new(grace_ns: u64) -> Self {
         // Numbers go on from those of earlier runs: 4 ns each, which no load outruns.
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ledger::with_limit(since.as_nanos() as u64 / 4, grace_ns, FOLLOWED / SHARDS)
+        Ledger::with_limit(since_1970().as_nanos() as u64 / 4, grace_ns, FOLLOWED / SHARDS)
     }
 
     fn with_limit(first: u64, grace_ns: u64, most: usize) -> Self {

@@ -108,9 +108,3 @@ pub(crate) fn stored(wire: &mut Wire) -> Result<(), String> {
         },
     }
 }
-
-/// Milliseconds of the system's clock.
-pub(crate) fn unix_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}

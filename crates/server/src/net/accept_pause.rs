@@ -1,8 +1,9 @@
 //! The pause that accepting takes when the process has run out of descriptors or memory.
 
+use nagi_store::since_1970;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How long no client is accepted.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -19,7 +20,7 @@ impl Pause {
     pub(crate) fn begin(&mut self, error: Errno) {
         static LOGGED_AT_S: AtomicU64 = AtomicU64::new(0);
         self.until = Some(Instant::now() + PAUSE);
-        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let now_s = since_1970().as_secs();
         if LOGGED_AT_S.swap(now_s, Ordering::Relaxed) != now_s {
             tracing::warn!(%error, "cannot accept connections; trying again every 100 ms");
         }

@@ -14,6 +14,7 @@ use crate::state::mailbox::{ConnectionTask, NewConnection};
 use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
 use crate::worker::handovers::Handovers;
+use nagi_store::since_1970;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
@@ -21,7 +22,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -33,7 +34,7 @@ impl Random {
     /// it again.
     fn seeded() -> Self {
         let given = std::env::var("NAGI_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = since_1970();
         Random(fastrand::Rng::with_seed(given.unwrap_or(now.as_nanos() as u64)))
     }
 

@@ -11,13 +11,13 @@ use nagi_commands::saves::{Ending, Order};
 use nagi_commands::{HookFlags, REDIS_VERSION, Server as _};
 use nagi_persist::rdb::{Preamble, Version, WriterOptions};
 use nagi_persist::save::{SaveError, SaveHost, Saved, Target, save};
-use nagi_store::{CutError, Snapshot, SnapshotError, Walker};
+use nagi_store::{CutError, Snapshot, SnapshotError, Walker, since_1970};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Images that writers leave may always take so much, whatever the share of the memory is.
 const MIN_SHARE_BYTES: u64 = 64 << 20;
@@ -183,7 +183,7 @@ fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError>
 fn write(shared: &Shared, snapshot: Snapshot<'_>, host: &dyn SaveHost) -> Result<Saved, SaveError> {
     tracing::info!(cut_us = snapshot.cut_took().as_micros(), "save started");
     let config = shared.config();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970();
     let pinned = config.pinned_rdb_version().and_then(Version::from_number);
     let target = Target {
         libraries: &shared.scripts().library_codes(),

@@ -19,11 +19,11 @@ use nagi_commands::phases::Phases;
 use nagi_commands::{Client, Config, Entry, Flags, Server as _, SlowRequest, Statistics, Tally};
 use nagi_store::accounting::{Charge, room_bytes};
 use nagi_store::cpu_time::Mark;
-use nagi_store::ticks;
+use nagi_store::{since_1970, ticks};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// A reply from which on its sending may take long.
 const LARGE_REPLY_BYTES: usize = 64 * 1024;
@@ -671,7 +671,7 @@ impl Timing {
 
 /// The entry of a request in the slow log.
 fn describe(executed: Executed<'_>, phases: Phases, client: &Client) -> SlowRequest {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970();
     let since_ns = phases.execute_ns;
     SlowRequest {
         at_s: now.saturating_sub(Duration::from_nanos(since_ns)).as_secs(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A source of wall-clock time.
 #[derive(Clone, Debug, Default)]
@@ -19,10 +19,14 @@ impl Clock {
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         match self {
-            Clock::System => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX)),
+            Clock::System => u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX),
             Clock::Manual(now_ms) => now_ms.load(Ordering::Relaxed),
         }
     }
+}
+
+/// Returns the time since 1970 by the system clock; 0 if that is set to an earlier time.
+#[must_use]
+pub fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,9 +1,9 @@
 //! The process: TIME and SHUTDOWN.
 
 use crate::runtime::arguments::{RemainingArguments, is};
-use crate::state::frozen_time::since_1970;
 use crate::{Category, Command, Context, Error, Flags, Group, HookFlags, JobProgress, Keys, Notes};
 use nagi_proto::Args;
+use nagi_store::since_1970;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&SHUTDOWN, &TIME];

@@ -12,10 +12,10 @@ use crate::state::usage::{self, Usage};
 use crate::{
     ClientInfo, CommandTotals, Config, Context, Marks, REDIS_VERSION, Totals, VERSION, config,
 };
-use nagi_store::{Counters, Database, ticks};
+use nagi_store::{Counters, Database, since_1970, ticks};
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// A section's row.
 pub(crate) struct Section {
@@ -78,7 +78,7 @@ impl Fields<'_> {
 
 fn server(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let process = cx.server.process();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970();
     let uptime_s = cx.db.now_ms().saturating_sub(process.started_at_ms) / 1000;
     let executable = std::env::current_exe().unwrap_or_default();
     let config = cx.server.config();

@@ -2,12 +2,12 @@
 
 use nagi_client::Protocol;
 
-use super::super::context::{SMALL_KEY_BYTES, StepContext, unix_ms};
+use super::super::context::{SMALL_KEY_BYTES, StepContext};
 use super::super::probe::PREFIX;
 use super::super::scale::Scale;
 use super::super::server::Server;
 use super::row::{Disturbance, anything, needs_resp, nothing};
-use crate::clock::{SECOND, now_ns};
+use crate::clock::{SECOND, now_ns, unix_ms};
 
 /// Bytes of a value that pushes the server over its limit.
 const PUSH_BYTES: usize = 1000;
