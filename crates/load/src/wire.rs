@@ -6,6 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nagi_client::{Protocol, encode_command};
+use nagi_proto::split_line;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SendFlags, send};
@@ -281,11 +282,9 @@ impl Wire {
     pub fn line(&mut self) -> Result<String, String> {
         loop {
             let here = self.input.get(self.at..).unwrap_or_default();
-            if let Some(end) = here.iter().position(|byte| *byte == b'\n') {
-                let line = here.get(..end).unwrap_or_default();
-                let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if let Some((line, rest)) = split_line(here) {
                 let line = String::from_utf8_lossy(line).into_owned();
-                self.at += end + 1;
+                self.at = self.input.len() - rest.len();
                 return Ok(line);
             }
             if here.len() > LINE_BYTES {

@@ -15,5 +15,6 @@ pub mod resp;
 mod testing;
 
 pub use args::{Args, Awaited, LONG_BYTES, LargeArgument, SharedBytes, Span};
+pub use line::split_line;
 pub use malformed::MalformedReply;
 pub use output::{Chunk, Chunks, Output};

@@ -1,4 +1,4 @@
-//! Finds the ends of lines that arrive in pieces.
+//! Finds the ends of lines, also of those that arrive in pieces.
 
 /// Searches for the end of a line, examining each byte only once.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +20,14 @@ impl LineEnd {
         }
         found.map(|offset| from + offset)
     }
+}
+
+/// Returns the line at the start of `input` without its end, and the bytes after it; `None` if the
+/// line is not complete. It ends with `\n` or `\r\n`.
+#[must_use]
+pub fn split_line(input: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (line, rest) = input.split_at_checked(position(b'\n', input)?)?;
+    Some((line.strip_suffix(b"\r").unwrap_or(line), rest.get(1..)?))
 }
 
 /// Returns the offset of the first `wanted` in `bytes`.
@@ -67,6 +75,16 @@ mod tests {
         assert_eq!(end.find(b'\n', input, 0), Some(2));
         assert_eq!(end.find(b'\n', &input[..5], 3), None);
         assert_eq!(end.find(b'\n', input, 3), Some(5));
+    }
+
+    #[test]
+    fn lines_are_split_at_either_line_break() {
+        for input in [&b"ab\nc\r\n"[..], b"ab\r\nc\r\n"] {
+            assert_eq!(split_line(input), Some((&b"ab"[..], &b"c\r\n"[..])));
+        }
+        assert_eq!(split_line(b"\n"), Some((&b""[..], &b""[..])));
+        assert_eq!(split_line(b"a\r\r\n"), Some((&b"a\r"[..], &b""[..])));
+        assert_eq!((split_line(b""), split_line(b"ab\r")), (None, None));
     }
 
     #[test]

@@ -236,13 +236,6 @@ pub(super) fn quiet_answer(count: usize, refused: usize, first: Option<Answer>) 
     }
 }
 
-/// The line at the start of `input` without its end, and what is after it.
-pub(super) fn split_line(input: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = input.iter().position(|&byte| byte == b'\n')?;
-    let line = input.get(..end)?;
-    Some((line.strip_suffix(b"\r").unwrap_or(line), input.get(end + 1..)?))
-}
-
 /// A value and what is after it, once both are there.
 type Split<'a> = Option<(&'a [u8], &'a [u8])>;
 

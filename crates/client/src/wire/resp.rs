@@ -1,9 +1,9 @@
 //! The same requests for Redis. Flags and version numbers do not exist there and are refused.
 
-use nagi_proto::MalformedReply;
 use nagi_proto::resp::Reply;
+use nagi_proto::{MalformedReply, split_line};
 
-use super::request::{Answer, Mode, Request, Value, malformed, number, split_line};
+use super::request::{Answer, Mode, Request, Value, malformed, number};
 use crate::client::encode_command;
 
 /// Above this an expiry is a Unix time, as in memcached.

@@ -1,11 +1,9 @@
 //! memcached's classic text protocol.
 
-use nagi_proto::MalformedReply;
+use nagi_proto::{MalformedReply, split_line};
 
 use super::progress::{Found, Progress, Step};
-use super::request::{
-    Answer, Mode, Request, Value, malformed, number, quiet_answer, split_line, split_value,
-};
+use super::request::{Answer, Mode, Request, Value, malformed, number, quiet_answer, split_value};
 
 pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
     encode_with(request, "", out);

@@ -1,6 +1,7 @@
 //! The values in a reply, for checks beyond hit or miss.
 
 use super::protocol::Protocol;
+use nagi_proto::split_line;
 
 /// Calls `found` with each value of the reply, or `None` where one is missing; memcached names
 /// none of those. Replies over HTTP are not looked into.
@@ -9,10 +10,10 @@ pub(crate) fn each_value(protocol: Protocol, reply: &[u8], mut found: impl FnMut
         Protocol::Resp => {
             let mut rest = reply;
             if let [b'*', ..] = reply {
-                rest = split_line(reply).1;
+                rest = split_line(reply).map_or(&[], |(_, after)| after);
             }
             while let [b'$' | b'_', ..] = rest {
-                let (header, after) = split_line(rest);
+                let Some((header, after)) = split_line(rest) else { return };
                 let value = number(header.get(1..).unwrap_or_default())
                     .and_then(|len| after.split_at_checked(len));
                 found(value.map(|(value, _)| value));
@@ -25,7 +26,7 @@ pub(crate) fn each_value(protocol: Protocol, reply: &[u8], mut found: impl FnMut
         Protocol::Memcached => {
             let mut rest = reply;
             while rest.starts_with(b"VALUE ") {
-                let (header, after) = split_line(rest);
+                let Some((header, after)) = split_line(rest) else { return };
                 let len = header.split(|byte| *byte == b' ').nth(3).and_then(number);
                 let Some((value, after)) = len.and_then(|len| after.split_at_checked(len)) else {
                     return;
@@ -36,12 +37,6 @@ pub(crate) fn each_value(protocol: Protocol, reply: &[u8], mut found: impl FnMut
         }
         Protocol::Http => {}
     }
-}
-
-fn split_line(input: &[u8]) -> (&[u8], &[u8]) {
-    let end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
-    let line = input.get(..end).unwrap_or_default();
-    (line.strip_suffix(b"\r").unwrap_or(line), input.get(end + 1..).unwrap_or_default())
 }
 
 fn number(digits: &[u8]) -> Option<usize> {
