@@ -1,6 +1,6 @@
 /*
-** The libraries that scripts do not have, under the names by which mlua asks
-** for them: nagi loads none of them.
+** The libraries that scripts do not have, under the names that mlua links:
+** nagi loads none of them.
 */
 
 #include "lua.h"

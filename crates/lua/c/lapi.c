@@ -93,7 +93,7 @@ void luaA_pushobject (lua_State *L, const TValue *o) {
 
 LUA_API int lua_checkstack (lua_State *L, int size) {
   int res = 1;
-  /* nagi: outside of functions lies what Rust holds, beside all arguments */
+  /* nagi: outside functions, the stack has the values held by Rust and all arguments */
   int most = L->ci == L->base_ci ? LUAI_MAXHELD : LUAI_MAXCSTACK;
   lua_lock(L);
   if (size > most || (L->top - L->base + size) > most)
@@ -643,7 +643,7 @@ LUA_API void lua_getfenv (lua_State *L, int idx) {
 */
 
 
-/* nagi: tables that all scripts share cannot be changed by one of them */
+/* nagi: scripts cannot change tables that are shared by all scripts */
 static void refuse_if_readonly (lua_State *L, const TValue *t) {
   if (hvalue(t)->readonly)
     luaG_runerror(L, "Attempt to modify a readonly table");
@@ -660,7 +660,7 @@ LUA_API void lua_setreadonly (lua_State *L, int idx, int readonly) {
 }
 
 
-/* nagi: has the hook called by a function in C that takes long */
+/* nagi: lets a long-running C function call the hook */
 LUA_API void lua_callcounthook (lua_State *L) {
   lua_lock(L);
   if (L->hookmask & LUA_MASKCOUNT)

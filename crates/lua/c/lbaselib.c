@@ -348,7 +348,7 @@ static int luaB_raising (lua_State *L) {
 }
 
 
-/* nagi: has changes of a table refused from now on */
+/* nagi: makes a table read-only */
 static int luaB_setreadonly (lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   lua_setreadonly(L, 1, lua_toboolean(L, 2));
@@ -377,7 +377,7 @@ static int luaB_pcall (lua_State *L) {
   luaL_checkany(L, 1);
   status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
   if (status != 0 && lua_istable(L, -1)) {
-    /* nagi: of an error that a command replies with, its text */
+    /* nagi: the text of an error reply */
     lua_pushliteral(L, "err");
     lua_rawget(L, -2);
     if (lua_isstring(L, -1))

@@ -622,7 +622,7 @@ void luaG_errormsg (lua_State *L) {
     setobjs2s(L, L->top, L->top - 1);  /* move argument */
     setobjs2s(L, L->top - 1, errfunc);  /* push function */
     incr_top(L);
-    L->allowhook = 1;  /* nagi: a hook may have raised it, and has to end the handler as well */
+    L->allowhook = 1;  /* nagi: a hook that has raised the error must be able to end the handler */
     luaD_call(L, L->top - 2, 1);  /* call it */
   }
   luaD_throw(L, LUA_ERRRUN);

@@ -492,7 +492,7 @@ static void f_parser (lua_State *L, void *ud) {
   Proto *tf;
   Closure *cl;
   struct SParser *p = cast(struct SParser *, ud);
-  luaZ_lookahead(p->z);  /* nagi: what looks like precompiled code is text as well */
+  luaZ_lookahead(p->z);  /* nagi: input that looks like precompiled code is text as well */
   luaC_checkGC(L);
   tf = luaY_parser(L, p->z,
                                                              &p->buff, p->name);

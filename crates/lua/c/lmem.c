@@ -71,8 +71,8 @@ void *luaM_toobig (lua_State *L) {
 
 
 /*
-** nagi: what all states of a thread have taken, as the allocator behind `frealloc' counts it: what
-** is large is mapped page by page, and other sizes are rounded to classes
+** nagi: the memory of all states of a thread, as the allocator behind `frealloc' counts it: large
+** blocks are mapped in whole pages, and other sizes are rounded up to size classes
 */
 #define PAGEBYTES	((size_t)4096)
 #define LARGEBYTES	((size_t)1 << 20)

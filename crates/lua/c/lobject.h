@@ -339,7 +339,7 @@ typedef struct Table {
   CommonHeader;
   lu_byte flags;  /* 1<<p means tagmethod(p) is not present */ 
   lu_byte lsizenode;  /* log2 of size of `node' array */
-  lu_byte readonly;  /* nagi: whether changes are refused */
+  lu_byte readonly;  /* nagi: whether the table is read-only */
   struct Table *metatable;
   TValue *array;  /* array part */
   Node *node;

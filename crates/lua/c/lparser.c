@@ -384,7 +384,7 @@ Proto *luaY_parser (lua_State *L, ZIO *z, Mbuffer *buff, const char *name) {
   struct LexState lexstate;
   struct FuncState funcstate;
   TString *source = luaS_new(L, name);
-  /* nagi: kept on the stack, or a collection would free it (CVE-2025-49844) */
+  /* nagi: on the stack, so that it is not collected (CVE-2025-49844) */
   setsvalue2s(L, L->top, source);
   incr_top(L);
   lexstate.buff = buff;

@@ -151,7 +151,7 @@ typedef struct MatchState {
   const char *src_init;  /* init of source string */
   const char *src_end;  /* end (`\0') of source string */
   lua_State *L;
-  int depth;  /* nagi: calls of `match' within each other */
+  int depth;  /* nagi: nested calls of `match' */
   size_t steps;  /* nagi: since the last call of the hook */
   int level;  /* total number of captures (finished or unfinished) */
   struct {
@@ -346,7 +346,7 @@ static const char *match_capture (MatchState *ms, const char *s, int l) {
 }
 
 
-/* nagi: a bound for the C stack, and a hook that sees how long it takes */
+/* nagi: bounds the C stack, and calls the hook of long-running scripts */
 #define MAXDEPTH	10000
 #define STEPSPERHOOK	100000
 

@@ -444,13 +444,14 @@
 ** functions. This limit is arbitrary; its only purpose is to stop C
 ** functions to consume unlimited stack space. (must be smaller than
 ** -LUA_REGISTRYINDEX)
-** nagi: 8000 before; functions in Rust need a few slots beside as many arguments as Redis takes.
+** nagi: originally 8000; functions in Rust need a few slots in addition to Redis' maximum of
+** arguments.
 */
 #define LUAI_MAXCSTACK	8100
 
 /*
 @@ LUAI_MAXHELD limits the slots of a thread that runs no function
-** nagi: in one of these lies whatever Rust holds, which is more than all arguments of a function.
+** nagi: such a thread has the values held by Rust, which exceed the arguments of a function.
 */
 #define LUAI_MAXHELD	64000
 

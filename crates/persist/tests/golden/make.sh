@@ -1,17 +1,17 @@
 #!/bin/sh
-# Makes the files of a real server: `make.sh NAME PORT COMMAND...`, where COMMAND starts it, as in
+# Creates the files of a real server: `make.sh NAME PORT COMMAND...`, where COMMAND starts it, as in
 #   make.sh redis-7.0.15 7911 redis-server
 #   make.sh valkey-9.1 7912 chroot .peers/sid valkey-server
-# Writes NAME.rdb, and what the server itself says of each key into NAME.txt; with LFU and LRU as
-# the policy into NAME-lfu.rdb and NAME-lru.rdb, and without compression and checksum into
-# NAME-plain.rdb. Needs redis-cli.
+# Writes NAME.rdb, and what the server reports of each key to NAME.txt; with the policies LFU and
+# LRU NAME-lfu.rdb and NAME-lru.rdb, and without compression and checksum NAME-plain.rdb. Needs
+# redis-cli.
 set -eu
 
 name=$1 port=$2
 shift 2
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
-# A server in a root of its own sees another /tmp.
+# A server in its own root directory has another /tmp.
 case $1 in chroot) seen=$2/tmp/golden.$$; dir=/tmp/golden.$$; mkdir -p "$seen" ;;
 *) seen=$folder; dir=$folder ;; esac
 
@@ -65,7 +65,7 @@ function() return 1 end)\""
     echo "SET other database"
 } | cli > "$folder/replies"
 
-# What the server says of each key.
+# What the server reports of each key.
 for database in 0 9; do
     for key in $(cli -n $database KEYS '*' | sort); do
         type=$(cli -n $database TYPE "$key")
