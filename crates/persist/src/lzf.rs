@@ -20,7 +20,7 @@ const FARTHEST: usize = 1 << 13;
 const LONGEST_MATCH: usize = 264;
 /// After this many bytes without a match, as a power of two, the stride of the search increases by
 /// one.
-const LITERALS_A_STRIDE_LOG2: u32 = 6;
+const LITERALS_PER_STRIDE_LOG2: u32 = 6;
 /// After this many strings without a match, only half as many bytes of the next ones are tried, and
 /// how often that number is halved: data sets of images or of compressed values contain little
 /// else.
@@ -55,7 +55,7 @@ impl Compressor {
     /// Appends the compressed `input` to `out`.
     pub(crate) fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) {
         for piece in input.chunks(MAX_BYTES) {
-            let rest = self.compress_but_rest(piece, LITERALS_A_STRIDE_LOG2, out);
+            let rest = self.compress_but_rest(piece, LITERALS_PER_STRIDE_LOG2, out);
             write_literals(rest, out);
         }
     }
@@ -68,7 +68,7 @@ impl Compressor {
             return false;
         }
         let halvings = (self.incompressible / INCOMPRESSIBLE_STRINGS).min(MAX_HALVINGS);
-        let rest = self.compress_but_rest(input, LITERALS_A_STRIDE_LOG2 - halvings, out);
+        let rest = self.compress_but_rest(input, LITERALS_PER_STRIDE_LOG2 - halvings, out);
         let repeats = rest.len() < input.len();
         if repeats {
             self.incompressible = 0;
@@ -84,7 +84,7 @@ impl Compressor {
     fn compress_but_rest<'a>(
         &mut self,
         input: &'a [u8],
-        literals_a_stride_log2: u32,
+        literals_per_stride_log2: u32,
         out: &mut Vec<u8>,
     ) -> &'a [u8] {
         let len = u32::try_from(input.len()).unwrap_or(u32::MAX);
@@ -104,7 +104,7 @@ impl Compressor {
             };
             if len < 3 {
                 // After many bytes without a match, only some positions are tried.
-                at += 1 + ((at - literal) >> literals_a_stride_log2);
+                at += 1 + ((at - literal) >> literals_per_stride_log2);
                 continue;
             }
             write_literals(input.get(literal..at).unwrap_or_default(), out);

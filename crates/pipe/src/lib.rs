@@ -339,7 +339,7 @@ impl Notifier {
     /// Notifies all pending workers and clients, forever. Its task runs after all runnable tasks,
     /// so that workers are notified once of all their requests.
     pub async fn notify_all(&self) {
-        let mut told = Vec::with_capacity(MAX_WAKERS);
+        let mut wakers = Vec::with_capacity(MAX_WAKERS);
         for list in [&self.clients, &self.worker_wakers] {
             list.lock().reserve(MAX_WAKERS);
         }
@@ -350,8 +350,8 @@ impl Notifier {
             }
             drop(task);
             for list in [&self.clients, &self.worker_wakers] {
-                std::mem::swap(&mut *list.lock(), &mut told);
-                told.drain(..).for_each(Waker::wake);
+                std::mem::swap(&mut *list.lock(), &mut wakers);
+                wakers.drain(..).for_each(Waker::wake);
             }
             Poll::<()>::Pending
         })
@@ -422,7 +422,7 @@ mod tests {
         }
 
         /// Delivers all notifications. Returns how many the worker and the client have received.
-        fn told(&mut self) -> (usize, usize) {
+        fn deliver(&mut self) -> (usize, usize) {
             self.wakes.notify();
             for list in [&self.notifier.clients, &self.notifier.worker_wakers] {
                 std::mem::take(&mut *list.lock()).into_iter().for_each(Waker::wake);
@@ -437,15 +437,15 @@ mod tests {
         assert_eq!(it.read(), Poll::Pending);
         assert_eq!(it.write(b"GET "), Poll::Ready(Some(4)));
         assert_eq!(it.write(b"x"), Poll::Ready(Some(1)));
-        assert_eq!(it.told(), (1, 0));
+        assert_eq!(it.deliver(), (1, 0));
         assert_eq!(it.take(), Taken::Bytes(b"GET x".to_vec()));
         assert_eq!(it.take(), Taken::Nothing);
         assert_eq!((it.put(b"+O"), it.put(b"K")), (Ok(2), Ok(1)));
-        assert_eq!(it.told(), (0, 1));
+        assert_eq!(it.deliver(), (0, 1));
         assert_eq!(it.read(), Poll::Ready(Some(b"+OK".to_vec())));
         assert!(it.client.is_quiet());
         assert_eq!(it.write(b"y"), Poll::Ready(Some(1)));
-        assert_eq!(it.told(), (1, 0), "it is notified again of what came after it has looked");
+        assert_eq!(it.deliver(), (1, 0), "it is notified again of what came after it has looked");
     }
 
     #[test]
@@ -454,16 +454,16 @@ mod tests {
         let long = vec![b'x'; REQUEST_BYTES * 2];
         assert_eq!(it.write(&long), Poll::Ready(Some(REQUEST_BYTES)));
         assert_eq!(it.write(&long), Poll::Pending);
-        assert_eq!(it.told(), (1, 0));
+        assert_eq!(it.deliver(), (1, 0));
         assert!(matches!(it.take(), Taken::Bytes(bytes) if bytes.len() == REQUEST_BYTES));
-        assert_eq!(it.told(), (0, 1));
+        assert_eq!(it.deliver(), (0, 1));
         let mut sent = 0;
         for room in [REPLY_BYTES, MAX_REPLY_BYTES, MAX_REPLY_BYTES] {
             assert_eq!(it.put(&long[sent..]), Ok(room), "the room grows once it is filled");
             assert_eq!(it.put(&long[sent + room..]), Ok(0));
-            assert_eq!(it.told().0, 0);
+            assert_eq!(it.deliver().0, 0);
             assert!(matches!(it.read(), Poll::Ready(Some(bytes)) if bytes.len() == room));
-            assert_eq!(it.told().0, 1);
+            assert_eq!(it.deliver().0, 1);
             sent += room;
         }
     }
@@ -477,13 +477,13 @@ mod tests {
         wakes.notify();
         drop(worker);
         let mut it = Fixture { client, woken, notifier, ..Fixture::new() };
-        assert_eq!(it.told().1, 1);
+        assert_eq!(it.deliver().1, 1);
         assert_eq!(it.read(), Poll::Ready(Some(b"+OK".to_vec())));
         assert_eq!((it.read(), it.write(b"x")), (Poll::Ready(None), Poll::Ready(None)));
 
         let mut it = Fixture::new();
         assert_eq!(it.write(b"DEL x"), Poll::Ready(Some(5)));
-        assert_eq!(it.told(), (1, 0));
+        assert_eq!(it.deliver(), (1, 0));
         let Fixture { client, worker, mut wakes, notified, .. } = it;
         drop(client);
         assert_eq!(notified.take(), 1);

@@ -1,7 +1,7 @@
 //! Checks that a file can be read to its end.
 
 use super::distinct::Distinct;
-use super::{Field, KEYS_A_REPORT, Watch};
+use super::{Field, KEYS_PER_REPORT, Watch};
 use crate::rdb::{Fault, Header, Item, Reader};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -86,7 +86,7 @@ fn read<R: Read>(
                 let (keys, sum) = found.types.entry(name).or_default();
                 *keys += 1;
                 *sum += elements;
-                if found.keys.is_multiple_of(KEYS_A_REPORT) {
+                if found.keys.is_multiple_of(KEYS_PER_REPORT) {
                     watch(reader.offset(), found.keys);
                 }
             }

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 pub type Watch<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// The number of keys between two reports of progress.
-const KEYS_A_REPORT: u64 = 4096;
+const KEYS_PER_REPORT: u64 = 4096;
 
 /// Serializes bytes as text; bytes that are not printable ASCII are escaped.
 fn escaped<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {

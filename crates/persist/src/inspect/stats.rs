@@ -1,6 +1,6 @@
 //! Statistics of a file: by type, database, key prefix, expiry and size.
 
-use super::{Field, KEYS_A_REPORT, Watch, escaped};
+use super::{Field, KEYS_PER_REPORT, Watch, escaped};
 use crate::rdb::{Fault, Item, Measure, Reader, Record};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -79,7 +79,7 @@ pub struct Biggest {
 /// A range of times until expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Expiry {
     Expired,
     WithinMinute,
@@ -213,7 +213,7 @@ pub fn stats(source: impl Read, grouping: Grouping, watch: &mut Watch<'_>) -> Re
                 let measure = reader.skip_value()?;
                 let file_bytes = reader.offset() - record.offset;
                 collecting.add(reader.key(), &record, &measure, file_bytes);
-                if collecting.all.keys.is_multiple_of(KEYS_A_REPORT) {
+                if collecting.all.keys.is_multiple_of(KEYS_PER_REPORT) {
                     watch(reader.offset(), collecting.all.keys);
                 }
             }

@@ -80,15 +80,15 @@ pub enum ParsedFrame<'a> {
 #[derive(Debug, Default)]
 pub struct Parser {
     /// The number of bytes of a too long value that have not arrived yet.
-    swallow_bytes: usize,
+    discard_bytes: usize,
 }
 
 impl Parser {
     /// Parses the request at the start of `input`.
     pub fn parse<'a>(&mut self, input: &'a [u8], limits: &Limits) -> ParsedFrame<'a> {
-        if self.swallow_bytes > 0 {
-            let consumed = self.swallow_bytes.min(input.len());
-            self.swallow_bytes -= consumed;
+        if self.discard_bytes > 0 {
+            let consumed = self.discard_bytes.min(input.len());
+            self.discard_bytes -= consumed;
             return if consumed == 0 {
                 ParsedFrame::Incomplete
             } else {
@@ -125,7 +125,7 @@ impl Parser {
         let (key, value) = rest.split_at_checked(key_len).unwrap_or_default();
         frame = Frame { extras, key, value, ..frame };
         if frame.oversized {
-            self.swallow_bytes = body_len - value_at;
+            self.discard_bytes = body_len - value_at;
         }
         ParsedFrame::Request { consumed: HEADER_BYTES + needed, frame }
     }

@@ -65,7 +65,7 @@ pub struct Parser {
     /// Shorter input needs no parsing.
     need_bytes: usize,
     /// The number of bytes of a refused data block that have not arrived yet.
-    swallow_bytes: usize,
+    discard_bytes: usize,
     awaited: Option<Awaited>,
     /// The state of a long line that has partially arrived.
     partial: Option<Box<Partial>>,
@@ -166,8 +166,8 @@ impl Parser {
         large_offsets: &[u32],
         spans: &mut Vec<Span>,
     ) -> Parsed {
-        if self.swallow_bytes > 0 {
-            return self.swallow(input.len());
+        if self.discard_bytes > 0 {
+            return self.discard(input.len());
         }
         if input.len() < self.need_bytes {
             return Parsed::Incomplete;
@@ -251,7 +251,7 @@ impl Parser {
             let verb = spans.get(before).map(|&verb| text(input, verb));
             let line = if matches!(verb, Some(b"set" | b"ms")) { header.words } else { 0 };
             spans.truncate(before + line);
-            self.swallow_bytes = end - input.len().min(end);
+            self.discard_bytes = end - input.len().min(end);
             let reply = if header.quiet { "" } else { TOO_LARGE };
             return Parsed::Reject { consumed: input.len().min(end), reply, close: false };
         }
@@ -290,12 +290,12 @@ impl Parser {
     }
 
     /// Discards bytes of a refused data block that have arrived.
-    fn swallow(&mut self, arrived: usize) -> Parsed {
-        let consumed = self.swallow_bytes.min(arrived);
+    fn discard(&mut self, arrived: usize) -> Parsed {
+        let consumed = self.discard_bytes.min(arrived);
         if consumed == 0 {
             return Parsed::Incomplete;
         }
-        self.swallow_bytes -= consumed;
+        self.discard_bytes -= consumed;
         Parsed::Reject { consumed, reply: "", close: false }
     }
 
@@ -542,7 +542,7 @@ mod tests {
         let huge = parser.parse(b"set a 0 0 2147483645\r\nab", &LIMITS, &mut Vec::new());
         assert_eq!(huge, Parsed::Reject { consumed: 24, reply: TOO_LARGE, close: false });
         assert_eq!(parser.parse(b"", &LIMITS, &mut Vec::new()), Parsed::Incomplete);
-        assert_eq!(parser.swallow_bytes, 2_147_483_645);
+        assert_eq!(parser.discard_bytes, 2_147_483_645);
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl Claim {
     /// slice.
     pub fn release(&mut self, mut is_over: impl FnMut() -> bool) -> bool {
         while let Some(name) = self.taken.pop() {
-            self.claims.give(name);
+            self.claims.release(name);
             if self.taken.len().is_multiple_of(STRIDE) && is_over() {
                 return self.taken.is_empty();
             }

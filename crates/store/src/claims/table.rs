@@ -292,7 +292,7 @@ impl Claims {
     }
 
     /// Releases `name`.
-    pub(super) fn give(&self, name: u64) {
+    pub(super) fn release(&self, name: u64) {
         let mut stripe = self.stripe(name);
         if let Some(found) = stripe.get_mut(&name) {
             found.hold = match found.hold {

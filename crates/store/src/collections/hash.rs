@@ -73,7 +73,7 @@ pub(crate) struct Hash(pub(crate) Form<Fields>);
 impl<'a> HashRef<'a> {
     /// The number of fields, including expired ones that have not been removed.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "no hash that is kept is empty")]
+    #[expect(clippy::len_without_is_empty, reason = "no stored hash is empty")]
     pub fn len(self) -> u64 {
         self.0.len()
     }
@@ -233,7 +233,7 @@ impl Hash {
         // SAFETY: the copy takes over the references of the field, which it replaces.
         unsafe {
             layout::retain::<Fields>(&element);
-            is_long |= layout::bytes_elsewhere::<Fields>(&element) > 0;
+            is_long |= layout::bytes_out_of_line::<Fields>(&element) > 0;
         }
         self.0.set(name, New { element: &element, is_long }, blocks);
         if at_ms.is_some() && self.0.read().name() == Name::Listpack {

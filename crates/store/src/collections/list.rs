@@ -25,7 +25,7 @@ pub enum ListLimit {
 const LISTPACK_BYTES: usize = 7;
 /// An element takes at most this many times the bytes in a listpack that it takes in the packed
 /// form.
-const MAX_BYTES_FOR_A_PACKED_ONE: usize = 2;
+const MAX_BYTES_PER_PACKED_BYTE: usize = 2;
 /// The maximum bytes of a listpack that is limited by its number of entries.
 const MAX_LISTPACK_BYTES: usize = 8192;
 
@@ -87,7 +87,7 @@ fn value(element: &[u8]) -> StringValue<'_> {
 impl<'a> ListRef<'a> {
     /// The number of elements.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "no list that is kept is empty")]
+    #[expect(clippy::len_without_is_empty, reason = "no stored list is empty")]
     pub fn len(self) -> u64 {
         match self.0 {
             ListForm::Packed(packed) => packed.len() as u64,
@@ -252,7 +252,7 @@ impl List {
         }
         let entries = self.read().len() + elements as u64;
         if let List::Packed(packed) = self
-            && let at_most = MAX_BYTES_FOR_A_PACKED_ONE * packed.end() + LISTPACK_BYTES
+            && let at_most = MAX_BYTES_PER_PACKED_BYTE * packed.end() + LISTPACK_BYTES
             && !limit.is_exceeded(at_most + bytes, entries, false)
         {
             return;

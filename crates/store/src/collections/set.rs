@@ -38,7 +38,7 @@ fn value(element: &[u8]) -> StringValue<'_> {
 impl<'a> SetRef<'a> {
     /// The number of members.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "no set that is kept is empty")]
+    #[expect(clippy::len_without_is_empty, reason = "no stored set is empty")]
     pub fn len(self) -> u64 {
         self.0.len()
     }

@@ -85,7 +85,7 @@ pub(crate) fn score_border<'a>(score: f64, is_behind: bool) -> Border<'a> {
 impl<'a> SortedSetRef<'a> {
     /// The number of members.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "no sorted set that is kept is empty")]
+    #[expect(clippy::len_without_is_empty, reason = "no stored sorted set is empty")]
     pub fn len(self) -> u64 {
         match self.0 {
             SortedSetForm::Packed(packed) => packed.len() as u64,

@@ -2,7 +2,7 @@
 
 /// An event of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say what they are, as Redis' documentation tells")]
+#[expect(missing_docs, reason = "the names are those of Redis' documentation")]
 pub enum Event {
     Append,
     CopyTo,

@@ -307,7 +307,7 @@ impl Entry {
     ///
     /// # Safety
     /// The latch is held.
-    pub(crate) unsafe fn bytes_elsewhere(self) -> usize {
+    pub(crate) unsafe fn bytes_out_of_line(self) -> usize {
         // SAFETY: the caller guarantees it; the borrow ends here.
         let root_bytes = unsafe { self.root() }.map_or(0, RootRef::bytes);
         root_bytes + if self.is_key_outside() { self.key_len() } else { 0 }

@@ -62,7 +62,7 @@ impl<'a> Value<'a> {
 
     /// Returns the number of elements; for a string, of bytes.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "no collection that is kept is empty")]
+    #[expect(clippy::len_without_is_empty, reason = "no stored collection is empty")]
     pub fn len(&self) -> u64 {
         match self {
             Value::String(string) => string.len() as u64,
@@ -114,7 +114,7 @@ impl<'a> Value<'a> {
 
     /// Returns a collection's memory outside its entry, in bytes.
     #[must_use]
-    pub fn collection_bytes_elsewhere(&self) -> usize {
+    pub fn collection_bytes_out_of_line(&self) -> usize {
         match self {
             Value::Hash(HashRef(FormRef::Tree(tree))) => RootRef::Hash(tree).bytes(),
             Value::Set(SetRef(FormRef::Tree(tree))) => RootRef::Set(tree).bytes(),

@@ -24,8 +24,8 @@ const TICK_MS: u64 = 125;
 const TICKS_MASK: u32 = COARSE - 1;
 /// The age in ticks from which idle time is stored in units.
 const AGED_TICKS: u32 = TICKS_MASK / 2;
-const TICKS_A_UNIT: u32 = 64;
-const UNIT_MS: u64 = TICK_MS * TICKS_A_UNIT as u64;
+const TICKS_PER_UNIT: u32 = 64;
+const UNIT_MS: u64 = TICK_MS * TICKS_PER_UNIT as u64;
 const TICKS_A_MINUTE: u32 = (60_000 / TICK_MS) as u32;
 const MINUTES_SHIFT: u32 = 8;
 const MINUTES_MASK: u32 = 0x7fff;
@@ -153,7 +153,7 @@ impl AccessClock {
             return passed(self.minutes(), then, MINUTES_MASK) * TICKS_A_MINUTE;
         }
         if access & COARSE != 0 {
-            return passed(self.units(), access & TICKS_MASK, TICKS_MASK) * TICKS_A_UNIT;
+            return passed(self.units(), access & TICKS_MASK, TICKS_MASK) * TICKS_PER_UNIT;
         }
         passed(self.ticks(), access & TICKS_MASK, TICKS_MASK)
     }

@@ -111,7 +111,7 @@ impl Directories {
         })
     }
 
-    fn give(&self, elements: Elements) {
+    fn recycle(&self, elements: Elements) {
         let mut idle = self.idle.lock_nested();
         let depth = elements.0.len().ilog2() as usize;
         if idle.len() <= depth {
@@ -225,7 +225,7 @@ impl Directory {
         let old = std::mem::replace(&mut self.elements, elements);
         self.depth = depth;
         self.publish();
-        old.into_iter().for_each(|elements| self.owner.directories.give(elements));
+        old.into_iter().for_each(|elements| self.owner.directories.recycle(elements));
     }
 
     #[inline]
@@ -237,7 +237,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        self.elements.into_iter().for_each(|elements| self.owner.directories.give(elements));
+        self.elements.into_iter().for_each(|elements| self.owner.directories.recycle(elements));
     }
 }
 

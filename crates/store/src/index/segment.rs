@@ -141,7 +141,7 @@ impl Segment {
         unsafe {
             self.header_pointer().drop_in_place();
             if bytes == PAGE_BYTES {
-                pool.give_segment(self.base());
+                pool.free_segment(self.base());
             } else {
                 dealloc(self.base().as_ptr(), small_layout(bytes));
             }

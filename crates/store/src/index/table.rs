@@ -42,7 +42,7 @@ use crate::sync::{latch, pace};
 use std::sync::Arc;
 
 /// The number of segments that one step examines if it finds no matching entries.
-const GLANCES: usize = 64;
+const SEGMENTS_PER_STEP: usize = 64;
 /// The number of buckets that a snapshot's walk visits while the latch is held once, if there is
 /// little to copy.
 const BUCKETS_PER_HOLD: usize = 32;
@@ -282,7 +282,7 @@ impl Table {
         self.note_expiry(attributes.expire_at_ms);
         if !stays {
             // SAFETY: the block came from this slab and nothing points to it now.
-            unsafe { self.slab.give(old_block, old_bytes) };
+            unsafe { self.slab.free(old_block, old_bytes) };
             self.relocate(old_bytes, RELOCATIONS);
         }
         owned
@@ -430,19 +430,19 @@ impl Table {
         barrier: MutationBarrier,
         selection: VictimSelection,
         random: u64,
-        unasked: &mut ServerRemovals<'_>,
+        removals: &mut ServerRemovals<'_>,
     ) -> bool {
         let only_volatile = selection.policy.only_volatile();
         if only_volatile && self.volatile == 0 {
             return false;
         }
         let mut position = random >> (64 - POSITION_BITS);
-        for _ in 0..GLANCES {
+        for _ in 0..SEGMENTS_PER_STEP {
             let Some(segment) = self.directory.get(position) else { return false };
             let sample = segment.sample(random as usize, only_volatile, SAMPLES);
             let entries = sample.clone().filter_map(|index| segment.word(index).entry());
             entries.clone().for_each(|entry| prefetch(entry.pointer()));
-            let entries = entries.filter(|entry| !self.is_spared(*entry, unasked));
+            let entries = entries.filter(|entry| !self.is_spared(*entry, removals));
             // An entry that the snapshot already has frees memory at once.
             let saved = entries.clone().filter(|entry| !barrier.is_older(*entry));
             if let Some(entry) = selection.choose(saved).or_else(|| selection.choose(entries))
@@ -451,9 +451,9 @@ impl Table {
             {
                 let place = Place { segment, index };
                 // SAFETY: nothing changes the entry during the callback.
-                (unasked.show)(self.database(), unsafe { EntryView::new(entry) });
+                (removals.show)(self.database(), unsafe { EntryView::new(entry) });
                 let entry = self.mutable(barrier, entry, ValueOutcome::Goes);
-                unasked.garbage.add(self.remove(place, entry));
+                removals.garbage.add(self.remove(place, entry));
                 self.slab.report_all_idle_bytes();
                 return true;
             }
@@ -463,8 +463,8 @@ impl Table {
     }
 
     /// Whether an entry must stay.
-    fn is_spared(&self, entry: Entry, unasked: &ServerRemovals<'_>) -> bool {
-        unasked.spares.is_some_and(|spares| spares(self.hash_of(entry)))
+    fn is_spared(&self, entry: Entry, removals: &ServerRemovals<'_>) -> bool {
+        removals.spares.is_some_and(|spares| spares(self.hash_of(entry)))
     }
 
     /// Returns the entry at a random place, all entries being equally likely; `None` if the place
@@ -507,7 +507,7 @@ impl Table {
         // first.
         let owned = unsafe {
             let owned = entry.take_owned();
-            self.slab.give(block, bytes);
+            self.slab.free(block, bytes);
             owned
         };
         self.relocate(bytes, RELOCATIONS);
@@ -553,7 +553,7 @@ impl Table {
             let volatile = segment.word(index).is_volatile();
             segment.replace(index, Word::new(moved, fingerprint(hash), volatile));
             // SAFETY: as above.
-            unsafe { self.slab.give(Block { memory: from, on_heap: false }, entry_bytes) };
+            unsafe { self.slab.free(Block { memory: from, on_heap: false }, entry_bytes) };
         }
     }
 }
@@ -570,7 +570,7 @@ impl Drop for Table {
                 // SAFETY: the table is dropped, and with it every pointer to the entry.
                 unsafe {
                     drop(entry.take_owned());
-                    self.slab.give(block, bytes);
+                    self.slab.free(block, bytes);
                 }
             }
             // SAFETY: the directory is dropped too.

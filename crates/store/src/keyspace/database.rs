@@ -210,7 +210,7 @@ impl<'a> Database<'a> {
 
     /// The same under a hold.
     #[inline(never)]
-    #[expect(clippy::expect_used, reason = "a hold does the work that it is given")]
+    #[expect(clippy::expect_used, reason = "with_shard always calls the closure")]
     fn write_latched<R>(
         &self,
         shards: &dyn HeldShards,
@@ -315,7 +315,7 @@ impl<'a> Database<'a> {
 
     /// Passes the shard of a key to `look` under a hold.
     #[inline(never)]
-    #[expect(clippy::expect_used, reason = "a hold does the work that it is given")]
+    #[expect(clippy::expect_used, reason = "with_shard always calls the closure")]
     pub(crate) fn read_latched<R>(
         &self,
         shards: &dyn HeldShards,

@@ -145,8 +145,8 @@ impl Database<'_> {
                     evicted = Some(Evicted::of(&entry, idle_ms));
                 }
             };
-            let mut unasked = ServerRemovals { spares, show: &mut show, garbage: &mut garbage };
-            let found = tables.any(|table| table.evict(barrier, selection, random, &mut unasked));
+            let mut removals = ServerRemovals { spares, show: &mut show, garbage: &mut garbage };
+            let found = tables.any(|table| table.evict(barrier, selection, random, &mut removals));
             drop(held);
             self.store.reclaimer.free(garbage);
             self.store.notify_preparer();

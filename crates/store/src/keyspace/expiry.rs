@@ -77,8 +77,8 @@ impl Store {
         };
         // One step in one table per hold.
         let more = held.tables_mut().iter_mut().any(|table| {
-            let mut unasked = ServerRemovals { spares, show: &mut show, garbage: &mut garbage };
-            let (removed, unfinished) = table.expire(barrier, now_ms, &mut unasked);
+            let mut removals = ServerRemovals { spares, show: &mut show, garbage: &mut garbage };
+            let (removed, unfinished) = table.expire(barrier, now_ms, &mut removals);
             counters.expired.add(removed as u64);
             removed > 0 || unfinished
         });

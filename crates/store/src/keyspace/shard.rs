@@ -60,7 +60,7 @@ impl Shard {
         if self.tables.len() <= database {
             self.make_tables(database);
         }
-        #[expect(clippy::indexing_slicing, reason = "the table was made just above")]
+        #[expect(clippy::indexing_slicing, reason = "the table was created just above")]
         let table = &mut self.tables[database];
         (table, &mut self.last_cas, &self.blocks)
     }

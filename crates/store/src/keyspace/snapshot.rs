@@ -185,7 +185,7 @@ impl Snapshot<'_> {
     /// # Errors
     /// The snapshot was aborted, or is incomplete.
     pub fn finish(mut self) -> Result<(), SnapshotError> {
-        self.settle();
+        self.drain();
         let outbox = &self.store.outbox;
         match outbox.cause() {
             Some(Cause::Cancelled) => return Err(SnapshotError::Cancelled),
@@ -200,7 +200,7 @@ impl Snapshot<'_> {
     }
 
     /// Takes and discards the remaining images, until every entry has the new epoch.
-    fn settle(&mut self) {
+    fn drain(&mut self) {
         const POLL_INTERVAL: Duration = Duration::from_millis(5);
         loop {
             let is_walked = self.is_walked();
@@ -237,7 +237,7 @@ impl Drop for Snapshot<'_> {
         // A thread that panics may be the one that performs the walk.
         if self.receivers.is_some() && !std::thread::panicking() {
             self.cancel();
-            self.settle();
+            self.drain();
         }
     }
 }

@@ -419,7 +419,7 @@ impl Store {
     }
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "shard_of answers below the number of shards")]
+    #[expect(clippy::indexing_slicing, reason = "shard_of returns less than the number of shards")]
     pub(crate) fn latch_of(&self, key: Key<'_>) -> &Latch<Shard> {
         &self.shards[self.shard_of(key)]
     }

@@ -148,7 +148,7 @@ impl Arenas {
     ///
     /// # Safety
     /// It came from these arenas, and nothing refers to it any more.
-    pub(crate) unsafe fn give(&mut self, memory: NonNull<u8>) {
+    pub(crate) unsafe fn free(&mut self, memory: NonNull<u8>) {
         // SAFETY: a block follows its piece's head.
         let piece = Piece(unsafe { memory.sub(HEAD_BYTES) });
         let arena = piece.arena();
@@ -313,7 +313,7 @@ impl Arenas {
         self.open = self.open.filter(|open| *open != arena);
         self.closing = self.closing.filter(|closing| *closing != arena);
         // SAFETY: the arena came from this pool, and is not referenced any more.
-        unsafe { self.pool.give_arena(arena, touched) };
+        unsafe { self.pool.free_arena(arena, touched) };
     }
 
     /// Turns a piece into a hole, merged with adjacent ones.
@@ -519,13 +519,13 @@ mod tests {
             self.live.push((memory, bytes, self.taken));
         }
 
-        fn give(&mut self, index: usize) {
+        fn free(&mut self, index: usize) {
             let (memory, bytes, fill) = self.live.swap_remove(index);
             // SAFETY: it was written when it was allocated, and is freed once.
             unsafe {
                 let contents = std::slice::from_raw_parts(memory.as_ptr(), bytes);
                 assert!(contents.iter().all(|byte| *byte == fill));
-                self.arenas.give(memory);
+                self.arenas.free(memory);
             }
         }
 
@@ -538,7 +538,7 @@ mod tests {
             // SAFETY: both are allocated, distinct and of this size.
             unsafe {
                 new.copy_from_nonoverlapping(old, bytes);
-                self.arenas.give(old);
+                self.arenas.free(old);
             }
             self.live[at] = (new, bytes, fill);
             true
@@ -607,7 +607,7 @@ mod tests {
             // Equally many sizes of each magnitude.
             blocks.take(513 << scattered(round, 7) | scattered(round * 3, 512));
             while blocks.arenas.live_bytes > 2 << 20 {
-                blocks.give(scattered(round * 7, blocks.live.len()));
+                blocks.free(scattered(round * 7, blocks.live.len()));
                 for _ in 0..4 {
                     moves += usize::from(blocks.relocate());
                 }
@@ -622,7 +622,7 @@ mod tests {
         assert!(worst < 1.25, "{worst}");
         assert!(moves < gives / 10, "{moves} of {gives}");
         while !blocks.live.is_empty() {
-            blocks.give(0);
+            blocks.free(0);
         }
         assert_eq!((blocks.pool.used_bytes(), blocks.pool.idle_bytes()), (0, 0));
     }
@@ -634,7 +634,7 @@ mod tests {
         let full = blocks.pool.used_bytes();
         assert!(full < 2000 * 4300, "{full}");
         for round in 0..1900 {
-            blocks.give(scattered(round, blocks.live.len()));
+            blocks.free(scattered(round, blocks.live.len()));
             blocks.relocate();
         }
         blocks.check();
@@ -655,14 +655,14 @@ mod tests {
                     0..3 => blocks.take(513 + bytes % 5000),
                     3 => blocks.take(bytes),
                     4..8 if !blocks.live.is_empty() => {
-                        blocks.give(usize::from(choice) % blocks.live.len());
+                        blocks.free(usize::from(choice) % blocks.live.len());
                     }
                     _ => drop(blocks.relocate()),
                 }
             }
             blocks.check();
             while !blocks.live.is_empty() {
-                blocks.give(blocks.live.len() / 2);
+                blocks.free(blocks.live.len() / 2);
             }
             prop_assert_eq!((blocks.pool.used_bytes(), blocks.pool.idle_bytes()), (0, 0));
         }

@@ -41,13 +41,13 @@ pub(crate) struct Idle {
     /// Units whose memory has been returned to the kernel.
     cold: List,
     /// Whether a unit was requested since the last check.
-    asked: bool,
+    is_requested: bool,
     /// The number of checks since the last request.
-    quiet_looks: u8,
+    idle_checks: u8,
 }
 
 /// After this many checks without a request, none is expected.
-const MANY_LOOKS: u8 = 10;
+const MAX_IDLE_CHECKS: u8 = 10;
 
 /// Returns the note on the unit of `unit_bytes` that contains `address`.
 ///
@@ -163,19 +163,19 @@ impl List {
 impl Idle {
     pub(crate) fn new(unit_bytes: usize) -> Self {
         let [warm, cold] = [(); 2].map(|()| List::new(unit_bytes));
-        Idle { warm, cold, asked: false, quiet_looks: MANY_LOOKS }
+        Idle { warm, cold, is_requested: false, idle_checks: MAX_IDLE_CHECKS }
     }
 
     /// Takes a unit with memory, or else one without. Returns it and how many of its bytes have
     /// memory.
     pub(crate) fn take(&mut self) -> Option<(Unit, usize)> {
-        self.ask();
+        self.note_request();
         self.warm.pop().or_else(|| self.cold.pop())
     }
 
     /// Takes a unit whose memory has been returned to the kernel.
     pub(crate) fn take_cold(&mut self) -> Option<(Unit, usize)> {
-        self.ask();
+        self.note_request();
         self.cold.pop()
     }
 
@@ -184,7 +184,7 @@ impl Idle {
     /// # Safety
     /// The unit has the size that was passed to [`Idle::new`], is in a region that has its notes at
     /// its start, and nothing refers to it any more.
-    pub(crate) unsafe fn give(&mut self, unit: Unit, bytes: usize) {
+    pub(crate) unsafe fn free(&mut self, unit: Unit, bytes: usize) {
         let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };
         // SAFETY: the caller guarantees it.
         unsafe { list.push(unit, bytes) };
@@ -193,27 +193,27 @@ impl Idle {
     /// Adds a unit that is taken after all others.
     ///
     /// # Safety
-    /// As for [`Idle::give`].
-    pub(crate) unsafe fn give_last(&mut self, unit: Unit, bytes: usize) {
+    /// As for [`Idle::free`].
+    pub(crate) unsafe fn free_last(&mut self, unit: Unit, bytes: usize) {
         let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };
         // SAFETY: the caller guarantees it.
         unsafe { list.push_oldest(unit, bytes) };
     }
 
     /// Records that units are requested.
-    pub(crate) fn ask(&mut self) {
-        self.asked = true;
+    pub(crate) fn note_request(&mut self) {
+        self.is_requested = true;
     }
 
     /// Records whether a unit was requested since the last check.
-    pub(crate) fn look(&mut self) {
-        let asked = std::mem::take(&mut self.asked);
-        self.quiet_looks = if asked { 0 } else { self.quiet_looks.saturating_add(1) };
+    pub(crate) fn check(&mut self) {
+        let is_requested = std::mem::take(&mut self.is_requested);
+        self.idle_checks = if is_requested { 0 } else { self.idle_checks.saturating_add(1) };
     }
 
     /// Whether requests are expected, according to the last checks.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.asked || self.quiet_looks < MANY_LOOKS
+    pub(crate) fn expects_requests(&self) -> bool {
+        self.is_requested || self.idle_checks < MAX_IDLE_CHECKS
     }
 
     /// Returns the bytes of the units that have all of their memory.
@@ -266,13 +266,13 @@ mod tests {
         for (unit, bytes) in units.iter().zip([ARENA_BYTES, 0, PAGE_BYTES, 0, ARENA_BYTES]) {
             let is_part = bytes == PAGE_BYTES;
             // SAFETY: the pool allocated it, and nothing else uses it.
-            unsafe { if is_part { idle.give_last(*unit, bytes) } else { idle.give(*unit, bytes) } }
+            unsafe { if is_part { idle.free_last(*unit, bytes) } else { idle.free(*unit, bytes) } }
         }
         assert_eq!(idle.ready_bytes(), 2 * ARENA_BYTES);
         assert_eq!(idle.take_unready(), Some((units[2], PAGE_BYTES)));
         assert_eq!(idle.take_unready(), Some((units[3], 0)));
         // SAFETY: as above.
-        unsafe { idle.give_last(units[2], PAGE_BYTES) };
+        unsafe { idle.free_last(units[2], PAGE_BYTES) };
         for (index, bytes) in [(4, ARENA_BYTES), (0, ARENA_BYTES), (2, PAGE_BYTES), (1, 0)] {
             assert_eq!(idle.take(), Some((units[index], bytes)));
         }

@@ -74,7 +74,7 @@ const WARM_BYTES: usize = 4 * READY_BYTES;
 /// With more than this of all kinds together, the preparer returns some of it.
 const MAX_WARM_BYTES: usize = 3 * WARM_BYTES;
 /// The time between two checks of whether idle memory is requested.
-const LOOK_EVERY: Duration = Duration::from_millis(80);
+const CHECK_INTERVAL: Duration = Duration::from_millis(80);
 /// How many bytes are taken off a list while its latch is held once, and returned to the kernel by
 /// threads other than the preparer.
 const SLICE_BYTES: usize = 64 * PAGE_BYTES;
@@ -111,7 +111,7 @@ pub(crate) struct PagePool {
     /// Whether so much data is expected that arenas are provided before they are used.
     expects_much: AtomicBool,
     /// When requests for idle memory were last checked, in ticks.
-    looked_at: AtomicU64,
+    checked_at: AtomicU64,
     /// Whether the preparer should return memory that was not requested recently.
     rests: AtomicBool,
     /// Held by the thread that provides new memory.
@@ -186,7 +186,7 @@ impl Default for PagePool {
             warm_bytes: AtomicUsize::default(),
             stock: AtomicU8::new(FINE),
             expects_much: AtomicBool::default(),
-            looked_at: AtomicU64::default(),
+            checked_at: AtomicU64::default(),
             rests: AtomicBool::default(),
             preparing: Mutex::default(),
             preparer: OnceLock::new(),
@@ -204,9 +204,9 @@ impl PagePool {
     ///
     /// # Safety
     /// It came from [`PagePool::take`] of this pool, and nothing refers to it any more.
-    pub(crate) unsafe fn give(&self, page: Page) {
+    pub(crate) unsafe fn free(&self, page: Page) {
         // SAFETY: the caller guarantees it.
-        unsafe { self.give_to(page, |pages| &mut pages.blocks) };
+        unsafe { self.free_to(page, |pages| &mut pages.blocks) };
     }
 
     /// Allocates a page with undefined contents, from now on only for segments.
@@ -219,9 +219,9 @@ impl PagePool {
     /// # Safety
     /// It came from [`PagePool::take_segment`] of this pool, and nothing references it any more
     /// except prefetching, which reads it as a segment.
-    pub(crate) unsafe fn give_segment(&self, page: Page) {
+    pub(crate) unsafe fn free_segment(&self, page: Page) {
         // SAFETY: the caller guarantees it.
-        unsafe { self.give_to(page, |pages| &mut pages.segments) };
+        unsafe { self.free_to(page, |pages| &mut pages.segments) };
     }
 
     fn take_of(&self, kind: Kind) -> Page {
@@ -254,12 +254,12 @@ impl PagePool {
 
     /// # Safety
     /// It is a page of that kind of this pool, and nothing refers to it any more.
-    unsafe fn give_to(&self, page: Page, kind: Kind) {
+    unsafe fn free_to(&self, page: Page, kind: Kind) {
         note_unit();
         self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
         self.warm_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
         // SAFETY: the caller guarantees it; pages are in regions with notes.
-        unsafe { kind(&mut self.pages.lock_nested()).give(page, PAGE_BYTES) };
+        unsafe { kind(&mut self.pages.lock_nested()).free(page, PAGE_BYTES) };
     }
 
     /// Allocates an arena. Returns it and how many bytes from its start have memory.
@@ -288,7 +288,7 @@ impl PagePool {
     ///
     /// # Safety
     /// It came from this pool, and nothing refers to it any more.
-    pub(crate) unsafe fn give_arena(&self, arena: Arena, touched: usize) {
+    pub(crate) unsafe fn free_arena(&self, arena: Arena, touched: usize) {
         note_unit();
         self.used_bytes.fetch_sub(touched, Ordering::Relaxed);
         self.add_idle_bytes(-touched.cast_signed());
@@ -297,10 +297,10 @@ impl PagePool {
         let mut arenas = self.arenas.lock_nested();
         if provides && touched < ARENA_BYTES {
             // SAFETY: the caller guarantees it. The preparer provides the rest of its memory first.
-            unsafe { arenas.idle.give_last(arena, touched) };
+            unsafe { arenas.idle.free_last(arena, touched) };
         } else {
             // SAFETY: the caller guarantees it.
-            unsafe { arenas.idle.give(arena, touched) };
+            unsafe { arenas.idle.free(arena, touched) };
         }
     }
 
@@ -361,7 +361,7 @@ impl PagePool {
         let expects_much = bytes >= MANY_BYTES;
         self.expects_much.store(expects_much, Ordering::Relaxed);
         if expects_much {
-            self.arenas.lock().idle.ask();
+            self.arenas.lock().idle.note_request();
         }
     }
 
@@ -420,8 +420,8 @@ impl PagePool {
     /// Makes the kernel provide the memory of the next arena, if whole arenas are requested.
     fn ready_arena(&self) -> bool {
         let mut arenas = self.arenas.lock_nested();
-        let is_wanted = self.provides_arenas() && arenas.idle.is_wanted();
-        if !is_wanted || arenas.idle.ready_bytes() >= 2 * READY_BYTES {
+        let expects_requests = self.provides_arenas() && arenas.idle.expects_requests();
+        if !expects_requests || arenas.idle.ready_bytes() >= 2 * READY_BYTES {
             return false;
         }
         let unready = arenas.idle.take_unready();
@@ -432,7 +432,7 @@ impl PagePool {
         unsafe { region::populate(arena, ARENA_BYTES) };
         self.warm_bytes.fetch_add(ARENA_BYTES - bytes, Ordering::Relaxed);
         // SAFETY: as above.
-        unsafe { self.arenas.lock_nested().idle.give(arena, ARENA_BYTES) };
+        unsafe { self.arenas.lock_nested().idle.free(arena, ARENA_BYTES) };
         true
     }
 
@@ -442,7 +442,7 @@ impl PagePool {
         let mut taken = Vec::with_capacity(STEP_PAGES);
         let mut pages = self.pages.lock_nested();
         let idle = kind(&mut pages);
-        if idle.is_wanted() && idle.ready_bytes() < 2 * self.ready_bytes() {
+        if idle.expects_requests() && idle.ready_bytes() < 2 * self.ready_bytes() {
             let cold = std::iter::from_fn(|| idle.take_unready()).take(STEP_PAGES);
             taken.extend(cold.map(|(page, _)| (page, PAGE_BYTES)));
         }
@@ -454,7 +454,7 @@ impl PagePool {
         self.warm_bytes.fetch_add(taken.len() * PAGE_BYTES, Ordering::Relaxed);
         let mut pages = self.pages.lock_nested();
         // SAFETY: as above.
-        taken.iter().for_each(|(page, _)| unsafe { kind(&mut pages).give(*page, PAGE_BYTES) });
+        taken.iter().for_each(|(page, _)| unsafe { kind(&mut pages).free(*page, PAGE_BYTES) });
         !taken.is_empty()
     }
 
@@ -470,8 +470,8 @@ impl PagePool {
             self.arenas.lock_nested().regions.add(region);
         }
         loop {
-            let want = self.pages.lock_nested().regions.want();
-            match want {
+            let next_task = self.pages.lock_nested().regions.next_task();
+            match next_task {
                 None => return,
                 Some(PreparerTask::Region(is_first)) => {
                     let region = region::map();
@@ -517,12 +517,12 @@ impl PagePool {
     /// The same, but returns all idle memory of a kind that was not requested during the last
     /// second. Call it from time to time.
     pub(crate) fn rest(&self) {
-        let (now, before) = (ticks::now(), self.looked_at.load(Ordering::Relaxed));
-        let is_due = ticks::duration(now.wrapping_sub(before)) >= LOOK_EVERY;
+        let (now, before) = (ticks::now(), self.checked_at.load(Ordering::Relaxed));
+        let is_due = ticks::duration(now.wrapping_sub(before)) >= CHECK_INTERVAL;
         let order = Ordering::Relaxed;
-        let is_own = is_due && self.looked_at.compare_exchange(before, now, order, order).is_ok();
+        let is_own = is_due && self.checked_at.compare_exchange(before, now, order, order).is_ok();
         if is_own {
-            self.look();
+            self.check();
         }
         match self.preparer.get() {
             None => self.release_unrequested(SLICE_BYTES),
@@ -537,14 +537,14 @@ impl PagePool {
     /// Returns up to `bytes` of idle memory to the kernel, but keeps a part of each kind that is
     /// requested.
     fn release_unrequested(&self, bytes: usize) {
-        self.release_warm(|idle| if idle.is_wanted() { WARM_BYTES } else { 0 }, bytes);
+        self.release_warm(|idle| if idle.expects_requests() { WARM_BYTES } else { 0 }, bytes);
     }
 
-    fn look(&self) {
+    fn check(&self) {
         let mut pages = self.pages.lock();
-        KINDS.into_iter().for_each(|kind| kind(&mut pages).look());
+        KINDS.into_iter().for_each(|kind| kind(&mut pages).check());
         drop(pages);
-        self.arenas.lock().idle.look();
+        self.arenas.lock().idle.check();
     }
 
     /// Returns a part of the idle memory to the kernel. Returns how many bytes.
@@ -577,7 +577,7 @@ impl PagePool {
             for slice in taken.chunks(SLICE_BYTES / PAGE_BYTES) {
                 let mut pages = self.pages.lock();
                 // SAFETY: they were taken out of that list.
-                slice.iter().for_each(|(page, _)| unsafe { kind(&mut pages).give(*page, 0) });
+                slice.iter().for_each(|(page, _)| unsafe { kind(&mut pages).free(*page, 0) });
             }
             taken.clear();
         }
@@ -591,7 +591,7 @@ impl PagePool {
         unsafe { self.release(&mut taken) };
         let mut arenas = self.arenas.lock();
         // SAFETY: they were taken out of that list.
-        taken.drain(..).for_each(|(arena, _)| unsafe { arenas.idle.give(arena, 0) });
+        taken.drain(..).for_each(|(arena, _)| unsafe { arenas.idle.free(arena, 0) });
         gave_bytes
     }
 
@@ -715,7 +715,7 @@ impl Regions {
     }
 
     /// Returns the step needed so that more than [`LOW_PAGES`] are provided.
-    fn want(&self) -> Option<PreparerTask> {
+    fn next_task(&self) -> Option<PreparerTask> {
         if self.provided_pages() > LOW_PAGES {
             return None;
         }

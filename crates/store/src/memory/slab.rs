@@ -179,13 +179,13 @@ impl Slab {
     }
 
     /// # Safety
-    /// As for [`Slab::give`], and the block does not belong to a class.
-    unsafe fn give_larger(&mut self, block: Block, bytes: usize) {
+    /// As for [`Slab::free`], and the block does not belong to a class.
+    unsafe fn free_larger(&mut self, block: Block, bytes: usize) {
         let larger = self.larger.as_mut().filter(|_| bytes <= LARGEST_PIECE);
         if let Some(larger) = larger {
             if !block.on_heap {
                 // SAFETY: the caller guarantees it.
-                return unsafe { larger.arenas.give(block.memory) };
+                return unsafe { larger.arenas.free(block.memory) };
             }
             larger.on_heap_bytes -= rounded_bytes(bytes);
         }
@@ -212,18 +212,18 @@ impl Slab {
     ///
     /// # Safety
     /// It came from this slab for the same `bytes`, and nothing refers to it any more.
-    pub(crate) unsafe fn give(&mut self, block: Block, bytes: usize) {
+    pub(crate) unsafe fn free(&mut self, block: Block, bytes: usize) {
         let class = class_of(bytes).and_then(|index| Some((index, self.classes.get_mut(index)?)));
         match class {
             // SAFETY: the caller guarantees it.
-            None => unsafe { self.give_larger(block, bytes) },
+            None => unsafe { self.free_larger(block, bytes) },
             Some((index, class)) if !block.on_heap => {
                 self.unreported_idle_bytes += block_bytes(index).cast_signed();
                 // SAFETY: the block is on a page of this class.
-                if let Some(page) = unsafe { class.give(index, block.memory) } {
+                if let Some(page) = unsafe { class.free(index, block.memory) } {
                     self.unreported_idle_bytes -= page_bytes(index);
                     // SAFETY: it came from this pool, and no block of it is in use.
-                    unsafe { self.pool.give(page) };
+                    unsafe { self.pool.free(page) };
                 }
                 self.report_idle_bytes(UNREPORTED_BYTES);
             }
@@ -304,7 +304,7 @@ impl Class {
     ///
     /// # Safety
     /// The block is in use and on a page of this class.
-    unsafe fn give(&mut self, index: usize, memory: NonNull<u8>) -> Option<Page> {
+    unsafe fn free(&mut self, index: usize, memory: NonNull<u8>) -> Option<Page> {
         let offset = memory.addr().get() % PAGE_BYTES;
         // SAFETY: pages are aligned, so the page begins this much before the block, which is not in
         // use any more.
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(pool.used_bytes(), 0);
         for block in blocks {
             // SAFETY: allocated above, freed once.
-            unsafe { slab.give(block, 56) };
+            unsafe { slab.free(block, 56) };
         }
     }
 
@@ -455,13 +455,13 @@ mod tests {
         assert!(pool.idle_bytes() <= PAGE_BYTES + UNREPORTED_BYTES, "{}", pool.idle_bytes());
         for (_, block) in blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0) {
             // SAFETY: allocated above, freed once.
-            unsafe { slab.give(*block, 56) };
+            unsafe { slab.free(*block, 56) };
         }
         let share = pool.idle_bytes() as f64 / full as f64;
         assert!((0.7..0.8).contains(&share), "{share}");
         for block in blocks.iter().step_by(4) {
             // SAFETY: allocated above, freed once.
-            unsafe { slab.give(*block, 56) };
+            unsafe { slab.free(*block, 56) };
         }
         drop(slab);
         assert_eq!((pool.used_bytes(), pool.idle_bytes()), (0, 0));
@@ -491,7 +491,7 @@ mod tests {
                 unsafe {
                     let contents = std::slice::from_raw_parts(block.memory.as_ptr(), bytes);
                     prop_assert!(contents.iter().all(|byte| *byte == fill));
-                    slab.give(block, bytes);
+                    slab.free(block, bytes);
                 }
             }
             while let Some(from) = slab.relocation(56) {
@@ -501,7 +501,7 @@ mod tests {
                 // SAFETY: both blocks are allocated, distinct and of this size.
                 unsafe {
                     new.memory.copy_from_nonoverlapping(old.memory, bytes);
-                    slab.give(old, bytes);
+                    slab.free(old, bytes);
                 }
                 live[at].0 = new;
             }
@@ -513,7 +513,7 @@ mod tests {
                 unsafe {
                     let contents = std::slice::from_raw_parts(block.memory.as_ptr(), bytes);
                     prop_assert!(contents.iter().all(|byte| *byte == fill));
-                    slab.give(block, bytes);
+                    slab.free(block, bytes);
                 }
             }
         }

@@ -100,7 +100,7 @@ impl SnapshotProgress {
         let before = images.bytes();
         images.push(entry);
         // SAFETY: the barrier is passed with the latch held.
-        let bytes = unsafe { entry.bytes_elsewhere() };
+        let bytes = unsafe { entry.bytes_out_of_line() };
         images.keep(if outcome == ValueOutcome::Goes { bytes } else { bytes.min(CHUNK_BYTES) });
         self.outbox.add_pre_image(images.bytes() - before);
         if images.copied_bytes() >= FULL_PRE_IMAGES_BYTES {

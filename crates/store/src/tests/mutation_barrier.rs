@@ -57,7 +57,7 @@ const PATHS: &[Path] = &[
     ("expire in the past", |db, key| {
         let _ = db.expire(key, 1, ExpireWhen::default());
     }),
-    ("give a version", |db, key| db.get_versioned(key, |_| ())),
+    ("assign a version number", |db, key| db.get_versioned(key, |_| ())),
     ("fetch with a version", |db, key| {
         db.fetch(key, &Fetch { versioned: true, ..Fetch::default() }, |_| ());
     }),

@@ -258,7 +258,7 @@ const KEYS: &[Operation] = &[
 ];
 
 const VERSIONED: &[Operation] = &[
-    ("give a version", |db| db.get_versioned(name(db, "short"), |_| ())),
+    ("assign a version number", |db| db.get_versioned(name(db, "short"), |_| ())),
     ("touch", |db| {
         let expiry = Expiry::AtMs(LATER_MS);
         db.fetch(name(db, "short"), &Fetch { expiry, ..Fetch::default() }, |_| ());

@@ -100,10 +100,10 @@ impl Blocks {
     ///
     /// # Safety
     /// The block was allocated by these `Blocks` with this size, and is no longer referenced.
-    pub(crate) unsafe fn give(&self, block: NonNull<u8>, size: Size) {
+    pub(crate) unsafe fn free(&self, block: NonNull<u8>, size: Size) {
         if size == Size::Whole {
             // SAFETY: a whole block is a page of the pool; the caller guarantees the rest.
-            return unsafe { self.pool.give(block) };
+            return unsafe { self.pool.free(block) };
         }
         let mut lists = self.lists.lock_nested();
         let Some(first) = lists.get_mut(size as usize) else { return };
@@ -117,7 +117,7 @@ impl Blocks {
             unlink(first, before);
             self.pool.add_idle_bytes(-PAGE_BYTES.cast_signed());
             // SAFETY: the page came from the pool, and all of its parts are free.
-            unsafe { self.pool.give(page) };
+            unsafe { self.pool.free(page) };
         } else if before.free == 0 {
             let next = first.replace(page);
             write(page, Divided { previous: None, next, free });
@@ -175,14 +175,14 @@ mod tests {
                 unsafe {
                     let bytes = std::slice::from_raw_parts(block.as_ptr(), size.bytes());
                     assert!(bytes.iter().all(|byte| *byte == bytes[0]));
-                    blocks.give(block, size);
+                    blocks.free(block, size);
                 }
             }
         }
         let used = taken.iter().map(|(_, size)| size.bytes()).sum::<usize>();
         assert_eq!(pool.used_bytes() - pool.idle_bytes(), used);
         // SAFETY: each was allocated above.
-        taken.into_iter().for_each(|(block, size)| unsafe { blocks.give(block, size) });
+        taken.into_iter().for_each(|(block, size)| unsafe { blocks.free(block, size) });
         assert_eq!((pool.used_bytes(), pool.idle_bytes()), (0, 0));
     }
 }

@@ -35,7 +35,7 @@ impl Count {
     /// freed.
     #[inline]
     #[must_use]
-    pub(crate) fn give_up(&self) -> bool {
+    pub(crate) fn release(&self) -> bool {
         if self.0.fetch_sub(1, Ordering::Release) != 1 {
             return false;
         }

@@ -170,10 +170,10 @@ pub(crate) unsafe fn release<L: Layout>(element: &[u8]) {
 ///
 /// # Safety
 /// The same as for [`retain`].
-pub(crate) unsafe fn bytes_elsewhere<L: Layout>(element: &[u8]) -> usize {
+pub(crate) unsafe fn bytes_out_of_line<L: Layout>(element: &[u8]) -> usize {
     let mut bytes = 0;
     // SAFETY: the caller guarantees it.
-    L::items(element, |it| bytes += unsafe { item::memory_elsewhere(it) });
+    L::items(element, |it| bytes += unsafe { item::memory_out_of_line(it) });
     bytes
 }
 

@@ -11,7 +11,7 @@
 //! There may be a gap before the elements and one after them. An insertion moves the elements on
 //! the shorter side, so that appending at either end does not move all elements.
 
-use super::layout::{Layout, bytes_elsewhere, release, rest};
+use super::layout::{Layout, bytes_out_of_line, release, rest};
 use std::ops::Range;
 
 const GROUPS: usize = 0;
@@ -19,7 +19,7 @@ const END: usize = 2;
 const ELEMENTS: usize = 4;
 const EXPIRING: usize = 6;
 const EARLIEST: usize = 8;
-const BYTES_ELSEWHERE: usize = 14;
+const BYTES_OUT_OF_LINE: usize = 14;
 const FIRST: usize = 20;
 /// The lowest offset at which elements may start.
 pub(crate) const START: usize = 22;
@@ -59,7 +59,7 @@ pub(crate) struct LeafPosition {
 /// The amounts that an element adds to its leaf's counters.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
-    elsewhere: usize,
+    out_of_line: usize,
     expires_at_ms: u64,
 }
 
@@ -67,8 +67,8 @@ impl Counted {
     #[inline]
     fn of<L: Layout>(element: &[u8]) -> Self {
         // SAFETY: the element was written for a tree, and holds references to its strings.
-        let elsewhere = unsafe { bytes_elsewhere::<L>(element) };
-        Counted { elsewhere, expires_at_ms: L::expires_at_ms(element) }
+        let out_of_line = unsafe { bytes_out_of_line::<L>(element) };
+        Counted { out_of_line, expires_at_ms: L::expires_at_ms(element) }
     }
 }
 
@@ -101,8 +101,8 @@ impl<'a> Leaf<'a> {
     }
 
     /// The memory of strings stored out of line, in bytes.
-    pub(crate) fn bytes_elsewhere(self) -> u64 {
-        self.long_number(BYTES_ELSEWHERE)
+    pub(crate) fn bytes_out_of_line(self) -> u64 {
+        self.long_number(BYTES_OUT_OF_LINE)
     }
 
     fn long_number(self, at: usize) -> u64 {
@@ -293,17 +293,17 @@ impl LeafMut<'_> {
         self.0.iter_mut().skip(at).zip(written).take(6).for_each(|(to, byte)| *to = byte);
     }
 
-    fn add_elsewhere(&mut self, bytes: isize) {
+    fn add_out_of_line(&mut self, bytes: isize) {
         if bytes != 0 {
-            let now = self.read().bytes_elsewhere().wrapping_add_signed(bytes as i64);
-            self.set_long_number(BYTES_ELSEWHERE, now);
+            let now = self.read().bytes_out_of_line().wrapping_add_signed(bytes as i64);
+            self.set_long_number(BYTES_OUT_OF_LINE, now);
         }
     }
 
     /// Adds an element to the leaf's counters.
     fn count(&mut self, it: Counted) {
         self.add(ELEMENTS, 1);
-        self.add_elsewhere(it.elsewhere.cast_signed());
+        self.add_out_of_line(it.out_of_line.cast_signed());
         if it.expires_at_ms > 0 {
             self.add(EXPIRING, 1);
             let earliest_ms = self.read().earliest_ms();
@@ -315,7 +315,7 @@ impl LeafMut<'_> {
 
     fn uncount(&mut self, it: Counted) {
         self.add(ELEMENTS, -1);
-        self.add_elsewhere(-it.elsewhere.cast_signed());
+        self.add_out_of_line(-it.out_of_line.cast_signed());
         if it.expires_at_ms > 0 {
             self.add(EXPIRING, -1);
             if self.read().expiring() == 0 {
@@ -568,12 +568,12 @@ impl LeafMut<'_> {
     /// Recomputes the counters of elements that expire and of strings stored out of line, after
     /// groups have been added.
     pub(crate) fn recount<L: Layout>(&mut self) {
-        let (mut elsewhere, mut expiring, mut earliest_ms) = (0, 0, 0);
+        let (mut out_of_line, mut expiring, mut earliest_ms) = (0, 0, 0);
         let leaf = self.read();
         for group in 0..leaf.groups() {
             for element in leaf.group_elements::<L>(group) {
                 let counted = Counted::of::<L>(element);
-                elsewhere += counted.elsewhere;
+                out_of_line += counted.out_of_line;
                 let at_ms = counted.expires_at_ms;
                 if at_ms > 0 {
                     expiring += 1;
@@ -581,7 +581,7 @@ impl LeafMut<'_> {
                 }
             }
         }
-        self.set_long_number(BYTES_ELSEWHERE, elsewhere as u64);
+        self.set_long_number(BYTES_OUT_OF_LINE, out_of_line as u64);
         self.set_number(EXPIRING, expiring);
         self.set_earliest_ms(earliest_ms);
     }

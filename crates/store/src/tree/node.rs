@@ -177,7 +177,7 @@ impl Node {
         let below = unsafe {
             match self.is_inner() {
                 true => self.inner().bytes_below,
-                false => self.leaf().bytes_elsewhere(),
+                false => self.leaf().bytes_out_of_line(),
             }
         };
         self.size().bytes() as u64 + below
@@ -211,7 +211,7 @@ impl Node {
 }
 
 fn for_each<L: Layout>(leaf: Leaf<'_>, visit: impl FnMut(&[u8])) {
-    if leaf.bytes_elsewhere() > 0 {
+    if leaf.bytes_out_of_line() > 0 {
         (0..leaf.groups()).flat_map(|group| leaf.group_elements::<L>(group)).for_each(visit);
     }
 }
@@ -227,7 +227,7 @@ fn retain_all<L: Layout>(leaf: Leaf<'_>) {
 /// # Safety
 /// The reference is counted, and is not used afterwards.
 pub(crate) unsafe fn release<L: Layout>(node: Node, blocks: &Blocks) {
-    if !node.count().give_up() {
+    if !node.count().release() {
         return;
     }
     // SAFETY: this was the last reference to the node.
@@ -248,5 +248,5 @@ pub(crate) unsafe fn release<L: Layout>(node: Node, blocks: &Blocks) {
 /// There is no reference to it.
 pub(crate) unsafe fn free(node: Node, blocks: &Blocks) {
     // SAFETY: the caller guarantees it.
-    unsafe { blocks.give(node.0.cast(), node.size()) };
+    unsafe { blocks.free(node.0.cast(), node.size()) };
 }

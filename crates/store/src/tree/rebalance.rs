@@ -41,7 +41,7 @@ impl Gathered {
     }
 
     fn add(&mut self, leaf: Leaf<'_>) {
-        self.is_plain &= leaf.expiring() == 0 && leaf.bytes_elsewhere() == 0;
+        self.is_plain &= leaf.expiring() == 0 && leaf.bytes_out_of_line() == 0;
         for place in 0..leaf.groups() {
             let group = leaf.group(place);
             self.bytes.extend_from_slice(leaf.group_bytes(place));

@@ -2,7 +2,7 @@
 
 use super::blocks::{Blocks, Size};
 use super::inner::{Inner, NEVER, seconds};
-use super::layout::{Layout, bytes_elsewhere};
+use super::layout::{Layout, bytes_out_of_line};
 use super::leaf::{Leaf, LeafMut, LeafPosition};
 use super::node::{self, Node};
 use crate::memory::reclaim;
@@ -80,7 +80,7 @@ impl Change {
     /// Describes the insertion of an element.
     pub(super) fn insertion<L: Layout>(key: u64, element: &[u8]) -> Self {
         // SAFETY: elements hold references to their strings.
-        let bytes = unsafe { bytes_elsewhere::<L>(element) } as i64;
+        let bytes = unsafe { bytes_out_of_line::<L>(element) } as i64;
         let earliest_s = seconds(L::expires_at_ms(element));
         Change { elements: 1, bytes, key, earliest_s }
     }
@@ -88,7 +88,7 @@ impl Change {
     /// Describes the removal of an element.
     pub(super) fn removal<L: Layout>(element: &[u8]) -> Self {
         // SAFETY: elements hold references to their strings.
-        let bytes = -(unsafe { bytes_elsewhere::<L>(element) } as i64);
+        let bytes = -(unsafe { bytes_out_of_line::<L>(element) } as i64);
         Change { elements: -1, bytes, ..Change::NONE }
     }
 }

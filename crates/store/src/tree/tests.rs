@@ -111,7 +111,7 @@ fn check_leaf<L: Layout>(node: Node) -> Below {
         }
     }
     assert_eq!((leaf.elements(), leaf.expiring()), (all.keys.len(), all.expiring as usize));
-    let bytes = node.size().bytes() as u64 + leaf.bytes_elsewhere();
+    let bytes = node.size().bytes() as u64 + leaf.bytes_out_of_line();
     Below { elements: leaf.elements() as u64, bytes, ..all }
 }
 

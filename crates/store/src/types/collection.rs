@@ -164,7 +164,7 @@ impl NewCollection {
 
     /// Returns the number of elements.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
+    #[expect(clippy::len_without_is_empty, reason = "callers need only the length")]
     pub fn len(&self) -> u64 {
         match &self.content {
             Content::Hash(hash) => hash.read().len(),

@@ -67,7 +67,7 @@ impl<'a> Popped<'a> {
 
     /// Returns the number of elements.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
+    #[expect(clippy::len_without_is_empty, reason = "callers need only the length")]
     pub fn len(self) -> u64 {
         self.count
     }

@@ -325,7 +325,7 @@ impl NewSortedSet {
 
     /// Returns the number of members.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
+    #[expect(clippy::len_without_is_empty, reason = "callers need only the length")]
     pub fn len(&self) -> u64 {
         self.set.read().len()
     }

@@ -462,7 +462,7 @@ impl Database<'_> {
                     group.entries_read = stream.entries_read(group, first, entry.id);
                     group.last_id = entry.id;
                     if keep {
-                        group.give(entry.id, consumer, now_ms, 1);
+                        group.assign(entry.id, consumer, now_ms, 1);
                     }
                     let before = delivered.ids.map_or(entry.id, |ids| ids.0);
                     delivered.ids = Some((before, entry.id));
@@ -639,7 +639,7 @@ fn claim(
     let more = deliveries.saturating_add(u64::from(!rules.just_id));
     let deliveries = rules.deliveries.unwrap_or(more);
     let delivered_ms = rules.delivered_ms.unwrap_or(now_ms);
-    group.give(id, member.consumer, delivered_ms, deliveries);
+    group.assign(id, member.consumer, delivered_ms, deliveries);
     group.consumers.update(member.consumer, |it| it.active_ms = Some(now_ms));
     true
 }

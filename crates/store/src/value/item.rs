@@ -25,7 +25,7 @@ pub(crate) const MAX_INLINE_BYTES: usize = 512;
 const MAX_SHORT: u8 = 191;
 const MEDIUM: u8 = 192;
 const INTEGER: u8 = 224;
-const ELSEWHERE: u8 = 240;
+const OUT_OF_LINE: u8 = 240;
 const ADDRESS_BYTES: usize = size_of::<u64>();
 
 /// A string stored out of line, shared by all copies of the collection.
@@ -92,7 +92,7 @@ impl<'a> Text<'a> {
             text.head[1] = len as u8;
             text.head_len = 2;
         } else {
-            text.head[0] = ELSEWHERE;
+            text.head[0] = OUT_OF_LINE;
             text.body = &[];
         }
         text
@@ -122,7 +122,7 @@ impl<'a> Text<'a> {
                 rope.copy_range(0..rope.len(), &mut bytes);
                 let mut text = Text::new(&[]);
                 text.long = Some(Arc::new(Long::Bytes(bytes.into())));
-                text.head[0] = ELSEWHERE;
+                text.head[0] = OUT_OF_LINE;
                 text
             }
         }
@@ -136,7 +136,7 @@ impl<'a> Text<'a> {
 
     /// A string that is already stored out of line.
     fn from_long(long: Arc<Long>) -> Self {
-        Text { source: &[], head: [ELSEWHERE; 9], head_len: 1, body: &[], long: Some(long) }
+        Text { source: &[], head: [OUT_OF_LINE; 9], head_len: 1, body: &[], long: Some(long) }
     }
 
     fn set_integer(&mut self, value: i64) {
@@ -161,7 +161,7 @@ impl<'a> Text<'a> {
 
     /// Whether it is encoded as the address of a string stored out of line.
     pub(crate) fn is_long(&self) -> bool {
-        self.head[0] == ELSEWHERE
+        self.head[0] == OUT_OF_LINE
     }
 
     /// Returns the integer that it is encoded as, if any.
@@ -198,7 +198,7 @@ impl<'a> Text<'a> {
         if self.is_long() {
             let own = self.long.as_ref().map(|long| long.value());
             let own = own.unwrap_or(StringValue::Bytes(self.source));
-            return item.is_elsewhere() && is_same(own, item.value());
+            return item.is_out_of_line() && is_same(own, item.value());
         }
         item.0.strip_prefix(self.head()).is_some_and(|body| body == self.body)
     }
@@ -239,7 +239,7 @@ impl<'a> Item<'a> {
     #[inline]
     pub(crate) fn inline(bytes: &'a [u8]) -> Self {
         match bytes.first() {
-            None | Some(&ELSEWHERE) => Item(&[0]),
+            None | Some(&OUT_OF_LINE) => Item(&[0]),
             Some(_) => Item(bytes.get(..item_bytes(bytes)).unwrap_or(&[0])),
         }
     }
@@ -253,20 +253,20 @@ impl<'a> Item<'a> {
         Item(bytes.get(..item_bytes(bytes)).unwrap_or(&[0]))
     }
 
-    fn is_elsewhere(self) -> bool {
-        self.0.first() == Some(&ELSEWHERE)
+    fn is_out_of_line(self) -> bool {
+        self.0.first() == Some(&OUT_OF_LINE)
     }
 
     /// Returns the string.
     #[inline]
     pub(crate) fn value(self) -> StringValue<'a> {
         match self.0 {
-            [ELSEWHERE, ..] => {
+            [OUT_OF_LINE, ..] => {
                 // SAFETY: only `any` creates such items, and its caller guarantees that the address
                 // is valid.
                 unsafe { &*address(self.0) }.value()
             }
-            [INTEGER..ELSEWHERE, ..] => StringValue::Int(read_integer(self.0)),
+            [INTEGER..OUT_OF_LINE, ..] => StringValue::Int(read_integer(self.0)),
             [MEDIUM..INTEGER, _, bytes @ ..] | [_, bytes @ ..] => StringValue::Bytes(bytes),
             [] => StringValue::Bytes(&[]),
         }
@@ -308,7 +308,7 @@ enum Owned {
 
 impl OwnedText {
     pub(crate) fn of(item: Item<'_>) -> Self {
-        if !item.is_elsewhere() {
+        if !item.is_out_of_line() {
             return OwnedText(Owned::Bytes(item.with_bytes(|bytes| bytes.into())));
         }
         let address = address(item.0);
@@ -364,8 +364,8 @@ pub(crate) fn listpack_bytes(value: StringValue<'_>) -> usize {
 pub(crate) fn item_bytes(bytes: &[u8]) -> usize {
     match bytes {
         [short @ 0..=MAX_SHORT, ..] => 1 + usize::from(*short),
-        [ELSEWHERE..=u8::MAX, ..] => 1 + ADDRESS_BYTES,
-        [integer @ INTEGER..ELSEWHERE, ..] => 2 + usize::from(*integer & 7),
+        [OUT_OF_LINE..=u8::MAX, ..] => 1 + ADDRESS_BYTES,
+        [integer @ INTEGER..OUT_OF_LINE, ..] => 2 + usize::from(*integer & 7),
         [medium, low, ..] => 2 + (usize::from(*medium & 0xf) << 8 | usize::from(*low)),
         [] | [_] => bytes.len(),
     }
@@ -390,16 +390,16 @@ fn address(item: &[u8]) -> *const Long {
 ///
 /// # Safety
 /// The same as for [`Item::any`].
-pub(crate) unsafe fn memory_elsewhere(bytes: &[u8]) -> usize {
+pub(crate) unsafe fn memory_out_of_line(bytes: &[u8]) -> usize {
     // SAFETY: the caller guarantees it.
-    let long = is_elsewhere(bytes).then(|| unsafe { &*address(bytes) });
+    let long = is_out_of_line(bytes).then(|| unsafe { &*address(bytes) });
     long.map_or(0, Long::memory_bytes)
 }
 
 /// Whether the item at the start of `bytes` is the address of a string stored out of line.
 #[inline]
-pub(crate) fn is_elsewhere(bytes: &[u8]) -> bool {
-    bytes.first() == Some(&ELSEWHERE)
+pub(crate) fn is_out_of_line(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&OUT_OF_LINE)
 }
 
 /// Increments the reference count of the string stored out of line for the item at the start of
@@ -408,7 +408,7 @@ pub(crate) fn is_elsewhere(bytes: &[u8]) -> bool {
 /// # Safety
 /// The same as for [`Item::any`].
 pub(crate) unsafe fn retain(bytes: &[u8]) {
-    if is_elsewhere(bytes) {
+    if is_out_of_line(bytes) {
         // SAFETY: the address came from `Arc::into_raw` and its reference is still counted.
         unsafe { Arc::increment_strong_count(address(bytes)) };
     }
@@ -419,7 +419,7 @@ pub(crate) unsafe fn retain(bytes: &[u8]) {
 /// # Safety
 /// The same as for [`Item::any`], and the item is not used afterwards.
 pub(crate) unsafe fn release(bytes: &[u8]) {
-    if is_elsewhere(bytes) {
+    if is_out_of_line(bytes) {
         // SAFETY: as above; this takes over the item's reference.
         drop(unsafe { Arc::from_raw(address(bytes)) });
     }
@@ -482,7 +482,7 @@ mod tests {
 
     #[test]
     fn untrusted_address_is_not_dereferenced() {
-        assert_eq!(Item::inline(&[ELSEWHERE, 1, 2, 3, 4, 5, 6, 7, 8]).value().len(), 0);
+        assert_eq!(Item::inline(&[OUT_OF_LINE, 1, 2, 3, 4, 5, 6, 7, 8]).value().len(), 0);
         assert_eq!(Item::inline(&[]).value().len(), 0);
         assert_eq!(Item::inline(&[20, 1]).value().len(), 0);
     }

@@ -136,7 +136,7 @@ fn bytes_of(entry: &EntryView<'_>) -> usize {
         Value::String(StringValue::Rope(rope)) => {
             rope.chunks().map(|chunk| chunk.len() + CHUNK_OVERHEAD_BYTES).sum()
         }
-        value => value.collection_bytes_elsewhere(),
+        value => value.collection_bytes_out_of_line(),
     };
     entry.bytes().next_multiple_of(8) + PLACE_BYTES + chunks
 }

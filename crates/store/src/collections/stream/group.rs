@@ -143,7 +143,7 @@ impl Group {
     }
 
     /// Assigns an entry to an existing consumer, and removes it from its previous one.
-    pub(crate) fn give(&mut self, id: Id, to: &[u8], delivered_ms: u64, deliveries: u64) {
+    pub(crate) fn assign(&mut self, id: Id, to: &[u8], delivered_ms: u64, deliveries: u64) {
         let Some(consumer) = self.consumers.get(to).map(|it| it.number) else { return };
         let before = self.pending.insert(id, Pending { consumer, delivered_ms, deliveries });
         if before.is_some_and(|it| it.consumer == consumer) {

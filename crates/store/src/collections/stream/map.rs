@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The maximum number of values in a leaf and of children in an inner node.
-const MOST: usize = 48;
+const MAX_LEN: usize = 48;
 
 /// A value that adds its own weight to a map's weight.
 pub(crate) trait Weigh {
@@ -304,7 +304,7 @@ fn child_of<K: Ord + Borrow<Q>, V, Q: Ord + ?Sized>(children: &[Child<K, V>], ke
 /// Splits a vector that has become too long: in the middle, or before the last element if that was
 /// appended.
 fn divide<T>(all: &mut Vec<T>, appended: bool) -> Option<Vec<T>> {
-    if all.len() <= MOST {
+    if all.len() <= MAX_LEN {
         return None;
     }
     let upper = all.split_off(if appended { all.len() - 1 } else { all.len() / 2 });
@@ -397,10 +397,10 @@ fn remove<K: Ord + Clone + Borrow<Q>, V: Clone + Weigh, Q: Ord + ?Sized>(
 
 /// Merges a node with a neighbour if both together are at most half a node.
 fn merge<K: Ord + Clone, V: Clone + Weigh>(children: &mut Vec<Child<K, V>>, at: usize) {
-    let len = |at: usize| children.get(at).map_or(MOST, |child| child.node.len());
-    let lower = match (at > 0 && len(at - 1) + len(at) <= MOST / 2, len(at) + len(at + 1)) {
+    let len = |at: usize| children.get(at).map_or(MAX_LEN, |child| child.node.len());
+    let lower = match (at > 0 && len(at - 1) + len(at) <= MAX_LEN / 2, len(at) + len(at + 1)) {
         (true, _) => at - 1,
-        (false, both) if both <= MOST / 2 => at,
+        (false, both) if both <= MAX_LEN / 2 => at,
         _ => return,
     };
     let upper = children.remove(lower + 1);
@@ -636,6 +636,6 @@ mod tests {
                 Node::Inner(children) => children.iter().map(|it| leaves(&it.node)).sum(),
             }
         }
-        assert_eq!(leaves(&map.top), 10_000_usize.div_ceil(MOST));
+        assert_eq!(leaves(&map.top), 10_000_usize.div_ceil(MAX_LEN));
     }
 }

@@ -88,7 +88,7 @@ const FEW_NODES: u64 = 64;
 impl Stream {
     /// Returns the number of entries.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "a stream without entries is kept as well")]
+    #[expect(clippy::len_without_is_empty, reason = "an empty stream may be stored")]
     pub fn len(&self) -> u64 {
         self.nodes.weight()
     }

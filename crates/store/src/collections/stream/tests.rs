@@ -147,7 +147,7 @@ fn groups_record_the_owner_of_each_pending_entry() {
         match random.below(10) {
             0..6 => {
                 group.add_consumer(name.as_bytes(), 5);
-                group.give(entry, name.as_bytes(), 7, 1);
+                group.assign(entry, name.as_bytes(), 7, 1);
                 model.insert(entry, name);
             }
             6..9 => assert_eq!(group.acknowledge(entry), model.remove(&entry).is_some()),

@@ -1,7 +1,7 @@
 //! The sweep that removes expired entries from a table, in steps of some tens of microseconds, and
 //! finds hashes with expired fields.
 
-use super::{GLANCES, ServerRemovals, Table, fields_due_ms, span};
+use super::{SEGMENTS_PER_STEP, ServerRemovals, Table, fields_due_ms, span};
 use crate::entry::block::Entry;
 use crate::entry::view::EntryView;
 use crate::index::placement::{POSITION_BITS, fingerprint};
@@ -23,7 +23,7 @@ impl Table {
         &mut self,
         barrier: MutationBarrier,
         now_ms: u64,
-        unasked: &mut ServerRemovals<'_>,
+        removals: &mut ServerRemovals<'_>,
     ) -> (usize, bool) {
         if self.sweep.is_none() {
             if self.earliest_expiry_ms > now_ms {
@@ -34,7 +34,7 @@ impl Table {
             self.earliest_expiry_ms = u64::MAX;
             self.sweep = Some(Sweep::from(0));
         }
-        for _ in 0..GLANCES {
+        for _ in 0..SEGMENTS_PER_STEP {
             let Some(sweep) = self.sweep.take() else { break };
             let Some(segment) = self.directory.get(sweep.position) else { break };
             let earliest_ms = segment.header().earliest_expiry_ms;
@@ -43,9 +43,9 @@ impl Table {
                 continue;
             }
             let removed = if segment.overflow_len() > 0 {
-                self.expire_bucket(barrier, segment, sweep, now_ms, unasked)
+                self.expire_bucket(barrier, segment, sweep, now_ms, removals)
             } else {
-                self.expire_segment(barrier, segment, sweep.position, now_ms, unasked)
+                self.expire_segment(barrier, segment, sweep.position, now_ms, removals)
             };
             return (removed, self.sweep.is_some());
         }
@@ -60,7 +60,7 @@ impl Table {
         mut segment: Segment,
         position: u64,
         now_ms: u64,
-        unasked: &mut ServerRemovals<'_>,
+        removals: &mut ServerRemovals<'_>,
     ) -> usize {
         let (mut removed, mut earliest_ms) = (0, u64::MAX);
         let places = segment.volatile_places();
@@ -71,7 +71,7 @@ impl Table {
             // Freeing may move other entries, so each word is read just before its use.
             let Some(entry) = segment.word(index).entry() else { continue };
             let at_ms = entry.expire_at_ms().unwrap_or(u64::MAX);
-            if at_ms > now_ms || self.is_spared(entry, unasked) {
+            if at_ms > now_ms || self.is_spared(entry, removals) {
                 earliest_ms = earliest_ms.min(at_ms);
                 continue;
             }
@@ -80,11 +80,11 @@ impl Table {
                 return removed;
             }
             // SAFETY: nothing changes the entry during the callback.
-            (unasked.show)(self.database(), unsafe { EntryView::new(entry) });
+            (removals.show)(self.database(), unsafe { EntryView::new(entry) });
             let entry = self.mutable(barrier, entry, ValueOutcome::Goes).entry();
             segment.remove(index);
             self.volatile -= 1;
-            unasked.garbage.add(self.free(entry));
+            removals.garbage.add(self.free(entry));
             removed += 1;
         }
         segment.set_earliest_expiry(earliest_ms);
@@ -102,24 +102,24 @@ impl Table {
         mut segment: Segment,
         mut sweep: Sweep,
         now_ms: u64,
-        unasked: &mut ServerRemovals<'_>,
+        removals: &mut ServerRemovals<'_>,
     ) -> usize {
         let (mut expired, position) = (Vec::new(), sweep.position);
         let after =
             self.visit_bucket(position, &mut sweep.within, |entry| match entry.expire_at_ms() {
-                Some(at_ms) if at_ms <= now_ms && !self.is_spared(entry, unasked) => {
+                Some(at_ms) if at_ms <= now_ms && !self.is_spared(entry, removals) => {
                     expired.push(entry);
                 }
                 at_ms => sweep.earliest_ms = sweep.earliest_ms.min(at_ms.unwrap_or(u64::MAX)),
             });
         for entry in &expired {
             // SAFETY: nothing changes the entry during the callback.
-            (unasked.show)(self.database(), unsafe { EntryView::new(*entry) });
+            (removals.show)(self.database(), unsafe { EntryView::new(*entry) });
             self.unlink(barrier, segment, *entry);
         }
         let removed = expired.len();
         // Freed last, since freeing one may move entries that are still linked.
-        expired.into_iter().for_each(|entry| unasked.garbage.add(self.free(entry)));
+        expired.into_iter().for_each(|entry| removals.garbage.add(self.free(entry)));
         let last = position | (span(segment) - 1);
         match after.filter(|after| *after <= last) {
             Some(position) => self.sweep = Some(Sweep { position, ..sweep }),
@@ -185,7 +185,7 @@ impl Table {
         spares: Option<&dyn Fn(u64) -> bool>,
     ) -> Option<Entry> {
         let is_free = |key_hash: &u64| spares.is_none_or(|spares| !spares(*key_hash));
-        let key_hash = self.expiring_hashes.due(now_ms).take(GLANCES).find(is_free)?;
+        let key_hash = self.expiring_hashes.due(now_ms).take(SEGMENTS_PER_STEP).find(is_free)?;
         let position = self.locator.range.position(key_hash);
         let (mut found, mut within) = (None, None);
         loop {

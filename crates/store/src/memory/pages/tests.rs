@@ -101,9 +101,9 @@ fn memory_just_provided_is_not_returned_and_vice_versa() {
     let pool = PagePool::default();
     let mut pages: Vec<Page> = (0..2 * LARGE_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
     let mut arenas = Vec::new();
-    let settle = || {
+    let run_preparer = || {
         pool.provide();
-        pool.look();
+        pool.check();
         pool.rest();
     };
     // Returns the bytes provided and returned.
@@ -118,29 +118,29 @@ fn memory_just_provided_is_not_returned_and_vice_versa() {
             for _ in 0..MOVED / ARENA_BYTES {
                 let given = pages.drain(pages.len() - ARENA_BYTES / PAGE_BYTES..);
                 // SAFETY: each came from the pool and is not in use.
-                given.for_each(|page| unsafe { pool.give(page) });
+                given.for_each(|page| unsafe { pool.free(page) });
                 arenas.push(pool.take_arena());
-                settle();
+                run_preparer();
             }
         });
         let at_work = asked(&mut || {
             for _ in 0..1000 {
                 let given = arenas.drain(arenas.len() - 8..);
                 // SAFETY: as above.
-                given.for_each(|it| unsafe { pool.give_arena(it.0, it.1) });
+                given.for_each(|it| unsafe { pool.free_arena(it.0, it.1) });
                 // SAFETY: as above.
-                pages.drain(pages.len() - 256..).for_each(|page| unsafe { pool.give(page) });
+                pages.drain(pages.len() - 256..).for_each(|page| unsafe { pool.free(page) });
                 arenas.extend((0..8).map(|_| pool.take_arena()));
                 pages.extend((0..256).map(|_| pool.take()));
-                settle();
+                run_preparer();
             }
         });
         let to_pages = asked(&mut || {
             for (arena, touched) in arenas.drain(..) {
                 // SAFETY: as above.
-                unsafe { pool.give_arena(arena, touched) };
+                unsafe { pool.free_arena(arena, touched) };
                 pages.extend((0..ARENA_BYTES / PAGE_BYTES).map(|_| pool.take()));
-                settle();
+                run_preparer();
             }
         });
         for (provided, given_back) in [to_arenas, to_pages] {
@@ -149,9 +149,9 @@ fn memory_just_provided_is_not_returned_and_vice_versa() {
         }
         assert!(at_work.0 + at_work.1 <= WARM_BYTES, "{at_work:?}");
     }
-    (0..u8::MAX).for_each(|_| settle());
+    (0..u8::MAX).for_each(|_| run_preparer());
     assert_eq!(pool.warm_bytes(), 0, "no more requests");
-    assert_eq!(asked(&mut || (0..u8::MAX).for_each(|_| settle())), (0, 0));
+    assert_eq!(asked(&mut || (0..u8::MAX).for_each(|_| run_preparer())), (0, 0));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn idle_memory_is_returned_a_slice_at_a_time() {
     let pages: Vec<Page> = (0..4 * MAX_WARM_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
     let given = pages.len() * PAGE_BYTES;
     // SAFETY: each came from the pool and is not in use.
-    pages.into_iter().for_each(|page| unsafe { pool.give(page) });
+    pages.into_iter().for_each(|page| unsafe { pool.free(page) });
     assert_eq!((pool.used_bytes(), pool.warm_bytes()), (0, given));
     assert!(pool.cool());
     assert_eq!(pool.warm_bytes(), given - SLICE_BYTES);
@@ -184,7 +184,7 @@ fn idle_memory_is_returned_a_slice_at_a_time() {
     pool.take();
     (0..given / SLICE_BYTES).for_each(|_| pool.rest());
     assert_eq!(pool.warm_bytes(), WARM_BYTES, "requested a moment ago");
-    (0..u8::MAX).for_each(|_| pool.look());
+    (0..u8::MAX).for_each(|_| pool.check());
     (0..given / SLICE_BYTES).for_each(|_| pool.rest());
     assert_eq!(pool.warm_bytes(), 0, "not requested for long");
 }
@@ -199,7 +199,7 @@ fn pages_freed_in_random_order_are_returned_many_at_a_time() {
     fastrand::Rng::with_seed(1).shuffle(&mut pages);
     for page in &pages {
         // SAFETY: it came from the pool and is not in use.
-        unsafe { pool.give(*page) };
+        unsafe { pool.free(*page) };
         pool.maintain();
     }
     assert_eq!(region::releases(), 0, "a worker leaves it to the preparer");
@@ -207,8 +207,8 @@ fn pages_freed_in_random_order_are_returned_many_at_a_time() {
     assert!(pool.warm_bytes() <= MAX_WARM_BYTES);
     let releases = region::releases();
     assert!(releases < pages.len() / 5, "{releases} for {} pages", pages.len());
-    (0..u8::MAX).for_each(|_| pool.look());
-    pool.looked_at.store(0, Ordering::Relaxed);
+    (0..u8::MAX).for_each(|_| pool.check());
+    pool.checked_at.store(0, Ordering::Relaxed);
     pool.rest();
     pool.provide();
     assert_eq!(pool.warm_bytes(), 0, "not requested for long");
@@ -225,7 +225,7 @@ fn pages_are_distinct_aligned_and_reused() {
     assert_eq!(pages.len(), REGION_PAGES * 5);
     for page in &pages {
         // SAFETY: it came from the pool and is not in use.
-        unsafe { pool.give(*page) };
+        unsafe { pool.free(*page) };
     }
     assert_eq!(pool.used_bytes(), 0);
     let mut again: Vec<Page> = (0..REGION_PAGES * 5).map(|_| pool.take()).collect();
