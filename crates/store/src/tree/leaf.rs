@@ -505,8 +505,8 @@ impl LeafMut<'_> {
         self.set_number(GROUPS, groups - 1);
     }
 
-    /// Splits a group that has become too large in two. In hash order, elements with equal keys stay
-    /// together.
+    /// Splits a group that has become too large in two. In hash order, elements with equal keys
+    /// stay together.
     fn split_if_large<L: Layout>(&mut self, group: usize) {
         let it = self.read().group(group);
         let bytes = self.read().group_end(group) - it.start;

@@ -72,7 +72,8 @@ impl Slot<'_> {
 impl Database<'_> {
     /// Adds members to a set, which is created if there is none (SADD). Returns how many of them
     /// are new. `expected` is the number of members of the whole request, which determines the
-    /// encoding. `event` is recorded if any is new: a request that needs several calls is one event.
+    /// encoding. `event` is recorded if any is new: a request that needs several calls is one
+    /// event.
     ///
     /// # Errors
     /// The value is not a set.
