@@ -26,7 +26,7 @@ const TICKS_MASK: u32 = COARSE - 1;
 const AGED_TICKS: u32 = TICKS_MASK / 2;
 const TICKS_PER_UNIT: u32 = 64;
 const UNIT_MS: u64 = TICK_MS * TICKS_PER_UNIT as u64;
-const TICKS_A_MINUTE: u32 = (60_000 / TICK_MS) as u32;
+const TICKS_PER_MINUTE: u32 = (60_000 / TICK_MS) as u32;
 const MINUTES_SHIFT: u32 = 8;
 const MINUTES_MASK: u32 = 0x7fff;
 
@@ -130,7 +130,7 @@ impl AccessClock {
             let then = access >> MINUTES_SHIFT & MINUTES_MASK;
             (access & 0xff, passed(self.minutes(), then, MINUTES_MASK))
         } else {
-            (START + u32::from(self.is_used(access)), self.idle_ticks(access) / TICKS_A_MINUTE)
+            (START + u32::from(self.is_used(access)), self.idle_ticks(access) / TICKS_PER_MINUTE)
         };
         let decay = idle_minutes.checked_div(self.tuning.lfu_decay_time).unwrap_or(0);
         counter.saturating_sub(decay)
@@ -150,7 +150,7 @@ impl AccessClock {
     pub(crate) fn idle_ticks(self, access: u32) -> u32 {
         if access & BY_COUNT != 0 {
             let then = access >> MINUTES_SHIFT & MINUTES_MASK;
-            return passed(self.minutes(), then, MINUTES_MASK) * TICKS_A_MINUTE;
+            return passed(self.minutes(), then, MINUTES_MASK) * TICKS_PER_MINUTE;
         }
         if access & COARSE != 0 {
             return passed(self.units(), access & TICKS_MASK, TICKS_MASK) * TICKS_PER_UNIT;

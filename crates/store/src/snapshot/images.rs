@@ -4,7 +4,7 @@ use crate::entry::block::Entry;
 use crate::entry::view::EntryView;
 use std::ptr::NonNull;
 
-/// The number of bytes copied while a latch is held once, without the last entry.
+/// The number of bytes copied while a latch is held once, not counting the last entry.
 pub(crate) const HOLD_BYTES: usize = 16 * 1024;
 /// The size of a block of the walk.
 pub(crate) const FULL_BYTES: usize = 64 * 1024;

@@ -2,9 +2,10 @@
 //! that its holder is preempted.
 //!
 //! Latches are held for microseconds and without I/O, so a short spin nearly always suffices, and
-//! the cost of sleeping hardly matters. Releasing is therefore a plain store and a plain load: a
-//! sleeper announces itself and passes the heavy side of a barrier before it reads the word for the
-//! last time. Either it finds the latch free, or the holder sees that it waits.
+//! the rare thread that sleeps may execute the expensive part. Releasing is therefore a plain store
+//! and a plain load: a sleeper announces itself and passes the heavy side of a barrier before it
+//! reads the word for the last time. Either it finds the latch free, or the holder sees that it
+//! waits.
 
 use crate::sync::barrier;
 use crate::sync::cpu_time::Mark;
