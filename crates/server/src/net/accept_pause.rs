@@ -1,11 +1,11 @@
-//! The pause that accepting takes when the process has run out of descriptors or memory.
+//! A pause in accepting connections, after the process has run out of descriptors or memory.
 
 use nagi_store::since_1970;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long no client is accepted.
+/// How long a pause lasts.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A worker's pause.
@@ -15,8 +15,8 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// Pauses from now on, because of `error`. The log says so once a second at most, however many
-    /// workers pause.
+    /// Starts a pause because of `error`. It is logged at most once a second, however many workers
+    /// pause.
     pub(crate) fn begin(&mut self, error: Errno) {
         static LOGGED_AT_S: AtomicU64 = AtomicU64::new(0);
         self.until = Some(Instant::now() + PAUSE);
@@ -26,14 +26,14 @@ impl Pause {
         }
     }
 
-    /// How long to wait at most, so that the pause's end is not missed.
+    /// Shortens `timeout` so that a wait does not outlast the pause.
     pub(crate) fn shorten(&self, timeout: Option<Duration>) -> Option<Duration> {
         let Some(until) = self.until else { return timeout };
         let left = until.saturating_duration_since(Instant::now());
         Some(timeout.map_or(left, |timeout| timeout.min(left)))
     }
 
-    /// Whether it has not ended yet.
+    /// Whether the pause has not ended yet.
     pub(crate) fn is_on(&self) -> bool {
         self.until.is_some()
     }

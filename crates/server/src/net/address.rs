@@ -1,20 +1,20 @@
-//! A connection's two ends, as CLIENT LIST shows them.
+//! The two addresses of a connection, as CLIENT LIST shows them.
 
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// Where a client is.
+/// Where a client connects from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// At an address of a network.
+    /// A network address.
     Network(SocketAddr),
-    /// After a socket in the file system; or gone already.
+    /// A Unix socket, or a peer that has already disconnected.
     FileSystem,
 }
 
 impl Peer {
-    /// That of a connection.
+    /// The peer of a connection.
     pub(crate) fn of(socket: &OwnedFd) -> Self {
         let address = getpeername(socket).ok().flatten();
         match address.and_then(|address| SocketAddr::try_from(address).ok()) {
@@ -23,7 +23,7 @@ impl Peer {
         }
     }
 
-    /// Whether it comes through the loopback interface or a Unix socket.
+    /// Whether it connects through the loopback interface or a Unix socket.
     pub(crate) fn is_local(self) -> bool {
         match self {
             Peer::Network(address) => address.ip().to_canonical().is_loopback(),
@@ -31,7 +31,7 @@ impl Peer {
         }
     }
 
-    /// Its address. In the file system it has none of its own: Redis shows the server's.
+    /// The peer's address. A Unix socket's peer has none; as in Redis, the server's is shown.
     pub(crate) fn shown(self, local: &str) -> String {
         match self {
             Peer::Network(address) => address.to_string(),
@@ -40,11 +40,11 @@ impl Peer {
     }
 }
 
-/// What is shown of a connection that requests over HTTP take turns on: it has no address, and is
-/// not taken for a local client, as the clients behind it need not be local.
+/// The address shown for a connection that HTTP requests share. It is not a loopback address, since
+/// the HTTP clients need not be local.
 pub(crate) const GATEWAY: &str = "0.0.0.0:0";
 
-/// Where a client has connected to.
+/// The local address that a client has connected to.
 pub(crate) fn local(socket: &OwnedFd) -> String {
     let Ok(address) = getsockname(socket) else { return "?:0".to_owned() };
     match SocketAddr::try_from(address.clone()) {

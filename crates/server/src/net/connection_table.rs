@@ -1,20 +1,19 @@
-//! A driver's connections by their tokens. Each has memory of its own, so that a table grows
-//! without moving what thousands of connections have, and what they leave is free again.
+//! A driver's connections by their tokens. Each is allocated separately, so that a growing table
+//! moves no connection, and the memory of a closed one is freed.
 
 use crate::net::token::Token;
 use nagi_store::accounting::{Overhead, room_bytes};
 
-/// Generations are below this, so that a driver can mark what it asks of the kernel with the bits
-/// above.
+/// Generations stay below this, so that a driver can tag its kernel requests with the upper bits.
 const GENERATIONS: u32 = 1 << 28;
 
-/// A table whose indices are used again, and whose tokens are not.
+/// A table that reuses indices but not tokens.
 #[derive(Debug)]
 pub(crate) struct ConnectionTable<L> {
     places: Vec<Option<(Token, Box<L>)>>,
     vacant: Vec<u32>,
     generation: u32,
-    /// The memory of both, and of the connections.
+    /// Memory of both fields above and of the connections.
     overhead: Overhead,
 }
 
@@ -61,14 +60,14 @@ impl<L> ConnectionTable<L> {
         (*named == token).then_some(connection)
     }
 
-    /// The worker's pipes, mutable.
+    /// The same, mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut L> {
         let (named, connection) = self.places.get_mut(token.index as usize)?.as_mut()?;
         (*named == token).then_some(connection)
     }
 
-    /// Takes a connection out.
+    /// Removes a connection.
     pub(crate) fn remove(&mut self, token: Token) -> Option<L> {
         let place = self.places.get_mut(token.index as usize)?;
         let (_, connection) = place.take_if(|(named, _)| *named == token)?;
@@ -77,7 +76,7 @@ impl<L> ConnectionTable<L> {
         Some(*connection)
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.vacant.len()
     }

@@ -1,9 +1,9 @@
 //! The worker's interface to the kernel, implemented by epoll and io_uring.
 //!
-//! The interface is completion-based, since readiness can implement it and not the other way round:
-//! a driver receives into memory of its own and hands the bytes to a [`Sink`], for the length of
-//! one call; it takes whole outputs to send and keeps what the socket has no room for. Callers
-//! never see a partial read or write.
+//! The interface is completion-based, because completions can be built on readiness but not the
+//! other way round. A driver receives into its own memory and lends the bytes to a [`Sink`] for one
+//! call. It takes whole outputs to send and keeps what the socket has no room for. Callers never
+//! see a partial read or write.
 
 use crate::net::address::Peer;
 pub(crate) use crate::net::link::Release;
@@ -21,10 +21,10 @@ use std::time::Duration;
 /// Moves bytes between a worker's connections and its [`Sink`]. Methods with `socket` in their
 /// names differ by driver; the others also handle pipes.
 pub(crate) trait Driver: Sized {
-    /// Waits for events, at most for `timeout`, and reports them to `sink`. Returns their number.
+    /// Waits at most `timeout` for events and reports them to `sink`. Returns their number.
     fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize>;
 
-    /// Takes a non-blocking socket over and starts to receive from it.
+    /// Takes over a non-blocking socket and starts receiving from it.
     fn adopt(&mut self, socket: OwnedFd, peer: Peer) -> io::Result<Token>;
 
     /// The worker's pipes.
@@ -33,8 +33,7 @@ pub(crate) trait Driver: Sized {
     /// The worker's pipes, mutable.
     fn pipes_mut(&mut self) -> &mut Pipes;
 
-    /// Takes everything in `output`, which is empty afterwards, and sends it in the course of
-    /// this turn and later ones.
+    /// Moves all data out of `output` and sends it during this turn and later ones.
     #[inline]
     fn send(&mut self, token: Token, output: &mut Output) {
         match token.is_of_pipe() {
@@ -45,10 +44,10 @@ pub(crate) trait Driver: Sized {
 
     fn send_on_socket(&mut self, token: Token, output: &mut Output);
 
-    /// Passes queued operations to the kernel, before work that may take long.
+    /// Submits queued operations to the kernel, ahead of work that may take long.
     fn flush(&mut self);
 
-    /// Bytes that were handed to [`Driver::send`] and that the kernel has not taken yet.
+    /// Bytes given to [`Driver::send`] that the kernel has not accepted yet.
     #[inline]
     fn unsent_bytes(&self, token: Token) -> usize {
         match token.is_of_pipe() {
@@ -59,7 +58,7 @@ pub(crate) trait Driver: Sized {
 
     fn unsent_on_socket(&self, token: Token) -> usize;
 
-    /// Memory of unsent replies; of shared chunks, a share.
+    /// Memory of unsent replies, with a proportional share of shared chunks.
     fn kept_bytes(&self, token: Token) -> usize {
         match token.is_of_pipe() {
             true => self.pipes().kept_bytes(token),
@@ -69,11 +68,11 @@ pub(crate) trait Driver: Sized {
 
     fn kept_for_socket(&self, token: Token) -> usize;
 
-    /// Whether a socket's peer has been silent for so long although it should have answered.
+    /// Whether a socket's peer has left data unacknowledged and been silent for `silence`.
     fn is_unreachable(&mut self, token: Token, silence: Duration) -> bool;
 
-    /// Sets what to receive from now on. Bytes that are already on their way are still delivered,
-    /// and must be kept.
+    /// Sets what to receive from now on. Bytes already in flight are still delivered, and the sink
+    /// must keep them.
     fn receive(&mut self, token: Token, wanted: Wanted) {
         match token.is_of_pipe() {
             true => self.pipes_mut().receive(token, wanted),
@@ -83,7 +82,7 @@ pub(crate) trait Driver: Sized {
 
     fn receive_from_socket(&mut self, token: Token, wanted: Wanted);
 
-    /// Receives nothing more, sends the rest and closes. The sink is not called for it any more.
+    /// Stops receiving, sends the rest and closes. The sink gets no further calls for this token.
     fn close(&mut self, token: Token) {
         match token.is_of_pipe() {
             true => self.pipes_mut().close(token),
@@ -93,7 +92,7 @@ pub(crate) trait Driver: Sized {
 
     fn close_socket(&mut self, token: Token);
 
-    /// Discards unsent bytes and closes at once. The sink is not called for it any more.
+    /// Discards unsent bytes and closes at once. The sink gets no further calls for this token.
     fn abort(&mut self, token: Token) {
         match token.is_of_pipe() {
             true => self.pipes_mut().abort(token),
@@ -103,8 +102,8 @@ pub(crate) trait Driver: Sized {
 
     fn abort_socket(&mut self, token: Token);
 
-    /// Releases a connection, so that another driver can adopt it. Until that is possible nothing
-    /// new is started for it; bytes on their way are still delivered.
+    /// Releases a connection, so that another driver can adopt it. Until that is possible, no new
+    /// operation is started for it; bytes in flight are still delivered.
     fn release(&mut self, token: Token) -> Release {
         match token.is_of_pipe() {
             true => self.pipes_mut().release(token),
@@ -139,14 +138,14 @@ pub(crate) trait Driver: Sized {
 
 /// Receives the events of a [`Driver`].
 pub(crate) trait Sink<D> {
-    /// A wait has ended: events reported until the next one happened before this.
+    /// A wait has ended. The events reported before the next wait happened before this call.
     fn wait_ended(&mut self);
 
-    /// A client has connected that speaks `protocol`.
+    /// A client has connected to a listener of `protocol`.
     fn accepted(&mut self, driver: &mut D, protocol: Protocol, socket: OwnedFd);
 
-    /// Bytes have arrived, perhaps more than once in a turn. The sink may change them; they are
-    /// invalid when it returns.
+    /// Bytes have arrived; this may be called several times in a turn. The sink may change the
+    /// bytes, which are valid only during the call.
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]);
 
     /// Lends a buffer for a large argument, if one is arriving.
@@ -155,17 +154,17 @@ pub(crate) trait Sink<D> {
     /// Returns a lent buffer after bytes have been received into it.
     fn received_into(&mut self, driver: &mut D, token: Token, buffer: ReceiveBuffer);
 
-    /// Everything has been sent, after some of it had to wait.
+    /// All data has been sent, after some of it had to wait.
     fn drained(&mut self, driver: &mut D, token: Token);
 
-    /// The peer will send nothing more; it may still read.
+    /// The peer has shut down its sending side; it may still read.
     fn ended(&mut self, driver: &mut D, token: Token);
 
     /// The connection broke, as `error` says; the driver has removed it.
     fn lost(&mut self, driver: &mut D, token: Token, error: Errno);
 
-    /// Whether to yield the processor to threads that may keep it for long. During a save the saver
-    /// would keep it while clients wait.
+    /// Whether the worker may yield the processor. Not during a save: the saving thread would keep
+    /// the processor while clients wait.
     fn may_yield(&self) -> bool {
         true
     }

@@ -1,9 +1,9 @@
 //! Waits with epoll.
 //!
-//! Sockets are watched edge-triggered: what is ready is reported once, so that the kernel does not
-//! look at every socket again when the worker comes back, nothing has to be read until it fails,
-//! and a connection from which nothing is wanted costs nothing. In exchange a [`Connection`]
-//! remembers that there may be more in the kernel, and `again` which connections to come back to.
+//! Sockets are watched edge-triggered: readiness is reported once. The kernel then does not check
+//! every ready socket again at the next wait, no socket has to be read until it would block, and a
+//! paused connection costs nothing. In exchange, a [`Connection`] records that the kernel may hold
+//! more bytes, and `again` lists the connections to return to.
 
 use crate::net::accept_pause::Pause;
 use crate::net::address::Peer;
@@ -27,33 +27,33 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes that one receive takes at most.
+/// Maximum bytes of one receive.
 const RECEIVE_BYTES: usize = 64 * 1024;
-/// Events that one wait takes at most.
+/// Maximum events of one wait.
 const EVENTS: usize = 256;
-/// Connections that are accepted at one event.
+/// Maximum connections accepted per event.
 const ACCEPTS: usize = 32;
-/// Memory that an emptied output keeps.
+/// Capacity that an emptied output retains.
 const KEPT_OUTPUT_BYTES: usize = 1 << 20;
 
-/// What an event carries in place of a connection's generation if it concerns a listener.
+/// The generation in the token of a listener's events.
 const LISTENER: u32 = u32::MAX;
-/// What an event carries if it concerns the waker.
+/// The token of the waker's events.
 const WAKER: Token = Token { index: 0, generation: u32::MAX - 1 };
 
-/// The driver that waits with epoll.
+/// The driver that uses epoll.
 pub(crate) struct Epoll<S = Kernel> {
     epoll: OwnedFd,
     sockets: S,
     listeners: Listeners,
-    /// Whether connections are accepted at all.
+    /// Whether connections are accepted.
     listening: bool,
     pause: Pause,
     connections: ConnectionTable<Connection>,
     pipes: Pipes,
     events: Vec<epoll::Event>,
     buffer: Box<[u8]>,
-    /// Connections to come back to in the next turn.
+    /// Connections to handle again in the next turn.
     again: Vec<Token>,
     again_overhead: Overhead,
 }
@@ -62,20 +62,20 @@ pub(crate) struct Epoll<S = Kernel> {
 struct Connection {
     socket: OwnedFd,
     unsent: Outgoing,
-    /// Whether there may be bytes, or their end, in the kernel.
+    /// Whether the kernel may hold unread bytes or the end of the stream.
     readable: bool,
-    /// Whether the end is after the bytes that are in the kernel.
+    /// Whether the stream ends after the bytes that the kernel holds.
     ending: bool,
     wanted: Wanted,
-    /// A buffer for a large argument, lent and not used yet.
+    /// A lent buffer for a large argument, not yet used.
     lent: Option<ReceiveBuffer>,
-    /// Whether the kernel tells when there is room to send.
+    /// Whether the socket is watched for room to send.
     watches_writable: bool,
     /// Whether it is in `again`.
     queued: bool,
-    /// Whether it is to be closed when everything has been sent.
+    /// Whether to close it when everything has been sent.
     closing: bool,
-    /// Whether something was sent of which it is not known that the peer has it.
+    /// Whether data was sent that the peer may not have acknowledged.
     awaits_peer: bool,
     /// Why sending has failed, if it has.
     broken: Option<Errno>,
@@ -89,7 +89,7 @@ impl Epoll {
 }
 
 impl<S: Sockets> Epoll<S> {
-    /// The same over something that moves the bytes.
+    /// The same, with `sockets` to move the bytes.
     pub(crate) fn over(sockets: S, listeners: Listeners, waker: &Waker) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
@@ -111,7 +111,7 @@ impl<S: Sockets> Epoll<S> {
         Ok(driver)
     }
 
-    /// Watches the listening sockets; of the workers that wait, the kernel wakes one.
+    /// Watches the listening sockets, such that the kernel wakes one of the waiting workers.
     fn listen(&mut self) -> io::Result<()> {
         for (index, listener) in (0_u32..).zip(self.listeners.iter()) {
             let data = epoll::EventData::new_u64(Token { index, generation: LISTENER }.to_u64());
@@ -123,7 +123,7 @@ impl<S: Sockets> Epoll<S> {
 
     fn stop_watching_listeners(&mut self) {
         for listener in self.listeners.iter() {
-            // One that is not watched is what is wanted.
+            // The listener may not have been watched.
             let _ = epoll::delete(&self.epoll, listener.as_fd());
         }
     }
@@ -159,13 +159,13 @@ impl<S: Sockets> Epoll<S> {
                     self.pause.begin(error);
                     return;
                 }
-                // That client has gone before it was accepted.
+                // The client disconnected before it was accepted.
                 Err(_) => {}
             }
         }
     }
 
-    /// Goes on with a connection that the kernel has something to say about.
+    /// Handles the events of a connection.
     fn ready(&mut self, token: Token, flags: epoll::EventFlags, sink: &mut impl Sink<Self>) {
         use epoll::EventFlags;
         let Some(connection) = self.connections.get_mut(token) else { return };
@@ -178,10 +178,10 @@ impl<S: Sockets> Epoll<S> {
         self.receive_on(token, sink);
     }
 
-    /// Receives once, if bytes are wanted and there may be any.
+    /// Receives once, if bytes are wanted and may be available.
     #[inline]
     fn receive_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        // The sink gets the error, which only the failed send reported.
+        // After a failed send there is nothing to receive; the sink gets the error of the send.
         let is_due =
             |connection: &&mut Connection| connection.readable && connection.broken.is_none();
         let Some(connection) = self.connections.get_mut(token).filter(is_due) else { return };
@@ -211,7 +211,7 @@ impl<S: Sockets> Epoll<S> {
         self.buffer = buffer;
     }
 
-    /// Receives into the chunks in which it is going to be kept.
+    /// Receives into the chunks that will hold the argument.
     fn receive_into_buffer(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let Some(mut buffer) = connection.lent.take().or_else(|| sink.lend_buffer(token)) else {
@@ -264,7 +264,7 @@ impl<S: Sockets> Epoll<S> {
         }
     }
 
-    /// Gives a connection a turn next time, without an event of the kernel.
+    /// Schedules a connection for the next turn, without an event from the kernel.
     fn queue_turn(&mut self, token: Token) {
         if let Some(connection) =
             self.connections.get_mut(token).filter(|connection| !connection.queued)
@@ -274,7 +274,7 @@ impl<S: Sockets> Epoll<S> {
         }
     }
 
-    /// Sends what has been waiting.
+    /// Sends pending data.
     fn send_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         match connection.unsent.send(&mut self.sockets, token, connection.socket.as_fd()) {
@@ -285,7 +285,7 @@ impl<S: Sockets> Epoll<S> {
         }
     }
 
-    /// Makes sending go on when it can.
+    /// Arranges for sending to continue.
     fn send_later(&mut self, token: Token, sent: Sent) {
         use epoll::EventFlags;
         if sent == Sent::Part {
@@ -303,7 +303,7 @@ impl<S: Sockets> Epoll<S> {
         }
     }
 
-    /// The peer takes nothing more: drops what is unsent; it is reported in the next turn.
+    /// Drops unsent data after a send has failed. The error is reported in the next turn.
     fn send_failed(&mut self, token: Token, error: Errno) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.unsent.clear();
@@ -315,7 +315,7 @@ impl<S: Sockets> Epoll<S> {
         }
     }
 
-    /// Closes a connection that has nothing left to send.
+    /// Closes a connection if it has nothing left to send.
     fn close_connection(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         discard_unread(connection.socket.as_fd());
@@ -323,7 +323,7 @@ impl<S: Sockets> Epoll<S> {
     }
 }
 
-/// Whether a receive that has failed may succeed the next time.
+/// Whether a failed receive may succeed when it is repeated.
 fn is_transient(error: Errno) -> bool {
     matches!(error, Errno::INTR | Errno::NOBUFS | Errno::NOMEM)
 }
@@ -374,7 +374,7 @@ impl<S: Sockets> Driver for Epoll<S> {
             watches_writable: false,
             queued: false,
             closing: false,
-            // One that moves may have been sent something.
+            // A connection that moves here may have unacknowledged data.
             awaits_peer: true,
             broken: None,
         }))
@@ -412,7 +412,7 @@ impl<S: Sockets> Driver for Epoll<S> {
     }
 
     fn flush(&mut self) {
-        // Nothing is queued: sends are made at once.
+        // Sends are made at once, so there is nothing to submit.
     }
 
     fn unsent_on_socket(&self, token: Token) -> usize {
@@ -475,7 +475,7 @@ impl<S: Sockets> Driver for Epoll<S> {
     }
 
     fn retain_socket(&mut self, _: Token) {
-        // A release is done at once, or not at all.
+        // A release succeeds or fails at once.
     }
 
     fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()> {

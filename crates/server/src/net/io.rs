@@ -1,4 +1,4 @@
-//! Which driver moves the bytes.
+//! The choice of the I/O driver.
 
 use crate::net::uring;
 use nagi_commands::Config;
@@ -12,10 +12,10 @@ pub(crate) enum Io {
 }
 
 impl Io {
-    /// The driver that the settings ask for. Left to choose, it is io_uring where that works.
+    /// The driver that the settings ask for. By default it is io_uring where that works.
     ///
     /// # Errors
-    /// Why io_uring does not work, if nothing else will do.
+    /// The reason why io_uring does not work, if the settings require it.
     pub(crate) fn choose(config: &Config) -> io::Result<Self> {
         match config.io() {
             "epoll" => Ok(Io::Epoll),

@@ -6,7 +6,7 @@ use crate::net::refusal::{Refusal, refuse};
 use nagi_http::WorkerEnd;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
-/// What a client's descriptor is where there is none.
+/// Shown as the descriptor of a client that has none.
 const NO_DESCRIPTOR: RawFd = -1;
 
 /// A socket, or a pipe to the thread that serves HTTP.
@@ -17,7 +17,7 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Where its client is.
+    /// Where the client connects from.
     pub(crate) fn peer(&self) -> Peer {
         match self {
             Link::Socket(socket) => Peer::of(socket),
@@ -25,7 +25,7 @@ impl Link {
         }
     }
 
-    /// Where its client has connected to.
+    /// The local address that the client has connected to.
     pub(crate) fn local_address(&self) -> String {
         match self {
             Link::Socket(socket) => address::local(socket),
@@ -50,13 +50,13 @@ impl Link {
     }
 }
 
-/// What becomes of a connection that is to be released.
+/// The result of releasing a connection.
 #[derive(Debug)]
 pub(crate) enum Release {
-    /// It is released, and its token names nothing any more.
+    /// Released; its token is no longer valid.
     Done(Link),
-    /// The kernel still works for it, or replies are unsent: to be asked again in the next turn.
+    /// Operations are still in flight or replies unsent; try again in the next turn.
     Later,
-    /// It cannot be for now: it is about to end.
+    /// Not possible, because the connection is closing.
     Refused,
 }

@@ -1,7 +1,7 @@
 //! Listening sockets: one per address, which all workers watch.
 //!
-//! Not one per worker with SO_REUSEPORT: that lets a second server share the port without an error,
-//! and leaves the connections in a stalled worker's queue to wait for it.
+//! SO_REUSEPORT, with one socket per worker, has two drawbacks: a second server could share the
+//! port without an error, and connections in the queue of a stalled worker would wait for it.
 
 use crate::net::protocol::Protocol;
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Where a listener is found.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A TCP port.
@@ -37,14 +37,14 @@ impl fmt::Display for Address {
 /// An address that clients can connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// What is spoken there.
+    /// The protocol of its clients.
     pub protocol: Protocol,
-    /// Where it is; a port that was left to the kernel is the one that it chose.
+    /// The address. If the kernel chose the port, it has the actual port.
     pub address: Address,
 }
 
 impl Endpoint {
-    /// Whether only clients of this machine can connect to it.
+    /// Whether only clients on this machine can connect to it.
     #[must_use]
     pub fn is_local(&self) -> bool {
         match &self.address {
@@ -53,7 +53,7 @@ impl Endpoint {
         }
     }
 
-    /// Its port, unless it is a path.
+    /// The port, or `None` for a path.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         match &self.address {
@@ -63,19 +63,19 @@ impl Endpoint {
     }
 }
 
-/// What all TCP listeners have in common.
+/// Settings that all TCP listeners share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backlog {
-    /// How many connections may wait to be accepted.
+    /// Maximum connections waiting to be accepted.
     pub(crate) connections: i32,
-    /// Silence after which the kernel probes a connection; zero for never.
+    /// Idle time after which the kernel probes a connection; zero disables probes.
     pub(crate) keepalive: Duration,
 }
 
-/// All that are listened to at one time.
+/// The set of listeners at one time.
 pub(crate) type Listeners = Arc<[Arc<Listener>]>;
 
-/// Identifies a file among those that have had the same path.
+/// Distinguishes a file from others that have had the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     device: u64,
@@ -101,8 +101,8 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Listens on a TCP address. Its connections inherit the options that are set here, so that
-    /// none has to be set for each of them.
+    /// Listens on a TCP address. Connections inherit the socket options set here, which saves
+    /// setting them on each connection.
     pub(crate) fn tcp(
         protocol: Protocol,
         address: SocketAddr,
@@ -121,8 +121,8 @@ impl Listener {
         Ok(Listener::new(socket, protocol, Address::Tcp(bound), None))
     }
 
-    /// Listens on a path, in place of a socket that a server which is gone has left there, and of
-    /// nothing else. `permissions` are those of the file; 0 leaves them to the umask.
+    /// Listens on a path. Replaces only a stale socket that a stopped server left there, and no
+    /// other file. `permissions` are those of the file; 0 leaves them to the umask.
     pub(crate) fn unix(
         protocol: Protocol,
         path: &Path,
@@ -150,7 +150,7 @@ impl Listener {
         Ok(Listener::new(socket, protocol, Address::Unix(path.to_owned()), file))
     }
 
-    /// Another one at the same TCP address, after this one was stopped.
+    /// Opens another listener at the same TCP address, after this one was stopped.
     pub(crate) fn reopened(&self, backlog: Backlog) -> io::Result<Self> {
         match &self.endpoint.address {
             Address::Tcp(address) => Listener::tcp(self.endpoint.protocol, *address, backlog),
@@ -167,8 +167,8 @@ impl Listener {
         &self.endpoint
     }
 
-    /// Sets how long connections that are accepted from now on may be silent before the kernel
-    /// probes them, three times; zero for ever.
+    /// Sets how long connections accepted from now on may be idle before the kernel probes them,
+    /// three times; zero disables probes.
     pub(crate) fn set_keepalive(&self, silence: Duration) {
         if matches!(self.endpoint.address, Address::Tcp(_))
             && let Err(error) = set_keepalive(&self.socket, silence)
@@ -177,18 +177,17 @@ impl Listener {
         }
     }
 
-    /// Refuses clients that connect from now on, and removes its path unless another file is there
-    /// by now.
+    /// Refuses new clients, and removes the path unless another file has replaced it.
     pub(crate) fn stop(&self) {
         if self.stopped.swap(true, Ordering::Relaxed) {
             return;
         }
-        // One that does not listen is what is wanted.
+        // An error means that it does not listen any more.
         let _ = self.socket.shutdown(Shutdown::Both);
         if let Address::Unix(path) = &self.endpoint.address
             && self.file.is_some_and(|file| FileId::of(path) == Some(file))
         {
-            // What cannot be removed is found abandoned by the next server.
+            // The next server replaces a socket that could not be removed.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -202,8 +201,8 @@ fn probe_interval(silence: Duration) -> Duration {
     (silence / PROBES).max(Duration::from_secs(1))
 }
 
-/// How long nothing comes from a peer before it is lost, if the kernel probes it after such a
-/// silence.
+/// How long a peer is silent before its connection counts as lost, if the kernel starts to probe it
+/// after `silence`.
 pub(crate) fn silence_before_loss(silence: Duration) -> Duration {
     silence.saturating_add(PROBES * probe_interval(silence))
 }

@@ -13,7 +13,7 @@ pub(crate) struct Listening(Mutex<Open>);
 
 struct Open {
     listeners: Listeners,
-    /// Whether none may be opened any more.
+    /// Whether opening listeners is no longer allowed.
     stopped: bool,
 }
 
@@ -22,17 +22,17 @@ impl Listening {
         Listening(Mutex::new(Open { listeners: listeners.into(), stopped: false }))
     }
 
-    /// Those that are listened to now.
+    /// The current listeners.
     pub(crate) fn get(&self) -> Listeners {
         Arc::clone(&self.0.lock().listeners)
     }
 
-    /// Where clients can connect.
+    /// The addresses that clients can connect to.
     pub(crate) fn endpoints(&self) -> Vec<Endpoint> {
         self.get().iter().map(|listener| listener.endpoint().clone()).collect()
     }
 
-    /// Sets the ports that were left to the kernel to those that it has chosen.
+    /// Replaces the ports that were left to the kernel by those that it has chosen.
     pub(crate) fn note_ports(&self, config: &Config) {
         let endpoints = self.endpoints();
         for (name, protocol) in [("port", Protocol::Resp), ("memcached-port", Protocol::Memcached)]
@@ -42,8 +42,7 @@ impl Listening {
         }
     }
 
-    /// Listens to `wanted`, and no longer to other addresses; where that cannot be done, all is as
-    /// it was before.
+    /// Listens on exactly the addresses in `wanted`. If that fails, the previous listeners stay.
     pub(crate) fn change(&self, wanted: &Addresses, config: &Config) -> Result<(), OpenError> {
         let mut open = self.0.lock();
         if open.stopped {
@@ -60,13 +59,12 @@ impl Listening {
         result
     }
 
-    /// Sets how long connections that are accepted from now on may be silent before the kernel
-    /// probes them.
+    /// Sets how long connections accepted from now on may be idle before the kernel probes them.
     pub(crate) fn set_keepalive(&self, silence: Duration) {
         self.get().iter().for_each(|listener| listener.set_keepalive(silence));
     }
 
-    /// Refuses clients that connect from now on.
+    /// Refuses new clients.
     pub(crate) fn stop(&self) {
         let mut open = self.0.lock();
         open.stopped = true;

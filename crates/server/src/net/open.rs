@@ -1,4 +1,4 @@
-//! Opening every address that the settings name.
+//! Opens the addresses that the settings name.
 
 use crate::net::listener::{Address, Backlog, Endpoint, Listener};
 use crate::net::protocol::Protocol;
@@ -8,25 +8,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
-/// How long a port that is taken is tried for again when the server starts. With io_uring the
-/// kernel closes the sockets of a process that was killed some 10 ms after its end: a supervisor
-/// that restarts it at once would find its port taken.
+/// How long to retry a port that is in use when the server starts. With io_uring, the kernel closes
+/// the sockets of a killed process some 10 ms after its end, so that an immediate restart would
+/// find the port in use.
 const RETRY_FOR: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// How often other ports are tried where the kernel's choice for one address is taken on another.
+/// How many ports are tried if the port that the kernel chose for one address is in use on another.
 const CHOICES: usize = 16;
 
 /// An address that cannot be listened on.
 #[derive(Debug)]
 pub struct OpenError {
-    /// The address, as it was asked for.
+    /// The address, as configured.
     pub address: String,
     /// The setting that it comes from.
     pub setting: &'static str,
-    /// The option that changes that, as it is written on the command line.
+    /// The command-line option that changes that setting.
     pub option: String,
-    /// What the kernel says.
+    /// The error of the kernel.
     pub error: io::Error,
 }
 
@@ -55,13 +55,13 @@ impl OpenError {
         OpenError { address, setting, option, error }
     }
 
-    /// The port of the address, unless it is a path.
+    /// The port of the address, or `None` for a path.
     fn port(&self) -> Option<u16> {
         let (_, port) = self.address.rsplit_once(':')?;
         port.parse().ok().filter(|_| !self.setting.ends_with("unixsocket"))
     }
 
-    /// The port, if that is taken.
+    /// The port, if it is in use.
     pub(crate) fn port_in_use(&self) -> Option<u16> {
         self.port().filter(|_| self.error.kind() == io::ErrorKind::AddrInUse)
     }
@@ -86,8 +86,8 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Arc<Listener>>, OpenError> {
     Ok(listeners)
 }
 
-/// Opens what is wanted and not among `present` yet. Returns what is listened to from then on,
-/// which where it fails is what was listened to before.
+/// Opens what is wanted and not yet in `present`. Returns the new set of listeners, which is the
+/// previous set if opening fails.
 pub(crate) fn change(
     present: &[Arc<Listener>],
     wanted: &Addresses,
@@ -110,7 +110,7 @@ pub(crate) fn change(
     if error.error.kind() != io::ErrorKind::AddrInUse || in_the_way.is_empty() {
         return (present.to_vec(), Err(error));
     }
-    // An address and one that comprises it cannot be listened to at the same time.
+    // The kernel rejects an address that overlaps one in use, such as 0.0.0.0 and 127.0.0.1.
     in_the_way.iter().for_each(|listener| listener.stop());
     match ports(wanted, config, &rest) {
         Ok(listeners) => with_paths(listeners),
@@ -136,7 +136,7 @@ fn backlog(config: &Config) -> Backlog {
     }
 }
 
-/// Listens on all ports, and waits a little for those that are taken.
+/// Listens on all ports, and waits briefly for those that are in use.
 fn ports_once_free(wanted: &Addresses, config: &Config) -> Result<Vec<Arc<Listener>>, OpenError> {
     let end = Instant::now() + RETRY_FOR;
     loop {
@@ -151,7 +151,7 @@ fn ports_once_free(wanted: &Addresses, config: &Config) -> Result<Vec<Arc<Listen
     }
 }
 
-/// Listens on all ports, with those of `present` that are wanted.
+/// Listens on all ports, and keeps those of `present` that are wanted.
 fn ports(
     wanted: &Addresses,
     config: &Config,
@@ -176,12 +176,12 @@ fn ports(
     Ok(listeners)
 }
 
-/// What a protocol's listeners have in common.
+/// Settings that a protocol's listeners share.
 struct Opening<'a> {
     protocol: Protocol,
-    /// The setting with the port.
+    /// The name of the setting with the port.
     setting: &'static str,
-    /// The setting with the addresses, and these.
+    /// The name of the setting with the addresses, and its value.
     bind: (&'static str, &'a str),
     config: &'a Config,
     present: &'a [Arc<Listener>],
@@ -201,8 +201,8 @@ impl Opening<'_> {
         opened
     }
 
-    /// Listens on every address; without a port, on those that have their own. After the first,
-    /// port 0 stands for the port of the first.
+    /// Listens on every address, or without a port, on the addresses that have their own. If `port`
+    /// is 0, the first address gets a port from the kernel, and the others get the same one.
     fn on_port(&self, mut port: Option<u16>) -> Result<Vec<Arc<Listener>>, OpenError> {
         let (bind, words) = self.bind;
         let mut listeners = Vec::new();
@@ -239,7 +239,7 @@ impl Opening<'_> {
         Ok(listeners)
     }
 
-    /// The listener of an address, which may be there already.
+    /// The listener of an address, which may already exist.
     fn listener(&self, address: SocketAddr) -> io::Result<Arc<Listener>> {
         let endpoint = Endpoint { protocol: self.protocol, address: Address::Tcp(address) };
         if let Some(listener) = self.present.iter().find(|it| *it.endpoint() == endpoint) {
@@ -249,8 +249,7 @@ impl Opening<'_> {
     }
 }
 
-/// Takes apart a host and the port of its own, which may be after a colon; an IPv6 address that
-/// has one stands in brackets.
+/// Splits a host and its optional port after a colon; an IPv6 address with a port is in brackets.
 fn split_port(word: &str) -> (&str, Option<u16>) {
     let (host, port) = match word.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, port)) => (host, port.strip_prefix(':')),
@@ -261,12 +260,12 @@ fn split_port(word: &str) -> (&str, Option<u16>) {
     };
     match port {
         None => (host, None),
-        // With a port that is none, it is no address at all.
+        // With an invalid port, the word is not an address.
         Some(port) => port.parse().map_or((word, None), |port| (host, Some(port))),
     }
 }
 
-/// The address that a word of `bind` stands for.
+/// The address that a word of `bind` denotes.
 fn address_of(host: &str) -> Option<IpAddr> {
     match host {
         "*" => Some(Ipv4Addr::UNSPECIFIED.into()),
@@ -276,7 +275,7 @@ fn address_of(host: &str) -> Option<IpAddr> {
     }
 }
 
-/// Whether the machine does not have an address, or its family.
+/// Whether the machine lacks the address or its address family.
 fn is_missing(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let missing = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT];

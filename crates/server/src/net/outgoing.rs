@@ -12,36 +12,36 @@ use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Most slices of one send. Chunks of large values have 64 KB each, so that a send holds its
-/// worker for some 100 microseconds at most.
+/// Maximum slices of one send. Chunks of large values have 64 KB each, which limits a send to some
+/// 100 microseconds.
 const SLICES: usize = 8;
-/// An output shorter than this takes later ones in, rather than a place in the queue for each.
+/// Later outputs are appended to one shorter than this, instead of a queue entry each.
 const JOIN_BYTES: usize = 64 * 1024;
-/// How often unread bytes are looked for before a socket is closed, 4 KB at a time: the kernel
-/// would take back replies that are on their way if it found any.
+/// Maximum reads of 4 KB that discard unread bytes before a socket is closed. Closing a socket with
+/// unread bytes resets the connection, which would lose replies in flight.
 const DISCARDS: usize = 16;
 
-/// Memory that outputs have from the start where one is always needed: enough for all of INFO.
+/// Initial capacity of outputs where one is always needed: enough for all of INFO.
 pub(crate) const OUTPUT_ROOM_BYTES: usize = 16 * 1024;
 
-/// Memory that an output takes of the general allocator.
+/// Memory that an output takes from the general allocator.
 #[inline]
 pub(crate) fn taken_bytes(output: &Output) -> usize {
     accounting::room_bytes::<u8>(output.own_bytes())
 }
 
-/// What became of a send.
+/// The result of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// Everything has gone out.
+    /// Everything was sent.
     All,
-    /// The socket is full; it will say when it has room.
+    /// The socket is full; an event will report when it has room.
     Blocked,
-    /// Enough for one turn, though the socket might have room for more.
+    /// The limit of one turn was reached; the socket may have room for more.
     Part,
 }
 
-/// Sends what it can of `output`, and forgets what was sent.
+/// Sends as much of `output` as possible and removes that part.
 ///
 /// # Errors
 /// The connection is broken.
@@ -76,13 +76,13 @@ pub(crate) fn send(
             Ok(if output.is_empty() { Sent::All } else { Sent::Part })
         }
         Err(Errno::AGAIN) => Ok(Sent::Blocked),
-        // Memory may be there again the next time.
+        // There may be memory again the next time.
         Err(Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(Sent::Part),
         Err(error) => Err(error),
     }
 }
 
-/// Takes what has arrived and will not be looked at.
+/// Discards received bytes that will not be processed.
 pub(crate) fn discard_unread(socket: BorrowedFd<'_>) {
     let mut unread = [0; 4096];
     for _ in 0..DISCARDS {
@@ -98,9 +98,9 @@ pub(crate) fn discard_unread(socket: BorrowedFd<'_>) {
 pub(crate) struct Outgoing {
     queue: VecDeque<Output>,
     bytes: usize,
-    /// For the memory of the outputs.
+    /// Accounts for the memory of the outputs.
     charge: Charge,
-    /// For that of the queue, which stays when it is empty.
+    /// Accounts for the memory of the queue, which an empty queue keeps.
     overhead: Overhead,
 }
 
@@ -113,9 +113,9 @@ impl Outgoing {
         self.bytes
     }
 
-    /// Memory of the queue, and of `first` before it, in bytes. Of a value that is held elsewhere
-    /// as well, by the keyspace or other replies, it is the share that falls to the replies here
-    /// that follow one another: so all holders together count it once.
+    /// Memory of the queue and of `first` before it, in bytes. A value that the keyspace or other
+    /// replies hold as well counts with the share of the consecutive replies here, so that all
+    /// holders together count it once.
     pub(crate) fn kept_bytes(&self, first: &Output) -> usize {
         let (mut bytes, mut run) = (0, None::<(&Chunks, usize, usize)>);
         let outputs = || std::iter::once(first).chain(&self.queue);
@@ -133,7 +133,7 @@ impl Outgoing {
         bytes + of_run(run) + outputs().map(Output::own_bytes).sum::<usize>()
     }
 
-    /// Takes what is in `output`, which is empty afterwards.
+    /// Moves all data out of `output`.
     pub(crate) fn push(&mut self, output: &mut Output) {
         self.bytes += output.len();
         if let (Some(last), Some(bytes)) = (self.queue.back_mut(), output.as_contiguous())
@@ -150,7 +150,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends as much as one turn may.
+    /// Sends up to the limit of one turn.
     ///
     /// # Errors
     /// The connection is broken.
@@ -163,7 +163,7 @@ impl Outgoing {
         self.send_by(|front| send(sockets, token, socket, front))
     }
 
-    /// The same, where `send` sends what it can of an output and forgets that.
+    /// The same with a `send` that sends as much of an output as possible and removes that part.
     ///
     /// # Errors
     /// Those of `send`.
@@ -181,7 +181,7 @@ impl Outgoing {
         Ok(if sent == Sent::All && !self.queue.is_empty() { Sent::Part } else { sent })
     }
 
-    /// Takes out what is to be sent first.
+    /// Removes and returns the first output.
     pub(crate) fn pop(&mut self) -> Option<Output> {
         let first = self.queue.pop_front()?;
         self.bytes -= first.len();
@@ -189,13 +189,13 @@ impl Outgoing {
         Some(first)
     }
 
-    /// Forgets everything.
+    /// Drops all outputs.
     pub(crate) fn clear(&mut self) {
         *self = Outgoing::default();
     }
 }
 
-/// The share in a value that falls to so many of its holders.
+/// The share of a value that `count` of its holders account for.
 fn of_run(run: Option<(&Chunks, usize, usize)>) -> usize {
     run.map_or(0, |(chunks, count, longest)| longest * count / Arc::strong_count(chunks).max(count))
 }

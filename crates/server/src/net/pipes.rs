@@ -1,6 +1,6 @@
-//! A worker's pipes to the thread that serves HTTP: connections of its driver that the kernel does
-//! not know of. The worker is told of bytes in them, or of room, by a reminder, and tells the other
-//! side once a turn.
+//! A worker's pipes to the thread that serves HTTP. They are connections of its driver that have no
+//! socket. A reminder notifies the worker of bytes or room in them, and the worker notifies the
+//! other side once a turn.
 
 use crate::net::connection_table::ConnectionTable;
 use crate::net::link::{Link, Release};
@@ -12,7 +12,7 @@ use nagi_store::accounting::{self, Overhead};
 use rustix::io::Errno;
 use std::task::Waker;
 
-/// Memory that an emptied output keeps.
+/// Capacity that an emptied output retains.
 const KEPT_OUTPUT_BYTES: usize = 1 << 20;
 
 /// The pipes of one worker.
@@ -33,18 +33,18 @@ struct Piped {
     wanted: Wanted,
     /// Whether it is in `again`.
     is_queued: bool,
-    /// Whether it will be closed when everything has been sent.
+    /// Whether to close it when everything has been sent.
     is_closing: bool,
     /// Whether the client has closed its end.
     is_broken: bool,
 }
 
-/// An event of a pipe.
+/// An event on a pipe.
 #[derive(Debug)]
 pub(crate) enum PipeEvent {
-    /// Everything has been sent, after some of it had to wait.
+    /// All data has been sent, after some of it had to wait.
     Drained,
-    /// Bytes have arrived, in a buffer that is to be given back.
+    /// Bytes have arrived, in a buffer that must be returned.
     Bytes(Vec<u8>),
     /// Nothing more will arrive.
     End,
@@ -141,20 +141,20 @@ impl Pipes {
         }
     }
 
-    /// Gives a buffer back whose bytes have been taken.
+    /// Returns a buffer whose bytes have been consumed.
     pub(crate) fn give_back(&self, token: Token, buffer: Vec<u8>) {
         if let Some(pipe) = self.get(token) {
             pipe.end.give_back(buffer);
         }
     }
 
-    /// Notifies the other side of everything that has been left for it.
+    /// Notifies the other sides of all new data in their pipes.
     #[inline]
     pub(crate) fn notify(&mut self) {
         self.wakes.notify();
     }
 
-    /// Notes the memory of the lists.
+    /// Records the memory of the lists.
     pub(crate) fn measure(&mut self) {
         let bytes = accounting::room_bytes::<Token>(self.again.capacity())
             + accounting::room_bytes::<Waker>(self.wakes.capacity());
@@ -222,13 +222,13 @@ impl Pipes {
         released.map_or(Release::Refused, |pipe| Release::Done(Link::Pipe(pipe.end)))
     }
 
-    /// How many there are.
+    /// The number of pipes.
     pub(crate) fn len(&self) -> usize {
         self.connections.len()
     }
 }
 
-/// Leaves the other side what it has room for, and forgets that.
+/// Moves as much of `output` into the pipe as there is room for.
 fn put(end: &WorkerEnd, output: &mut Output, wakes: &mut Wakes) -> Result<Sent, PipeClosed> {
     let taken = end.put(output.slices(), wakes)?;
     output.advance(taken);
@@ -242,7 +242,7 @@ mod tests {
     use std::sync::Arc;
     use std::task::{Context, Poll};
 
-    /// Pipes, of which one has another end here.
+    /// Pipes and the other end of one of them.
     fn adopted() -> (Pipes, Token, ClientEnd) {
         let (client, end) = pipe(&Arc::new(Notifier::default()));
         let mut pipes = Pipes::default();
@@ -256,7 +256,7 @@ mod tests {
         assert!(matches!(sent, Poll::Ready(Ok(len)) if len == bytes.len()));
     }
 
-    /// Reads what is there; nothing at the end.
+    /// Reads the available bytes; `None` at the end.
     fn read(client: &ClientEnd) -> Option<Vec<u8>> {
         let mut input = Vec::new();
         match client.poll_read(&mut Context::from_waker(Waker::noop()), &mut input) {

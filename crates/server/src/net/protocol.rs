@@ -1,11 +1,11 @@
-//! The protocols that listeners are opened for.
+//! The protocols of listeners.
 
-/// Which protocol a listener's clients speak.
+/// The protocol that a listener's clients use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Redis'.
+    /// RESP, the protocol of Redis.
     Resp,
-    /// memcached's.
+    /// The protocols of memcached.
     Memcached,
 }
 

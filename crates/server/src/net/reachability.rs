@@ -1,27 +1,26 @@
 //! Whether a peer can still be reached, as far as the kernel knows.
 //!
-//! Keepalive probes peers that nothing waits to be sent to. As soon as something does, the kernel
-//! tries for a quarter of an hour; TCP_USER_TIMEOUT would tell it for how long, but has it give up
-//! living peers as well that answer every try and have no room (tcp(7), `tcp_probe_timer` in
-//! Linux). So it is asked instead how often its tries were unanswered, and what has come since.
+//! Keepalive probes a peer only while no data is unacknowledged. With unacknowledged data, the
+//! kernel retransmits for a quarter of an hour. TCP_USER_TIMEOUT shortens that, but also drops live
+//! peers that answer every probe with a zero window (tcp(7), `tcp_probe_timer` in Linux). Therefore
+//! the worker asks the kernel how many tries were unanswered and when the peer was last heard from.
 
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// Tries in a row that nothing came back from.
+/// Consecutive unanswered tries.
 const TRIES: u8 = 3;
 
-/// Whether a peer's side has taken all that was sent to it, so that nothing is awaited from there.
+/// Whether the peer has acknowledged all data, so that no answer is outstanding.
 pub(crate) fn has_acknowledged_all(socket: BorrowedFd<'_>) -> bool {
     let mut waiting: libc::c_int = 0;
-    // SAFETY: the kernel writes one number, which is there.
+    // SAFETY: the kernel writes one number, which `waiting` has room for.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut waiting) };
     result == 0 && waiting == 0
 }
 
-/// Whether nothing has come from a TCP peer for so long, in spite of several tries to send it
-/// something.
+/// Whether a TCP peer has been silent for `silence` despite several tries to send to it.
 pub(crate) fn is_unreachable(socket: BorrowedFd<'_>, silence: Duration) -> bool {
     tcp_info(socket).is_some_and(|info| {
         let silent_ms = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv);
@@ -30,7 +29,7 @@ pub(crate) fn is_unreachable(socket: BorrowedFd<'_>, silence: Duration) -> bool 
     })
 }
 
-/// What the kernel knows of a TCP connection; nothing of other sockets.
+/// The kernel's statistics of a TCP connection; `None` for other sockets.
 fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -40,7 +39,7 @@ fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
         let info = info.as_mut_ptr().cast();
         libc::getsockopt(socket.as_raw_fd(), option.0, option.1, info, &raw mut len)
     };
-    // SAFETY: it consists of numbers, which are zeros where the kernel has written nothing.
+    // SAFETY: it consists of numbers, which are zero where the kernel has not written.
     (result == 0).then(|| unsafe { info.assume_init() })
 }
 

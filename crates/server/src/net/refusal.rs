@@ -4,18 +4,18 @@ use crate::net::protocol::Protocol;
 use nagi_commands::Config;
 use std::os::fd::OwnedFd;
 
-/// Why a client is turned away.
+/// Why a client is refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
     /// There are `maxclients` already.
     TooMany,
-    /// It does not come through loopback, and no password keeps it from the data. What would let it
-    /// in.
+    /// It does not connect through loopback, and no password protects the data. Holds the advice to
+    /// the operator.
     Unprotected(&'static str),
 }
 
 impl Refusal {
-    /// The reply: Redis' words or code, memcached's words or kind of error.
+    /// The reply, with the text or error code of Redis, or the text or kind of error of memcached.
     fn words(self, protocol: Protocol) -> String {
         match (self, protocol) {
             (Refusal::TooMany, Protocol::Resp) => "-ERR max number of clients reached".to_owned(),
@@ -29,8 +29,8 @@ impl Refusal {
         }
     }
 
-    /// Why a client of another machine is turned away, with advice for the command line that the
-    /// server was started with.
+    /// The refusal of a client on another machine, with advice that fits the command line of the
+    /// server.
     pub(crate) fn unprotected(config: &Config) -> Self {
         let has_passwords = config.option("requirepass").is_some();
         Refusal::Unprotected(if has_passwords { SET_PASSWORD } else { MEMCACHED_FLAGS })
@@ -48,10 +48,10 @@ const SET_PASSWORD: &str = "set a password (--requirepass PASSWORD, or CONFIG SE
 const MEMCACHED_FLAGS: &str = "require logins (-Y FILE), or, in a network in which every client \
      may read and change the data, name the addresses to listen on (-l 0.0.0.0).";
 
-/// Sends a client the reason for refusing its connection: once, without waiting for room.
+/// Sends a client the reason for refusing its connection. Tries once, without waiting for room.
 pub(crate) fn refuse(socket: &OwnedFd, protocol: Protocol, refusal: Refusal) {
     let words = refusal.words(protocol) + "\r\n";
     let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
-    // If it is lost, the client misses only the reason.
+    // If this fails, the client only misses the reason.
     let _ = rustix::net::send(socket, words.as_bytes(), flags);
 }

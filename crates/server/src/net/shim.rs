@@ -1,6 +1,6 @@
-//! A shim between the drivers and the kernel, for tests: what is received comes in pieces of any
-//! length, of what is sent a part is taken, and calls fail as the kernel's may. A worker serves
-//! numbered requests over it, and a checker sees that each is answered once, in order.
+//! A shim between the drivers and the kernel, for tests. It splits receives into pieces of any
+//! length, takes only part of a send, and makes calls fail as the kernel may. A worker serves
+//! numbered requests over it, and a checker verifies that each is answered once, in order.
 
 use crate::net::driver::{Driver, Token};
 use crate::net::epoll::Epoll;
@@ -30,8 +30,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 struct Random(fastrand::Rng);
 
 impl Random {
-    /// From a seed that tests which fail show with the rest of the faults; `NAGI_TEST_SEED` gives
-    /// it again.
+    /// Faults from a seed, which failing tests print with the other parameters; `NAGI_TEST_SEED`
+    /// sets it.
     fn seeded() -> Self {
         let given = std::env::var("NAGI_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         let now = since_1970();
@@ -47,35 +47,35 @@ impl Random {
     }
 }
 
-/// How much a call moves at most.
+/// The maximum that a call moves.
 #[derive(Clone, Copy, Debug)]
 enum Pieces {
-    /// So many bytes.
+    /// This many bytes.
     Of(usize),
-    /// From one byte to so many.
+    /// From one byte to this many.
     UpTo(usize),
-    /// As many as there are.
+    /// No limit.
     Whole,
 }
 
-/// A fault that the checker must find.
+/// A planted fault that the checker must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// Of a send, one byte is said to be taken that is not: it is lost.
+    /// Reports one byte too many as sent, which is lost.
     Loses,
-    /// Of a send, one byte is said not to be taken that is: it is sent again.
+    /// Reports one byte too few as sent, which is sent again.
     Repeats,
 }
 
-/// What goes wrong.
+/// Which faults occur.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     random: Random,
     pieces: Pieces,
-    /// One call in so many fails with a transient error; none if it is 0.
+    /// One call in this many fails with a transient error; none if 0.
     failing: usize,
-    /// One call in so many finds its connection reset; none if it is 0.
+    /// One call in this many finds its connection reset; none if 0.
     resetting: usize,
     planted: Planted,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Faults {
 /// Errors of a call that succeeds when it is repeated.
 const TRANSIENT_ERRORS: [Errno; 4] = [Errno::AGAIN, Errno::INTR, Errno::NOBUFS, Errno::NOMEM];
 
-/// What the kernel may answer to a call for the ring.
+/// Errors that the kernel may return when the ring is entered.
 const ENTER_ERRORS: [Errno; 5] =
     [Errno::INTR, Errno::AGAIN, Errno::BUSY, Errno::NOMEM, Errno::NOBUFS];
 
@@ -107,7 +107,7 @@ impl Faults {
         }
     }
 
-    /// How many bytes are reported as taken of a send, of which the kernel has taken `taken`.
+    /// How many bytes are reported as sent when the kernel has taken `taken`.
     fn reported(&mut self, taken: usize) -> usize {
         match self.planted {
             Planted::Loses if self.random.one_in(50) => taken + 1,
@@ -117,8 +117,8 @@ impl Faults {
     }
 }
 
-/// What the epoll driver finds in the kernel's place. Like the kernel, it reports by an event when
-/// there is more after a short transfer.
+/// Takes the kernel's place for the epoll driver. Like the kernel, it adds an event after a short
+/// transfer when there is more.
 struct Shim {
     faults: Faults,
     events: Vec<epoll::Event>,
@@ -129,7 +129,7 @@ impl Shim {
         self.events.push(epoll::Event { flags, data: epoll::EventData::new_u64(token.to_u64()) });
     }
 
-    /// Asks for a piece of `len` bytes by `call`, and adds an event if that may not be all.
+    /// Transfers a piece of `len` bytes by `call`, and adds an event if there may be more.
     fn ask(
         &mut self,
         token: Token,
@@ -201,8 +201,8 @@ impl Sockets for Shim {
     }
 }
 
-/// What the io_uring driver finds between itself and the kernel. A receive cannot be made to fail
-/// there, but its buffers are small, so that they run out.
+/// The shim between the io_uring driver and the kernel. It cannot make a receive fail, but offers
+/// small buffers, so that they run out.
 impl KernelShim for Faults {
     fn send(&mut self, asked: usize) -> (usize, Moved) {
         if let Err(error) = self.fail() {
@@ -251,7 +251,7 @@ impl NumberedProtocol {
         let len = name.len();
         match self {
             NumberedProtocol::Resp if number % 97 == 96 => {
-                // Long enough to be received into chunks and sent from them.
+                // Long enough for receiving into chunks and sending from them.
                 let value = name.repeat(150_000 / len);
                 let (key, bytes) = (format!("large:{client}"), value.len());
                 let set = resp(&["SET", &key, &value]);
@@ -298,9 +298,9 @@ fn resp(words: &[&str]) -> Vec<u8> {
 enum Verdict {
     /// Each request was answered once, in order.
     Complete,
-    /// The same until the connection ended early.
+    /// The same, until the connection ended early.
     Truncated,
-    /// Nothing came for long, after so many bytes.
+    /// No data came for a long time after this many bytes.
     Stalled {
         got: usize,
         due: usize,
@@ -308,8 +308,8 @@ enum Verdict {
     Wrong,
 }
 
-/// Sends all requests in pieces, shuts the sending side down, and compares the replies with those
-/// that are due.
+/// Sends all requests in pieces, shuts down the sending side, and compares the replies with the
+/// expected ones.
 fn converse(
     numbered: NumberedProtocol,
     client: usize,
@@ -327,7 +327,7 @@ fn converse(
             let (mut writer, mut rest) = (stream, &requests[..]);
             while !rest.is_empty() {
                 let len = rest.len().min(1 + random.below(20_000));
-                // A connection that was reset takes no more.
+                // A reset connection accepts no more data.
                 if writer.write_all(&rest[..len]).is_err() {
                     return;
                 }
@@ -362,7 +362,7 @@ fn epoll(faults: Faults, listeners: Listeners, waker: &Waker) -> io::Result<Epol
     Epoll::over(Shim { faults, events: Vec::new() }, listeners, waker)
 }
 
-/// Both ends of a connection, over TCP or within the machine.
+/// Both ends of a connection over TCP or a Unix socket.
 fn connect(listener: &TcpListener, is_unix: bool) -> (Socket, Socket) {
     if is_unix {
         return Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
@@ -371,8 +371,8 @@ fn connect(listener: &TcpListener, is_unix: bool) -> (Socket, Socket) {
     (listener.accept().unwrap().0.into(), theirs.into())
 }
 
-/// Makes one worker serve a client of each protocol, over TCP and over a Unix socket, by a driver
-/// with faults.
+/// Serves a client of each protocol, over TCP and over a Unix socket, by one worker whose driver
+/// has faults.
 fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
     let commands = nagi_commands::command_table();
     let shared = Arc::new(Shared::new(ServerOptions::default(), Vec::new(), commands).unwrap());
@@ -393,7 +393,7 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
             .map(|(client, numbered)| {
                 let (ours, theirs) = connect(&listener, client >= NUMBERED_PROTOCOLS.len());
                 ours.set_nonblocking(true).unwrap();
-                // With little room, sockets are full now and then without help.
+                // Small buffers make sockets full now and then.
                 rustix::net::sockopt::set_socket_send_buffer_size(ours.as_fd(), 1).unwrap();
                 shared.registry.assign(0, 100).unwrap();
                 let protocol = numbered.protocol();
@@ -416,7 +416,7 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
     })
 }
 
-/// Runs a test over both drivers, if both work here.
+/// Runs a test with each driver that works here.
 fn over_both(mut test: impl FnMut(&dyn Fn(Faults, usize) -> Vec<Verdict>)) {
     test(&|faults, count| serve(epoll, faults, count));
     if uring::check_kernel().is_ok() {
@@ -433,7 +433,7 @@ fn faults(pieces: Pieces) -> Faults {
 fn short_receives_and_sends_of_any_length_change_no_reply() {
     over_both(|serve| {
         for len in (1..=40).chain([63, 64, 100, 1000, 4096]) {
-            // Few requests at a time, since a large value in single bytes takes its time.
+            // Few requests for short pieces, since a large value in single bytes takes long.
             let count = if len < 40 { 30 } else { 200 };
             let faults = faults(Pieces::Of(len));
             assert_eq!(serve(faults.clone(), count), [Verdict::Complete; 8], "{faults:?}");

@@ -1,5 +1,5 @@
-//! Moving bytes between sockets and memory, as the epoll driver asks the kernel to do it. Tests
-//! put a shim between that fails as kernels may (`shim.rs`).
+//! The system calls by which the epoll driver moves bytes between sockets and memory. Tests insert
+//! a shim that fails as kernels may (`shim.rs`).
 
 use crate::net::token::Token;
 use rustix::event::epoll;
@@ -8,16 +8,16 @@ use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
-/// How many bytes a call has moved.
+/// The number of bytes that a call has moved.
 pub(crate) type Moved = Result<usize, Errno>;
 
-/// Moves bytes without waiting. Fewer than were asked for mean that the socket is empty, or full,
-/// and that there will be an event when it no longer is.
+/// Moves bytes without waiting. A short transfer means that the socket is empty or full, and that
+/// an event will follow when it no longer is.
 pub(crate) trait Sockets {
-    /// Receives into `buffer`; nothing at the end.
+    /// Receives into `buffer`; zero bytes at the end of the stream.
     fn receive(&mut self, token: Token, socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Moved;
 
-    /// The same into several slices.
+    /// The same, into several slices.
     fn receive_slices(
         &mut self,
         token: Token,
@@ -28,7 +28,7 @@ pub(crate) trait Sockets {
     /// Sends what there is room for.
     fn send(&mut self, token: Token, socket: BorrowedFd<'_>, bytes: &[u8]) -> Moved;
 
-    /// The same from several slices.
+    /// The same, from several slices.
     fn send_slices(
         &mut self,
         token: Token,
@@ -36,7 +36,7 @@ pub(crate) trait Sockets {
         slices: &[IoSlice<'_>],
     ) -> Moved;
 
-    /// Whether there are events that epoll does not know of.
+    /// Whether there are events besides those of epoll.
     fn has_events(&self) -> bool;
 
     /// Takes them.

@@ -1,4 +1,4 @@
-//! What both drivers guarantee, with sockets whose other end the test holds.
+//! Tests of what both drivers guarantee, with sockets whose other end the test holds.
 
 use crate::net::address::Peer;
 use crate::net::driver::{Driver, Sink, Token, Wanted};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends back whatever it receives, and notes every event.
+/// Echoes all bytes and records every event.
 #[derive(Default)]
 struct Echo {
     received: HashMap<u32, Vec<u8>>,
@@ -28,7 +28,7 @@ struct Echo {
     ended: Vec<Token>,
     lost: Vec<Token>,
     woken: usize,
-    /// Whether it stops wanting bytes after each receive.
+    /// Whether it pauses receiving after each receive.
     pauses: bool,
     large: Option<LargeArguments>,
 }
@@ -124,7 +124,7 @@ fn driver<D>(waker: &Waker, new: New<D>) -> D {
     new(Vec::new().into(), waker).unwrap()
 }
 
-/// A connection to the driver, with room for no more than the kernel's least.
+/// A connection to the driver, with the smallest buffers that the kernel allows.
 fn connect<D: Driver>(driver: &mut D) -> (Token, TcpStream) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -137,14 +137,14 @@ fn connect<D: Driver>(driver: &mut D) -> (Token, TcpStream) {
     (driver.adopt(ours.into(), peer).unwrap(), theirs)
 }
 
-/// The same within the machine.
+/// The same over a Unix socket.
 fn connect_unix<D: Driver>(driver: &mut D) -> (Token, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     (driver.adopt(ours.into(), Peer::FileSystem).unwrap(), theirs)
 }
 
-/// Turns until a condition holds.
+/// Runs turns until a condition holds.
 fn turn_until<D: Driver>(
     driver: &mut D,
     echo: &mut Echo,
@@ -161,7 +161,7 @@ fn numbered(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8).collect()
 }
 
-/// Writes and reads what can be, at most `most` bytes at a time.
+/// Writes and reads without blocking, at most `most` bytes at a time.
 fn exchange(stream: &mut TcpStream, unsent: &mut &[u8], back: &mut Vec<u8>, most: usize) {
     let piece = unsent.len().min(most);
     if piece > 0 {
@@ -199,7 +199,7 @@ fn pieces_of_any_length_are_echoed_in_order<D: Driver>(waker: &Waker, new: New<D
 fn bytes_of_many_clients_at_once_are_received_in_full<D: Driver>(waker: &Waker, new: New<D>) {
     let mut driver = driver(waker, new);
     let mut echo = Echo::default();
-    // Far more than there are provided buffers for.
+    // Far more than the provided buffers hold.
     let sent = numbered(100_000);
     let mut clients: Vec<_> = (0..100).map(|_| connect(&mut driver)).collect();
     let mut progress: Vec<_> = clients.iter().map(|_| (&sent[..], Vec::new())).collect();
@@ -245,7 +245,7 @@ fn a_lent_buffer_is_filled_to_the_end_of_the_argument_only<D: Driver>(waker: &Wa
             if let Some(large) = &mut echo.large
                 && large.complete()
             {
-                // All of it came before the driver had room for it.
+                // The whole argument arrived before the driver had room for it.
                 let chunks = large.complete_parts().arguments[0].take();
                 let after = std::mem::take(echo.received.entry(token.index).or_default());
                 echo.received.insert(token.index, [chunks.concat(), after].concat());
@@ -311,7 +311,7 @@ fn an_end_right_behind_bytes_is_reported<D: Driver>(waker: &Waker, new: New<D>) 
     let mut echo = Echo::default();
     for len in [1, 100, 16 * 1024, 100_000] {
         let (token, mut stream) = connect_unix(&mut driver);
-        // The driver waits for bytes, and finds all of it in its next turn.
+        // The driver waits for bytes, and finds all of them in its next turn.
         driver.turn(Some(Duration::ZERO), &mut echo).unwrap();
         stream.write_all(&numbered(len)).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();

@@ -1,9 +1,9 @@
-//! Tokens of connections, and what is wanted from them.
+//! Tokens of connections, and what to receive from them.
 
-/// Names a connection of one worker. Indices are used again, tokens are not.
+/// Identifies a connection of one worker. Indices are reused, tokens are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// Dense and small.
+    /// Small and dense.
     pub(crate) index: u32,
     /// Distinguishes successive connections with the same index.
     pub(crate) generation: u32,
@@ -18,13 +18,13 @@ impl Token {
         Token { index: self.index | OF_PIPE, ..self }
     }
 
-    /// Whether it names a pipe, and no socket.
+    /// Whether it names a pipe rather than a socket.
     #[inline]
     pub(crate) fn is_of_pipe(self) -> bool {
         self.index & OF_PIPE != 0
     }
 
-    /// As a table of pipes alone, or of sockets alone, has it.
+    /// The token within a table of only pipes or only sockets.
     pub(crate) fn in_table(self) -> Self {
         Token { index: self.index & !OF_PIPE, ..self }
     }
@@ -35,24 +35,24 @@ impl Token {
         self.in_table().index as usize
     }
 
-    /// As the kernel carries it.
+    /// As user data of a kernel event.
     pub(crate) fn to_u64(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// From what the kernel carried.
+    /// From the user data of a kernel event.
     pub(crate) fn from_u64(data: u64) -> Self {
         Token { index: data as u32, generation: (data >> 32) as u32 }
     }
 }
 
-/// What is to be received.
+/// What to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Nothing.
     Nothing,
-    /// Whatever comes, into the driver's own memory.
+    /// All bytes, into the driver's own memory.
     Bytes,
-    /// What fits into the buffer of a sink, which lends it, and nothing after it.
+    /// As much as fits into a buffer that the sink lends, and nothing after it.
     IntoBuffer,
 }

@@ -1,4 +1,4 @@
-//! Wakes a worker that waits for its sockets.
+//! Wakes a worker that waits for events.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -16,9 +16,9 @@ impl Waker {
         Ok(Waker { descriptor })
     }
 
-    /// Makes the worker's present or next wait return.
+    /// Makes the worker's current or next wait return.
     pub(crate) fn wake(&self) {
-        // It can only fail when the counter is at its end, and then the worker is awake.
+        // It fails only if the counter would overflow, and then the worker is awake.
         let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! A connection of the driver, and what the kernel does for it.
+//! A connection of the driver and its operations in the kernel.
 
 use crate::net::driver::Wanted;
 use crate::net::outgoing::Outgoing;
@@ -9,72 +9,71 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 
-/// What is on its way to the kernel counts as unsent from this length on: less is sent before
-/// its number is read.
+/// Queued bytes count as unsent from this length on. Fewer are submitted before the count is read.
 pub(super) const COUNTED_BYTES: usize = 64 * 1024;
 
 /// A connection's socket.
 pub(super) struct Connection {
     pub(super) socket: OwnedFd,
-    /// What is on its way to the kernel, or has to wait for room; it comes before `unsent`.
+    /// The output that is queued or waits for room; it precedes `unsent`.
     pub(super) first: Output,
-    /// For the memory of the first, once the socket has not taken all of it at once.
+    /// Accounts for the memory of `first`, once the socket has not taken all of it at once.
     pub(super) charge: Charge,
     pub(super) unsent: Outgoing,
     pub(super) sending: Sending,
     pub(super) wanted: Wanted,
     pub(super) receiving: Receiving,
-    /// Whether a receive goes on after the first bytes.
+    /// Whether the receive continues after the first bytes.
     pub(super) is_multishot: bool,
-    /// Whether the kernel has been told to stop to receive.
+    /// Whether the receive has been cancelled.
     pub(super) cancelled: bool,
-    /// A buffer for a large argument, lent and not used yet.
+    /// A lent buffer for a large argument, not yet used.
     pub(super) lent: Option<ReceiveBuffer>,
-    /// Whether the peer will send nothing more.
+    /// Whether the peer has shut down its sending side.
     pub(super) ended: bool,
-    /// Whether the worker knows of bytes that are unsent.
+    /// Whether the worker has been told of unsent bytes.
     pub(super) counted: Cell<bool>,
-    /// Whether something was sent of which it is not known that the peer has it.
+    /// Whether data was sent that the peer may not have acknowledged.
     pub(super) awaits_peer: bool,
     /// Whether it is in `again`.
     pub(super) queued: bool,
-    /// Whether it is to be released once the kernel no longer works for it.
+    /// Whether to release it once no operation is in flight.
     pub(super) leaving: bool,
     pub(super) end: End,
 }
 
-/// What becomes of what is to be sent.
+/// The state of sending.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sending {
-    /// There is nothing.
+    /// Nothing to send.
     Nothing,
-    /// It is queued, `first` being lent to the ring with so many bytes.
+    /// Queued: `first`, with this many bytes, is lent to the ring.
     Queued(usize),
-    /// The socket is full; the kernel tells when it has room.
+    /// The socket is full; a completion will report when it has room.
     Blocked,
-    /// It goes on in the next turn.
+    /// Sending continues in the next turn.
     Later,
 }
 
-/// What the kernel receives.
+/// The state of receiving.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Receiving {
     Nothing,
-    /// Whatever comes, into provided buffers.
+    /// All bytes, into provided buffers.
     Bytes,
-    /// Once, into a buffer that was lent.
+    /// Once, into a lent buffer.
     IntoBuffer,
 }
 
-/// How far a connection is from its end.
+/// The state of closing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Open,
-    /// To be closed when everything has been sent.
+    /// Closes when everything has been sent.
     Closing,
-    /// Sending has failed, as this says; it is reported in the next turn.
+    /// Sending has failed with this error, which is reported in the next turn.
     Broken(Errno),
-    /// To be removed. It stays until the kernel has released it.
+    /// To be removed once no operation is in flight.
     Gone,
 }
 
@@ -88,8 +87,8 @@ impl Connection {
         first + self.unsent.bytes()
     }
 
-    /// Forgets what is to be sent. What is queued stays so: the socket must outlive it, since the
-    /// kernel knows it by a descriptor that would soon be another connection's.
+    /// Drops data that is not queued. Queued data stays: the socket must outlive the send, whose
+    /// descriptor number could otherwise soon belong to another connection.
     pub(super) fn drop_unsent(&mut self) {
         self.first = Output::default();
         self.charge.set(0);

@@ -1,11 +1,11 @@
 //! Waits with io_uring.
 //!
-//! One system call hands over what is to be sent and takes what has arrived. A receive is asked for
-//! once and goes on (*multishot*), into buffers of which the kernel takes one when it has bytes for
-//! it. That knows no back pressure, so what is no longer wanted and still comes is handed on for
-//! the session to keep, and the receive is cancelled; it is asked for again when bytes are wanted.
-//! No buffer outlives the turn in which it was filled. From Unix sockets it is received once at a
-//! time.
+//! One system call submits sends and collects received bytes. A receive is submitted once and
+//! continues (*multishot*), into provided buffers that the kernel picks as bytes arrive. Multishot
+//! receives have no back pressure: bytes that arrive when no more are wanted are passed to the
+//! session, which keeps them, and the receive is cancelled. It is submitted again when bytes are
+//! wanted. No buffer stays in use after the turn in which it was filled. Receives from Unix sockets
+//! are not multishot.
 
 mod connection;
 mod ring;
@@ -38,44 +38,44 @@ use std::sync::Arc;
 use std::time::Duration;
 use yielding::Yielding;
 
-/// The driver that waits with io_uring.
+/// The driver that uses io_uring.
 pub(crate) struct Uring<K = NoShim> {
     ring: Ring<K>,
     waker: OwnedFd,
     accepting: Vec<Accepting>,
     /// The number of the next listener.
     next_listener: usize,
-    /// Whether connections are accepted at all.
+    /// Whether connections are accepted.
     listening: bool,
     pause: Pause,
     yielding: Yielding,
     connections: ConnectionTable<Connection>,
     pipes: Pipes,
-    /// Connections to come back to in the next turn.
+    /// Connections to handle again in the next turn.
     again: Vec<Token>,
-    /// Whether something follows one of the sends that are queued. Their end is not reported, so
-    /// that a wait would not end with them.
+    /// Whether work follows one of the queued sends. Successful sends have no completion, so that a
+    /// wait would not end with them.
     must_not_block: bool,
     spare: SpareOutputs,
-    /// For the memory of lists that grow with the connections.
+    /// Accounts for the memory of lists that grow with the connections.
     lists_overhead: Overhead,
 }
 
-/// A listener that is accepted from, or was until now.
+/// A listener with an accept operation, in flight or ending.
 struct Accepting {
-    /// By which the kernel's completions tell it from those before.
+    /// Distinguishes its completions from those of earlier listeners.
     number: usize,
     listener: Arc<Listener>,
-    /// Whether the kernel has been asked, and has not said that it stops.
+    /// Whether an accept operation is in flight.
     asked: bool,
-    /// Whether connections are wanted from it. It stays until the kernel has released it.
+    /// Whether connections are wanted from it. If not, it stays until its operation has ended.
     wanted: bool,
 }
 
-/// Whether this kernel, and what it runs in, let io_uring be used as it is here.
+/// Checks that this kernel and its environment allow io_uring to be used as it is here.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it cannot be used.
 pub(crate) fn check_kernel() -> io::Result<()> {
     ring::check_kernel()
 }
@@ -88,7 +88,7 @@ impl Uring {
 }
 
 impl<K: KernelShim> Uring<K> {
-    /// The same with a shim between the ring and the kernel.
+    /// The same, with a shim between the ring and the kernel.
     pub(crate) fn over(shim: K, listeners: Listeners, waker: &Waker) -> io::Result<Self> {
         let mut driver = Uring {
             ring: Ring::new(shim)?,
@@ -110,7 +110,7 @@ impl<K: KernelShim> Uring<K> {
         Ok(driver)
     }
 
-    /// Accepts from all listeners that are not accepted from.
+    /// Submits an accept operation for each listener that has none.
     fn listen(&mut self) -> io::Result<()> {
         for it in self.accepting.iter_mut().filter(|it| it.wanted && !it.asked) {
             it.asked = true;
@@ -119,7 +119,7 @@ impl<K: KernelShim> Uring<K> {
         Ok(())
     }
 
-    /// Waits, and handles the sends that are over. Other threads may run meanwhile if `may_yield`.
+    /// Waits, and handles completed sends. Yields the processor to other threads if `may_yield`.
     fn wait(&mut self, timeout: Option<Duration>, may_yield: bool) -> io::Result<()> {
         self.finish_sends();
         let busy = !self.has_nothing_to_do() || self.must_not_block;
@@ -138,8 +138,8 @@ impl<K: KernelShim> Uring<K> {
                 Some(timeout) => Wait::AtMost(timeout),
             })?;
         }
-        // What was interrupted before it was submitted is submitted the next time, and its end may
-        // not be reported.
+        // Operations whose submission was interrupted are submitted the next time, and may have no
+        // completion.
         self.must_not_block = !self.ring.is_submitted();
         if self.listening && self.pause.is_over() { self.listen() } else { Ok(()) }
     }
@@ -161,7 +161,7 @@ impl<K: KernelShim> Uring<K> {
         self.spare.measure(self.ring.queued_bytes());
     }
 
-    /// Goes on with a connection after a send.
+    /// Continues with a connection after a send.
     fn finish_send(&mut self, sent: Sent) {
         let Sent { token, mut output, asked, taken, .. } = sent;
         let Some(connection) = self.connections.get_mut(token) else { return };
@@ -196,7 +196,7 @@ impl<K: KernelShim> Uring<K> {
         }
     }
 
-    /// Goes on after an output that has been sent.
+    /// Continues after an output has been sent.
     fn sent_all(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         match connection.unsent.pop() {
@@ -217,7 +217,7 @@ impl<K: KernelShim> Uring<K> {
         }
     }
 
-    /// Queues the send of what a connection has first.
+    /// Queues the send of a connection's first output.
     fn send_first(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let output = std::mem::take(&mut connection.first);
@@ -235,7 +235,7 @@ impl<K: KernelShim> Uring<K> {
         }
     }
 
-    /// Gives a connection a turn next time, without an event of the kernel.
+    /// Schedules a connection for the next turn, without an event from the kernel.
     fn queue_turn(&mut self, token: Token) {
         if let Some(connection) =
             self.connections.get_mut(token).filter(|connection| !connection.queued)
@@ -245,7 +245,7 @@ impl<K: KernelShim> Uring<K> {
         }
     }
 
-    /// Gives a connection the turn that it has asked for.
+    /// Runs the scheduled turn of a connection.
     fn run_turn(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.queued = false;
@@ -264,8 +264,8 @@ impl<K: KernelShim> Uring<K> {
         self.update_receive(token, sink);
     }
 
-    /// Receives what is wanted, and removes what is to be removed. A large argument is received
-    /// once nothing else can be on its way.
+    /// Starts or stops receiving as wanted, and removes a connection that is gone. A large argument
+    /// is received once no other receive is in flight.
     fn update_receive(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.end == End::Gone {
@@ -311,7 +311,7 @@ impl<K: KernelShim> Uring<K> {
         };
     }
 
-    /// Repeats a cancellation, if it still matters.
+    /// Repeats a cancellation if it is still needed.
     fn cancel_again(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.cancelled = false;
@@ -324,7 +324,7 @@ impl<K: KernelShim> Uring<K> {
         }
     }
 
-    /// The peer takes nothing more: drops what is unsent; it is reported in the next turn.
+    /// Drops unsent data after a send has failed. The error is reported in the next turn.
     fn send_failed(&mut self, token: Token, error: Errno) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.drop_unsent();
@@ -336,14 +336,14 @@ impl<K: KernelShim> Uring<K> {
         }
     }
 
-    /// Closes a connection that has nothing left to send, once the kernel no longer works for it.
+    /// Closes a connection if it has nothing left to send, once no operation is in flight.
     fn close_connection(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.end = End::Gone;
         self.free_connection(token);
     }
 
-    /// Frees a connection as soon as the kernel no longer works for it.
+    /// Frees a connection as soon as no operation is in flight.
     fn free_connection(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.end = End::Gone;
@@ -372,7 +372,7 @@ impl<K: KernelShim> Uring<K> {
             Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
                 self.pause.begin(error);
             }
-            // That client has gone before it was accepted, or the listener is closed.
+            // The client disconnected before it was accepted, or the listener is closed.
             Err(_) => {}
         }
     }
@@ -448,7 +448,7 @@ impl<K: KernelShim> Uring<K> {
     fn receive_failed(&mut self, token: Token, error: Errno, sink: &mut impl Sink<Self>) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let transient = [Errno::NOBUFS, Errno::CANCELED, Errno::AGAIN, Errno::INTR, Errno::NOMEM];
-        // Transient errors are retried if bytes are wanted: buffers are there again.
+        // Transient errors are retried if bytes are wanted: there are free buffers again.
         if connection.end == End::Open && !transient.contains(&error) {
             connection.drop_unsent();
             self.free_connection(token);
@@ -497,7 +497,7 @@ impl<K: KernelShim> Uring<K> {
                     self.accepted(protocol, socket, sink);
                 }
                 if again {
-                    // What fails for lack of memory is tried again at the end of the next pause.
+                    // After a lack of memory, it is tried again at the end of the next pause.
                     let _ = self.listen();
                 }
             }
@@ -512,9 +512,9 @@ impl<K: KernelShim> Uring<K> {
     }
 }
 
-/// Whether a listener is to be accepted from again at once.
+/// Whether to accept from a listener again at once.
 fn may_accept_again(socket: &Result<OwnedFd, Errno>) -> bool {
-    // Without descriptors accepting pauses; a listener that was shut down is not used again.
+    // Accepting pauses when descriptors run out; a listener that was shut down is not used again.
     !matches!(
         socket,
         Err(Errno::MFILE
@@ -548,8 +548,8 @@ impl<K: KernelShim> Driver for Uring<K> {
 
     fn adopt(&mut self, socket: OwnedFd, peer: Peer) -> io::Result<Token> {
         let token = self.connections.next();
-        // A receive that goes on does not tell of a Unix socket's end that was there before its
-        // last bytes were read: Linux from 6.17 on waits for more then, which never comes
+        // A multishot receive misses the end of a Unix socket's stream that arrived before its last
+        // bytes were read: from Linux 6.17 on, it waits for more bytes, which never come
         // (<https://github.com/axboe/liburing/issues/1549>).
         let is_multishot = matches!(peer, Peer::Network(_));
         self.ring.receive(token, socket.as_fd(), is_multishot)?;
@@ -566,7 +566,7 @@ impl<K: KernelShim> Driver for Uring<K> {
             lent: None,
             ended: false,
             counted: Cell::new(false),
-            // One that moves may have been sent something.
+            // A connection that moves here may have unacknowledged data.
             awaits_peer: true,
             queued: false,
             leaving: false,
@@ -599,7 +599,7 @@ impl<K: KernelShim> Driver for Uring<K> {
     }
 
     fn flush(&mut self) {
-        // What fails here fails again when the worker waits, and is reported there.
+        // An error here occurs again when the worker waits, and is reported there.
         let _ = self.enter(Wait::Submit);
     }
 
@@ -632,7 +632,7 @@ impl<K: KernelShim> Driver for Uring<K> {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.wanted = wanted;
         match (wanted, connection.receiving) {
-            // What is not wanted is cancelled when it comes: most often nothing does.
+            // A receive that is not wanted is cancelled only when bytes arrive, which is rare.
             (Wanted::Nothing, _) => {}
             (Wanted::IntoBuffer, Receiving::Bytes) => self.stop_receiving(token),
             (_, Receiving::Nothing) => self.queue_turn(token),
@@ -713,7 +713,7 @@ impl<K: KernelShim> Driver for Uring<K> {
     fn stop_listening(&mut self) {
         self.listening = false;
         for it in &self.accepting {
-            // It ends with the ring at the latest.
+            // The operation ends with the ring at the latest.
             let _ = self.ring.cancel_accept(it.number);
         }
     }

@@ -1,11 +1,10 @@
-//! What is shared with the kernel: the two queues, and the memory that operations under way refer
-//! to. It owns that memory for as long as the kernel may touch it, so that nothing outside this
-//! file has to be careful with addresses.
+//! State shared with the kernel: the two queues, and the memory that operations in flight refer to.
+//! The ring owns that memory for as long as the kernel may access it, so that no code outside this
+//! file has to ensure that addresses stay valid.
 //!
-//! Sends ask for `MSG_DONTWAIT | MSG_WAITALL` and for no completion if all goes well: each of them
-//! is over when the submission returns, and has a completion only if it did not send everything.
-//! [`check_kernel`] tests that, since it relies on what kernels do and not on what they
-//! document.
+//! Sends use `MSG_DONTWAIT | MSG_WAITALL` and suppress the completion on success. Each send has
+//! ended when the submission returns, and has a completion only if it did not send everything. This
+//! is not documented, so that [`check_kernel`] tests it.
 
 use crate::net::driver::Token;
 use crate::net::outgoing::taken_bytes;
@@ -22,34 +21,34 @@ use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-/// Operations that may be queued before they are submitted.
+/// Maximum operations queued before they are submitted.
 const SUBMISSIONS: u32 = 512;
-/// Most sends in several slices that are queued.
+/// Maximum queued sends of several slices.
 const MESSAGES: usize = SUBMISSIONS as usize;
-/// Sends for which a list keeps room: a message to all clients may have made it much longer.
+/// Capacity that a list of sends retains: a message to all clients may have made it much longer.
 const KEPT_SENDS: usize = 1024;
-/// Completions that have room; the kernel keeps more of them itself, at some cost.
+/// Capacity of the completion queue; the kernel keeps more completions itself, at some cost.
 const COMPLETIONS: u32 = 4096;
-/// Buffers that receives choose from at first, and at most, and bytes of each. The kernel goes
-/// through all that it has, so that all of them would take memory, of a worker with one client too.
+/// Initial and maximum number of provided buffers, and the size of each. The kernel cycles through
+/// all of them, so that the maximum would take its full memory even for one client.
 const FIRST_BUFFERS: u16 = 8;
 const BUFFERS: u16 = 128;
 const BUFFER_BYTES: usize = 16 * 1024;
 /// The name of the group of those buffers.
 const GROUP: u16 = 0;
-/// Most slices of one send: some 100 microseconds' worth of a large value.
+/// Maximum slices of one send: some 100 microseconds of a large value.
 const SLICES: usize = 8;
 const _: () = assert!(SLICES >= BUFFER_CHUNKS, "a message has place for a buffer's chunks");
-/// More than a socket has room for, to try out what becomes of it.
+/// More than a socket has room for, to test a partial send.
 const PROBE_BYTES: usize = 1 << 20;
-/// How long a submission waits that the kernel has no memory for.
+/// How long to wait before repeating a submission that the kernel had no memory for.
 const NO_MEMORY_PAUSE: Duration = Duration::from_millis(1);
-/// The flag of `io_uring_enter` that has deferred work done (`IORING_ENTER_GETEVENTS`).
+/// The flag of `io_uring_enter` that runs deferred work (`IORING_ENTER_GETEVENTS`).
 const GET_EVENTS: u32 = 1;
-/// The one that says that there are more arguments (`IORING_ENTER_EXT_ARG`).
+/// The flag for extended arguments (`IORING_ENTER_EXT_ARG`).
 const MORE_ARGUMENTS: u32 = 1 << 3;
-/// The one by which waiting does not count as waiting for a disk (`IORING_ENTER_NO_IOWAIT`); from
-/// Linux 6.15 on. Without it an idle server looks like one whose disk does not keep up.
+/// The flag that keeps waits out of the iowait statistics (`IORING_ENTER_NO_IOWAIT`), from Linux
+/// 6.15 on. Without it, an idle server appears to wait for a disk.
 const NO_IOWAIT: u32 = 1 << 7;
 
 /// What an operation is, in the upper bits of what its completion carries.
@@ -112,52 +111,52 @@ pub(super) enum Event {
     },
     /// A buffer that was lent comes back.
     ReceivedInto { token: Token, buffer: ReceiveBuffer, bytes: Result<usize, Errno> },
-    /// A socket that was full has room.
+    /// A full socket has room again.
     Writable { token: Token },
-    /// What was to be cancelled for a connection was not found: it was over, or just about to go
-    /// on, and then does.
+    /// The operation to cancel was not found: it had ended, or was about to continue, and then
+    /// does.
     NotFound { token: Token },
     /// The eventfd was written to.
     Woken { more: bool },
 }
 
-/// A send that is over.
+/// A completed send.
 pub(super) struct Sent {
     pub(super) token: Token,
-    /// What was to be sent, all of it.
+    /// The whole output.
     pub(super) output: Output,
-    /// How many bytes of it were asked for.
+    /// The number of bytes to send.
     pub(super) asked: usize,
-    /// How many of those the kernel was shown.
+    /// How many of those were passed to the kernel.
     tried: usize,
-    /// How many of those have been taken.
+    /// How many of those were sent.
     pub(super) taken: Moved,
 }
 
 /// How long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Not at all, and only to submit.
+    /// Not at all; only submit.
     Submit,
-    /// Not at all.
+    /// Not at all, but take completions.
     Look,
-    /// Until something happens.
+    /// Until an event.
     Forever,
-    /// Until something happens, at most so long.
+    /// Until an event, at most this long.
     AtMost(Duration),
 }
 
-/// What comes between a ring and the kernel: nothing, but in tests a shim that fails as kernels may
-/// (`shim.rs`).
+/// A layer between a ring and the kernel: empty, except in tests, which insert a shim that fails as
+/// kernels may (`shim.rs`).
 pub(crate) trait KernelShim {
-    /// How many bytes of a send the kernel is asked for, and what is said of it if it takes them
-    /// all. It is asked for nothing where that is an error.
+    /// How many bytes of a send are passed to the kernel, and the result to report if it takes them
+    /// all. If that is an error, nothing is passed.
     fn send(&mut self, asked: usize) -> (usize, Moved);
 
     /// How many bytes of a buffer of `len` bytes the kernel is offered.
     fn receive(&mut self, len: usize) -> usize;
 
-    /// Whether the kernel is entered, or what it is said to have answered.
+    /// `Ok` to enter the kernel, or the error to report instead.
     fn enter(&mut self) -> Result<(), Errno>;
 }
 
@@ -181,17 +180,17 @@ impl KernelShim for NoShim {
     }
 }
 
-/// A ring, which belongs to the thread that has created it.
+/// A ring, used only by the thread that created it.
 pub(super) struct Ring<K> {
-    /// Before what it refers to: it is dropped first.
+    /// Declared before the memory it refers to, since fields are dropped in order.
     ring: IoUring,
     shim: K,
     buffers: Buffers,
-    /// The flags with which it waits, as far as the kernel knows them.
+    /// The flags of a wait that this kernel supports.
     waiting: u32,
     sending: Vec<Sent>,
-    /// At most [`MESSAGES`], for which there is memory from the start, so that none moves while the
-    /// queue refers to it.
+    /// At most [`MESSAGES`]. The capacity is reserved at the start, so that no message moves while
+    /// the queue refers to it.
     messages: Vec<Message>,
     messages_used: usize,
     lent: Vec<(Token, Box<LentReceive>)>,
@@ -209,18 +208,18 @@ struct Message {
 
 impl Message {
     fn new() -> Self {
-        // SAFETY: both are plain data of C for which zeros are a value: nothing at all.
+        // SAFETY: both are plain C data, and all zeros is a valid value.
         unsafe { std::mem::zeroed() }
     }
 }
 
-/// A receive into a buffer that was lent. Boxed, since the kernel knows where it is.
+/// A receive into a lent buffer. Boxed, since the kernel holds its address.
 struct LentReceive {
     buffer: ReceiveBuffer,
     message: Message,
 }
 
-/// Tries whether sends end as this file relies on.
+/// Tests that sends complete as this file requires.
 pub(super) fn check_kernel() -> io::Result<()> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -263,7 +262,7 @@ impl<K: KernelShim> Ring<K> {
         if needed.contains(&false) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "an older kernel"));
         }
-        // SAFETY: nothing is submitted, no pointer is handed over.
+        // SAFETY: nothing is submitted, and no pointer is passed.
         let knows = unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, NO_IOWAIT, None) };
         let waiting = GET_EVENTS | if knows.is_ok() { NO_IOWAIT } else { 0 };
         let buffers = Buffers::new(&ring, &mut shim)?;
@@ -282,8 +281,8 @@ impl<K: KernelShim> Ring<K> {
         })
     }
 
-    /// Submits what is queued, waits, and takes what has happened: sends that are over into
-    /// `sent`, everything else into `events`.
+    /// Submits the queue, waits, and takes the results: completed sends into `sent`, everything
+    /// else into `events`.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
         let queued = u32::try_from(self.ring.submission().len()).unwrap_or(u32::MAX);
         if wait == Wait::Submit && queued == 0 {
@@ -306,8 +305,8 @@ impl<K: KernelShim> Ring<K> {
 
     fn ask_kernel(&mut self, wait: Wait, queued: u32) -> io::Result<usize> {
         let submitter = self.ring.submitter();
-        // SAFETY: no pointer is handed over but those in the queue, which `push` answers for, and
-        // the one to the arguments that their flag announces.
+        // SAFETY: the only pointers passed are those in the queue, which are valid by the contract
+        // of `push`, and the one to the arguments that the flag announces.
         unsafe {
             match wait {
                 Wait::Submit => submitter.submit(),
@@ -347,8 +346,8 @@ impl<K: KernelShim> Ring<K> {
                 }
                 Kind::Writable => Event::Writable { token },
                 Kind::Accept => {
-                    // SAFETY: the kernel has just made the descriptor for the reader of this
-                    // completion, which is read once.
+                    // SAFETY: the kernel has just created the descriptor for this completion, which
+                    // is read once.
                     let socket = result_of(result).map(|_| unsafe { OwnedFd::from_raw_fd(result) });
                     Event::Accepted { listener: data as usize, socket, more }
                 }
@@ -371,15 +370,16 @@ impl<K: KernelShim> Ring<K> {
         }
     }
 
-    /// Whether the kernel has been shown everything that was queued.
+    /// Whether all queued operations have been submitted.
     pub(super) fn is_submitted(&mut self) -> bool {
         self.ring.submission().is_empty()
     }
 
-    /// Queues an operation; if there is no room, what is queued is submitted first.
+    /// Queues an operation; if the queue is full, it is submitted first.
     ///
     /// # Safety
-    /// What `entry` refers to stays where it is until the operation is over.
+    /// The memory that `entry` refers to must stay valid and in place until the operation has
+    /// ended.
     unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         loop {
             // SAFETY: promised by the caller.
@@ -396,7 +396,7 @@ impl<K: KernelShim> Ring<K> {
             .flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)
             .build()
             .user_data(Kind::Accept.with(listener as u64));
-        // SAFETY: it refers to nothing.
+        // SAFETY: the entry has no pointers.
         unsafe { self.push(&entry) }
     }
 
@@ -411,12 +411,12 @@ impl<K: KernelShim> Ring<K> {
             .multi(true)
             .build()
             .user_data(Kind::Wake.with(0));
-        // SAFETY: it refers to nothing.
+        // SAFETY: the entry has no pointers.
         unsafe { self.push(&entry) }
     }
 
-    /// Receives from a socket into a provided buffer, and if it goes on into one after the other
-    /// until that fails.
+    /// Receives from a socket into a provided buffer, or if multishot, into one after the other
+    /// until an error.
     pub(super) fn receive(
         &mut self,
         token: Token,
@@ -431,11 +431,11 @@ impl<K: KernelShim> Ring<K> {
             once.build().flags(squeue::Flags::BUFFER_SELECT)
         };
         let entry = entry.user_data(Kind::Receive.with(token.to_u64()));
-        // SAFETY: it refers to the buffers, which live as long as the ring.
+        // SAFETY: the entry refers to the buffers, which live as long as the ring.
         unsafe { self.push(&entry) }
     }
 
-    /// Ends a receive, which says so.
+    /// Cancels a receive, which then completes.
     pub(super) fn cancel_receive(&mut self, token: Token) -> io::Result<()> {
         self.cancel(Kind::Receive, token.to_u64(), Kind::Cancel)
     }
@@ -469,7 +469,7 @@ impl<K: KernelShim> Ring<K> {
         unsafe { self.push(&entry) }
     }
 
-    /// Ends such a receive, which says so.
+    /// Cancels such a receive, which then completes.
     pub(super) fn cancel_receive_into(&mut self, token: Token) -> io::Result<()> {
         self.cancel(Kind::ReceiveInto, token.to_u64(), Kind::Cancel)
     }
@@ -483,11 +483,11 @@ impl<K: KernelShim> Ring<K> {
         let entry = opcode::PollAdd::new(types::Fd(socket.as_raw_fd()), libc::POLLOUT as u32)
             .build()
             .user_data(Kind::Writable.with(token.to_u64()));
-        // SAFETY: it refers to nothing.
+        // SAFETY: the entry has no pointers.
         unsafe { self.push(&entry) }
     }
 
-    /// Ends the wait for room, which says so.
+    /// Cancels the wait for room, which then completes.
     pub(super) fn cancel_writable(&mut self, token: Token) -> io::Result<()> {
         self.cancel(Kind::Writable, token.to_u64(), Kind::Cancel)
     }
@@ -497,19 +497,19 @@ impl<K: KernelShim> Ring<K> {
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS)
             .user_data(reported_as.with(data));
-        // SAFETY: it refers to nothing.
+        // SAFETY: the entry has no pointers.
         unsafe { self.push(&entry) }
     }
 
-    /// Queues a send of what `output` begins with. It comes back through [`Ring::take_sent`].
+    /// Queues a send of the first slices of `output`. [`Ring::take_sent`] returns the output.
     pub(super) fn send(
         &mut self,
         token: Token,
         socket: BorrowedFd<'_>,
         output: Output,
     ) -> io::Result<()> {
-        // Nothing may be submitted between here and the end: what is over then is settled. A
-        // submission may take only a part of the queue, which goes on to refer to its messages.
+        // No submission may happen between here and the end, since it settles completed sends. A
+        // submission may take only part of the queue, which continues to refer to its messages.
         while self.ring.submission().is_full() || self.messages_used == MESSAGES {
             self.enter(Wait::Submit)?;
         }
@@ -537,13 +537,13 @@ impl<K: KernelShim> Ring<K> {
         let entry = entry.flags(silence).user_data(Kind::Send.with(self.sending.len() as u64));
         self.queued_bytes += taken_bytes(&output);
         self.sending.push(Sent { token, output, asked, tried, taken });
-        // SAFETY: the output is in `sending` until the queue has been submitted, and a send is
-        // over then; moving an output does not move the bytes that it refers to. A message is
-        // not used again before that either.
+        // SAFETY: the output stays in `sending` until the queue has been submitted, and a send has
+        // ended then; moving an output does not move the bytes that it refers to. A message is not
+        // reused before that either.
         unsafe { self.push(&entry) }
     }
 
-    /// A send that is over, and has not been taken before.
+    /// Takes a completed send.
     pub(super) fn take_sent(&mut self) -> Option<Sent> {
         let Some(sent) = self.sent.pop() else {
             self.sent.shrink_to(KEPT_SENDS);
@@ -553,7 +553,7 @@ impl<K: KernelShim> Ring<K> {
         Some(sent)
     }
 
-    /// Memory of the outputs that are queued, or over and not taken yet.
+    /// Memory of the outputs that are queued, or completed and not taken yet.
     pub(super) fn queued_bytes(&self) -> usize {
         self.queued_bytes
     }
@@ -587,39 +587,39 @@ impl<K: KernelShim> Ring<K> {
         &raw const message.header
     }
 
-    /// Takes a buffer in which something was received.
+    /// Takes a buffer that the kernel has received into.
     pub(super) fn take_buffer(&mut self, buffer: u16) -> Option<Box<[u8]>> {
         self.buffers.blocks.get_mut(usize::from(buffer))?.take()
     }
 
-    /// Lets the kernel have a buffer again.
+    /// Returns a buffer to the kernel.
     pub(super) fn give_buffer(&mut self, buffer: u16, block: Box<[u8]>) {
         let len = self.shim.receive(block.len());
         self.buffers.provide(buffer, block, len);
     }
 }
 
-/// The slices of an output that one send takes at most.
+/// The slices of an output that fit into one send.
 fn first_slices(output: &Output) -> impl Iterator<Item = &[u8]> {
     output.slices().filter(|slice| !slice.is_empty()).take(SLICES)
 }
 
-/// What a completion says.
+/// The result in a completion.
 fn result_of(result: i32) -> Result<usize, Errno> {
     usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result))
 }
 
-/// The buffers that receives choose from, and the ring in which the kernel finds them.
+/// The provided buffers, and the ring through which the kernel gets them.
 struct Buffers {
     entries: *mut types::BufRingEntry,
     tail: u16,
-    /// Those that the kernel has.
+    /// The buffers that the kernel holds.
     blocks: Vec<Option<Box<[u8]>>>,
-    /// The memory of those that came after the start.
+    /// Memory of the buffers added after the start.
     grown: Overhead,
 }
 
-/// Of the ring of buffers, aligned as the kernel wants it.
+/// The layout of the ring of buffers, aligned as the kernel requires.
 const ENTRIES_LAYOUT: Layout = {
     let bytes = BUFFERS as usize * size_of::<types::BufRingEntry>();
     match Layout::from_size_align(bytes, 4096) {
@@ -644,7 +644,7 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// Lets the kernel have one more buffer.
+    /// Gives the kernel one more buffer.
     fn add(&mut self, shim: &mut impl KernelShim) {
         let len = shim.receive(BUFFER_BYTES);
         let buffer = self.blocks.len() as u16;
@@ -652,7 +652,7 @@ impl Buffers {
         self.provide(buffer, vec![0; BUFFER_BYTES].into(), len);
     }
 
-    /// The same if there are not as many as there may be: a receive has found none.
+    /// The same after a receive has found no buffer, unless the maximum is reached.
     #[cold]
     fn grow(&mut self, shim: &mut impl KernelShim) {
         if self.blocks.len() < usize::from(BUFFERS) {
@@ -662,16 +662,16 @@ impl Buffers {
         }
     }
 
-    /// Lets the kernel have the first `len` bytes of a block.
+    /// Gives the kernel the first `len` bytes of a block.
     fn provide(&mut self, buffer: u16, block: Box<[u8]>, len: usize) {
         let Some(owner) = self.blocks.get_mut(usize::from(buffer)) else { return };
-        // The address is that of the block in its place, from which it is not moved while the
-        // kernel has it.
+        // The address is taken after the block is in its place, where it stays while the kernel has
+        // it.
         let block = owner.insert(block);
         let (address, len) = (block.as_mut_ptr() as u64, block.len().min(len) as u32);
         let place = usize::from(self.tail % BUFFERS);
         // SAFETY: there are `BUFFERS` entries, which only this thread writes to; the kernel reads
-        // those in front of the tail, and this one is after it.
+        // those before the tail, and this one is after it.
         unsafe {
             let entry = &mut *self.entries.add(place);
             entry.set_addr(address);

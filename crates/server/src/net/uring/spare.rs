@@ -5,21 +5,21 @@ use crate::net::outgoing::{OUTPUT_ROOM_BYTES, taken_bytes};
 use nagi_proto::Output;
 use nagi_store::accounting::Overhead;
 
-/// Memory that an output keeps which is used again, and how many of them are kept.
+/// Capacity that a reused output retains, and the number of outputs kept.
 pub(super) const KEPT_OUTPUT_BYTES: usize = OUTPUT_ROOM_BYTES;
 const KEPT_OUTPUTS: usize = 64;
 
-/// Empty outputs with some memory.
+/// Empty outputs with some capacity.
 pub(super) struct SpareOutputs {
     outputs: Vec<Output>,
     /// Their memory.
     bytes: usize,
-    /// For that, and for the memory of those that are queued.
+    /// Accounts for that memory and for that of the queued outputs.
     overhead: Overhead,
 }
 
 impl SpareOutputs {
-    /// With one, for that which is written to while the first is on its way.
+    /// Starts with one output, which is written to while the first is being sent.
     pub(super) fn new() -> Self {
         let outputs = Vec::with_capacity(KEPT_OUTPUTS);
         let mut spare = SpareOutputs { outputs, bytes: 0, overhead: Overhead::default() };
@@ -28,14 +28,14 @@ impl SpareOutputs {
         spare
     }
 
-    /// Takes one out.
+    /// Takes an output.
     pub(super) fn take(&mut self) -> Output {
         let output = self.outputs.pop().unwrap_or_default();
         self.bytes -= taken_bytes(&output);
         output
     }
 
-    /// Takes one in, unless there are enough.
+    /// Puts an output back, unless there are enough.
     pub(super) fn put(&mut self, mut output: Output) {
         if self.outputs.len() < KEPT_OUTPUTS {
             output.clear(KEPT_OUTPUT_BYTES);
@@ -44,8 +44,8 @@ impl SpareOutputs {
         }
     }
 
-    /// Notes their memory, with that of those that are queued. One that is used again goes from
-    /// here to there and back, which changes nothing.
+    /// Records their memory together with that of the queued outputs. A reused output moves between
+    /// the two, which does not change the sum.
     pub(super) fn measure(&mut self, queued_bytes: usize) {
         self.overhead.set(self.bytes + queued_bytes);
     }

@@ -1,27 +1,27 @@
-//! Before a busy worker sleeps it yields its processor, most often to clients on the same machine:
-//! what they send meanwhile is served without sleeping and being woken, which costs more than
-//! a request. A worker that has yielded is not woken by requests, so it does so only while it is
-//! asked so much that it would not sleep for long, and not again for a while if another thread has
-//! kept the processor for long.
+//! Before a busy worker sleeps, it yields its processor, most often to clients on the same machine.
+//! What they send meanwhile is served without a sleep and a wakeup, which cost more than a request.
+//! Requests do not wake a worker that has yielded. A worker therefore yields only while its load is
+//! so high that it would not sleep for long, and stops for a while after another thread has kept
+//! the processor for long.
 
 use std::time::{Duration, Instant};
 
-/// What a worker is asked in a millisecond if it is busy, in events, and how long that is counted.
+/// Events per millisecond of a busy worker, and the period over which they are counted.
 const BUSY_EVENTS: u128 = 16;
 const WINDOW: Duration = Duration::from_millis(1);
-/// From how long on another thread has kept the processor for long, and how long a worker then
-/// keeps it.
+/// How long another thread must run before that counts as long, and how long the worker then does
+/// not yield.
 const LONG: Duration = Duration::from_millis(2);
 const YIELD_PAUSE: Duration = Duration::from_millis(20);
 
 /// Decides when a worker yields.
 #[derive(Debug)]
 pub(super) struct Yielding {
-    /// What happened since then.
+    /// Events since `since`.
     events: usize,
     since: Instant,
     busy: bool,
-    /// When it may yield again.
+    /// The earliest time of the next yield.
     not_before: Instant,
 }
 
@@ -33,13 +33,13 @@ impl Default for Yielding {
 }
 
 impl Yielding {
-    /// Notes that so much has happened.
+    /// Counts `events`.
     #[inline]
     pub(super) fn note(&mut self, events: usize) {
         self.events += events;
     }
 
-    /// Whether the worker yields, if it has nothing to do but to wait.
+    /// Whether the worker should yield, if it has nothing to do but wait.
     pub(super) fn is_due(&mut self) -> bool {
         self.is_due_at(Instant::now())
     }
@@ -53,7 +53,7 @@ impl Yielding {
         self.busy && now >= self.not_before
     }
 
-    /// Lets other threads run.
+    /// Yields, and measures how long other threads ran.
     pub(super) fn yield_now(&mut self) {
         let began = Instant::now();
         std::thread::yield_now();
@@ -71,7 +71,7 @@ impl Yielding {
 mod tests {
     use super::*;
 
-    /// One that has noted so many events in a millisecond, and when that was.
+    /// A state after `events` in a millisecond, and its time.
     fn after(events: usize) -> (Yielding, Instant) {
         let mut yielding = Yielding::default();
         yielding.note(events);
