@@ -1,9 +1,9 @@
-//! Whether io_uring's sends without a copy would serve large replies better: the processor time of
-//! a gigabyte from chunks that stay where they are, eight at a time as the driver sends them, by
-//! `IORING_OP_SENDMSG` and by `IORING_OP_SENDMSG_ZC`. `cargo bench -p nagi-server` prints it, and
-//! how many of the sends the kernel copied all the same; it does so over loopback. With an address
-//! (`-- 10.0.0.2:5001`) it sends there, to a program that reads and discards, as
-//! `socat -u TCP-LISTEN:5001,fork,reuseaddr /dev/null` does.
+//! Measures whether io_uring's zero-copy sends would serve large replies better: the processor time
+//! to send a gigabyte from chunks that stay in place, eight at a time as the driver sends them, by
+//! `IORING_OP_SENDMSG` and by `IORING_OP_SENDMSG_ZC`. `cargo bench -p nagi-server` prints it with
+//! the number of sends that the kernel copied anyway, as it does over loopback. With an address
+//! (`-- 10.0.0.2:5001`) it sends there, to a program that reads and discards, as `socat -u
+//! TCP-LISTEN:5001,fork,reuseaddr /dev/null` does.
 
 use io_uring::{IoUring, cqueue, opcode, types};
 use rustix::time::{ClockId, clock_gettime};
@@ -16,11 +16,12 @@ use std::time::Instant;
 const CHUNK_BYTES: usize = 64 * 1024;
 const SLICES: usize = 8;
 const TOTAL_BYTES: usize = 1 << 30;
-/// The two ways take turns so many times.
+/// The two ways alternate this many times.
 const ROUNDS: usize = 5;
 
-/// Makes the notification of a send say whether the kernel copied (`IORING_SEND_ZC_REPORT_USAGE`),
-/// and where it says so (`IORING_NOTIF_USAGE_ZC_COPIED`): `io_uring_enter(2)`.
+/// Makes the notification of a send report whether the kernel copied
+/// (`IORING_SEND_ZC_REPORT_USAGE`), and the bit that reports it (`IORING_NOTIF_USAGE_ZC_COPIED`):
+/// `io_uring_enter(2)`.
 const REPORT_USAGE: u16 = 1 << 3;
 const COPIED: u32 = 1 << 31;
 
@@ -59,10 +60,10 @@ fn connect_reader() -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// What sending took.
+/// The cost of sending.
 #[derive(Default)]
 struct Sent {
-    /// Of the whole process, the reader included, as softirqs run on whichever thread is there.
+    /// Processor time of the whole process with the reader, since softirqs run on any thread.
     cpu_ms: f64,
     wall_ms: f64,
     sends: usize,
@@ -93,8 +94,8 @@ fn send_all(socket: &TcpStream, zero_copy: bool) -> io::Result<Sent> {
     let (began, cpu_began) = (Instant::now(), cpu_ms());
     let (mut left, mut sent) = (TOTAL_BYTES, Sent::default());
     while left > 0 {
-        // SAFETY: this function returns when the kernel refers to nothing any more, or with an
-        // error that ends the process.
+        // SAFETY: this function returns once the kernel refers to no memory of it, or with an error
+        // that ends the process.
         unsafe { ring.submission().push(&entry) }.map_err(io::Error::other)?;
         let taken = loop {
             if let Some(taken) = collect(&mut ring, &mut sent)? {
@@ -110,7 +111,7 @@ fn send_all(socket: &TcpStream, zero_copy: bool) -> io::Result<Sent> {
     Ok(sent)
 }
 
-/// Waits for completions. Returns how many bytes a send has taken, if one is over.
+/// Waits for completions. Returns the bytes that a send has taken, if one has completed.
 fn collect(ring: &mut IoUring, sent: &mut Sent) -> io::Result<Option<usize>> {
     ring.submit_and_wait(1)?;
     let mut taken = None;

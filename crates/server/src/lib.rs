@@ -1,8 +1,8 @@
 //! The server: threads and sockets around the commands.
 //!
-//! A [`worker`] is a thread with an event loop that owns its connections; a command runs on the
-//! worker of the connection that sent it. A [`session`](session::conversation) is a client's
-//! conversation without its socket; a [`driver`](net::driver) moves the bytes.
+//! A [`worker`] is a thread with an event loop that owns its connections; each command runs on the
+//! worker of its connection. A [`session`](session::conversation) handles a client's requests
+//! without the socket; a [`driver`](net::driver) moves the bytes.
 //!
 //! Modules use only those below them:
 //!

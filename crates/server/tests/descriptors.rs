@@ -1,5 +1,5 @@
-//! A process that runs out of descriptors. It has this file to itself, since the limit holds for
-//! all tests of a process.
+//! A process that runs out of descriptors. It is alone in this file, since the limit applies to all
+//! tests of a process.
 
 use nagi_server::config::Origin;
 use nagi_server::{Address, ServerOptions, start};
@@ -24,7 +24,8 @@ fn accepting_goes_on_when_there_are_descriptors_again() {
     let running = start(options).unwrap();
     let Address::Tcp(address) = running.endpoints()[0].address else { panic!() };
 
-    // Clients are in this process as well: their sockets come first, then room for one more.
+    // Clients are in this process as well: create their sockets first, then leave room for one
+    // more.
     let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let (first, second) = (socket(), socket());
     let next = File::open("/dev/null").unwrap();

@@ -13,10 +13,10 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Longer than any operation of a working server takes.
+/// Longer than any operation takes on a working server.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server on ports of its own, which is stopped at the end of its test.
+/// A server on its own ports, which is stopped at the end of the test.
 struct Server {
     running: Option<Running>,
     resp: SocketAddr,
@@ -154,7 +154,7 @@ fn a_thousand_clients_at_once_are_answered() {
     });
 }
 
-/// What CLIENT LIST says.
+/// The reply to CLIENT LIST.
 fn clients_of(stream: &mut TcpStream) -> String {
     stream.write_all(b"CLIENT LIST\r\n").unwrap();
     let mut header = Vec::new();
@@ -174,7 +174,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
     let limit = 1_000_000;
     let server = Server::with(&[], |options| options.unsent_limit = limit);
     let mut watcher = server.connect();
-    // So that requests fill the kernel's buffers long before there are too many of them.
+    // Long keys, so that few requests fill the kernel's buffers.
     let key = "k".repeat(2000);
     for length in [1000, 100_000] {
         let value = "v".repeat(length);
@@ -199,7 +199,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
                 Err(_) => {}
             }
         }
-        // The last slice may pass the limit, by what a slice may reply and a batch.
+        // The last slice may exceed the limit, by the replies of a slice and a batch.
         for _ in 0..100 {
             assert!(unsent() < limit + 256 * 1024 + 32 * (length + 20));
         }
@@ -258,7 +258,7 @@ fn long_values_arrive_as_they_were_sent() {
     let set = multibulk(&["SET", "key", &value, "KEEPTTL"]);
     let get = multibulk(&["GET", "key"]);
     let bulk = format!("${}\r\n{value}\r\n", value.len());
-    // In one piece with what follows, and with a pause at places that matter.
+    // In one piece with what follows, and with a pause at critical places.
     for cut in [set.len(), 10, 20_000, set.len() - 9, set.len() - 20_000] {
         let mut stream = server.connect();
         let mut writer = stream.try_clone().unwrap();
@@ -345,13 +345,13 @@ fn clients_beyond_the_limit_get_an_error() {
         expect(client, b"+PONG\r\n");
     }
     let mut another = server.connect();
-    // A client of this machine might be an administrator, so that it gets to ask.
+    // A client on this machine might be an administrator, so that it is accepted.
     another.write_all(b"PING\r\n").unwrap();
     assert_eq!(rest(&mut another), b"-ERR max number of clients reached\r\n");
     clients.pop();
     wait_for("a place", || {
         let mut client = server.connect();
-        // One that is refused may find the connection broken already.
+        // A refused client may find the connection already broken.
         let _ = client.write_all(b"PING\r\n");
         let mut reply = [0; 7];
         client.read_exact(&mut reply).is_ok() && reply == *b"+PONG\r\n"
@@ -369,7 +369,7 @@ fn redis_clients_are_served_on_a_path_as_well() {
     let folder = std::env::temp_dir().join(format!("nagi-sockets-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("socket");
-    // The socket that a dead server has left does not prevent it.
+    // The socket that a dead server has left does not prevent listening.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let server = Server::with(&[("unixsocket", path.to_str().unwrap())], |_| {});
     let mut stream = UnixStream::connect(&path).unwrap();

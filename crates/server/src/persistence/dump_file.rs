@@ -1,10 +1,10 @@
-//! Where the data is saved.
+//! The path of the dump file.
 
 use crate::state::shared::Shared;
 use nagi_commands::Server as _;
 use std::path::{Path, PathBuf};
 
-/// The file that is written and, at the start, read; `None` if there is to be none.
+/// The file that saves write and the start reads; `None` if the settings disable it.
 pub(crate) fn path(shared: &Shared) -> Option<PathBuf> {
     let config = shared.config();
     let name = config.dbfilename.get();

@@ -1,5 +1,5 @@
-//! Loading: the file that the last process left, read on all cores while clients can already ask
-//! how far it is.
+//! Loads the dump file of the previous process on all cores. Clients can already ask for the
+//! progress.
 
 use crate::persistence::dump_file;
 use crate::state::shared::Shared;
@@ -22,12 +22,12 @@ use std::{fmt, io};
 /// How often the progress is logged.
 const REPORT: Duration = Duration::from_secs(1);
 
-/// Why the data could not be loaded. The file is left as it is.
+/// Why the data could not be loaded. The file is not changed.
 #[derive(Debug)]
 pub enum LoadError {
     /// The file cannot be read.
     Io(PathBuf, io::Error),
-    /// Something in it is damaged, or cannot be kept here.
+    /// The file is damaged, or has data that this server does not support.
     Fault(PathBuf, Fault),
 }
 
@@ -48,11 +48,11 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Loads the file, if there is one, into a store in which there is nothing. If the server is to
-/// stop meanwhile, that is where it ends, and the answer is `false`.
+/// Loads the file, if there is one, into an empty store. Returns `false` if loading was interrupted
+/// because the server is stopping.
 ///
 /// # Errors
-/// What is wrong with it; then the server must stop, and must not write over it.
+/// Why the file cannot be loaded. The server must then stop without overwriting it.
 pub(crate) fn load(shared: &Shared) -> Result<bool, LoadError> {
     let Some(path) = dump_file::path(shared) else { return Ok(true) };
     let file = match File::open(&path) {
@@ -84,8 +84,8 @@ pub(crate) fn load(shared: &Shared) -> Result<bool, LoadError> {
     }
 }
 
-/// Loads the file once more while everything goes on, for DEBUG RELOAD. Its claim to the saver is
-/// over then, and so is what keeps commands from running.
+/// Loads the file again while the server runs, for DEBUG RELOAD. Afterwards, the claim to the saver
+/// and the pause of commands end.
 pub(crate) fn load_again(shared: &Shared, merge: bool) {
     let path = dump_file::path(shared).unwrap_or_default();
     let outcome = File::open(&path).map_err(|error| error.to_string()).and_then(|file| {
@@ -169,7 +169,7 @@ fn take(
     Ok(())
 }
 
-/// Logs how far loading has come, now and then.
+/// Logs the progress periodically.
 fn report(show: &Show, is_done: &AtomicBool) {
     let mut next = Instant::now() + REPORT;
     while !is_done.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Files: the thread that saves and the loading at the start.
+//! Dump files: the thread that saves, and loading at the start.
 
 pub(crate) mod dump_file;
 pub(crate) mod loading;

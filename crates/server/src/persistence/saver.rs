@@ -1,5 +1,5 @@
-//! The saver: a thread that makes cuts and writes to disk what workers bring from their walks. It
-//! takes no latch, and yields to workers wherever both want a processor.
+//! The saver: a thread that makes cuts and writes to disk what workers collect in their walks. It
+//! takes no latch, and yields to workers when both want a processor.
 
 use crate::persistence::saver_priority::SaverPriority;
 use crate::persistence::throttle::{LONGEST_WAIT, pause_after};
@@ -19,11 +19,11 @@ use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// Images that writers leave may always take so much, whatever the share of the memory is.
+/// Memory that images left by writers may always take, whatever their share of the memory is.
 const MIN_SHARE_BYTES: u64 = 64 << 20;
-/// The least that they may be limited to.
+/// The minimum of their limit.
 const MIN_LIMIT_BYTES: u64 = 1 << 20;
-/// Calls a thread that is parked.
+/// Unparks a thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -32,7 +32,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Does what is asked for until the server stops.
+/// Runs requested saves until the server stops.
 pub(crate) fn run(shared: &Shared) {
     let priority = SaverPriority::new();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -50,7 +50,7 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-/// Saves once more when all workers have ended. The calling thread walks as well.
+/// Makes the last save after all workers have ended. The calling thread walks as well.
 ///
 /// # Errors
 /// Why the save failed.
@@ -63,8 +63,8 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Saves while all requests but writes are still served, if the data is to be saved at the end and
-/// has changed.
+/// Saves while all requests except writes are served, if the settings ask for a save at the end and
+/// the data has changed.
 ///
 /// # Errors
 /// Why it could not be saved; then writes are served again.
@@ -82,7 +82,7 @@ pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
         let outcome = ordered.and_then(|ticket| saves.outcome(ticket, &waker));
         match outcome {
             Some(outcome) => break outcome,
-            // It is stopping for another reason: the last save follows the workers' end.
+            // The server is stopping for another reason: the last save follows the workers' end.
             None if shared.is_stopping() => break Ok(()),
             None => thread::park_timeout(Duration::from_millis(100)),
         }
@@ -93,7 +93,7 @@ pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
     saved
 }
 
-/// Requests are looked at more closely from before the cut until the save is over.
+/// Writes are tracked from before the cut until the save has ended.
 fn save_now(shared: &Shared, waker: &Waker, host: &dyn SaveHost) -> Result<Saved, SaveError> {
     shared.hooks().set(HookFlags::SAVING, true);
     let outcome = cut(shared, waker).and_then(|snapshot| write(shared, snapshot, host));
@@ -101,7 +101,7 @@ fn save_now(shared: &Shared, waker: &Waker, host: &dyn SaveHost) -> Result<Saved
     outcome
 }
 
-/// The workers, which walk for a save, and a thread that lets them have the processor.
+/// The workers that walk for a save, and the saver, which yields the processor to them.
 struct Workers<'a> {
     shared: &'a Shared,
     /// The thread's processor time at the end of its last pause, and when that was.
@@ -115,15 +115,14 @@ impl SaveHost for Workers<'_> {
     }
 
     fn pace(&self) {
-        /// How much is worked at least before a pause.
+        /// Minimum work before a pause.
         const WORK: Duration = Duration::from_millis(2);
         self.priority.look();
         let (busy_before, ended) = self.paused.get();
         let Some(busy) = cpu_time().checked_sub(busy_before).filter(|busy| *busy >= WORK) else {
             return;
         };
-        // Time spent waiting for the disk, or for a processor, leaves that to other threads as
-        // well.
+        // Time spent waiting for the disk or a processor counts as a pause too.
         let left = || (busy + pause_after(self.shared, busy)).saturating_sub(ended.elapsed());
         if !left().is_zero() {
             self.shared.saves().pauses.fetch_add(1, Ordering::Relaxed);
@@ -135,7 +134,7 @@ impl SaveHost for Workers<'_> {
     }
 }
 
-/// The thread of the last save, which has to walk itself.
+/// The thread of the last save, which also walks.
 struct LastThread<'a> {
     shared: &'a Shared,
     walker: RefCell<Walker>,
@@ -151,7 +150,7 @@ impl SaveHost for LastThread<'_> {
     fn pace(&self) {}
 }
 
-/// The processor time that this thread has had.
+/// The processor time that this thread has used.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

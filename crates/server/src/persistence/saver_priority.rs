@@ -1,5 +1,6 @@
-//! The saver's priority: idle, as long as it gets processors while workers sleep; nearly that of
-//! workers if they never sleep, since a save would take several times as long otherwise.
+//! The saver's priority. It is idle as long as the saver gets enough processor time while workers
+//! sleep. If they never sleep, it is nearly that of workers, since a save would otherwise take
+//! several times as long.
 //!
 //! Idle is a scheduling policy (SCHED_IDLE). A thread of the normal policy keeps a processor for a
 //! millisecond or more, however low its weight, and threads that become runnable wait.
@@ -10,27 +11,27 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// By how much the saver is less urgent than workers if it gets too little of the processors. Of
-/// two, which two workers and a client keep busy, it gets 0.3 then, by the kernel's weights.
+/// The saver's niceness, relative to workers, if it gets too little processor time. By the kernel's
+/// weights, it then gets 0.3 of two processors that two workers and a client keep busy.
 const RAISED_NICENESS: i32 = 3;
-/// How long to look at what it gets.
+/// How long to measure its processor time.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// It gets too little if it waits for a processor for so many times as long as it has one.
+/// It gets too little if it waits for a processor this many times as long as it runs.
 const MIN_WAIT_RATIO: u32 = 8;
 
-/// The priority of the thread that made it.
+/// The priority of the thread that created this value.
 pub(crate) struct SaverPriority {
-    /// Whether a thread that is not urgent may become so again.
+    /// Whether the priority of an idle thread may be raised again.
     may_raise: bool,
     is_raised: Cell<bool>,
     looked: Cell<Instant>,
-    /// What the kernel said then.
+    /// The thread times at the start of the measurement.
     times: Cell<ThreadTimes>,
 }
 
 impl SaverPriority {
-    /// Finds out what this process may do. Where it may not make a thread more urgent again than it
-    /// was, the saver keeps the raised priority.
+    /// Tests whether this process may raise a thread's priority after lowering it. If not, the
+    /// saver keeps the raised priority.
     pub(crate) fn new() -> Self {
         let tried = thread::spawn(|| schedule(Policy::Idle).and_then(|()| schedule(Policy::Usual)));
         let niceness = rustix::process::getpriority_process(None).unwrap_or(0);
@@ -45,14 +46,14 @@ impl SaverPriority {
         }
     }
 
-    /// A save begins.
+    /// Lowers the priority when a save begins.
     pub(crate) fn lower(&self) {
         self.change(false);
         self.looked.set(Instant::now());
         self.times.set(ThreadTimes::of_this_thread().unwrap_or_default());
     }
 
-    /// To be called now and then while a save is under way: looks whether the thread gets enough.
+    /// Checks whether the thread gets enough processor time. To be called repeatedly during a save.
     pub(crate) fn look(&self) {
         if self.is_raised.get() || self.looked.get().elapsed() < INTERVAL {
             return;
@@ -67,31 +68,31 @@ impl SaverPriority {
 
     fn change(&self, to_hurried: bool) {
         if self.may_raise && self.is_raised.replace(to_hurried) != to_hurried {
-            // It was possible when it was tried.
+            // This was possible in the test.
             let _ = schedule(if to_hurried { Policy::Usual } else { Policy::Idle });
         }
     }
 }
 
-/// How the kernel shares processors out.
+/// Scheduling policies of the kernel.
 #[derive(Clone, Copy)]
 #[repr(i32)]
 enum Policy {
     /// By niceness.
     Usual = libc::SCHED_OTHER,
-    /// Only those that no other thread wants, until one does.
+    /// Only processors that no other thread wants.
     Idle = libc::SCHED_IDLE,
 }
 
 /// Sets this thread's scheduling policy; its niceness stays.
 fn schedule(policy: Policy) -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the kernel reads the parameter and keeps no address.
+    // SAFETY: the kernel reads the parameter and does not retain its address.
     let result = unsafe { libc::sched_setscheduler(0, policy as i32, &raw const parameter) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether a thread that ran and waited for so long ought to be more urgent.
+/// Whether a thread with these times should have a higher priority.
 fn is_too_little(ran: Duration, waited: Duration) -> bool {
     waited > ran * MIN_WAIT_RATIO && waited > INTERVAL / 4
 }
@@ -101,7 +102,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// That of this thread, by the 41st field that the kernel tells of it; the second is a name.
+    /// The policy of this thread, from the 41st field of its `stat` file; the second field is a
+    /// name.
     fn policy() -> i32 {
         let text = fs::read_to_string("/proc/thread-self/stat").unwrap();
         let (_, fields) = text.rsplit_once(") ").unwrap();
@@ -121,7 +123,7 @@ mod tests {
         thread::spawn(|| {
             let before = rustix::process::getpriority_process(None).unwrap();
             let priority = SaverPriority::new();
-            // The tests themselves may run with little priority; 19 is the least there is.
+            // The tests may run with a low priority; 19 is the lowest.
             let now = rustix::process::getpriority_process(None).unwrap();
             assert_eq!(now, (before + RAISED_NICENESS).min(19));
             assert_eq!(policy(), libc::SCHED_OTHER);

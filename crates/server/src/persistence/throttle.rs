@@ -1,19 +1,18 @@
-//! How much of a processor a save takes: `save-cpu-limit`, which the saver and the workers that
-//! walk for it keep to by pauses.
+//! The processor share of a save: the saver and the workers that walk for it pause to comply with
+//! `save-cpu-limit`.
 
 use crate::state::shared::Shared;
 use nagi_commands::Server as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// From which share of what images may take on a save is urgent, in thousandths.
+/// Share of the images' memory limit, in thousandths, from which a save is urgent.
 pub(crate) const URGENT_PRESSURE: usize = 500;
-/// How long a pause goes on at most before another look whether it is still asked for.
+/// How long a pause lasts before it is checked whether it is still needed.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
-/// How long to leave a processor to other threads after so much work for a save, by
-/// `save-cpu-limit`. It does not hold once writers would soon have to wait, nor while the save's
-/// end is waited for.
+/// The pause due after `work` for a save, by `save-cpu-limit`. The limit is suspended when writers
+/// would soon have to wait, and while a client waits for the save to end.
 pub(crate) fn pause_after(shared: &Shared, work: Duration) -> Duration {
     let percent = u32::try_from(shared.config().save_cpu_limit.get()).unwrap_or(100).clamp(1, 100);
     if percent == 100
@@ -25,7 +24,7 @@ pub(crate) fn pause_after(shared: &Shared, work: Duration) -> Duration {
     work * (100 - percent) / percent
 }
 
-/// Counts a pause that begins now, if there is to be one.
+/// Counts a pause that begins now, if one is due.
 pub(crate) fn note_pause_after(shared: &Shared, work: Duration) {
     if !pause_after(shared, work).is_zero() {
         shared.saves().pauses.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,8 @@
-//! Serving in the background: the process starts itself again, away from the terminal, and ends
-//! when the new process listens. So a failed start has an exit status.
+//! Serving in the background: the process starts itself again, detached from the terminal, and
+//! exits when the new process listens. A failed start is therefore visible in the exit status.
 //!
-//! fork(2) would do the same with less text, but leaves a child in which little may be called.
+//! fork(2) would take less code, but few functions may be called in a child of a process with
+//! threads.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -11,7 +12,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// Marks the process that runs in the background.
 const MARK: &str = "NAGI_IN_BACKGROUND";
-/// What it says when it listens.
+/// What it reports when it listens.
 const READY: &str = "ready";
 
 /// Whether this is the process in the background.
@@ -20,12 +21,12 @@ pub fn is_background() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Starts this program again in the background with the same arguments, in the folder that their
-/// paths are meant from, and with `input` on its standard input; waits until it listens. Returns
+/// Starts this program again in the background, with the same arguments, in the folder that their
+/// paths are relative to, and with `input` on its standard input; waits until it listens. Returns
 /// the status for this process to end with.
 ///
 /// # Errors
-/// The kernel refuses a process.
+/// The kernel cannot create a process.
 pub fn start_in_background(folder: &Path, input: &[u8]) -> io::Result<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_else(|| OsString::from("nagi"));
@@ -38,7 +39,7 @@ pub fn start_in_background(folder: &Path, input: &[u8]) -> io::Result<ExitCode> 
         .stdout(Stdio::piped())
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If it does not read everything, it says why.
+        // If it does not read everything, it reports why.
         let _ = stdin.write_all(input);
     }
     let lines = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
@@ -49,8 +50,8 @@ pub fn start_in_background(folder: &Path, input: &[u8]) -> io::Result<ExitCode> 
     Ok(ExitCode::FAILURE)
 }
 
-/// Starts this program again as another user, in place of this process, if it runs as root and the
-/// user is another one.
+/// Replaces this process by the same program under another user, if it runs as root and the user is
+/// a different one.
 ///
 /// # Errors
 /// There is no such user, or the kernel refuses.

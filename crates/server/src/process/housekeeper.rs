@@ -1,4 +1,4 @@
-//! The housekeeper: a thread that reminds workers of what is due. It accesses no keys: workers do.
+//! The housekeeper: a thread that reminds workers of periodic work. It does not access keys itself.
 
 use crate::process::governor::Governor;
 use crate::process::log;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the housekeeper looks for what is due.
+/// The period of a round.
 const ROUND: Duration = Duration::from_millis(100);
 /// How long to wait after a save that failed.
 const SAVE_RETRY: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ pub(crate) fn run(shared: &Shared) {
         let flush_at_ms = shared.flush_at_ms.load(Ordering::Relaxed);
         let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms));
         if !until_round.is_zero() && !until_flush.is_zero() {
-            // Calls of wakers that are due within milliseconds do not run a whole round.
+            // Calls of wakers are due within milliseconds and do not need a whole round.
             let until_call = Duration::from_millis(until_call_ms);
             thread::park_timeout(until_flush.min(until_call).min(until_round));
             continue;
@@ -48,7 +48,7 @@ pub(crate) fn run(shared: &Shared) {
         }
         shared.statistics().sample(Instant::now(), shared.store.totals().expired);
         shared.statistics().peak_bytes(shared.store.used_bytes());
-        // Clients that watched keys or subscribed to events may have left.
+        // Clients that watched keys or subscribed to events may have disconnected.
         notification::settle(shared, &shared.store);
         shared.limit_client_memory();
         governor.round(shared);
@@ -59,7 +59,7 @@ pub(crate) fn run(shared: &Shared) {
     client_lines::report_rest();
 }
 
-/// Settings that take effect outside the commands.
+/// Settings that threads outside the commands follow.
 struct Settings {
     keepalive_s: u64,
     log_level: u64,
@@ -71,7 +71,7 @@ impl Settings {
         Settings { keepalive_s: config.tcp_keepalive_s.get(), log_level: config.loglevel.get() }
     }
 
-    /// Puts into effect what has changed.
+    /// Applies changed settings.
     fn follow(&mut self, shared: &Shared) {
         let now = Settings::of(shared);
         if now.keepalive_s != self.keepalive_s {
@@ -84,7 +84,7 @@ impl Settings {
     }
 }
 
-/// Asks for a save if one of the points of `save` is reached.
+/// Requests a save if a save point of `save` is reached.
 fn save_if_due(shared: &Shared, now_ms: u64) {
     let points = shared.config().save.get();
     if points.is_empty() || shared.hooks.reasons().contains(HookFlags::LOADING) {

@@ -1,4 +1,4 @@
-//! The log: a line for each event, to a stream or to a file, from a level that can be changed.
+//! The log: one line for each event, to a stream or a file, with a level that can be changed.
 
 use nagi_commands::config::LOG_LEVELS;
 use std::fs::{File, OpenOptions};
@@ -22,11 +22,11 @@ pub enum Target {
     File(PathBuf),
 }
 
-/// Changes the level of the log that this process has.
+/// Changes the level of this process's log.
 type Change = Box<dyn Fn(LevelFilter) + Send + Sync>;
 static CHANGE: OnceLock<Change> = OnceLock::new();
 
-/// Begins to log events from a level on, which is a place in the values of `loglevel`.
+/// Starts to log events from a level on; `level` is an index into the values of `loglevel`.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -42,13 +42,13 @@ pub fn begin(target: Target, level: u64) -> io::Result<()> {
     let styled = is_terminal && std::env::var_os("NO_COLOR").is_none();
     let (filter, handle) = reload::Layer::new(filter(level));
     let log = tracing_subscriber::fmt().with_writer(target).with_ansi(styled).with_target(false);
-    // It would report them on the standard error stream, and panic if that is gone too.
+    // They would go to the standard error stream, with a panic if that is closed too.
     let log = log.log_internal_errors(false);
     let log = log.with_max_level(LevelFilter::TRACE).finish().with(filter);
-    // A log that another part of the process has set up serves as well.
+    // If the process has set up a log already, that is used.
     if log.try_init().is_ok() {
         let change = move |filter| {
-            // It fails only once the log is gone, which it never is.
+            // This fails only after the log is dropped, which never happens.
             let _ = handle.modify(|present| *present = filter);
         };
         let _ = CHANGE.set(Box::new(change));
@@ -63,7 +63,7 @@ pub(crate) fn set_level(level: u64) {
     }
 }
 
-/// What one of Redis' levels lets through.
+/// The filter for one of Redis' levels.
 fn filter(level: u64) -> LevelFilter {
     let place = usize::try_from(level).unwrap_or(usize::MAX);
     match LOG_LEVELS.get(place) {
@@ -75,8 +75,8 @@ fn filter(level: u64) -> LevelFilter {
     }
 }
 
-/// Opens the file again for each event, as Redis does: a tool that moves it away, to keep or
-/// to compress it, need not tell the server.
+/// Opens the file again for each event, as Redis does, so that log rotation need not notify the
+/// server.
 fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
@@ -90,7 +90,7 @@ impl MakeWriter<'_> for Target {
             Target::Stdout => Box::new(io::stdout()),
             Target::File(path) => match append(path) {
                 Ok(file) => Box::new(file),
-                // Where the file has become unwritable there is nowhere to say so.
+                // If the file can no longer be written, there is nowhere to report that.
                 Err(_) => Box::new(io::sink()),
             },
         }

@@ -1,4 +1,4 @@
-//! The process: set-up, signals, the log, and the server as commands see it.
+//! The process: set-up, signals, the log, and starting and stopping the server.
 
 pub mod daemon;
 mod governor;

@@ -48,9 +48,9 @@ pub enum StartError {
     MemcachedUsers(UsersError),
     /// The users of Redis' protocol are invalid.
     Users(String),
-    /// Commands cannot be renamed as is said.
+    /// Commands cannot be renamed as the settings ask.
     Renaming(String),
-    /// Rules for commands over HTTP are none.
+    /// Rules for commands over HTTP are invalid.
     HttpRules(String),
     /// Pages cannot be served over HTTP.
     Status(StatusError),
@@ -140,7 +140,7 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
             report_eviction(&*shared, evicted, shared.store.now_ms());
         }
     }));
-    // Without a file to load, no client may get the error LOADING.
+    // Without a file to load, no client must get the error LOADING.
     let has_file = dump_file::path(&shared).is_some_and(|path| path.symlink_metadata().is_ok());
     shared.hooks.set(HookFlags::LOADING, has_file);
     if has_file {
@@ -155,7 +155,7 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
         Ok(()) => Ok(running),
         Err(error) => {
             running.stop();
-            // There is no data yet that could be lost.
+            // There is no data yet to be lost.
             let _ = running.join();
             Err(error.into())
         }
@@ -167,8 +167,9 @@ fn same_port(config: &Config, settings: [&str; 2], port: u64) -> StartError {
     StartError::SamePort(settings.map(option), port)
 }
 
-/// Listens on everything that the settings name. A port that they give to pages and to a protocol
-/// would be reported as another server's; if the pages have it only by default, they do without.
+/// Opens all listeners that the settings name. A port set for both pages and a protocol would
+/// otherwise be reported as used by another server; if the pages have it only by default, they are
+/// not served.
 fn listen(config: &Config) -> Result<(Pages, Vec<Arc<Listener>>), StartError> {
     let pages = Pages::open(config)?;
     let error = match open::all(config) {
@@ -201,7 +202,7 @@ impl Running {
             let (handovers, report) = (Arc::clone(&handovers), report.clone());
             self.spawn(format!("worker-{index}"), move || {
                 begin_tracking_worker(index);
-                // A driver is made by the thread that it works for: a ring belongs to its thread.
+                // A driver is created by its own thread, since a ring belongs to a thread.
                 match shared.io {
                     Io::Epoll => serve(index, &shared, &handovers, Epoll::new, report),
                     Io::Uring => serve(index, &shared, &handovers, Uring::new, report),
@@ -215,7 +216,7 @@ impl Running {
         let shared = Arc::clone(&self.shared);
         let housekeeper =
             self.spawn("housekeeper".to_owned(), move || housekeeper::run(&shared))?;
-        // It is set here only.
+        // Only set here.
         let _ = self.shared.housekeeper.set(housekeeper);
         let shared = Arc::clone(&self.shared);
         let saver = self.spawn("saver".to_owned(), move || saver::run(&shared))?;
@@ -223,7 +224,7 @@ impl Running {
         let _ = self.shared.saver.set(saver);
         let shared = Arc::clone(&self.shared);
         self.spawn_with_stack("scripts".to_owned(), SCRIPT_STACK_BYTES, move || {
-            // It is set here only.
+            // Only set here.
             let _ = shared.process().script_thread.set(own_thread());
             nagi_commands::run_scripts(&shared);
         })?;
@@ -250,13 +251,13 @@ impl Running {
         Ok(thread)
     }
 
-    /// Where clients can connect.
+    /// The addresses that clients can connect to.
     #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
         self.shared.listeners.endpoints()
     }
 
-    /// Where pages are served over HTTP.
+    /// The addresses at which pages are served over HTTP.
     #[must_use]
     pub fn http_addresses(&self) -> &[SocketAddr] {
         &self.http
@@ -285,30 +286,31 @@ impl Running {
     /// `false` if the server was asked to stop meanwhile.
     ///
     /// # Errors
-    /// Why the file cannot be loaded. Stop the server then; it leaves the file as it is.
+    /// Why the file cannot be loaded. The caller must then stop the server, which leaves the file
+    /// unchanged.
     pub fn load(&self) -> Result<bool, LoadError> {
         let is_loaded = loading::load(&self.shared)?;
         if is_loaded {
             self.shared.hooks.set(HookFlags::LOADING, false);
-            // Set last: a thread that waits for it may use all commands.
+            // Set last: threads that wait for it may then use all commands.
             self.shared.saves().loading.end();
         }
         Ok(is_loaded)
     }
 
-    /// Asks the server to stop: requests already received are executed and answered, no more are
-    /// read.
+    /// Asks the server to stop. Requests that have been received are executed and answered; no more
+    /// are read.
     pub fn stop(&self) {
         self.shared.stop();
     }
 
-    /// Something that can ask it to stop from another thread.
+    /// A handle to stop the server from another thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.shared))
     }
 
-    /// Waits until it has stopped, and has saved its data if it is to do that.
+    /// Waits until the server has stopped and, if the settings ask for it, saved its data.
     ///
     /// # Errors
     /// Why the data could not be saved.
@@ -316,7 +318,7 @@ impl Running {
         let shared = &self.shared;
         let mut walker = Walker::default();
         for thread in self.threads {
-            // The saver may wait for a walk when all workers are gone.
+            // The saver may wait for a walk after all workers have ended.
             while !thread.is_finished() && shared.store.is_saving() {
                 shared.store.walk(&mut walker, || false);
                 thread::sleep(Duration::from_millis(1));
@@ -326,7 +328,7 @@ impl Running {
             }
         }
         if shared.hooks.reasons().contains(HookFlags::LOADING) {
-            // What is there is a part of what the file has.
+            // The store has only a part of what the file has.
             return Ok(());
         }
         let has_points = !shared.config().save.get().is_empty();
@@ -342,14 +344,14 @@ impl Running {
     }
 }
 
-/// Can ask a server to stop.
+/// A handle to stop a server.
 #[derive(Clone, Debug)]
 pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
-    /// Asks it to save and then to stop, if it is to save at the end and something has changed;
-    /// whether it stops. It does not if saving fails, since then all would be lost: it goes on as
-    /// before, as Redis does. Waits until that is known.
+    /// Asks the server to stop, after a save if the settings ask for one and data has changed.
+    /// Waits for the save, and returns whether the server stops: if the save fails, it keeps
+    /// running, as Redis does, since the data would be lost.
     #[must_use]
     pub fn save_and_stop(&self) -> bool {
         let saved = saver::save_before_shutdown(&self.0);
@@ -368,19 +370,19 @@ impl Stopper {
         self.0.stop();
     }
 
-    /// Closes the listeners, and says in the log what is lost, before the process ends at once.
+    /// Closes the listeners and logs what is lost, before the process exits immediately.
     pub fn close_at_once(&self) {
         self.0.listeners.stop();
         self.0.report_unsaved_changes();
     }
 }
 
-/// The kernel's number of the thread that calls.
+/// The kernel's ID of the calling thread.
 fn own_thread() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// Makes a worker's driver, reports whether that could be done, and works.
+/// Creates a worker's driver, reports the result, and runs the worker.
 fn serve<D: Driver>(
     worker: usize,
     shared: &Arc<Shared>,
@@ -389,7 +391,7 @@ fn serve<D: Driver>(
     report: mpsc::Sender<io::Result<()>>,
 ) {
     if let Some(thread) = shared.process().worker_threads.get(worker) {
-        // It is set here only.
+        // Only set here.
         let _ = thread.set(own_thread());
     }
     let waker = shared.waker(worker).ok_or(io::ErrorKind::NotFound.into());

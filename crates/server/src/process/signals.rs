@@ -1,10 +1,10 @@
-//! SIGTERM, SIGINT, and memcached's SIGUSR1: the first asks the server to save, if it is to, and to
-//! stop; a second one while it saves ends the process at once. After a save that failed another one
-//! tries again: the cause of the failure may be gone by then. They are caught before the server
-//! listens: a process that is ended by a signal leaves its sockets to the kernel, which with
-//! io_uring accepts clients for a while longer. SIGHUP, which a terminal sends when it closes, is
-//! noted in the log and ends nothing, as with Redis and memcached. SIGXFSZ: a file that is too
-//! large for a limit of the process is an error for the thread that writes it, and nothing more.
+//! SIGTERM, SIGINT, and memcached's SIGUSR1: the first one asks the server to save, if the settings
+//! ask for it, and to stop. A second one during the save ends the process immediately. After a
+//! failed save, another signal retries: the cause of the failure may have been removed. They are
+//! caught before the server listens: the kernel closes the sockets of a process that a signal has
+//! ended, and with io_uring it accepts clients for a while longer. SIGHUP, which a terminal sends
+//! when it closes, is logged and otherwise ignored, as with Redis and memcached. SIGXFSZ is handled
+//! so that a file beyond the file size limit is only an error for the thread that writes it.
 //! (SIGPIPE is ignored in every Rust program.)
 
 use crate::process::server::Stopper;
@@ -15,34 +15,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, thread};
 
-/// Makes a write beyond RLIMIT_FSIZE return an error, where otherwise a signal would end the
-/// process.
+/// Makes a write beyond RLIMIT_FSIZE return an error instead of ending the process by a signal.
 ///
 /// # Errors
-/// The kernel refuses a handler.
+/// The handler cannot be installed.
 pub fn make_file_size_limit_an_error() -> io::Result<()> {
-    // A handler is all that is needed: the flag is never read.
+    // Only the handler is needed; the flag is never read.
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// The signals that ask a process to stop, and SIGHUP, which does not, caught from the time that
-/// this is made.
+/// The signals that ask a process to stop, and SIGHUP, which does not, caught from its creation on.
 #[derive(Debug)]
 pub struct StopSignals(Signals);
 
 impl StopSignals {
-    /// Catches them. They are kept until there is a server to stop.
+    /// Starts to catch them. They are kept until there is a server to stop.
     ///
     /// # Errors
-    /// The kernel refuses a handler.
+    /// The handlers cannot be installed.
     pub fn catch() -> io::Result<Self> {
         Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP]).map(StopSignals)
     }
 
-    /// Lets them stop a server, those included that have been caught already.
+    /// Makes them stop a server, including those already caught.
     ///
     /// # Errors
-    /// The kernel refuses a thread.
+    /// The thread cannot be created.
     pub fn stop(mut self, stopper: Stopper) -> io::Result<()> {
         let watch = move || {
             let asked = Arc::new(AtomicBool::new(false));
@@ -56,7 +54,7 @@ impl StopSignals {
                 }
                 tracing::info!("stopping; a second signal ends the process at once");
                 let (stop, asked) = (stopper.clone(), Arc::clone(&asked));
-                // This thread goes on waiting for signals.
+                // This thread keeps waiting for signals.
                 let stop = move || asked.store(stop.save_and_stop(), Ordering::Relaxed);
                 if thread::Builder::new().name("stop".to_owned()).spawn(stop).is_err() {
                     end_at_once(&stopper, signal);
@@ -68,7 +66,7 @@ impl StopSignals {
     }
 }
 
-/// Ends the process with the status that a shell reports after a signal.
+/// Exits with the status that a shell reports after a signal.
 fn end_at_once(stopper: &Stopper, signal: i32) -> ! {
     stopper.close_at_once();
     std::process::exit(128 + signal)

@@ -1,6 +1,6 @@
-//! Pages about the server, over HTTP, and the sampler: a thread that reads all figures once a
-//! second. Workers notice neither: pages are made from the last sample, once for all requests.
-//! ps and top show a part of it as well.
+//! Pages about the server over HTTP, and the sampler: a thread that reads all figures once a
+//! second. Neither affects workers: pages are rendered from the last sample, once for all requests.
+//! A part of the sample is also shown by ps and top.
 
 use crate::net::link::Link;
 use crate::net::protocol::Protocol;
@@ -26,11 +26,11 @@ use std::{fmt, io, thread};
 
 /// How often a sample is taken.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Up to how many connections are listed in any case. A worker that accepts one waits while they
-/// are.
+/// Maximum connections that each sample lists. A worker that accepts a connection waits for the
+/// listing.
 const FEW_CONNECTIONS: usize = 1000;
-/// For how long more of them are listed after a request for them, which waits for the first such
-/// list, and keys noted, in milliseconds.
+/// How long after a request for connections more of them are listed and keys are recorded, in
+/// milliseconds. The request waits for the first such list.
 const LISTED_FOR_MS: u64 = 10_000;
 
 /// Why pages cannot be served.
@@ -38,7 +38,7 @@ const LISTED_FOR_MS: u64 = 10_000;
 pub enum StatusError {
     /// A word of `http-bind` is not an address.
     NoAddress(String),
-    /// Other machines could see everything.
+    /// Other machines would have access without a password.
     NeedsPassword(IpAddr),
     /// An address cannot be listened on.
     Open(SocketAddr, io::Error),
@@ -77,13 +77,13 @@ impl std::error::Error for StatusError {}
 pub(crate) struct Pages(Vec<TcpListener>);
 
 impl Pages {
-    /// Listens on the addresses of the settings. Where the default port is taken and was not asked
-    /// for, there are no pages, which the log says.
+    /// Listens on the addresses of the settings. If the default port is in use and the settings do
+    /// not name it, pages are disabled with a log message.
     pub(crate) fn open(config: &Config) -> Result<Pages, StatusError> {
         if !config.http_port.is_on() {
             return Ok(Pages::default());
         }
-        // Left to the kernel, it is beyond all ports.
+        // A port left to the kernel has a value beyond all ports.
         let port = u16::try_from(config.http_port.get()).unwrap_or(0);
         let opened = Pages::on(port, config);
         if let Err(StatusError::Open(address, error)) = &opened
@@ -101,9 +101,10 @@ impl Pages {
         Ok(pages)
     }
 
-    /// None, although the settings would have some by default.
+    /// No pages, although the default settings have some.
     pub(crate) fn off(config: &Config) -> Pages {
-        // As a default, so that CONFIG REWRITE does not keep it: it is known and in range.
+        // As a default, so that CONFIG REWRITE does not write it. The setting exists and the value
+        // is valid.
         let _ = config.set_default("http-port", "0");
         Pages::default()
     }
@@ -141,12 +142,13 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Where they are.
+    /// The addresses of the listeners.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.0.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
-    /// Serves them from now on, as long as the sampler lives, which takes samples in any case.
+    /// Serves pages from now on, as long as the sampler lives. Samples are taken even without
+    /// pages.
     pub(crate) fn serve(self, shared: &Arc<Shared>) -> io::Result<Sampler> {
         let asked_at_ms = AtomicU64::new(0);
         let first = Rendered::sample(shared, None, [Duration::ZERO; 2], 0);
@@ -170,7 +172,7 @@ impl Pages {
     }
 }
 
-/// A sample, and the pages that were made of it.
+/// A sample, and the pages rendered from it.
 struct Rendered {
     sample: Sample,
     prometheus: OnceLock<Answer>,
@@ -212,7 +214,7 @@ impl Rendered {
         made.get_or_init(text).clone()
     }
 
-    /// `/server-status`, for programs if the query says so, as with mod_status.
+    /// `/server-status`, in the format for programs if the query asks for it, as with mod_status.
     fn server_status(&self, query: &str) -> Answer {
         let sample = &self.sample;
         match StatusForm::of(query) {
@@ -227,7 +229,7 @@ impl Rendered {
     }
 }
 
-/// What `make` makes with the options of a query, once for all requests that have none.
+/// The result of `make` with the options of a query; cached for queries without options.
 fn list(query: &str, usual: &OnceLock<Answer>, make: impl Fn(&ListOptions) -> Answer) -> Answer {
     match ListOptions::parse(query) {
         Ok(options) if options == ListOptions::default() => {
@@ -250,14 +252,14 @@ fn found(content_type: &'static str, text: impl Into<Bytes>) -> Answer {
 struct SampleStore {
     shared: Arc<Shared>,
     latest: RwLock<Arc<Rendered>>,
-    /// When connections were asked for, in milliseconds since 1970.
+    /// When connections were last requested, in milliseconds since 1970.
     asked_at_ms: AtomicU64,
     /// Rung for each sample.
     bell: Bell,
     http_rules: RwLock<Arc<HttpRules>>,
 }
 
-/// Where there are pages; other paths are commands.
+/// The paths of pages; other paths are commands.
 const PAGES: [&str; 7] = [
     "/healthz",
     "/readyz",
@@ -269,7 +271,7 @@ const PAGES: [&str; 7] = [
 ];
 
 impl SampleStore {
-    /// The rules of `http-commands` and `http-networks` as they are now.
+    /// The rules of `http-commands` and `http-networks` in their current form.
     fn http_rules(&self) -> Arc<HttpRules> {
         let texts = HttpRuleTexts::of(self.shared.config());
         let known = Arc::clone(&self.http_rules.read());
@@ -317,7 +319,8 @@ impl Site for SampleStore {
         }
     }
 
-    /// The list of connections, where they are many and it was not asked for.
+    /// Rung when the list of connections is complete, if the request needs it and the last sample
+    /// lacks it.
     fn awaited(&self, ask: Ask<'_>) -> Option<&Bell> {
         let shows_clients = ["/server-status", "/server-status/"].contains(&ask.path)
             && StatusForm::of(ask.query) != StatusForm::Auto;
@@ -399,7 +402,7 @@ impl Site for SampleStore {
     }
 }
 
-/// The thread that takes samples. Dropping it ends the pages.
+/// The thread that takes samples. Dropping it stops serving pages.
 pub(crate) struct Sampler {
     samples: Arc<SampleStore>,
     _serving: Option<nagi_http::Running>,
@@ -437,7 +440,7 @@ impl Sampler {
             let latest = Arc::new(latest);
             *self.samples.latest.write() = latest;
             self.samples.bell.ring();
-            // One that is late does not make the next one come early.
+            // A late sample does not shorten the next period.
             due = (due + PERIOD).max(Instant::now());
         }
     }

@@ -1,5 +1,5 @@
-//! Notifying a supervisor that the server is ready: systemd through the socket that it names in
-//! `NOTIFY_SOCKET` (sd_notify(3)), upstart by stopping until it says to go on.
+//! Notifies a supervisor that the server is ready: systemd through the socket in `NOTIFY_SOCKET`
+//! (sd_notify(3)), upstart by stopping the process until it continues it.
 
 use nagi_commands::config::SUPERVISORS;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// What has started the process and waits for it to be ready.
+/// The supervisor that has started the process and waits until it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supervisor {
     /// systemd, for a unit of `Type=notify`.
@@ -17,7 +17,7 @@ pub enum Supervisor {
     Upstart,
 }
 
-/// The supervisor that a value of `supervised` stands for, if there is one.
+/// The supervisor for a value of `supervised`, if there is one.
 #[must_use]
 pub fn find(supervised: u64) -> Option<Supervisor> {
     let is_set = |name: &str| std::env::var_os(name).is_some();
@@ -49,7 +49,7 @@ impl Supervisor {
     }
 }
 
-/// Sends a message to a socket, whose name begins with `@` if it is not in the file system.
+/// Sends a message to a socket; the name of an abstract socket begins with `@`.
 fn notify(socket: &OsStr, message: &str) -> io::Result<()> {
     let address = match socket.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,

@@ -1,47 +1,46 @@
 //! The memory that the kernel shows as the command line of the process.
 //!
-//! The words that a process was started with lie on its stack, with no room for a longer title,
-//! and the environment after them, which other code reads. So the kernel is told to show an area on
-//! the heap instead: prctl(2), PR_SET_MM_MAP, which takes no privilege. It shows anonymous memory
-//! only, nothing of a page that is mapped from a file: a static may share its page with data of the
-//! program's file, and the command line would be empty. The area's bytes are atomic, since the
-//! kernel reads them at any time.
+//! The arguments of a process are on its stack, with no room for a longer title, followed by the
+//! environment, which other code reads. The kernel is therefore told to show an area on the heap
+//! instead, by prctl(2), PR_SET_MM_MAP, which needs no privilege. It shows only anonymous memory: a
+//! static may share its page with data mapped from the program's file, and the command line would
+//! be empty. The area's bytes are atomic, since the kernel may read them at any time.
 
 use rustix::process::{PrctlMmMap, configure_virtual_memory_map};
 use std::io;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-/// The longest title, and the NUL after it.
+/// The maximum length of a title, with the NUL after it.
 const AREA_BYTES: usize = 256;
 
 static AREA: LazyLock<Box<[AtomicU8; AREA_BYTES]>> =
     LazyLock::new(|| Box::new([const { AtomicU8::new(0) }; AREA_BYTES]));
 static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Makes the kernel show `title` from now on, and what [`set`] is given later. To be called before
-/// there are threads: the kernel is told where the heap ends, which one could move meanwhile.
+/// Makes the kernel show `title` now, and later the titles passed to [`set`]. Must be called before
+/// other threads exist: the call includes the end of the heap, which a thread could move meanwhile.
 ///
 /// # Errors
-/// What the kernel says: it may be built without this.
+/// The kernel's error; it may be built without this feature.
 pub fn show(title: &str) -> io::Result<()> {
     write(title);
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let map = map(&stat).ok_or(io::ErrorKind::InvalidData)?;
-    // SAFETY: the map is the one that the kernel has already, but for the command line, which is
-    // never freed: it stays mapped as long as the process lives. The heap ends where it did, since
-    // no other thread runs.
+    // SAFETY: the map equals the kernel's current one except for the command line, which is never
+    // freed and stays mapped as long as the process lives. The end of the heap has not changed,
+    // since no other thread runs.
     unsafe { configure_virtual_memory_map(&map) }?;
     IS_SHOWN.store(true, Relaxed);
     Ok(())
 }
 
-/// Whether the kernel shows what [`set`] is given.
+/// Whether the kernel shows titles passed to [`set`].
 pub(super) fn is_shown() -> bool {
     IS_SHOWN.load(Relaxed)
 }
 
-/// Changes the title; of a long one the end is left out.
+/// Changes the title; a long one is truncated.
 pub(super) fn set(title: &str) {
     if is_shown() {
         write(title);
@@ -62,7 +61,7 @@ fn map(stat: &str) -> Option<PrctlMmMap> {
     let fields: Vec<&str> = rest.split(' ').collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let arg_start = AREA.as_ptr().addr() as u64;
-    // SAFETY: with 0 it changes nothing and says where the heap ends.
+    // SAFETY: with 0, the call changes nothing and returns the end of the heap.
     let brk = unsafe { libc::sbrk(0) };
     Some(PrctlMmMap {
         start_code: field(26)?,
@@ -105,7 +104,7 @@ mod tests {
             (address(start)..address(end)).contains(&place)
         };
         let mapping = mappings.lines().find(has_area).unwrap();
-        // The fifth word is the number of the file, of which anonymous memory has none.
+        // The fifth word is the inode, which is 0 for anonymous memory.
         assert_eq!(mapping.split_whitespace().nth(4), Some("0"), "{mapping}");
     }
 

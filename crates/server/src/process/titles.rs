@@ -9,7 +9,7 @@ use nagi_commands::config::{TitleVariable, render_title, short_count};
 use nagi_commands::status::Sample;
 use std::fs;
 
-/// Shows what a sample says, unless the settings or the kernel forbid it.
+/// Shows figures of a sample, unless the settings or the kernel forbid it.
 pub(super) fn show(shared: &Shared, sample: &Sample) {
     if !shared.config().set_proc_title.is_on() {
         return;
@@ -46,7 +46,7 @@ fn title(shared: &Shared, sample: &Sample) -> String {
         TitleVariable::ListenAddress => listen_address(shared),
         TitleVariable::ServerMode => String::new(),
         TitleVariable::Port => number(config.port.get()),
-        // There is no TLS yet.
+        // TLS is not supported.
         TitleVariable::TlsPort => number(0),
         TitleVariable::UnixSocket => config.unixsocket.get().as_ref().to_owned(),
         TitleVariable::ConfigFile => {
@@ -62,7 +62,8 @@ fn title(shared: &Shared, sample: &Sample) -> String {
     })
 }
 
-/// As Redis has it: the one address of `bind` or `*`, and the port; without one the Unix socket.
+/// As in Redis: the single address of `bind` or `*`, with the port; without a port, the Unix
+/// socket.
 fn listen_address(shared: &Shared) -> String {
     let config = shared.config();
     let port = config.port.get();

@@ -11,7 +11,7 @@ use nagi_proto::memcached::binary::{Frame, Limits, ParsedFrame, Parser};
 use nagi_proto::{Args, Output};
 use std::convert::Infallible;
 
-/// Longest value of a client that has not logged in: a user and a password.
+/// Maximum length of a value before a client has logged in: a user and a password.
 const LOGIN_BYTES: usize = 1024;
 
 /// memcached's binary protocol.
@@ -20,10 +20,10 @@ pub(crate) struct Binary {
     parser: Parser,
 }
 
-/// What there is to do for a request.
+/// The work for a request.
 pub(crate) struct Work<'a> {
     frame: Frame<'a>,
-    /// Whether its lengths cannot be, and it is for being too long.
+    /// Set if its lengths contradict each other; `true` if it is too long.
     contradiction: Option<bool>,
 }
 
@@ -102,7 +102,7 @@ impl RequestProtocol for Binary {
     }
 }
 
-/// Reads requests. Returns how many bytes they take, and what follows them.
+/// Parses requests. Returns the number of bytes consumed, and what follows them.
 fn parse<'a>(
     parser: &mut Parser,
     input: &'a [u8],

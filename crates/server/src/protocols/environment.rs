@@ -10,16 +10,16 @@ use nagi_store::{Counters, Database, Key};
 /// The environment in which the requests of a slice are executed.
 pub(crate) struct RequestEnvironment<'w> {
     pub(crate) shared: &'w Shared,
-    /// What this worker counts of keys.
+    /// This worker's counters of keys.
     pub(crate) counters: &'w Counters,
-    /// What this worker counts of requests.
+    /// This worker's counters of requests.
     pub(crate) tally: &'w Tally,
     /// The time of the slice, in milliseconds since 1970.
     pub(crate) now_ms: u64,
 }
 
 impl RequestEnvironment<'_> {
-    /// What a command's handler is given.
+    /// The context for a command's handler.
     #[inline]
     pub(crate) fn context<'a>(
         &'a self,
@@ -41,7 +41,7 @@ impl RequestEnvironment<'_> {
         }
     }
 
-    /// Appends what has been published for a client, if it subscribes to anything.
+    /// Appends messages published for a client, if it has subscriptions.
     #[inline]
     pub(crate) fn send_messages(&self, client: &mut Client, out: &mut Output) {
         if client.restrictions.contains(Restrictions::SUBSCRIBES) {
@@ -50,8 +50,8 @@ impl RequestEnvironment<'_> {
         }
     }
 
-    /// The same with those messages only that are in the client's version of the protocol already,
-    /// which a request may change.
+    /// The same, but only with messages already encoded in the client's protocol version, which a
+    /// request may change.
     #[inline]
     pub(crate) fn send_encoded_messages(&self, client: &Client, out: &mut Output) {
         if client.restrictions.contains(Restrictions::SUBSCRIBES) {
@@ -66,14 +66,14 @@ impl RequestEnvironment<'_> {
         if client.info.marks().contains(Marks::NO_TOUCH) { db.untouched() } else { db }
     }
 
-    /// A database by its number. While writes are paused nothing in it expires.
+    /// A database by its number. While writes are paused, no key in it expires.
     #[inline]
     fn database_at(&self, index: usize) -> Database<'_> {
         let db = self.shared.store.database(index, self.counters, self.now_ms);
         if self.shared.hooks.is_paused(self.now_ms) { db.keeping_expired() } else { db }
     }
 
-    /// What a handler of memcached's verbs is given.
+    /// The context for a handler of memcached's verbs.
     #[inline]
     pub(crate) fn memcached_context<'a>(
         &'a self,

@@ -1,9 +1,10 @@
-//! Protocols of requests and replies: how a batch of requests is read, and each of them executed.
+//! Protocols of requests and replies: how a batch of requests is parsed, and how each of them is
+//! executed.
 //!
-//! A session executes what it has received in batches ([`crate::session::batch`]), in passes of
-//! their own: read the requests and ask for the memory of their keys, then execute them in order.
-//! So a batch's memory is asked for before its first request waits for any. What differs between
-//! protocols is after [`RequestProtocol`].
+//! A session executes received requests in batches ([`crate::session::batch`]), in two passes:
+//! parse the requests and prefetch the memory of their keys, then execute them in order. A batch's
+//! memory is thus prefetched before its first request needs any. [`RequestProtocol`] comprises what
+//! differs between protocols.
 
 pub(crate) mod binary;
 pub(crate) mod environment;
@@ -22,21 +23,21 @@ use nagi_proto::{Args, Awaited, LargeArgument, Output, Span};
 use nagi_store::accounting::{self, Overhead};
 use nagi_store::{Key, Prefetch};
 
-/// Most requests of a batch.
+/// Maximum requests of a batch.
 pub(crate) const BATCH: usize = 32;
 
-/// What a batch is read from.
+/// The input of a batch.
 pub(crate) struct BatchInput<'a> {
-    /// What has been received, from the start of a request on.
+    /// The received bytes, from the start of a request on.
     pub(crate) bytes: &'a mut [u8],
-    /// The large arguments of the first request, whose bytes are not among these.
+    /// The large arguments of the first request, which are not part of `bytes`.
     pub(crate) large: &'a LargeParts,
-    /// Room for the places of arguments, which is empty.
+    /// An empty buffer for argument spans.
     pub(crate) spans: &'a mut SpanRoom,
 }
 
-/// Room for the places of a batch's arguments. A request may have millions of them, and their
-/// memory is not data.
+/// A buffer for the spans of a batch's arguments. A request may have millions of them, and their
+/// memory does not count as data.
 #[derive(Debug, Default)]
 pub(crate) struct SpanRoom {
     spans: Vec<Span>,
@@ -52,10 +53,10 @@ impl SpanRoom {
         (parsed, &self.spans)
     }
 
-    /// Empties it, and gives memory back beyond what is kept between batches.
+    /// Empties it, and frees memory beyond what is kept between batches.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        /// Most arguments for which room is kept.
+        /// Maximum capacity kept, in arguments.
         const KEPT: usize = 4096;
         self.spans.clear();
         if self.spans.capacity() > KEPT {
@@ -70,10 +71,10 @@ impl SpanRoom {
     }
 }
 
-/// The large arguments of a request that are complete.
+/// The complete large arguments of a request.
 #[derive(Debug, Default)]
 pub(crate) struct LargeParts {
-    /// Where each of them would begin in the request.
+    /// The offset in the request at which each of them would begin.
     pub(crate) offsets: Vec<u32>,
     pub(crate) arguments: Vec<LargeArgument>,
 }
@@ -84,17 +85,17 @@ pub(crate) struct Request<'a, W> {
     /// The offsets of its first byte and after its last one.
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Its first key, and what is known of the memory that the key will need.
+    /// Its first key, and the prefetch of the key's memory.
     pub(crate) key: Option<Key<'a>>,
     pub(crate) ahead: Option<Prefetch<'a>>,
-    /// What there is to do for it.
+    /// The work for the request.
     pub(crate) work: W,
 }
 
 /// The requests of a batch.
 pub(crate) type Requests<'a, W> = ArrayVec<Request<'a, W>, BATCH>;
 
-/// What a request is for, as far as its time is measured.
+/// The kind of a request, as far as timing distinguishes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RequestKind {
     /// One of Redis' commands.
@@ -103,12 +104,12 @@ pub(crate) enum RequestKind {
     Verb,
 }
 
-/// What the slow log says of a request, which is looked at only if it is slow.
+/// The slow log's view of a request, which is evaluated only for slow requests.
 pub(crate) trait Loggable {
-    /// How long its arguments are together.
+    /// The total length of its arguments.
     fn request_bytes(&self) -> usize;
 
-    /// Its arguments as the log keeps them.
+    /// Its arguments as the log stores them.
     fn kept_arguments(&self, entry: Option<&Entry>) -> Vec<Vec<u8>>;
 }
 
@@ -127,18 +128,18 @@ fn some_keys<'r>(keys: &Keys, args: Args<'r>) -> Vec<&'r [u8]> {
     keys.some_of(MAX_KEYS, MAX_KEY_BYTES, args)
 }
 
-/// How a protocol's requests are read and executed. It remembers what it has understood of a
-/// request that has not arrived in full.
+/// How a protocol's requests are parsed and executed. Holds the parser's state of a partial
+/// request.
 pub(crate) trait RequestProtocol {
-    /// What there is to do for a request: its row, or why it is refused.
+    /// The work for a request: its row, or why it is refused.
     type Work<'a>;
-    /// Why bytes are not a request. They end the connection.
+    /// Why bytes are not a request. This closes the connection.
     type Malformed;
 
-    /// Reads requests from the start of the input until `requests` is full or one is incomplete,
-    /// finds their rows, hashes their keys and asks the processor for the memory of these. Returns
-    /// how many bytes they take, and what the session waits for after them; nothing if there may
-    /// be more.
+    /// Parses requests from the start of the input until `requests` is full or one is incomplete,
+    /// finds their rows, hashes their keys and prefetches the keys' memory. Returns the number of
+    /// bytes consumed, and what the session waits for after them; `None` if there may be more
+    /// requests.
     fn read<'a>(
         &mut self,
         input: BatchInput<'a>,
@@ -147,7 +148,8 @@ pub(crate) trait RequestProtocol {
         requests: &mut Requests<'a, Self::Work<'a>>,
     ) -> (usize, Result<Option<SessionState>, Self::Malformed>);
 
-    /// Executes a request and writes its reply. Returns what is left to do of it, which may be all.
+    /// Executes a request and writes its reply. Returns the work that is left, which may be all of
+    /// it.
     fn execute(
         request: &Request<'_, Self::Work<'_>>,
         client: &mut Client,
@@ -155,14 +157,14 @@ pub(crate) trait RequestProtocol {
         out: &mut Output,
     ) -> Option<Remainder>;
 
-    /// What the time of a request is counted for; it is not measured if that is nothing.
+    /// The kind that a request's time is counted for; `None` if it is not measured.
     fn kind(work: &Self::Work<'_>) -> Option<RequestKind>;
 
-    /// What the slow log says of a request.
+    /// The slow log's view of a request.
     fn loggable<'r>(request: &'r Request<'_, Self::Work<'_>>) -> &'r dyn Loggable;
 
-    /// The name of a request's command, and its keys: of very many some, and none that is very
-    /// long.
+    /// The name of a request's command, and its keys: only some of very many, and no very long
+    /// ones.
     fn named<'r>(request: &'r Request<'_, Self::Work<'_>>) -> (&'static str, Vec<&'r [u8]>);
 
     /// Sends the client the reason why its connection is closed.
@@ -173,19 +175,19 @@ pub(crate) trait RequestProtocol {
         out: &mut Output,
     );
 
-    /// Forgets what was understood: what comes next is the start of a request.
+    /// Resets the parser: the next bytes are the start of a request.
     fn restart(&mut self);
 
-    /// The large argument that it waits for.
+    /// The large argument that the parser waits for.
     fn awaited(&self) -> Option<Awaited> {
         None
     }
 
-    /// How many arguments it has room for of a request that has arrived in part.
+    /// Capacity, in arguments, that is kept for a partial request.
     fn kept_spans(&self) -> usize {
         0
     }
 
-    /// Goes on after that argument, all of which has arrived.
+    /// Continues after the awaited argument, which is complete.
     fn skip_awaited(&mut self) {}
 }

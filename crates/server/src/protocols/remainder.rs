@@ -1,4 +1,4 @@
-//! The rest of a request that is not complete.
+//! The remaining work of a suspended request.
 
 use crate::protocols::environment::RequestEnvironment;
 use nagi_commands::memcached::Memcached;
@@ -6,19 +6,19 @@ use nagi_commands::{Client, Suspension, When, go_on};
 use nagi_proto::{Args, Output};
 use nagi_store::Wait;
 
-/// What is left to do of a request, by the set of commands that it is of.
+/// The remaining work of a request, by its command set.
 pub(crate) enum Remainder {
-    /// Of a command of Redis.
+    /// A Redis command.
     Command(Suspension),
-    /// Of a verb of memcached, whose client wants no reply if it is quiet.
+    /// A memcached verb; a quiet one gets no reply.
     Verb { suspension: Suspension<Memcached>, is_quiet: bool },
-    /// All of it, reading included, once its client's waker has been called; with its place in a
-    /// queue, if it waits in one.
+    /// The whole request, with parsing, after its client's waker has been called. Holds its place
+    /// in a queue, if it waits in one.
     Unread(Option<Wait>),
 }
 
 impl Remainder {
-    /// When it goes on.
+    /// When it continues.
     pub(crate) fn when(&self) -> When {
         match self {
             Remainder::Command(suspension) => suspension.when,
@@ -27,7 +27,7 @@ impl Remainder {
         }
     }
 
-    /// Whether the request has changed something, and must come to its end even without its client.
+    /// Whether the request has changed data and must be completed even if its client disconnects.
     pub(crate) fn is_committed(&self) -> bool {
         match self {
             Remainder::Command(suspension) => suspension.is_committed,
@@ -36,7 +36,7 @@ impl Remainder {
         }
     }
 
-    /// Goes on for a slice. Returns what is left then.
+    /// Runs a slice. Returns the work that is then left.
     pub(crate) fn go_on(
         self,
         args: Args<'_>,

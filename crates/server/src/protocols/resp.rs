@@ -22,8 +22,8 @@ pub(crate) struct Resp {
     parser: Parser,
 }
 
-/// Where a request lies: the offsets of its first byte and after its last one, and where its
-/// arguments stop in the batch's spans.
+/// The extent of a request: the offsets of its first byte and after its last one, and the end of
+/// its arguments in the batch's spans.
 #[derive(Clone, Copy)]
 struct Extent {
     start: usize,
@@ -31,7 +31,7 @@ struct Extent {
     spans_end: usize,
 }
 
-/// The row that a request is for; none if it is for no command, or has the wrong number of words.
+/// The row of a request's command; `None` for an unknown command or a wrong number of arguments.
 type Row = Option<&'static Entry>;
 
 impl RequestProtocol for Resp {
@@ -133,7 +133,7 @@ impl RequestProtocol for Resp {
     }
 }
 
-/// Finds where requests lie. Returns how many bytes they take, and what follows them.
+/// Finds the extents of requests. Returns the number of bytes consumed, and what follows them.
 fn parse(
     parser: &mut Parser,
     input: &mut [u8],
@@ -146,9 +146,8 @@ fn parse(
     while !extents.is_full() {
         let spans_before = spans.len();
         let rest = input.get_mut(at..).unwrap_or_default();
-        // Escapes of an inline command are resolved where they stand, so it cannot be parsed again
-        // after a job: it starts a batch of its own.
-        // So does what follows a request that may be a login.
+        // Escapes of an inline command are resolved in place, so that it cannot be parsed again
+        // after a job: it starts its own batch. So does what follows a request that may be a login.
         let is_inline = rest.first().is_some_and(|&kind| kind != b'*');
         if at > 0 && (!limits.authenticated || is_inline) {
             return (at, Ok(None));
@@ -169,7 +168,7 @@ fn parse(
     (at, Ok(None))
 }
 
-/// Finds the rows of requests, and asks for the memory of their keys.
+/// Finds the rows of requests, and prefetches the memory of their keys.
 fn resolve<'a>(
     input: &'a [u8],
     extents: &[Extent],
@@ -188,7 +187,7 @@ fn resolve<'a>(
         let bytes = input.get(start..end).unwrap_or_default();
         let args = Args::new(bytes, own).with_large(arguments);
         let row = dispatch::resolve(environment.shared.commands, args).ok();
-        // A key that is long is not joined here: its request may have to wait for that.
+        // A long key is not assembled here: its request may have to wait for that.
         let first = row.filter(|_| !args.has_large());
         let first = first.and_then(|row| row.first_key(args));
         let key = first.map(|bytes| store.key(bytes));
@@ -200,7 +199,7 @@ fn resolve<'a>(
     }
 }
 
-/// Executes a request. Returns how it goes on, if it is not over.
+/// Executes a request. Returns its suspension if it is not complete.
 #[inline]
 fn run(row: Row, mut cx: Context<'_>) -> Option<Suspension> {
     let args = cx.args;
@@ -226,7 +225,7 @@ fn run_unresolved(cx: &mut Context<'_>) {
     }
 }
 
-/// The same for a request that is not to be answered, unless it says that it is, or the reply is a
+/// The same for a request whose reply is suppressed, unless it enables replies or the reply is a
 /// message.
 #[cold]
 fn run_unanswered(

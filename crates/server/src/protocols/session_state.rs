@@ -5,22 +5,22 @@ use nagi_commands::When;
 /// What a session waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionState {
-    /// For bytes: everything that has arrived in full has been executed.
+    /// For bytes: all complete requests have been executed.
     Bytes,
-    /// For bytes of a large argument, for which it lends a buffer.
+    /// For bytes of a large argument; it lends a buffer for them.
     LargeArgument,
-    /// It has work left, and goes on then: with the request that it is in the middle of, or, once
-    /// there is room for replies, with its next slice.
+    /// It has work left, and continues at the given time: with the suspended request, or with its
+    /// next slice once there is room for replies.
     Pending(When),
-    /// For nothing: the connection is to be closed once the replies have been sent.
+    /// For nothing: the connection closes once the replies have been sent.
     Closing,
 }
 
 impl SessionState {
-    /// It goes on in the next tick if its client has read enough of its replies.
+    /// It continues in the next tick if its client has read enough of its replies.
     pub(crate) const NEXT_SLICE: SessionState = SessionState::Pending(When::RoomForReplies);
 
-    /// Whether it goes on when bytes arrive.
+    /// Whether it continues when bytes arrive.
     pub(crate) fn is_for_bytes(self) -> bool {
         matches!(self, SessionState::Bytes | SessionState::LargeArgument)
     }

@@ -15,10 +15,10 @@ use nagi_proto::memcached::{BAD_BLOCK, Limits, Parsed, Parser, TOO_LARGE};
 use nagi_proto::{Args, Awaited, Output, Span};
 use std::convert::Infallible;
 
-/// Longest data block of a client that has not logged in: a user and a password.
+/// Maximum data block before a client has logged in: a user and a password.
 const LOGIN_BYTES: usize = 16 * 1024;
-/// Shortest line of such a client that is answered, its end included: memcached closes at others,
-/// of which none can be a login.
+/// Minimum length of a line, with its end, that is answered before a login: at shorter ones, none
+/// of which can be a login, memcached closes the connection.
 const SHORTEST_LINE: usize = 7;
 
 /// memcached's text protocol.
@@ -27,7 +27,7 @@ pub(crate) struct Text {
     parser: Parser,
 }
 
-/// Where a request lies, where its arguments stop in the batch's spans, and what the parser says.
+/// The extent of a request, the end of its arguments in the batch's spans, and the parser's result.
 #[derive(Clone, Copy)]
 struct Extent {
     start: usize,
@@ -41,22 +41,22 @@ enum Found {
     Request {
         is_quiet: bool,
     },
-    /// Nothing to run, but a line to answer with.
+    /// No request to run, only a line to reply.
     Reject {
         reply: &'static str,
         close: bool,
     },
 }
 
-/// What there is to do for a request.
+/// The work for a request.
 #[derive(Clone, Copy)]
 pub(crate) enum Work {
     Run {
         verb: &'static Verb,
         is_quiet: bool,
     },
-    /// What a client sends that has not logged in; it is always answered. It may be a password, and
-    /// goes into no log.
+    /// A request before the login; it is always answered. It may hold a password and is never
+    /// logged.
     LogIn,
     Refuse {
         error: Error,
@@ -163,8 +163,8 @@ impl RequestProtocol for Text {
     }
 }
 
-/// Finds where at most `most` requests lie. Returns how many bytes they take, and what follows
-/// them.
+/// Finds the extents of at most `most` requests. Returns the number of bytes consumed, and what
+/// follows them.
 fn parse(
     parser: &mut Parser,
     input: &[u8],
@@ -190,7 +190,7 @@ fn parse(
     (at, None)
 }
 
-/// Finds the rows of requests, and asks for the memory of their keys.
+/// Finds the rows of requests, and prefetches the memory of their keys.
 fn resolve<'a>(
     input: &'a [u8],
     extents: &[Extent],
@@ -229,11 +229,11 @@ fn resolve<'a>(
     }
 }
 
-/// What there is to do for a request of so many bytes of a client that has not logged in.
+/// The work for a request of `bytes` bytes before its client has logged in.
 #[cold]
 fn before_login(bytes: usize, found: Found) -> Work {
     match found {
-        // Of a block that is too long nothing more is to be received.
+        // The rest of a block that is too long is not received.
         _ if bytes < SHORTEST_LINE => Work::Reject { reply: "", close: true },
         Found::Reject { reply: TOO_LARGE | "", .. } => Work::Reject { reply: "", close: true },
         Found::Reject { reply: BAD_BLOCK, .. } => {
@@ -246,7 +246,7 @@ fn before_login(bytes: usize, found: Found) -> Work {
 /// Answers a request that the parser refuses.
 #[cold]
 fn reject(cx: &mut memcached::Context<'_>, reply: &str, close: bool) {
-    // The parser leaves the line of a value that is too long, and nothing else.
+    // The parser keeps a line only if its value is too long.
     if !cx.args.is_empty() && !admission::must_log_in(cx.client, cx.server.config()) {
         memcached::forget_refused(cx, cx.args);
     }

@@ -1,4 +1,4 @@
-//! A batch of requests of whichever protocol: read, then executed in order.
+//! A batch of requests of any protocol: parsed, then executed in order.
 
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;
@@ -94,7 +94,7 @@ pub(super) fn execute<P: RequestProtocol>(
             note_values::<P>(request, bytes, remainder.as_ref(), client, environment);
         }
         if let Some(remainder) = remainder.filter(|_| !client.closing) {
-            // Later requests are read again when their turn comes.
+            // Later requests are parsed again when their turn comes.
             protocol.restart();
             let underway =
                 executed.and_then(|it| stopwatch.suspend(place, it, client, environment));
@@ -121,8 +121,8 @@ pub(super) fn execute<P: RequestProtocol>(
     Batch { consumed, requests: count, state }
 }
 
-/// Records the values of a request that has been executed, or will be in slices, as candidates for
-/// the largest values. `bytes` are those of the request and its reply.
+/// Records the values of a request that has been executed, or will be executed in slices, as
+/// candidates for the largest values. `bytes` are those of the request and its reply.
 #[cold]
 fn note_values<P: RequestProtocol>(
     request: &Request<'_, P::Work<'_>>,

@@ -1,4 +1,4 @@
-//! One client's conversation, without the socket: bytes in, replies out.
+//! The session of one client, without the socket: bytes in, replies out.
 
 use crate::net::protocol::Protocol;
 use crate::net::receive_buffer::ReceiveBuffer;
@@ -24,25 +24,25 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// The limits of a slice, one connection's share of a tick, beside [`SLICE_REQUESTS`]: it ends
+/// The limits of a slice, one connection's share of a tick, besides [`SLICE_REQUESTS`]: it ends
 /// after the batch that exceeds one of them.
 pub(crate) const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_REPLY_BYTES: usize = 256 * 1024;
 const SLICE_TIME: Duration = Duration::from_micros(500);
 
-/// One client's conversation.
+/// The session of one client.
 pub(crate) struct Session {
     client: Client,
     dialect: Dialect,
-    /// Bytes that have arrived and were not executed.
+    /// Received bytes that have not been executed.
     input: Input,
     /// Accounts for argument spans of a partial request, which the protocol keeps.
     spans_charge: Charge,
     /// The long arguments of the first request in `input`, stored outside it.
     large: LargeArguments,
-    /// When it arrived.
+    /// Arrival times of the input.
     arrivals: Arrivals,
-    /// The request at the start of the input, if it has begun and is not complete.
+    /// The request at the start of the input, if its execution has begun and is not complete.
     suspended: Option<Suspended>,
     /// Messages of other clients, until the current reply is complete.
     held: Held,
@@ -78,7 +78,7 @@ impl Session {
         self.client.restrictions |= Restrictions::ADMINISTRATES;
     }
 
-    /// Makes it serve a user's requests over HTTP, one after the other.
+    /// Makes the session serve a user's requests over HTTP, one after the other.
     pub(crate) fn serve_gateway(&mut self, config: &Config, user: &[u8]) {
         admission::log_in_as(&mut self.client, config, user);
         self.client.info.mark(Marks::GATEWAY, true);
@@ -99,7 +99,7 @@ impl Session {
     }
 
     /// Whether it can move to another worker: it is between two requests or has a partial one, and
-    /// nothing else refers to it.
+    /// no other thread refers to it.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.suspended.is_none()
             && self.large.is_empty()
@@ -251,7 +251,7 @@ impl Session {
             let replies = out.len() - replies_before;
             let is_over =
                 requests >= SLICE_REQUESTS || at >= SLICE_BYTES || replies >= SLICE_REPLY_BYTES;
-            // Most requests arrive alone: the clock is not read for them.
+            // Most requests arrive alone, so that the clock is not read for them.
             let took_long =
                 at < input.len() && began.get_or_insert_with(Instant::now).elapsed() >= SLICE_TIME;
             if is_over || took_long {
@@ -267,12 +267,12 @@ impl Session {
         self.suspended.as_ref().is_some_and(|suspended| suspended.has_replied() || runs_script())
     }
 
-    /// Sends messages of other clients after the reply that has begun.
+    /// Holds messages of other clients until the current reply is complete.
     pub(crate) fn hold(&mut self, output: &Output) {
         self.held.push(output);
     }
 
-    /// How many bytes that is.
+    /// The number of bytes held.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held.len()
     }
@@ -389,7 +389,7 @@ mod tests {
     use nagi_store::accounting::Overhead;
     use proptest::prelude::*;
 
-    /// A session with a store to itself.
+    /// A session with its own store.
     struct SessionFixture {
         shared: Shared,
         session: Session,
@@ -416,7 +416,7 @@ mod tests {
             }
         }
 
-        /// Hands over some bytes, and goes on until more are needed. Returns the replies.
+        /// Passes bytes to the session, and runs it until it needs more. Returns the replies.
         fn send(&mut self, bytes: &[u8]) -> (Vec<u8>, SessionState) {
             let mut received = bytes.to_vec();
             let mut replies = Vec::new();

@@ -1,4 +1,4 @@
-//! Which protocol a session speaks. This is the one place that knows all of them.
+//! The protocol of a session. Only this module refers to all protocols.
 
 use crate::net::protocol::Protocol;
 use crate::protocols::RequestProtocol as _;
@@ -11,18 +11,18 @@ use nagi_commands::{MemcachedProtocol, Server as _};
 use nagi_proto::memcached::binary::REQUEST;
 use nagi_proto::{Awaited, Output};
 
-/// The protocol that a client speaks.
+/// The protocol of a client.
 #[derive(Debug)]
 pub(super) enum Dialect {
     Resp(Resp),
-    /// One of memcached's: the first byte tells which.
+    /// One of memcached's; the first byte decides which.
     Memcached,
     Text(Text),
     Binary(Binary),
 }
 
 impl Dialect {
-    /// That of a client of a listener.
+    /// The protocol of a listener's clients.
     pub(super) fn of(protocol: Protocol) -> Self {
         match protocol {
             Protocol::Resp => Dialect::Resp(Resp::default()),
@@ -30,7 +30,7 @@ impl Dialect {
         }
     }
 
-    /// Executes one batch from the start of `input` on, which is not empty.
+    /// Executes one batch from the start of `input`, which is not empty.
     #[inline]
     pub(super) fn execute(
         &mut self,
@@ -54,8 +54,8 @@ impl Dialect {
         }
     }
 
-    /// Goes by a client's first byte, which is that of a binary request or not, and by what is
-    /// enabled.
+    /// Chooses by a client's first byte, which may be that of a binary request, and by the enabled
+    /// protocols.
     #[cold]
     fn choose(&mut self, is_binary: bool, spoken: MemcachedProtocol) {
         match spoken {
@@ -69,7 +69,7 @@ impl Dialect {
         }
     }
 
-    /// The large argument that it waits for.
+    /// The large argument that the parser waits for.
     pub(super) fn awaited(&self) -> Option<Awaited> {
         match self {
             Dialect::Resp(resp) => resp.awaited(),
@@ -79,7 +79,7 @@ impl Dialect {
         }
     }
 
-    /// How many arguments it has room for of a request that has arrived in part.
+    /// Capacity, in arguments, that is kept for a partial request.
     #[inline]
     pub(super) fn kept_spans(&self) -> usize {
         match self {
@@ -89,7 +89,7 @@ impl Dialect {
         }
     }
 
-    /// Goes on after that argument, all of which has arrived.
+    /// Continues after the awaited argument, which is complete.
     pub(super) fn skip_awaited(&mut self) {
         match self {
             Dialect::Resp(resp) => resp.skip_awaited(),

@@ -1,13 +1,13 @@
 //! Messages of other clients that wait until a reply has been written.
 //!
-//! A long reply is written over many ticks, and what is sent between two of them would land in its
-//! middle. So it is held back, in order, until the reply is over. The worker counts it among what
-//! the client leaves unread, and closes the client when that is too much.
+//! A long reply is written over many ticks, and messages sent in between would end up inside it.
+//! They are therefore held, in order, until the reply is complete. The worker counts them as
+//! unread, and closes the client when there are too many.
 
 use nagi_proto::Output;
 use nagi_store::accounting::Charge;
 
-/// What is sent after the reply. Few connections ever have some.
+/// Messages to send after the reply. Few connections ever have some.
 #[derive(Debug, Default)]
 pub(super) struct Held(Option<Box<Charged>>);
 
@@ -28,7 +28,7 @@ impl Held {
         held.charge.set(held.output.own_bytes());
     }
 
-    /// Appends all of it to `out`, now that the reply is over.
+    /// Appends all messages to `out`, after the reply is complete.
     pub(super) fn release(&mut self, out: &mut Output) {
         if let Some(held) = self.0.take() {
             out.append(&held.output);

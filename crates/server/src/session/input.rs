@@ -1,5 +1,5 @@
-//! Bytes received and not executed yet: the beginning of a request, or what did not fit into a
-//! connection's slice of a tick.
+//! Bytes received and not executed yet: a partial request, or requests beyond a connection's slice
+//! of a tick.
 
 use nagi_store::accounting::{self, Charge};
 
@@ -7,7 +7,7 @@ use nagi_store::accounting::{self, Charge};
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     bytes: Vec<u8>,
-    /// Where what is left begins.
+    /// The start of the remaining bytes.
     start: usize,
     charge: Charge,
 }
@@ -21,7 +21,7 @@ impl Input {
         self.len() == 0
     }
 
-    /// Appends what has arrived. Memory grows with what has come, never with what was announced.
+    /// Appends received bytes. Memory grows with received bytes, never with announced lengths.
     pub(crate) fn push(&mut self, received: &[u8]) {
         if self.start >= self.len() {
             self.bytes.drain(..self.start);
@@ -29,7 +29,7 @@ impl Input {
         }
         let (len, capacity) = (self.bytes.len(), self.bytes.capacity());
         if capacity - len < received.len() {
-            // Charged first: other threads may look at what is data while this is moved.
+            // Charged first: other threads may compute the size of the data during the move.
             let room = (len + received.len()).max(2 * capacity);
             self.charge.set(accounting::room_bytes::<u8>(room));
             self.bytes.reserve_exact(room - len);
@@ -44,12 +44,12 @@ impl Input {
         self.bytes.drain(from..from + len);
     }
 
-    /// What is left.
+    /// The remaining bytes.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.start..).unwrap_or_default()
     }
 
-    /// Drops the first `len` bytes; when none is left the memory is given back.
+    /// Drops the first `len` bytes; when none is left, the memory is freed.
     pub(crate) fn consume(&mut self, len: usize) {
         self.start += len;
         if self.is_empty() {

@@ -1,7 +1,7 @@
-//! Long arguments, received into the chunks in which they are going to be kept.
+//! Long arguments, received into their final chunks.
 //!
-//! Memory is taken as bytes arrive, a few chunks ahead of them at most and one to begin with, not
-//! as a length announces.
+//! Memory is allocated as bytes arrive: one chunk at first, then a few chunks ahead at most. An
+//! announced length allocates nothing.
 
 use crate::net::receive_buffer::{BUFFER_CHUNKS, ReceiveBuffer};
 use crate::protocols::LargeParts;
@@ -9,7 +9,7 @@ use nagi_chunk::{CHUNK_BYTES, UninitChunk, pool};
 use nagi_proto::{Awaited, Chunk, LargeArgument};
 use nagi_store::Rope;
 
-/// What must have arrived of an argument before it gets chunks.
+/// Bytes of an argument that must have arrived before it gets chunks.
 pub(crate) const FIRST_BYTES: usize = 16 * 1024;
 
 /// The long arguments of one request.
@@ -23,20 +23,20 @@ pub(crate) struct LargeArguments {
 #[derive(Debug)]
 struct PartialArgument {
     at: u32,
-    /// Chunks that are full, and the length of all of them.
+    /// Full chunks, and their total length.
     chunks: Vec<Chunk>,
     bytes: usize,
-    /// What is being filled, unless the driver has it.
+    /// The buffer being filled, unless the driver has it.
     buffer: ReceiveBuffer,
-    /// Bytes that the buffer had when it was lent, while it is.
+    /// While the buffer is lent, the bytes that it had before.
     lent: Option<usize>,
     /// Bytes for which there is no chunk yet.
     unplaced: usize,
 }
 
 impl PartialArgument {
-    /// Provides a buffer for the next bytes. Where the kernel has yet to provide the memory, while
-    /// it receives, a chunk takes sixteen page faults more.
+    /// Provides a buffer for the next bytes. If the kernel has to provide the memory during the
+    /// receive, a chunk costs sixteen more page faults.
     fn extend_buffer(&mut self) {
         let at_hand = pool::warm().max(1);
         let most = (self.bytes / CHUNK_BYTES).min(at_hand).clamp(1, BUFFER_CHUNKS);
@@ -47,7 +47,7 @@ impl PartialArgument {
         }
     }
 
-    /// Takes full chunks out of the buffer.
+    /// Moves full chunks out of the buffer.
     fn collect(&mut self) {
         while let Some(chunk) = self.buffer.take_full() {
             self.bytes += chunk.len();
@@ -61,7 +61,7 @@ impl PartialArgument {
 }
 
 impl LargeArguments {
-    /// Whether none is complete and none is arriving.
+    /// Whether there is no complete and no arriving argument.
     pub(crate) fn is_empty(&self) -> bool {
         self.complete.offsets.is_empty() && self.arriving.is_none()
     }
@@ -77,7 +77,7 @@ impl LargeArguments {
         &self.complete
     }
 
-    /// Begins to receive an argument.
+    /// Starts to receive an argument.
     pub(crate) fn begin(&mut self, awaited: Awaited) {
         self.arriving = Some(PartialArgument {
             at: awaited.at,
@@ -89,7 +89,7 @@ impl LargeArguments {
         });
     }
 
-    /// Copies what has arrived elsewhere. Returns how much of it belongs to the argument.
+    /// Copies bytes that were received elsewhere. Returns how many of them belong to the argument.
     pub(crate) fn take(&mut self, received: &[u8]) -> usize {
         let Some(arriving) = &mut self.arriving else { return 0 };
         debug_assert!(
@@ -131,7 +131,7 @@ impl LargeArguments {
         }
     }
 
-    /// Completes the argument that is arriving, if all of it is there. Whether it is.
+    /// Completes the arriving argument if all its bytes are there. Returns whether they are.
     pub(crate) fn complete(&mut self) -> bool {
         let Some(arriving) = self.arriving.take_if(|arriving| arriving.is_complete()) else {
             return false;
@@ -141,7 +141,7 @@ impl LargeArguments {
         true
     }
 
-    /// How many bytes it holds that no command has.
+    /// The number of bytes held for commands that have not run.
     pub(crate) fn bytes(&self) -> usize {
         let complete = self.complete.arguments.iter().map(LargeArgument::len).sum::<usize>();
         complete
@@ -153,7 +153,7 @@ impl LargeArguments {
 
 impl Drop for LargeArguments {
     fn drop(&mut self) {
-        // As ropes, what is large is freed by the reclaimer.
+        // As ropes, large arguments are freed by the reclaimer.
         let arriving = self.arriving.take().map(|arriving| arriving.chunks);
         let complete = self.complete.arguments.iter().map(LargeArgument::take);
         complete.chain(arriving).map(Rope::from_chunks).for_each(drop);
@@ -168,7 +168,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(50))]
 
-        /// Received into place or copied, in whatever pieces, an argument is what was sent.
+        /// Received in place or copied, in any pieces, an argument equals what was sent.
         #[test]
         fn an_argument_is_received_as_it_was_sent(
             len in prop_oneof![1..CHUNK_BYTES * 9, Just(CHUNK_BYTES), Just(CHUNK_BYTES * 3)],

@@ -1,4 +1,4 @@
-//! One client's conversation, without its socket.
+//! The session of one client, without its socket.
 
 pub(crate) mod batch;
 pub(crate) mod conversation;

@@ -1,23 +1,23 @@
-//! Which requests are timed: all calls of a command while it is rare, a sample of a frequent one,
+//! Chooses the requests to time: all calls of a rare command and a sample of a frequent one,
 //! separately for each command so that none is missed.
 
 use nagi_commands::{Entry, command_table};
 use nagi_store::ticks;
 use std::cell::Cell;
 
-/// Samples of a command that a worker takes between two adjustments of its rate.
+/// Samples of a command that a worker takes between two adjustments of the rate.
 const SAMPLES: i64 = 100;
 
 /// When the next sample of a command is due.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    /// How many calls there are to be before it; none or less if it is due.
+    /// Calls until the next sample; at most 0 if it is due.
     left: Cell<i64>,
-    /// What that was after the last one.
+    /// The value of `left` after the last sample.
     interval: Cell<i64>,
-    /// What that is on average.
+    /// The average of `interval`.
     average: Cell<i64>,
-    /// Calls that samples stand for since the rate was adjusted.
+    /// Calls that samples represent since the rate was adjusted.
     seen: Cell<i64>,
 }
 
@@ -29,7 +29,7 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// Counts calls. Whether a sample is due.
+    /// Counts calls. Returns whether a sample is due.
     #[inline]
     pub(crate) fn count(&self, calls: u64) -> bool {
         let left = self.left.get() - calls as i64;
@@ -47,28 +47,28 @@ impl Sampler {
         self.interval.get() - self.left.get()
     }
 
-    /// Leaves calls that were counted out of those that the next sample stands for.
+    /// Excludes counted calls from those that the next sample represents.
     pub(crate) fn leave_out(&self, calls: u64) {
         self.interval.set(self.interval.get() - calls as i64);
         self.seen.set(self.seen.get() + calls as i64);
     }
 
-    /// Takes the sample that is due. Returns how many calls it stands for.
+    /// Takes the sample that is due. Returns how many calls it represents.
     pub(crate) fn take(&self) -> u64 {
         let (calls, average) = (self.unseen(), self.average.get());
         self.seen.set(self.seen.get() + calls);
-        // Not every so many: pipelines have their own rhythm.
+        // A fixed interval could coincide with the period of a pipeline.
         let interval = average / 2 + (ticks::now() >> 4) as i64 % average + 1;
         self.interval.set(interval);
         self.left.set(interval);
         calls.unsigned_abs()
     }
 
-    /// Adjusts the rate by how many calls there have been since the last time.
+    /// Adjusts the rate to the number of calls since the last adjustment.
     fn set(&self) {
         let unseen = self.unseen();
         let average = ((self.seen.get() + unseen) / SAMPLES).max(1);
-        // These will be seen later, and are not to count again then.
+        // The next sample will represent these; they must not count twice.
         self.seen.set(-unseen);
         self.average.set(average);
         let too_long = (self.left.get() - average).max(0);
@@ -94,7 +94,7 @@ impl Default for Samplers {
 }
 
 impl Samplers {
-    /// Counts calls of a command, of a verb if it is none. Whether they are to be looked at:
+    /// Counts calls of a command, or of a verb if there is no entry. Returns whether to time them:
     /// always, unless they are brief.
     #[inline]
     pub(crate) fn count(&self, entry: Option<&Entry>, calls: u64) -> bool {
@@ -105,7 +105,7 @@ impl Samplers {
         }
     }
 
-    /// The sampler of these calls, which have been counted and are looked at.
+    /// The sampler for calls that have been counted and are timed.
     pub(crate) fn of(&self, entry: Option<&Entry>, calls: u64) -> &Sampler {
         let Some(entry) = entry else { return &self.verbs };
         match self.commands.get(entry.index) {
@@ -117,7 +117,7 @@ impl Samplers {
         }
     }
 
-    /// Sets all of them; to be called ten times a second.
+    /// Adjusts all samplers; to be called ten times a second.
     pub(crate) fn set(&self) {
         let commands = self.commands.iter().flatten();
         commands.chain([&self.other_commands, &self.verbs]).for_each(Sampler::set);
@@ -128,7 +128,7 @@ impl Samplers {
 mod tests {
     use super::*;
 
-    /// Counts calls, and returns how many samples they made and how many calls those stand for.
+    /// Counts calls. Returns the number of samples and of the calls that these represent.
     fn call(sampler: &Sampler, calls: u64) -> (u64, u64) {
         let (mut samples, mut sum) = (0, 0);
         for _ in 0..calls {

@@ -1,4 +1,4 @@
-//! A suspended request: what its session keeps of it until it completes.
+//! A suspended request, which its session keeps until it completes.
 
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;
@@ -9,18 +9,18 @@ use nagi_proto::{Args, LargeArgument, Output, Span};
 use nagi_store::Wait;
 use nagi_store::accounting::{self, Charge};
 
-/// A request that goes on later.
+/// A request that continues later.
 pub(crate) struct Suspended {
     remainder: Remainder,
-    /// Where its arguments lie, which the session's input begins with.
+    /// The spans of its arguments at the start of the session's input.
     spans: Vec<Span>,
-    /// For the memory of these.
+    /// Accounts for the memory of the spans.
     _charge: Charge,
-    /// Its bytes there.
+    /// Its length there, in bytes.
     len: usize,
     /// Whether a part of its reply has been written.
     has_replied: bool,
-    /// What is known of its time.
+    /// Its timing so far.
     underway: Option<Box<RunningRequest>>,
 }
 
@@ -37,12 +37,12 @@ impl Suspended {
         Suspended { remainder, spans, _charge: charge, len, has_replied: false, underway }
     }
 
-    /// What its session waits for.
+    /// What the session waits for.
     pub(crate) fn state(&self) -> SessionState {
         SessionState::Pending(self.remainder.when())
     }
 
-    /// Whether it has changed something, and must come to its end even without its client.
+    /// Whether it has changed data and must be completed even if its client disconnects.
     pub(crate) fn is_committed(&self) -> bool {
         self.remainder.is_committed()
     }
@@ -52,27 +52,27 @@ impl Suspended {
         self.has_replied
     }
 
-    /// The same, which has written something just now or has not.
+    /// The same request, after a slice that has or has not written a part of its reply.
     pub(crate) fn replied(self, has_replied: bool) -> Self {
         Suspended { has_replied: self.has_replied || has_replied, ..self }
     }
 
-    /// How many bytes of the input it takes.
+    /// Its length in the input, in bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Takes what is known of its time.
+    /// Takes its timing.
     pub(crate) fn take_underway(&mut self) -> Option<Box<RunningRequest>> {
         self.underway.take()
     }
 
-    /// Keeps what is known of its time.
+    /// Puts its timing back.
     pub(crate) fn keep_underway(&mut self, underway: Box<RunningRequest>) {
         self.underway = Some(underway);
     }
 
-    /// If it is to be read again, its place in a queue, if it has one; otherwise itself.
+    /// If it has to be parsed again, returns its place in a queue, if any; otherwise itself.
     pub(crate) fn into_unread(self) -> Result<Option<Wait>, Self> {
         match self.remainder {
             Remainder::Unread(wait) => Ok(wait),
@@ -80,8 +80,8 @@ impl Suspended {
         }
     }
 
-    /// Goes on for a slice; `input` begins with it, without its large arguments. Returns itself if
-    /// it is not over.
+    /// Runs a slice; `input` begins with the request, without its large arguments. Returns itself
+    /// if it is not complete.
     pub(crate) fn go_on(
         self,
         input: &[u8],

@@ -1,15 +1,16 @@
 //! Timing of requests.
 //!
-//! A worker reads the clock when a wait is over, when it turns to a connection, after each batch,
-//! and after each send; within a batch also where one command follows another, and after those
-//! that are not known to be fast. What it reads after one batch is in front of the next, so that
-//! parsing is a part of *execute*. All that a wait has announced was there when it ended, so that
-//! its end is the time at which bytes count as arrived: what a connection then waits for other
-//! connections is queue.
+//! A worker reads the clock when a wait ends, when it turns to a connection, after each batch, and
+//! after each send; within a batch also between different commands, and after commands that are not
+//! known to be fast. The reading after one batch is the start of the next, so that parsing is a
+//! part of *execute*. All bytes that a wait has reported were there when it ended, so that its end
+//! counts as their arrival time; the time that a connection then waits for other connections is
+//! *queue*.
 //!
-//! How long commands run is counted for each call of those that may take long, and of brief ones
-//! for a sample, which is all while they are few ([`crate::session::sampling`]). All four phases
-//! are kept of a sample, and of each request that takes longer than the slow log's thresholds.
+//! Execution time is recorded for each call of a command that may take long, and for a sample of
+//! brief ones, which comprises all calls while they are few ([`crate::session::sampling`]). All
+//! four phases are recorded for a sample, and for each request that exceeds a threshold of the slow
+//! log.
 
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::{Loggable, RequestKind};
@@ -25,33 +26,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A reply from which on its sending may take long.
+/// Length of a reply from which sending it may take long.
 const LARGE_REPLY_BYTES: usize = 64 * 1024;
-/// Thresholds of the slow log below this, in microseconds, are worth a look at the clock after
-/// each command.
+/// With a threshold of the slow log below this, in microseconds, the clock is read after each
+/// command.
 const EXACT_BELOW_US: i64 = 1000;
-/// How late the time of day may be, in microseconds, that requests are given.
+/// How stale the time of day passed to requests may be, in microseconds.
 const LATE_US: i64 = 100;
 
-/// When the bytes of a session's next request have arrived, in ticks.
+/// When the bytes of a session's next request arrived, in ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrivals {
-    /// The first that has not been executed.
+    /// The first bytes that have not been executed.
     first: u64,
-    /// The last.
+    /// The last bytes.
     last: u64,
 }
 
-/// A worker's clock, and the requests that it has yet to report.
+/// A worker's clock, and its requests that have not been reported.
 #[derive(Debug)]
 pub(crate) struct Timing {
-    /// When the present turn began, in ticks.
+    /// When the current turn began, in ticks.
     turn: Cell<u64>,
-    /// The latest reading after something that held the worker, in ticks.
+    /// The latest reading after work of the worker, in ticks.
     latest: Cell<u64>,
-    /// From where the worker's processor time is taken.
+    /// The point from which the worker's processor time is counted.
     mark: Cell<Mark>,
-    /// The latest reading in front of requests or after them, in ticks; 0 if none is taken.
+    /// The latest reading before or after requests, in ticks; 0 if the clock is off.
     since: Cell<u64>,
     /// The length of a tick in 2^-32 nanoseconds.
     tick: Cell<u64>,
@@ -59,22 +60,22 @@ pub(crate) struct Timing {
     settings: Cell<Settings>,
     bounds: Bounds,
     samplers: Samplers,
-    /// Unsent, and their replies not handed to the driver yet.
+    /// Requests whose replies have not been passed to the driver.
     unsent: RefCell<Vec<Unsent>>,
     has_unsent: Cell<bool>,
 }
 
-/// The time of day, which is not read for every request.
+/// A cached time of day, so that it is not read for every request.
 #[derive(Debug, Default)]
 struct WallClock {
-    /// What it was when it was read last, in milliseconds since 1970.
+    /// Its value at the last reading, in milliseconds since 1970.
     now_ms: Cell<u64>,
-    /// When that was, and how long it will do, in ticks.
+    /// The time of that reading, and how long it is valid, in ticks.
     read_at: Cell<u64>,
     lasts: Cell<u64>,
 }
 
-/// The settings that say what is to be reported.
+/// The settings that determine what is reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Settings {
     tracks: bool,
@@ -95,11 +96,11 @@ impl Settings {
         }
     }
 
-    /// Whether a request of this kind belongs into the slow log.
+    /// Whether a request of this kind belongs in the slow log.
     fn are_passed_by_request(self, kind: RequestKind, phases: Phases) -> bool {
         let passes = |ns: u64, us: i64| u64::try_from(us).is_ok_and(|us| ns / 1000 >= us);
         let skips = |entry: &Entry| entry.command.flags.contains(Flags::SKIP_SLOWLOG);
-        // What a transaction executes is logged by itself.
+        // Commands of a transaction are logged separately.
         let (executed_ns, total) = match entry(kind).is_some_and(skips) {
             true => (None, Phases { queue_ns: 0, execute_ns: 0, ..phases }),
             false => (Some(phases.execute_ns), phases),
@@ -109,47 +110,46 @@ impl Settings {
     }
 }
 
-/// What follows from the settings for each batch.
+/// Bounds for each batch, derived from the settings.
 #[derive(Debug, Default)]
 struct Bounds {
-    /// Whether the time is taken at all.
+    /// Whether requests are timed at all.
     on: Cell<bool>,
     /// Whether the clock is read after each command.
     exact: Cell<bool>,
-    /// From which time on a request may be slow, in ticks since its first byte.
+    /// Time from which a request may be slow, in ticks since its first byte.
     least: Cell<u64>,
-    /// From how many bytes on a request or a reply is large.
+    /// Length from which a request or a reply is large, in bytes.
     large_request: Cell<usize>,
     large_reply: Cell<usize>,
 }
 
-/// A request that has been executed, and whose reply is to be sent.
+/// An executed request whose reply has not been sent.
 #[derive(Debug)]
 pub(crate) struct Unsent {
     kind: RequestKind,
     phases: Phases,
     /// When its execution ended, in ticks.
     at: u64,
-    /// Where its reply ends in the session's output, counted from its beginning; in the end from
-    /// the beginning of the connection's.
+    /// The end of its reply in the session's output; later, in all output of the connection.
     pub(crate) reply_end: u64,
-    /// How many requests it stands for.
+    /// The number of requests that it represents.
     weight: u64,
-    /// Its entry in the slow log, if it gets one.
+    /// Its entry for the slow log, if it may get one.
     request: Option<Arc<SlowRequest>>,
-    /// Whether it has its entry, or is to have none.
+    /// Whether it has its entry, or will not get one.
     logged: bool,
 }
 
 impl Unsent {
-    /// Its memory, in bytes, without what the slow log has as well.
+    /// Its memory, in bytes, without what it shares with the slow log.
     pub(crate) fn own_bytes(&self) -> usize {
         let request = self.request.as_ref().filter(|_| !self.logged);
         size_of::<Self>() + request.map_or(0, |request| request.own_bytes())
     }
 }
 
-/// Under what name the phases of requests are counted.
+/// The name under which the phases of requests are counted.
 fn family(kind: RequestKind) -> &'static str {
     match kind {
         RequestKind::Command(entry) => entry.command.group.name(),
@@ -157,7 +157,7 @@ fn family(kind: RequestKind) -> &'static str {
     }
 }
 
-/// The row of a request, if it is for one of Redis' commands.
+/// The row of a request, if it is a Redis command.
 fn entry(kind: RequestKind) -> Option<&'static Entry> {
     match kind {
         RequestKind::Command(entry) => Some(entry),
@@ -174,7 +174,7 @@ pub(super) fn is_brief(kind: RequestKind) -> bool {
     }
 }
 
-/// Whether a request has been queued for EXEC, by which it is timed and logged when that runs it.
+/// Whether a request has been queued for EXEC, which times and logs it when it runs.
 fn is_queued(kind: RequestKind, client: &Client) -> bool {
     let is_for_later = |entry: &Entry| !entry.command.flags.contains(Flags::NOT_QUEUED);
     client.restrictions.contains(Restrictions::IN_TRANSACTION)
@@ -190,19 +190,19 @@ fn are_alike(one: RequestKind, other: RequestKind) -> bool {
     }
 }
 
-/// A request that has been executed, as far as it matters here.
+/// An executed request, as far as timing needs it.
 #[derive(Clone, Copy)]
 pub(crate) struct Executed<'a> {
     pub(crate) kind: RequestKind,
     pub(crate) request: &'a dyn Loggable,
-    /// How many bytes it was read from.
+    /// The length of the request, in bytes.
     pub(crate) request_bytes: usize,
-    /// Where its reply is in the session's output: from one length of that to another.
+    /// The lengths of the session's output before and after its reply.
     pub(crate) replies: (usize, usize),
 }
 
 impl Executed<'_> {
-    /// How long it and its reply are.
+    /// The lengths of the request and of its reply.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.request_bytes + self.reply_bytes()
@@ -213,14 +213,14 @@ impl Executed<'_> {
         self.replies.1.saturating_sub(self.replies.0)
     }
 
-    /// Whether that is to be looked into.
+    /// A cheap first test for [`Self::is_large`].
     #[inline]
     fn may_be_large(&self, bounds: &Bounds) -> bool {
         self.replies.1 >= bounds.large_reply.get()
             || self.request_bytes >= bounds.large_request.get()
     }
 
-    /// Whether a log may want it for its length, or sending its reply may take long.
+    /// Whether a log may record it for its length, or sending its reply may take long.
     #[inline]
     fn is_large(&self, bounds: &Bounds) -> bool {
         self.reply_bytes() >= bounds.large_reply.get()
@@ -247,7 +247,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// A wait is over.
+    /// Starts a turn, after a wait has ended.
     pub(crate) fn begin_turn(&self, config: &Config) {
         let settings = Settings::of(config);
         if settings != self.settings.get() {
@@ -258,13 +258,13 @@ impl Timing {
         self.begin_slice(now);
     }
 
-    /// The worker is going to wait.
+    /// Ends a turn, before a wait.
     pub(crate) fn end_turn(&self, tally: &Tally) {
         tally.turns.add(1);
         tally.turn_ticks.add(ticks::now().saturating_sub(self.turn.get()));
     }
 
-    /// A slice begins, now, in ticks.
+    /// Starts a slice at `now`, in ticks.
     #[inline]
     fn begin_slice(&self, now: u64) {
         self.latest.set(now);
@@ -273,7 +273,7 @@ impl Timing {
         }
     }
 
-    /// What held the worker until `now`, in ticks, is over.
+    /// Ends work of the worker at `now`, in ticks.
     #[inline]
     fn end_slice(&self, now: u64, tally: &Tally) {
         let since = self.latest.get();
@@ -303,7 +303,7 @@ impl Timing {
         self.bounds.least.set(ticks(execute_us).min(ticks(total_us)));
     }
 
-    /// Adjusts the rates of samples and the length of a tick; to be called ten times a second.
+    /// Adjusts the sampling rates and the length of a tick; to be called ten times a second.
     pub(crate) fn adjust_sampling(&self) {
         self.samplers.set();
         let length = ticks::duration(1 << 32).as_nanos();
@@ -311,8 +311,8 @@ impl Timing {
         self.apply_settings(self.settings.get());
     }
 
-    /// The worker turns to a connection. Returns the time in milliseconds since 1970, a little late
-    /// at most; `read` reads that clock.
+    /// Starts work on a connection. Returns the time in milliseconds since 1970, at most slightly
+    /// stale; `read` reads that clock.
     #[inline]
     pub(crate) fn begin(&self, read: impl FnOnce() -> u64) -> u64 {
         let (now, day) = (ticks::now(), &self.day);
@@ -329,7 +329,8 @@ impl Timing {
         ((u128::from(ticks) * u128::from(self.tick.get())) >> 32) as u64
     }
 
-    /// Notes that bytes have arrived, after input that has not been executed or not.
+    /// Records the arrival of bytes; `follows_input` if they follow input that has not been
+    /// executed.
     #[inline]
     pub(crate) fn arrive(&self, arrivals: &mut Arrivals, follows_input: bool) {
         arrivals.last = self.turn.get();
@@ -338,30 +339,30 @@ impl Timing {
         }
     }
 
-    /// A batch of so many requests is about to be executed.
+    /// Prepares the execution of a batch.
     #[inline]
     pub(crate) fn begin_batch(&self, arrivals: &mut Arrivals, requests: usize) -> Stopwatch<'_> {
         let batch = *arrivals;
         if requests > 0 {
-            // What stays behind came with the last bytes.
+            // The remaining input arrived with the last bytes.
             arrivals.first = arrivals.last;
         }
         let joins = requests > 1 && batch.first == batch.last && !self.bounds.exact.get();
         Stopwatch { timing: self, arrivals: batch, joins, counted: 0 }
     }
 
-    /// The time, in ticks; 0 if it is not taken.
+    /// The time, in ticks; 0 if the clock is off.
     pub(crate) fn now(&self) -> u64 {
         if self.bounds.on.get() { ticks::now() } else { 0 }
     }
 
-    /// The latest reading after something that held the worker, in ticks.
+    /// The latest reading after work of the worker, in ticks.
     #[inline]
     pub(crate) fn latest(&self) -> u64 {
         self.latest.get()
     }
 
-    /// Something that held the worker is over.
+    /// Ends work of the worker.
     #[inline]
     pub(crate) fn lap(&self, tally: &Tally) {
         if self.bounds.on.get() {
@@ -371,8 +372,8 @@ impl Timing {
         }
     }
 
-    /// The same where replies have been handed to the driver. Whether there are requests to be
-    /// reported.
+    /// The same after replies have been passed to the driver. Returns whether there are requests to
+    /// report.
     #[inline]
     pub(crate) fn sent(&self, tally: &Tally) -> bool {
         if !self.bounds.on.get() {
@@ -385,13 +386,13 @@ impl Timing {
         self.has_unsent.get()
     }
 
-    /// Takes those whose replies have just been handed to the driver.
+    /// Takes the requests whose replies have just been passed to the driver.
     pub(crate) fn take_unsent(&self) -> Vec<Unsent> {
         self.has_unsent.set(false);
         std::mem::take(&mut self.unsent.borrow_mut())
     }
 
-    /// Reports a request whose reply the kernel has taken as a whole.
+    /// Reports a request after the kernel has taken its whole reply.
     pub(crate) fn finish(&self, unsent: Unsent, metrics: &Metrics<'_>) {
         let Unsent { kind, mut phases, at, weight, request, logged, .. } = unsent;
         phases.send_ns = self.ns(ticks::now().saturating_sub(at));
@@ -405,7 +406,7 @@ impl Timing {
     }
 }
 
-/// Where the time of requests is reported.
+/// The destinations of reported times.
 #[derive(Clone, Copy)]
 pub(crate) struct Metrics<'a> {
     pub(crate) tally: &'a Tally,
@@ -414,7 +415,7 @@ pub(crate) struct Metrics<'a> {
 }
 
 impl<'a> Metrics<'a> {
-    /// Those of a worker.
+    /// The destinations for a worker.
     pub(crate) fn of(environment: &RequestEnvironment<'a>) -> Self {
         let shared = environment.shared;
         Metrics {
@@ -428,25 +429,25 @@ impl<'a> Metrics<'a> {
         self.statistics.command_logs.add(request, is_slow, self.config.log_limits());
     }
 
-    /// The same once it has turned out to be slow.
+    /// Logs a request that has turned out to be slow.
     fn log_slow(&self, request: Arc<SlowRequest>) {
         self.statistics.command_logs.slow.add(request, self.config.slowlog_max_len.bytes());
     }
 }
 
-/// Takes the time of a batch.
+/// Times a batch.
 pub(crate) struct Stopwatch<'t> {
     timing: &'t Timing,
     arrivals: Arrivals,
-    /// Whether requests that are alike may share a reading.
+    /// Whether requests of the same kind may share a reading.
     joins: bool,
     /// Requests of the batch that had been executed at the latest reading.
     counted: usize,
 }
 
 impl Stopwatch<'_> {
-    /// The request at `place` of the batch has been executed; `next` is what the one after it is
-    /// for.
+    /// Records the execution of the request at `place` of the batch; `next` is the kind of the
+    /// following one.
     #[inline]
     pub(crate) fn ran(
         &mut self,
@@ -470,7 +471,7 @@ impl Stopwatch<'_> {
         }
     }
 
-    /// The request at `place`, the last one, goes on as a job.
+    /// Records that the request at `place`, the last one, continues as a job.
     pub(crate) fn suspend(
         &mut self,
         place: usize,
@@ -482,7 +483,7 @@ impl Stopwatch<'_> {
             return None;
         }
         if place > self.counted {
-            // Those like it before it, after which the clock was not read.
+            // The requests of the same kind before it, after which the clock was not read.
             self.read(place, executed, client, environment);
             self.arrivals.first = self.arrivals.last;
         }
@@ -501,7 +502,7 @@ impl Stopwatch<'_> {
         }))
     }
 
-    /// The phases of a request that has just been executed, one of `count` since the last reading.
+    /// The phases of a request just executed, one of `count` since the last reading.
     fn phases(&self, now: u64, count: u64) -> Phases {
         let (timing, Arrivals { first, last }) = (self.timing, self.arrivals);
         let since = timing.since.get();
@@ -513,7 +514,7 @@ impl Stopwatch<'_> {
         }
     }
 
-    /// Counts the requests since the last reading, up to the one in front of `place`.
+    /// Counts the requests since the last reading, up to the one before `place`.
     #[inline]
     fn read(
         &self,
@@ -534,8 +535,8 @@ impl Stopwatch<'_> {
         timing.since.set(now);
     }
 
-    /// Reports the last of `count` requests: itself if it is slow or takes long to send, or else,
-    /// if a sample is due, of all that it stands for.
+    /// Reports the last of `count` requests: for itself if it is slow or takes long to send, or, if
+    /// a sample is due, for all requests that it represents.
     #[cold]
     fn report(
         &self,
@@ -573,28 +574,28 @@ impl Stopwatch<'_> {
     }
 }
 
-/// A request that works over several ticks.
+/// A request that runs over several ticks.
 #[derive(Debug)]
 pub(crate) struct RunningRequest {
     kind: RequestKind,
-    /// When its last byte had arrived, in ticks.
+    /// When its last byte arrived, in ticks.
     arrived: u64,
-    /// When it last worked, in ticks.
+    /// When it last ran, in ticks.
     worked: u64,
     phases: Phases,
     request: SlowRequest,
-    /// For its memory.
+    /// Accounts for its memory.
     _charge: Charge,
 }
 
 impl RunningRequest {
-    /// It has waited for other clients since it last worked, until `began`, in ticks: that is what
-    /// its client wants, and counts for nothing.
+    /// Excludes the time since the last slice, until `began`, in ticks: a wait for other clients is
+    /// intended by a blocking command and does not count.
     pub(crate) fn leave_out_wait(&mut self, began: u64) {
         self.arrived += began.saturating_sub(self.worked);
     }
 
-    /// It has worked since `began`, in ticks, and written so much of its reply.
+    /// Adds a slice that began at `began`, in ticks, and wrote `reply_bytes` of the reply.
     pub(crate) fn add_slice(&mut self, began: u64, reply_bytes: usize, timing: &Timing) {
         let now = ticks::now();
         timing.since.set(now);
@@ -603,15 +604,15 @@ impl RunningRequest {
         self.request.reply_bytes += reply_bytes;
     }
 
-    /// Another thread has worked on it.
+    /// Adds work of another thread.
     pub(crate) fn add_work(&mut self, elsewhere: Duration) {
         self.phases.execute_ns += u64::try_from(elsewhere.as_nanos()).unwrap_or(u64::MAX);
     }
 }
 
 impl Timing {
-    /// Keeps a request until its reply has been sent; with its phases comes when it had been
-    /// executed, in ticks.
+    /// Keeps a request until its reply has been sent. With its phases comes the time at which its
+    /// execution ended, in ticks.
     fn keep(
         &self,
         executed: Executed<'_>,
@@ -620,7 +621,7 @@ impl Timing {
         client: &Client,
         metrics: &Metrics<'_>,
     ) {
-        // The request itself may have changed them, which Redis heeds as well.
+        // The request itself may have changed them, and the change applies to it, as in Redis.
         let settings = Settings::of(metrics.config);
         let is_queued = is_queued(executed.kind, client);
         let slow = !is_queued && settings.are_passed_by_request(executed.kind, phases);
@@ -641,7 +642,7 @@ impl Timing {
         });
     }
 
-    /// A request that worked over several ticks is over; its reply ends there in the session's
+    /// Ends a request that ran over several ticks; its reply ends at `reply_end` in the session's
     /// output.
     pub(crate) fn end(&self, underway: RunningRequest, reply_end: usize, metrics: &Metrics<'_>) {
         let RunningRequest { kind, arrived, mut phases, mut request, .. } = underway;

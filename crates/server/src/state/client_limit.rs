@@ -5,8 +5,8 @@ use nagi_commands::{ClientInfo, Config, Marks};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// Those of the clients to be closed so that all of them together take no more than `limit` bytes:
-/// the ones that take most.
+/// The clients to close so that all clients together take at most `limit` bytes: those that take
+/// most.
 pub(crate) fn beyond_limit(clients: Vec<Arc<ClientInfo>>, limit: u64) -> Vec<Arc<ClientInfo>> {
     let with_bytes = |client: Arc<ClientInfo>| (client.memory_bytes() as u64, client);
     let mut clients: Vec<_> = clients.into_iter().map(with_bytes).collect();
@@ -24,13 +24,13 @@ pub(crate) fn beyond_limit(clients: Vec<Arc<ClientInfo>>, limit: u64) -> Vec<Arc
     clients.into_iter().take_while(is_beyond).map(|(_, client)| client).collect()
 }
 
-/// Whether a client takes more alone than all are allowed, so that closing others would not help.
+/// Whether a client alone exceeds the limit for all, so that closing other clients would not help.
 pub(crate) fn is_passed_by(client: &ClientInfo, config: &Config) -> bool {
     let limit = config.client_memory_limit();
     limit > 0 && client.memory_bytes() as u64 > limit && !client.marks().contains(Marks::NO_EVICT)
 }
 
-/// Says in the log that a client is closed for its memory.
+/// Logs that a client is closed for its memory.
 pub(crate) fn log_closed(client: &ClientInfo) {
     if client_lines::MEMORY.admit() {
         tracing::warn!(

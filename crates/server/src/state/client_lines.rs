@@ -1,15 +1,15 @@
-//! Lines of the log that clients cause. With a connection for each of them a client could fill the
-//! disk, and hide the server's own lines among them. So of each kind some are written a second, and
-//! then one with the number of those that were left out.
+//! Rate-limited log lines that clients cause. By repeated connections, a client could otherwise
+//! fill the disk and hide other lines. Of each kind, some lines are written per second, and then
+//! one with the number of those left out.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// How many lines of a kind are written in each [`PERIOD`].
+/// Maximum lines of a kind in each [`PERIOD`].
 const MOST: u64 = 10;
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How much a line of the log weighs.
+/// The level of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Info,
@@ -18,15 +18,15 @@ enum Level {
 
 /// Lines of one kind.
 pub(crate) struct ClientLines {
-    /// What they say.
+    /// The text of the lines.
     text: &'static str,
     level: Level,
     period: Mutex<Period>,
 }
 
-/// What became of lines since some moment.
+/// The lines of a period.
 struct Period {
-    /// None before the first line of a period.
+    /// `None` before the first line of a period.
     began_at: Option<Instant>,
     written: u64,
     left_out: u64,
@@ -57,12 +57,12 @@ impl ClientLines {
         ClientLines { text, level, period: Mutex::new(period) }
     }
 
-    /// What they say.
+    /// The text of the lines.
     pub(crate) fn text(&self) -> &'static str {
         self.text
     }
 
-    /// Whether one more is to be written now.
+    /// Whether to write another line now.
     pub(crate) fn admit(&self) -> bool {
         self.admit_at(Instant::now())
     }
@@ -79,7 +79,8 @@ impl ClientLines {
         false
     }
 
-    /// Ends the present period if it has lasted so long. Returns how many lines it left out.
+    /// Ends the current period if it has lasted at least `least`. Returns how many lines it left
+    /// out.
     fn end_period(&self, now: Instant, least: Duration) -> u64 {
         let mut period = self.period.lock();
         let is_over = |began_at| now.saturating_duration_since(began_at) >= least;
@@ -100,13 +101,13 @@ impl ClientLines {
     }
 }
 
-/// Says how many lines were left out in periods that are over.
+/// Logs how many lines were left out in periods that have ended.
 pub(crate) fn report() {
     let now = Instant::now();
     ALL.iter().for_each(|lines| lines.report(lines.end_period(now, PERIOD)));
 }
 
-/// The same, of all periods, at the end of a process.
+/// The same for all periods, at the end of a process.
 pub(crate) fn report_rest() {
     let now = Instant::now();
     ALL.iter().for_each(|lines| lines.report(lines.end_period(now, Duration::ZERO)));

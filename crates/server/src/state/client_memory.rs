@@ -1,15 +1,15 @@
-//! When to check next how much memory clients take. They are checked ten times a second, and
-//! before that once they take more than they may: in a tenth of a second they can take gigabytes.
+//! Schedules checks of the memory that clients take. They are checked ten times a second, and
+//! earlier when they exceed the limit: in a tenth of a second they can take gigabytes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Without a limit no check is due.
+/// Without a limit, no check is due.
 const NEVER: u64 = u64::MAX;
 
-/// What the workers and the housekeeper tell each other.
+/// State shared by the workers and the housekeeper.
 #[derive(Debug)]
 pub(crate) struct ClientMemory {
-    /// From how many bytes on it is time.
+    /// The number of bytes from which a check is due.
     due_bytes: AtomicU64,
     is_due: AtomicBool,
 }
@@ -21,8 +21,8 @@ impl Default for ClientMemory {
 }
 
 impl ClientMemory {
-    /// Called by workers at each tick with what clients take. Whether a check is due, and no worker
-    /// has reported so yet.
+    /// Called by workers at each tick with the memory of clients. Returns whether a check is due
+    /// that no worker has reported yet.
     #[inline]
     pub(crate) fn comes_due(&self, used_bytes: impl FnOnce() -> u64) -> bool {
         let due_bytes = self.due_bytes.load(Ordering::Relaxed);
@@ -34,13 +34,13 @@ impl ClientMemory {
         true
     }
 
-    /// Whether it was time since this was asked last.
+    /// Whether a check has become due since the last call.
     pub(crate) fn take_due(&self) -> bool {
         self.is_due.swap(false, Ordering::Acquire)
     }
 
-    /// Clients have been checked, and take so much. The next check comes when they take a
-    /// thirty-second part of the limit more, since each goes through all of them.
+    /// Records the memory of clients after a check. The next check is due when they take another
+    /// 1/32 of the limit, since each check goes through all of them.
     pub(crate) fn note_use(&self, limit_bytes: u64, used_bytes: u64) {
         let due_bytes = match limit_bytes {
             0 => NEVER,

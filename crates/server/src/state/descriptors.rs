@@ -1,4 +1,4 @@
-//! Descriptors: how many the process may have, and how many clients that is.
+//! File descriptors: how many the process may have, and how many clients that allows.
 
 use nagi_commands::Config;
 use rustix::io::fcntl_dupfd_cloexec;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::RawFd;
 
-/// Lets the process have as many descriptors as it may: each connection is one.
+/// Raises the descriptor limit of the process to its maximum: each connection needs one.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -16,28 +16,28 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// Connections beyond `maxclients` for clients of this machine that administrate the server.
+/// Connections beyond `maxclients` for administration from this machine.
 pub(crate) const RESERVED_CONNECTIONS: usize = 8;
-/// Descriptors of the process itself: streams, the log, listeners, a file that is read.
+/// Descriptors of the process itself: streams, the log, listeners, an open file.
 const OWN_DESCRIPTORS: u64 = 32;
-/// Those of each worker: what it waits with, and what wakes it.
+/// Descriptors of each worker: its epoll or ring, and its eventfd.
 const WORKER_DESCRIPTORS: u64 = 4;
 
-/// What part of all descriptors is kept for HTTP at most.
+/// HTTP gets at most this fraction of all descriptors: one in 8.
 const HTTP_PART: u64 = 8;
 
 fn limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// How many connections HTTP may have at a time. Descriptors are kept for them, and for as many
+/// Maximum concurrent HTTP connections. Descriptors are reserved for them and for as many
 /// WebSockets.
 pub(crate) fn http_connections(config: &Config) -> usize {
     let most = usize::try_from(limit() / HTTP_PART / 2).unwrap_or(usize::MAX);
     if config.http_port.is_on() { most.clamp(1, nagi_http::MAX_CONNECTIONS) } else { 0 }
 }
 
-/// Those that are not for clients: however many there are, saving and accepting need some.
+/// Descriptors that are not for clients: saving and accepting always need some.
 fn kept_descriptors(config: &Config, workers: usize) -> u64 {
     let connections = RESERVED_CONNECTIONS + 2 * http_connections(config);
     OWN_DESCRIPTORS + connections as u64 + workers as u64 * WORKER_DESCRIPTORS
@@ -48,7 +48,7 @@ pub(crate) fn max_clients(config: &Config, workers: usize) -> u64 {
     limit().saturating_sub(kept_descriptors(config, workers)).max(1)
 }
 
-/// Lowers `maxclients` to those that there are descriptors for, and makes room for them.
+/// Lowers `maxclients` to the number that descriptors allow, and preallocates the table.
 pub(crate) fn prepare(config: &Config, workers: usize) {
     let (wanted, most) = (config.maxclients.get(), max_clients(config, workers));
     if wanted > most {
@@ -63,11 +63,11 @@ pub(crate) fn prepare(config: &Config, workers: usize) {
     }
 }
 
-/// Makes the kernel grow the table of descriptors to that size at once.
+/// Makes the kernel grow the descriptor table to that size at once.
 ///
-/// When it grows it, by doubling, in a process of several threads, accepting a client waits
-/// for a grace period of RCU: long enough for more than 511 clients to connect, which overflows a
-/// `tcp-backlog` of so many, and a client that comes then tries again after a second.
+/// The kernel grows it by doubling. In a process of several threads, accepting a client then waits
+/// for an RCU grace period. Meanwhile more than 511 clients may connect, which overflows a
+/// `tcp-backlog` of that size, and the next client retries after a second.
 fn make_room(descriptors: u64) -> io::Result<()> {
     let last = RawFd::try_from(descriptors.saturating_sub(1)).unwrap_or(RawFd::MAX);
     let null = File::open("/dev/null")?;

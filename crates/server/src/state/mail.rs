@@ -1,9 +1,9 @@
-//! Tasks that other threads leave for a worker, and which of them has to wake it.
+//! Tasks that other threads post for a worker, and the decision which thread wakes it.
 //!
-//! A worker is woken once for all that is left between two collections: a thread that finds
-//! something there already knows that the wake-up is on its way.
+//! A worker is woken once for everything posted between two collections: if a thread finds earlier
+//! entries, the wake-up is already under way.
 //!
-//! How it is woken stands elsewhere, so that loom's model of clients that wait
+//! The wake-up itself is implemented elsewhere, so that the loom model of blocked clients
 //! (`crates/commands/src/runtime/blocking/model.rs`) runs this file as well.
 
 use bitflags::bitflags;
@@ -11,65 +11,65 @@ use nagi_store::primitives::Mutex;
 use nagi_store::primitives::atomic::{AtomicU32, Ordering};
 
 bitflags! {
-    /// Work that is done once, however often it was asked for.
+    /// Work that is done once, however often it was requested.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Reminders: u32 {
-        /// To look for expired keys, idle clients and the like.
+        /// Handle expired keys, idle clients and other periodic work.
         const HOUSEKEEPING = 1;
-        /// To empty database 0.
+        /// Empty database 0.
         const FLUSH = 1 << 1;
-        /// To close connections that are marked as killed or evicted.
+        /// Close connections that are marked as killed or evicted.
         const KILL = 1 << 2;
-        /// To send monitors what they are shown.
+        /// Send monitors their lines.
         const MONITORS = 1 << 3;
-        /// The same for clients that `watch`.
+        /// Send memcached's watchers their lines.
         const WATCHERS = 1 << 4;
-        /// To walk for a snapshot.
+        /// Walk for a snapshot.
         const WALK = 1 << 5;
-        /// To accept from other listeners than before.
+        /// Switch to the current listeners.
         const LISTENERS = 1 << 6;
-        /// To take tasks of connections.
+        /// Take tasks of connections.
         const CONNECTION_TASKS = 1 << 7;
-        /// To send subscribers what has been published.
+        /// Send subscribers their messages.
         const MESSAGES = 1 << 8;
-        /// To hand connections over, since other workers than before are active.
+        /// Hand over connections, since the set of active workers has changed.
         const ACTIVE = 1 << 9;
-        /// To take over connections that other workers have handed over.
+        /// Take over connections from other workers.
         const MOVED = 1 << 10;
-        /// To look large values up again.
+        /// Look up large values again.
         const VALUES = 1 << 11;
-        /// To look at pipes to the thread that serves HTTP.
+        /// Check pipes to the thread that serves HTTP.
         const PIPES = 1 << 12;
     }
 }
 
-/// What has been left for a worker: tasks of type `T`, and reminders.
+/// Mail for a worker: tasks of type `T`, and reminders.
 pub(crate) struct Mail<T> {
     tasks: Mutex<Vec<T>>,
     reminders: AtomicU32,
 }
 
 impl<T> Mail<T> {
-    /// Nothing.
+    /// Empty mail.
     pub(crate) fn new() -> Self {
         Mail { tasks: Mutex::new(Vec::new()), reminders: AtomicU32::new(0) }
     }
 
-    /// Leaves a task. Returns whether the worker is to be woken.
+    /// Posts a task. Returns whether the worker is to be woken.
     #[must_use]
     pub(crate) fn post(&self, task: T) -> bool {
         self.tasks.lock().push(task);
         self.remind(Reminders::CONNECTION_TASKS)
     }
 
-    /// Leaves reminders. Returns whether the worker is to be woken.
+    /// Posts reminders. Returns whether the worker is to be woken.
     #[must_use]
     pub(crate) fn remind(&self, reminders: Reminders) -> bool {
-        // The worker's swap comes after this in either case: it sees what was left before.
+        // The worker's swap comes after this in either case, and sees everything posted before.
         self.reminders.fetch_or(reminders.bits(), Ordering::AcqRel) == 0
     }
 
-    /// Takes what has been left since this was called last.
+    /// Takes everything posted since the last call.
     pub(crate) fn collect(&self) -> (Reminders, Vec<T>) {
         let reminders = Reminders::from_bits_truncate(self.reminders.swap(0, Ordering::AcqRel));
         let tasks = match reminders.contains(Reminders::CONNECTION_TASKS) {

@@ -1,4 +1,4 @@
-//! Tasks that other threads leave for a worker, and the descriptor by which they wake it.
+//! Tasks that other threads post for a worker, and the descriptor by which they wake it.
 
 use crate::net::driver::Token;
 use crate::net::link::Link;
@@ -11,13 +11,13 @@ use std::io;
 
 pub(crate) use crate::state::mail::Reminders;
 
-/// Something to do once, most often for one connection.
+/// A task to run once, mostly for one connection.
 pub(crate) enum ConnectionTask {
-    /// To serve it: another worker has accepted it.
+    /// Serve a connection that another worker has accepted.
     Serve(NewConnection),
-    /// To go on with its session: what that waits for has come.
+    /// Continue a session whose wait has ended.
     Wake(Token),
-    /// To hand connections over to a worker: those that send about this share of the requests.
+    /// Hand over to a worker the connections that send about this share of the requests.
     Relieve(usize, f64),
 }
 
@@ -25,24 +25,24 @@ pub(crate) enum ConnectionTask {
 pub(crate) struct NewConnection {
     pub(crate) link: Link,
     pub(crate) protocol: Protocol,
-    /// Whether it takes one of the connections that are reserved for administrators.
+    /// Whether it uses one of the connections reserved for administrators.
     pub(crate) is_reserved: bool,
-    /// What is known of requests over HTTP, if they take turns on it.
+    /// The client of requests over HTTP, if it is a gateway connection.
     pub(crate) gateway: Option<GatewayClient>,
 }
 
-/// What is known of requests over HTTP that take turns on a connection.
+/// The client of requests over HTTP that share a connection.
 pub(crate) struct GatewayClient {
     /// Their user; empty for the default one.
     pub(crate) user: Box<[u8]>,
-    /// Where the client of the present one is.
+    /// The client of the current request.
     pub(crate) client: HttpClient,
 }
 
-/// What other threads have left for one worker.
+/// The mailbox of one worker.
 pub(crate) struct Mailbox {
     mail: Mail<ConnectionTask>,
-    /// Pipes in which there is something, each at most once or twice.
+    /// Pipes with input, each at most twice.
     notified: Mutex<Vec<Token>>,
     waker: Waker,
 }
@@ -64,31 +64,31 @@ impl Mailbox {
         std::mem::swap(&mut *self.notified.lock(), notified);
     }
 
-    /// Leaves a task of a connection.
+    /// Posts a task of a connection.
     pub(crate) fn post(&self, task: ConnectionTask) {
         if self.mail.post(task) {
             self.waker.wake();
         }
     }
 
-    /// Leaves reminders.
+    /// Posts reminders.
     pub(crate) fn remind(&self, reminders: Reminders) {
         if self.mail.remind(reminders) {
             self.waker.wake();
         }
     }
 
-    /// Wakes the worker, whether or not there is anything for it.
+    /// Wakes the worker, whether or not it has mail.
     pub(crate) fn wake(&self) {
         self.waker.wake();
     }
 
-    /// By which a driver learns that the worker is woken.
+    /// The waker that a driver watches.
     pub(crate) fn waker(&self) -> &Waker {
         &self.waker
     }
 
-    /// Takes what has been left since this was called last.
+    /// Takes everything posted since the last call.
     pub(crate) fn collect(&self) -> (Reminders, Vec<ConnectionTask>) {
         self.mail.collect()
     }
@@ -100,7 +100,7 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, poll};
     use std::thread;
 
-    /// How often the worker has been woken since this was asked last.
+    /// How often the worker has been woken since the last call.
     fn wakes(mailbox: &Mailbox) -> u64 {
         let mut count = [0; 8];
         match rustix::io::read(mailbox.waker(), &mut count) {

@@ -13,9 +13,9 @@ pub(crate) struct Registry {
     clients: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
     /// How many connections each worker has or has been assigned.
     loads: Mutex<Box<[usize]>>,
-    /// Their sum.
+    /// The sum of `loads`.
     connections: AtomicUsize,
-    /// How many workers, the first ones, take connections.
+    /// The number of workers, the first ones, that take connections.
     active: AtomicUsize,
 }
 
@@ -30,17 +30,17 @@ impl Registry {
         }
     }
 
-    /// How many connections there are.
+    /// The number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// How many workers, the first ones, take connections.
+    /// The number of workers, the first ones, that take connections.
     pub(crate) fn active(&self) -> usize {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// Makes only so many workers take connections, one at least.
+    /// Sets the number of workers that take connections, at least one.
     pub(crate) fn activate(&self, workers: usize) {
         let most = self.loads.lock().len();
         self.active.store(workers.clamp(1, most.max(1)), Ordering::Relaxed);
@@ -51,8 +51,8 @@ impl Registry {
         self.loads.lock().clone()
     }
 
-    /// Assigns a connection to the active worker with the fewest: to `own`, which asks, if it is
-    /// one of them. `None` if there are `most` already.
+    /// Assigns a connection to the active worker with the fewest; to the calling worker `own` if it
+    /// is one of these. `None` if there are `most` already.
     pub(crate) fn assign(&self, own: usize, most: usize) -> Option<usize> {
         let mut loads = self.loads.lock();
         if self.connections() >= most {
@@ -88,7 +88,7 @@ impl Registry {
         own.saturating_sub(sum.div_ceil(active.max(1)))
     }
 
-    /// Takes an assignment or a connection of `worker` back.
+    /// Removes an assignment or a connection of `worker`.
     pub(crate) fn release(&self, worker: usize) {
         if let Some(load) = self.loads.lock().get_mut(worker) {
             *load = load.saturating_sub(1);
@@ -96,7 +96,7 @@ impl Registry {
         }
     }
 
-    /// A number that no other connection has.
+    /// A unique connection ID.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }

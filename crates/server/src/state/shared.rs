@@ -25,13 +25,13 @@ use std::time::Duration;
 use std::{fmt, io};
 
 /// How many bytes of replies a client may leave unread before the server stops reading from it. The
-/// limit is this high for clients that send a whole pipeline before they read the first reply:
-/// they work with Redis, which has no limit.
+/// limit is this high because some clients send a whole pipeline before they read the first reply;
+/// Redis has no limit.
 const UNSENT_LIMIT_BYTES: usize = 64 << 20;
 /// `flush_at_ms` when nothing is to be flushed.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// How a server is to be started.
+/// Options for starting a server.
 #[derive(Debug)]
 pub struct ServerOptions {
     /// The settings.
@@ -46,7 +46,7 @@ impl Default for ServerOptions {
     }
 }
 
-/// What all threads of a server share.
+/// The state that all threads of a server share.
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) commands: &'static CommandTable,
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) unsent_limit: usize,
     pub(crate) hooks: RequestHooks,
     pub(crate) client_memory: ClientMemory,
-    /// When database 0 is to be emptied, in milliseconds since 1970.
+    /// When to empty database 0, in milliseconds since 1970.
     pub(crate) flush_at_ms: AtomicU64,
     /// Whether to save the data on exit, if a command has decided that.
     pub(crate) saves_at_end: OnceLock<bool>,
@@ -195,7 +195,7 @@ impl Shared {
         }
     }
 
-    /// Takes the pipes that a worker was notified of, for an empty list.
+    /// Swaps the pipes that a worker was notified of for an empty list.
     pub(crate) fn collect_notified(&self, worker: usize, notified: &mut Vec<Token>) {
         if let Some(mailbox) = self.mailboxes.get(worker) {
             mailbox.collect_notified(notified);
@@ -214,7 +214,7 @@ impl Shared {
         self.mailboxes.iter().for_each(|mailbox| mailbox.remind(reminders));
     }
 
-    /// What wakes a worker that has tasks.
+    /// The waker of a worker.
     pub(crate) fn waker(&self, worker: usize) -> Option<&Waker> {
         self.mailboxes.get(worker).map(Mailbox::waker)
     }
@@ -229,8 +229,8 @@ impl Shared {
         self.store.totals().changes.saturating_sub(self.saves.status().changes_saved)
     }
 
-    /// Says in the log how many changes are lost with the process, if any are. Where only
-    /// memcached's clients are served, data is not expected to outlive the process.
+    /// Logs how many changes are lost with the process, if any. A server of only memcached's
+    /// clients is not expected to keep data.
     pub(crate) fn report_unsaved_changes(&self) {
         let changes = self.unsaved_changes();
         let has_redis_clients =
@@ -245,7 +245,7 @@ impl Shared {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Whether connections note the keys of their requests, for pages.
+    /// Whether connections record the keys of their requests, for pages.
     pub(crate) fn shows_keys(&self) -> bool {
         self.shows_keys.load(Ordering::Relaxed)
     }
@@ -272,13 +272,13 @@ impl Shared {
         self.close(client, Marks::EVICTED);
     }
 
-    /// Makes a client's worker close it for the reason in `mark`.
+    /// Makes a client's worker close the connection for the reason in `mark`.
     fn close(&self, client: &ClientInfo, mark: Marks) {
         client.mark(mark, true);
         self.hooks.abandon_wait(client.id);
         self.registry.remove(client.id);
-        // A worker that takes the connection over later looks at the mark after such a fence too:
-        // either it sees the mark, or its number is seen here.
+        // A worker that takes over the connection later reads the mark after such a fence too.
+        // Either it sees the mark, or its number is seen here.
         fence(Ordering::SeqCst);
         self.remind(client.worker(), Reminders::KILL);
     }
@@ -382,7 +382,7 @@ impl Server for Shared {
 
     fn listen(&self, wanted: &Addresses) -> Result<(), &'static str> {
         let changed = self.listeners.change(wanted, &self.config);
-        // Where that failed, some may have been reopened.
+        // After a failure, some listeners may have been reopened.
         self.remind_all(Reminders::LISTENERS);
         match changed {
             Ok(()) => {

@@ -1,10 +1,9 @@
-//! How long threads have had a processor, and have waited for one, as the kernel counts it.
+//! How long threads have run and waited for a processor, by the kernel's count.
 
 use std::fs;
 use std::time::Duration;
 
-/// How long a thread has had a processor, and has waited for one: proc(5),
-/// `/proc/pid/task/tid/schedstat`.
+/// How long a thread has run and waited for a processor: proc(5), `/proc/pid/task/tid/schedstat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadTimes {
     pub(crate) ran: Duration,
@@ -12,17 +11,17 @@ pub(crate) struct ThreadTimes {
 }
 
 impl ThreadTimes {
-    /// Those of this thread, where the kernel counts.
+    /// The times of this thread, if the kernel counts them.
     pub(crate) fn of_this_thread() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
     }
 
-    /// Those of a thread of this process, by the kernel's number.
+    /// The times of a thread of this process, by its kernel ID.
     pub(crate) fn of(thread: i32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?)
     }
 
-    /// What has been added since.
+    /// The difference from `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         ThreadTimes {
             ran: self.ran.saturating_sub(before.ran),
@@ -30,7 +29,7 @@ impl ThreadTimes {
         }
     }
 
-    /// Nanoseconds on a processor, nanoseconds of waiting for one, and how often it got one.
+    /// The fields are nanoseconds running, nanoseconds waiting, and the number of time slices.
     fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
         let mut next = || Some(Duration::from_nanos(numbers.next()??));

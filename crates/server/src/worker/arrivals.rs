@@ -1,4 +1,4 @@
-//! Connections that arrive at a worker: new ones, and those that move from another worker.
+//! New connections of a worker: accepted ones, and those that move from another worker.
 
 use super::{ConnectionSlot, Sessions};
 use crate::net::address::Peer;
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 
 impl Sessions {
-    /// Takes a connection that this worker has been assigned.
+    /// Takes a connection assigned to this worker.
     pub(super) fn take_connection(&mut self, driver: &mut impl Driver, connection: NewConnection) {
         let NewConnection { link, protocol, is_reserved, gateway } = connection;
         if !self.takes_connections {
@@ -70,14 +70,14 @@ impl Sessions {
         self.add_slot(token, session, overhead);
     }
 
-    /// Takes the connections that other workers have handed over.
+    /// Takes all connections that other workers have handed over.
     pub(super) fn take_all_moved(&mut self, driver: &mut impl Driver) {
         for connection in self.handovers.take(self.worker) {
             self.take_moved(driver, connection);
         }
     }
 
-    /// Takes one, and goes on with its session.
+    /// Takes one of them, and continues its session.
     fn take_moved(&mut self, driver: &mut impl Driver, connection: MovedConnection) {
         let MovedConnection { link, mut session, state, overhead } = connection;
         session.info().mark(Marks::MOVING, false);
@@ -94,7 +94,7 @@ impl Sessions {
         let marks = info.marks();
         self.add_slot(token, session, overhead);
         self.tally.relocations.add(1);
-        // Its former worker may have been told too late: see `Shared::close`.
+        // Its former worker may have been notified too late: see `Shared::close`.
         if marks.contains(Marks::EVICTED) {
             self.evict(driver, token);
         } else if marks.contains(Marks::KILLED) || !self.takes_connections {
@@ -131,7 +131,7 @@ impl Sessions {
     }
 }
 
-/// Wakes a session, from whatever thread has what the session waits for.
+/// Wakes a session from any thread.
 struct SessionWaker {
     shared: Arc<Shared>,
     worker: usize,

@@ -1,4 +1,4 @@
-//! Connections between workers: those that are to leave, and those on their way.
+//! Connections that move between workers: those about to leave, and those in transit.
 
 use crate::net::driver::Token;
 use crate::net::link::Link;
@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Connections on their way, by the workers that are to serve them.
+/// Connections in transit, by the workers that will serve them.
 pub(crate) struct Handovers(Box<[Mutex<Vec<MovedConnection>>]>);
 
 impl Handovers {
-    /// For so many workers.
+    /// Handovers for this many workers.
     pub(crate) fn new(workers: usize) -> Self {
         Handovers((0..workers).map(|_| Mutex::default()).collect())
     }
@@ -24,34 +24,34 @@ impl Handovers {
         }
     }
 
-    /// All that are to be served by a worker from now on.
+    /// Takes all connections for a worker.
     pub(super) fn take(&self, worker: usize) -> Vec<MovedConnection> {
         self.0.get(worker).map_or_else(Vec::new, |queue| std::mem::take(&mut *queue.lock()))
     }
 }
 
-/// A connection on its way: its session at rest, and the link, of which the former worker's
-/// driver wants nothing more.
+/// A connection in transit: its session at rest, and the link that the former worker's driver has
+/// released.
 pub(super) struct MovedConnection {
     pub(super) link: Link,
     pub(super) session: Session,
     /// What the session waits for: bytes, or its next slice.
     pub(super) state: SessionState,
-    /// For what the session takes while the client asks for nothing.
+    /// Accounts for the memory of the idle session.
     pub(super) overhead: Overhead,
 }
 
-/// A connection that is to leave.
+/// A connection that is about to leave.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     pub(super) token: Token,
-    /// The worker that is to serve it; none for the one with the fewest connections.
+    /// The worker to serve it; `None` for the one with the fewest connections.
     pub(super) to: Option<usize>,
-    /// In how many ticks it could not.
+    /// The number of ticks in which it could not leave.
     pub(super) ticks: u32,
 }
 
-/// How many requests each connection had sent at a time.
+/// The number of requests that each connection had sent at some time.
 #[derive(Debug, Default)]
 pub(super) struct AskedBefore {
     pub(super) at: Option<Instant>,

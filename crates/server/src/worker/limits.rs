@@ -1,5 +1,5 @@
-//! Which connections are closed: those that are idle for too long, leave too much unread, take too
-//! much memory, are unreachable, or were killed. Each is a line of the log.
+//! Closes connections that are idle for too long, leave too much unread, take too much memory, are
+//! unreachable, or were killed. Each of these is logged.
 
 use super::{ConnectionSlot, Sessions, SlowReader};
 use crate::net::driver::{Driver, Token};
@@ -17,15 +17,15 @@ use std::time::{Duration, Instant};
 /// How many slots are checked, ten times a second, for unreachable peers.
 const CHECKED_SLOTS: usize = 100;
 
-/// How long subscribers are sent messages before other clients have their turn.
+/// How long messages are sent to subscribers before other clients have their turn.
 const MESSAGES_SLICE: Duration = Duration::from_micros(500);
 
-/// Clients that may be silent for as long as they like.
+/// Clients that are never idle for too long.
 const EXEMPT: Marks =
     Marks::MONITOR.union(Marks::WATCHER).union(Marks::PUBSUB).union(Marks::GATEWAY);
 
 impl Sessions {
-    /// Closes a connection at once, with what its client has left unread.
+    /// Closes a connection at once, and drops its unread replies.
     pub(super) fn abort(&mut self, driver: &mut impl Driver, token: Token) {
         self.remove(token, CloseReason::Error);
         driver.abort(token);
@@ -44,7 +44,7 @@ impl Sessions {
         killed.into_iter().for_each(|token| self.abort(driver, token));
     }
 
-    /// Says why a connection is lost, unless its peer has closed it.
+    /// Logs why a connection is lost, unless its peer has closed it.
     pub(super) fn log_lost(&mut self, token: Token, error: Errno) {
         let Some(slot) = self.slots.get_mut(token) else { return };
         let is_told = !matches!(error, Errno::CONNRESET | Errno::PIPE);
@@ -59,8 +59,8 @@ impl Sessions {
         }
     }
 
-    /// Closes peers that cannot be reached while replies wait for them. Only some connections have
-    /// their turn at a time, since each that has been sent something is a call of the kernel.
+    /// Closes connections to unreachable peers that have unsent replies. Checks only some
+    /// connections at a time, since each one with unacknowledged data takes a system call.
     pub(super) fn close_unreachable(&mut self, driver: &mut impl Driver) {
         let silence = Duration::from_secs(self.shared.config().tcp_keepalive_s.get());
         if silence.is_zero() {
@@ -98,8 +98,7 @@ impl Sessions {
         }
     }
 
-    /// Sends subscribers what has been published, for a slice of time. Whether there is more to
-    /// send.
+    /// Sends subscribers their messages, for a slice of time. Returns whether there are more.
     pub(super) fn send_messages(&mut self, driver: &mut impl Driver) -> bool {
         let began = Instant::now();
         let has_departed = self.shared.pubsub().forget_departed(self.worker);
@@ -114,8 +113,9 @@ impl Sessions {
         has_departed || is_moving
     }
 
-    /// Sends clients what has become of keys that they have read. What is for one that has moved
-    /// on is left to its worker. Whether there is some for clients that are on their way here.
+    /// Sends clients invalidations of keys that they have read. Those of a client that has moved
+    /// are left to its new worker. Returns whether there are some for clients in transit to this
+    /// worker.
     fn send_invalidations(&mut self, driver: &mut impl Driver) -> bool {
         let mut is_moving = false;
         let tracking = &Arc::clone(&self.shared).hooks.tracking;
@@ -137,8 +137,8 @@ impl Sessions {
         is_moving
     }
 
-    /// Sends a client messages of other clients; after the reply that is being written, if one is.
-    /// A client that leaves too much of this unread is closed.
+    /// Sends a client messages of other clients, after the current reply if there is one. A client
+    /// that leaves too much of this unread is closed.
     pub(super) fn send_unsolicited(
         &mut self,
         driver: &mut impl Driver,
@@ -167,22 +167,22 @@ impl Sessions {
         }
     }
 
-    /// Whether a setting says how much a client may leave unread.
+    /// Whether a setting limits how much a client may leave unread.
     fn has_hard_limit(&mut self, token: Token) -> bool {
         let class =
             self.slots.get_mut(token).map_or(Class::Normal, |slot| slot.session.info().class());
         self.shared.config().output_limit(class).hard_bytes > 0
     }
 
-    /// Bytes that wait for a client: those that its socket has no room for, and those that are held
-    /// until its reply is over.
+    /// Unread bytes of a client: those that its socket has no room for, and those held until its
+    /// reply is complete.
     fn unread_bytes(&mut self, driver: &impl Driver, token: Token) -> usize {
         let held = self.slots.get_mut(token).map_or(0, |slot| slot.session.held_bytes());
         driver.unsent_bytes(token) + held
     }
 
-    /// Sends memcached's watchers their lines, once they have taken those that were sent before:
-    /// what does not fit into their buffer meanwhile is left out.
+    /// Sends memcached's watchers their lines, once they have read the earlier ones. Lines that do
+    /// not fit into their buffer meanwhile are dropped.
     pub(super) fn send_to_watchers(&mut self, driver: &mut impl Driver) {
         let has_taken = |slot| driver.unsent_bytes(Token::from_u64(slot)) == 0;
         for (slot, lines) in self.shared.hooks.watchers.take(self.worker, has_taken) {
@@ -192,7 +192,8 @@ impl Sessions {
         }
     }
 
-    /// Notes that replies wait for a client. Whether it has been closed, since they are too many.
+    /// Records that a client has unread replies. Returns whether it has been closed for having too
+    /// many.
     #[cold]
     pub(super) fn note_unread(
         &mut self,
@@ -217,7 +218,7 @@ impl Sessions {
         takes_too_much
     }
 
-    /// Whether a client takes more memory, with what it has left unread, than all are allowed.
+    /// Whether a client with its unread replies takes more memory than all clients may take.
     fn takes_too_much(&mut self, driver: &impl Driver, token: Token) -> bool {
         let shared = Arc::clone(&self.shared);
         if shared.config().client_memory_limit() == 0 {
@@ -245,7 +246,7 @@ impl Sessions {
         self.abort(driver, token);
     }
 
-    /// Notes how much is left unread, and closes clients that leave too much for too long.
+    /// Records how much is left unread, and closes clients that leave too much for too long.
     pub(super) fn check_unread(&mut self, driver: &mut impl Driver) {
         let limit_of = |class| self.shared.config().output_limit(class);
         let limits = (limit_of(Class::Normal), limit_of(Class::PubSub));
@@ -276,7 +277,7 @@ impl Sessions {
         self.slow_readers = slow;
     }
 
-    /// Closes the connections that have been silent for too long.
+    /// Closes connections that have been idle for too long.
     pub(super) fn close_idle(&mut self, driver: &mut impl Driver) {
         let timeout_ms = match self.shared.config().timeout_s.get() {
             0 => return,

@@ -37,8 +37,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a stopping worker executes requests that have arrived, and then sends replies while
-/// sockets have room. Like Redis it does not wait for clients that do not read.
+/// How long a stopping worker executes received requests, and then sends replies while sockets have
+/// room. Like Redis, it does not wait for clients that do not read.
 const STOP_EXECUTING: Duration = Duration::from_secs(1);
 const STOP_SENDING: Duration = Duration::from_secs(1);
 /// How many idle ticks in a row end the shutdown: a driver may need two turns to close.
@@ -83,7 +83,7 @@ const DISK_PAUSE: Duration = Duration::from_millis(1);
 /// Unread reply bytes of a client that has not logged in above which nothing is received from it.
 const UNAUTHENTICATED_UNSENT_BYTES: usize = 1024;
 
-/// The shorter of two waits; `None` is for ever.
+/// The shorter of two waits; `None` is unlimited.
 fn least(first: Option<Duration>, second: Option<Duration>) -> Option<Duration> {
     first.into_iter().chain(second).min()
 }
@@ -97,12 +97,12 @@ struct Sessions {
     expirer: Expirer,
     ageing: Ageing,
     compactor: Compactor,
-    /// When to continue with expired keys, if the last slice did not find them all.
+    /// When to continue with expired keys, if the last slice did not handle them all.
     expire_at: Option<Instant>,
-    /// The worker's part in the walk for a snapshot, and whether there is something to do.
+    /// The worker's part in the walk for a snapshot.
     walker: Walker,
     walks: bool,
-    /// When the last slice of it ended, and how long that took.
+    /// When the last slice of the walk ended, and how long it took.
     walked: Option<(Instant, Duration)>,
     slots: Slots,
     /// Sessions with work left from the last tick.
@@ -138,18 +138,18 @@ struct Sessions {
     notified: Vec<Token>,
 }
 
-/// A connection whose client has left replies unread.
+/// A connection with unread replies.
 struct SlowReader {
     token: Token,
-    /// Since when they exceed the soft limit, in milliseconds since 1970.
+    /// The time since which they exceed the soft limit, in milliseconds since 1970.
     over_soft_limit_since_ms: Option<u64>,
 }
 
 /// Bytes after a blocked request above which nothing more is received.
 const MAX_BYTES_BEHIND: usize = 64 * 1024;
 
-/// What to receive while a session waits. A driver does not report the end of a connection from
-/// which nothing is wanted, but a blocked client's end must be noticed.
+/// What to receive while a session waits. A driver does not report the end of a connection that it
+/// does not receive from, but a blocked client's disconnect must be noticed.
 fn wanted(state: SessionState) -> Wanted {
     match state {
         SessionState::Bytes | SessionState::Pending(When::Served) => Wanted::Bytes,
@@ -273,7 +273,7 @@ impl Sessions {
         more.then_some(EXPIRY_PAUSE)
     }
 
-    /// Handles what has happened, and goes on with sessions that have work left.
+    /// Handles events, and continues sessions that have work left.
     fn tick<D: Driver>(
         &mut self,
         driver: &mut D,
@@ -314,8 +314,8 @@ impl Sessions {
         Ok(happened + usize::from(self.has_messages))
     }
 
-    /// Accounts for the lists of connections: with thousands of clients their memory would evict
-    /// entries if it counted as data.
+    /// Accounts for the lists of connections: with thousands of clients, their memory would cause
+    /// evictions if it counted as data.
     fn measure_lists(&mut self) {
         let bytes = accounting::room_bytes::<Token>(self.turns.capacity())
             + accounting::room_bytes::<Token>(self.unsent.capacity())
@@ -324,7 +324,7 @@ impl Sessions {
         self.lists_overhead.set(bytes);
     }
 
-    /// Executes what has been received, sends the replies and closes everything.
+    /// Executes received requests, sends the replies and closes all connections.
     fn stop_serving(&mut self, driver: &mut impl Driver) {
         driver.stop_listening();
         let started = Instant::now();
@@ -353,7 +353,7 @@ impl Sessions {
         self.end_walk();
     }
 
-    /// Forgets a session.
+    /// Removes a session.
     fn remove(&mut self, token: Token, why: CloseReason) {
         if let Some(slot) = self.slots.remove(token) {
             self.forget(slot.session, why);
@@ -366,7 +366,7 @@ impl Sessions {
         self.shared.registry.release(self.worker);
         stop_monitoring(&*self.shared, info);
         notification::stop_tracking(&*self.shared, &self.shared.store, info);
-        // What was published for it goes with it.
+        // Its unsent messages are dropped with it.
         drop(self.shared.pubsub().leave(info));
         self.has_messages |= info.marks().contains(Marks::PUBSUB);
         report_disconnection(&*self.shared, &self.shared.store, info, why);
@@ -446,7 +446,7 @@ impl Sessions {
         self.report_sent(driver, token);
     }
 
-    /// Reports requests whose replies have been taken in full. Whether any are left.
+    /// Reports requests whose replies the kernel has taken in full. Returns whether any are left.
     #[cold]
     fn report_sent(&mut self, driver: &impl Driver, token: Token) -> bool {
         let metrics = Metrics {
@@ -505,7 +505,7 @@ impl Sessions {
             SessionState::Pending(When::NextTick | When::Woken | When::Served)
             | SessionState::Closing => state,
             _ if unsent > most => SessionState::Pending(When::RoomForReplies),
-            // There is room.
+            // There is room for replies.
             SessionState::Pending(When::RoomForReplies) => SessionState::Pending(When::NextTick),
             SessionState::Bytes | SessionState::LargeArgument if slot.ended => {
                 SessionState::Closing
@@ -575,7 +575,7 @@ impl Sessions {
         }
     }
 
-    /// Does what is due ten times a second.
+    /// Runs the work that is due ten times a second.
     fn run_housekeeping(&mut self, driver: &mut impl Driver) {
         self.timing.adjust_sampling();
         self.report_all_sent(driver);
@@ -589,7 +589,7 @@ impl Sessions {
         self.compactor.run(&self.shared.store);
     }
 
-    /// Empties database 0, or leaves it for later if a job has claimed some of its keys.
+    /// Empties database 0, or defers that if a job has claimed some of its keys.
     fn flush(&mut self) {
         let store = &self.shared.store;
         let _batch = store.batch(&self.counters);

@@ -8,7 +8,7 @@ use crate::net::pipes::PipeEvent;
 const MAX_EVENTS_PER_TURN: usize = 2;
 
 impl Sessions {
-    /// Looks at the pipes that the worker was notified of.
+    /// Handles the pipes that the worker was notified of.
     pub(super) fn run_notified_pipes<D: Driver>(&mut self, driver: &mut D) {
         let mut notified = std::mem::take(&mut self.notified);
         self.shared.collect_notified(self.worker, &mut notified);
@@ -19,7 +19,7 @@ impl Sessions {
         driver.pipes_mut().measure();
     }
 
-    /// Looks at pipes that need another turn without a notification.
+    /// Handles pipes that need another turn without a notification.
     pub(super) fn run_pipe_turns<D: Driver>(&mut self, driver: &mut D) {
         if driver.pipes().has_turns() {
             for token in driver.pipes_mut().take_turns() {
@@ -41,7 +41,7 @@ impl Sessions {
                 Some(PipeEvent::Lost(error)) => return self.lost(driver, token, error),
             }
         }
-        // More may have arrived after what was sent.
+        // More may have arrived meanwhile.
         driver.pipes_mut().queue_turn(token);
     }
 }

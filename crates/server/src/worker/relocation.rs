@@ -1,15 +1,15 @@
-//! Connections that leave for another worker: all, when fewer workers than this are active, or
-//! some that are asked much, to relieve this worker.
+//! Moves connections to other workers: all of them when this worker is no longer active, or some
+//! busy ones to relieve this worker.
 //!
 //! ```text
 //! leave -> (at rest, all sent) -> the driver releases the link -> Handovers -> take_moved
 //!             no: stays                 later: asked again in the next tick
 //! ```
 //!
-//! A connection moves between two requests, with what it has of the next one, with its
-//! transaction and its settings. One that is blocked, has a reply to take, or is sent what other
-//! clients do stays where it is, since other threads have its worker's number in their tables;
-//! its worker serves it, active or not.
+//! A connection moves between two requests, with its partial request, its transaction and its
+//! settings. One that is blocked, has unsent replies, or receives notifications of other clients'
+//! activity stays, since other threads have its worker's number in their tables; its worker serves
+//! it, active or not.
 
 use super::{ConnectionSlot, Sessions};
 use crate::net::driver::{Driver, Release, Token};
@@ -21,14 +21,14 @@ use nagi_commands::{Marks, Server as _, When};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// Connections whose worker is known to tables of other threads.
+/// Connections whose worker is recorded in tables of other threads.
 const STAYING: Marks = Marks::MONITOR.union(Marks::WATCHER).union(Marks::PUBSUB);
-/// For how long requests are counted, at least, before a worker chooses which connections are to
-/// leave, and how old that count may be.
+/// Minimum time for which requests are counted before a worker chooses the connections to move, and
+/// the maximum age of that count.
 const COUNTED: Duration = Duration::from_millis(50);
 const OUTDATED: Duration = Duration::from_millis(500);
 
-/// A connection that has replies to take for longer stays.
+/// A connection that has unsent replies for longer stays.
 const MAX_TICKS: u32 = 100;
 
 impl Sessions {
@@ -57,7 +57,7 @@ impl Sessions {
     }
 
     /// Makes connections that have sent about `share` of the last requests leave for worker `to`.
-    /// The first time that this is asked for, requests begin to be counted.
+    /// The first call only starts to count requests.
     pub(super) fn relieve(&mut self, to: usize, share: f64) {
         let slots = || self.slots.all();
         let before = &self.asked_before;
@@ -83,7 +83,7 @@ impl Sessions {
         }
     }
 
-    /// Hands over the connections that are to leave and can.
+    /// Hands over the leaving connections that are ready.
     pub(super) fn hand_over_leaving(&mut self, driver: &mut impl Driver) {
         for leaving in std::mem::take(&mut self.leaving) {
             let token = leaving.token;
@@ -101,14 +101,14 @@ impl Sessions {
         }
     }
 
-    /// Sends a connection, which the driver has released, to another worker, or to this one again
-    /// if there is no other that is active.
+    /// Passes a connection that the driver has released to another worker, or back to this one if
+    /// no other is active.
     fn hand_over(&mut self, token: Token, link: Link, to: Option<usize>) {
         let Some(slot) = self.slots.remove(token) else { return };
         let to = self.shared.registry.reassign(self.worker, to).unwrap_or(self.worker);
         let ConnectionSlot { session, state, overhead, .. } = slot;
         let info = session.info();
-        // What is sent to it meanwhile waits for it there.
+        // Messages for it wait at the new worker meanwhile.
         info.mark(Marks::MOVING, true);
         info.worker.store(to, Ordering::SeqCst);
         // See `Shared::close`.
@@ -119,7 +119,7 @@ impl Sessions {
     }
 }
 
-/// Whether nothing of a connection is bound to its worker.
+/// Whether a connection has no state bound to its worker.
 fn may_leave(slot: &ConnectionSlot) -> bool {
     let waits_for_a_turn = SessionState::Pending(When::NextTick);
     slot.session.is_at_rest()
@@ -130,13 +130,13 @@ fn may_leave(slot: &ConnectionSlot) -> bool {
         && [SessionState::Bytes, SessionState::NEXT_SLICE, waits_for_a_turn].contains(&slot.state)
 }
 
-/// How many requests a connection has sent so far.
+/// The number of requests that a connection has sent.
 fn asked(slot: &ConnectionSlot) -> u64 {
     slot.session.info().requests.get()
 }
 
-/// Connections that have sent about `share` of all requests together, and no more than that; with
-/// each how many those are. As few as possible, so the busiest first.
+/// Chooses connections that together have sent about `share` of all requests and no more, with the
+/// requests of each. The busiest come first, so that few connections move.
 fn choose(mut counted: Vec<(u64, Token)>, share: f64) -> Vec<Token> {
     counted.sort_unstable_by_key(|(requests, _)| std::cmp::Reverse(*requests));
     let sum: u64 = counted.iter().map(|(requests, _)| requests).sum();

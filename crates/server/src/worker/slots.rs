@@ -1,4 +1,4 @@
-//! The sessions of a worker, with what it knows of their connections.
+//! The sessions of a worker, with the state of their connections.
 
 use crate::net::driver::{Token, Wanted};
 use crate::protocols::session_state::SessionState;
@@ -10,31 +10,31 @@ use nagi_store::accounting::{Charge, Overhead, room_bytes};
 pub(super) struct ConnectionSlot {
     pub(super) token: Token,
     pub(super) session: Session,
-    /// What it waits for. If that is room for replies there is none.
+    /// What it waits for. If that is room for replies, there is none now.
     pub(super) state: SessionState,
     /// What the driver has been asked to receive.
     pub(super) wanted: Wanted,
-    /// The tick in which it was fed last, and how many bytes.
+    /// The tick in which it was last fed, and the number of bytes.
     pub(super) fed_at: u64,
     pub(super) fed_bytes: usize,
-    /// Whether the client will send nothing more.
+    /// Whether the client has shut down its sending side.
     pub(super) ended: bool,
     /// Whether it is among the worker's slow readers.
     pub(super) is_slow_reader: bool,
-    /// Bytes of replies that the driver has been given.
+    /// Bytes of replies passed to the driver.
     pub(super) replied_bytes: u64,
-    /// Requests whose replies have not been taken in full, the oldest first.
+    /// Requests whose replies the kernel has not taken in full, the oldest first.
     pub(super) unsent: Vec<Unsent>,
-    /// Their memory, which is not data.
+    /// Accounts for their memory, which is not data.
     pub(super) unsent_charge: Charge,
-    /// For what the session takes while the client asks for nothing.
+    /// Accounts for the memory of the idle session.
     pub(super) overhead: Overhead,
-    /// For this itself.
+    /// Accounts for the slot itself.
     _own_overhead: Overhead,
 }
 
 impl ConnectionSlot {
-    /// That of a connection from which bytes are received.
+    /// The slot of a connection from which bytes are received.
     pub(super) fn new(token: Token, session: Session, overhead: Overhead) -> Self {
         ConnectionSlot {
             token,
@@ -54,13 +54,13 @@ impl ConnectionSlot {
     }
 }
 
-/// Slots by the places of their tokens: of sockets, and of pipes. Each has memory of its own, so
-/// that places are added without moving what thousands of connections have.
+/// Slots by the places of their tokens: of sockets, and of pipes. Each is allocated separately, so
+/// that a growing table moves no slot.
 #[derive(Default)]
 pub(super) struct Slots {
     sockets: Vec<Option<Box<ConnectionSlot>>>,
     pipes: Vec<Option<Box<ConnectionSlot>>>,
-    /// The memory of both.
+    /// Accounts for the memory of both.
     overhead: Overhead,
 }
 
@@ -69,7 +69,7 @@ impl Slots {
         if token.is_of_pipe() { &mut self.pipes } else { &mut self.sockets }
     }
 
-    /// The slot of a connection that is still there.
+    /// The slot of a connection, if it still exists.
     #[inline]
     pub(super) fn get_mut(&mut self, token: Token) -> Option<&mut ConnectionSlot> {
         let place = self.places_of(token).get_mut(token.place())?;
@@ -99,7 +99,7 @@ impl Slots {
         self.sockets.iter().chain(&self.pipes).flatten().map(Box::as_ref)
     }
 
-    /// Those of sockets, in so many places from `start` on.
+    /// The slots of sockets, in `places` places from `start` on.
     pub(super) fn of_sockets(
         &self,
         start: usize,
@@ -108,7 +108,7 @@ impl Slots {
         self.sockets.iter().skip(start).take(places).flatten().map(Box::as_ref)
     }
 
-    /// How many places sockets have.
+    /// The number of places for sockets.
     pub(super) fn socket_places(&self) -> usize {
         self.sockets.len()
     }

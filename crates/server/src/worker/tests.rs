@@ -10,14 +10,14 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::task::Waker;
 
-/// A driver whose events the test makes up.
+/// A driver whose events the test scripts.
 struct Script {
-    /// Connections that there have been.
+    /// Connections adopted so far.
     adopted: u32,
     sent: Vec<u8>,
-    /// To which connections, by their indices, and how much at a time.
+    /// The sends: the index of the connection and the number of bytes.
     sends: Vec<(u32, usize)>,
-    /// What is said to be unsent.
+    /// The reported number of unsent bytes.
     unsent: usize,
     wanted: bool,
     closed: bool,
@@ -121,7 +121,7 @@ fn connect(sessions: &mut Sessions, driver: &mut Script, protocol: Protocol) {
     sessions.take_connection(driver, arrival);
 }
 
-/// Stores so many keys with values of a length.
+/// Stores `count` keys with values of `len` bytes.
 fn store_keys(sessions: &Sessions, count: usize, len: usize) {
     let db = sessions.shared.store.database(0, &sessions.counters, 1);
     for key in 0..count {
@@ -180,7 +180,7 @@ fn keys_are_not_removed_by_expiry_in_a_pause() {
         sessions.received(&mut driver, TOKEN, &mut format!("{request}\r\n").into_bytes());
         String::from_utf8_lossy(&driver.sent).into_owned()
     };
-    // So many that this worker expires some of them, in whatever shard they are.
+    // Enough keys that this worker expires some of them, whatever their shards.
     for key in 0..64 {
         ask(&mut sessions, &format!("SET key:{key} value PX 1000"));
     }
@@ -284,7 +284,7 @@ fn unread_messages_are_not_counted_as_replies() {
 
 #[test]
 fn each_connection_gets_one_slice_of_a_tick() {
-    /// What a slice is, as ARCHITECTURE.md says, and the batch that may pass its end.
+    /// The length of a slice as ARCHITECTURE.md states it, and the batch that may exceed it.
     const SLICE_REQUESTS: usize = 1024;
     const SLICE_BYTES: usize = 64 << 10;
     const SLICE_REPLY_BYTES: usize = 256 << 10;

@@ -1,10 +1,10 @@
-//! How many workers are active. On processors that are shared with clients, more workers than the
-//! load needs take turns with them, and each turn is a scheduler's slice that some request waits
-//! for. So a worker retires while workers wait for processors that they do not need, and all are
-//! back within a second once they are needed and processors have time.
+//! Adapts the number of active workers. On processors shared with clients, more workers than the
+//! load needs alternate with the clients, and requests wait for each scheduler slice. A worker
+//! therefore retires while workers compete for processors and fewer would be enough. All return
+//! within a second when they are needed and processors are idle.
 //!
-//! Whether fewer workers serve enough is tried: a retirement after which much less arrives, or
-//! requests queue up, is undone, and not tried again for a while.
+//! Whether fewer workers are enough is tested: a retirement is undone if much less data arrives
+//! after it or requests queue up, and is not tried again for a while.
 
 mod policy;
 
@@ -17,19 +17,19 @@ use rustix::thread::CpuSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// What there is to read, and what it said last.
+/// The sources of measurements, with the last values.
 pub(crate) struct Governor {
     policy: Policy,
     began: Instant,
     workers: Vec<ThreadTimes>,
     arrived: Arrived,
     idle: Duration,
-    /// The processors that the process may run on; none if the kernel does not say.
+    /// The processors that the process may run on; `None` if the kernel does not report them.
     processors: Option<CpuSet>,
 }
 
 impl Governor {
-    /// Begins to count.
+    /// Starts the measurements.
     pub(crate) fn new(shared: &Shared) -> Self {
         let workers = shared.process().workers;
         Governor {
@@ -42,8 +42,8 @@ impl Governor {
         }
     }
 
-    /// Looks at the time since the last round, and has workers follow what is decided. Where the
-    /// kernel does not count the time of threads, all workers stay active.
+    /// Evaluates the time since the last round, and applies the decision. If the kernel does not
+    /// measure thread times, all workers stay active.
     pub(crate) fn round(&mut self, shared: &Shared) {
         if self.workers.len() < 2 {
             return;
@@ -89,7 +89,7 @@ impl Governor {
     }
 }
 
-/// The times of so many workers' threads; none if one is not known.
+/// The times of the first `workers` threads; `None` if one is missing.
 fn times(shared: &Shared, workers: usize) -> Option<Vec<ThreadTimes>> {
     let threads = shared.process().worker_threads.iter().take(workers);
     threads.map(|thread| ThreadTimes::of(*thread.get()?)).collect()
@@ -113,7 +113,7 @@ impl Arrived {
     }
 }
 
-/// For how long processors have been idle, together: proc(5), `/proc/stat`.
+/// The total idle time of the processors: proc(5), `/proc/stat`.
 fn idle_time(processors: &CpuSet) -> Option<Duration> {
     parse_idle(&fs::read_to_string("/proc/stat").ok()?, |number| processors.is_set(number))
 }

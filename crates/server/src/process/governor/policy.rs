@@ -1,72 +1,74 @@
 //! The governor's policy as a pure function: samples in, a decision out.
 
-/// Workers wait too much for processors if it is this share of the time in which they want one.
+/// Workers wait too much for processors if they wait for this share of the time in which they want
+/// one.
 const CONTENDED: f64 = 0.2;
-/// In how many rounds in a row, before one retires.
+/// Consecutive contended rounds before a worker retires.
 const CONTENDED_ROUNDS: u32 = 5;
-/// A worker wants a processor most of the time from this share of it on.
+/// A worker is saturated if it wants a processor for this share of the time.
 const SATURATED: f64 = 0.75;
-/// How busy the workers that are left may be for one to retire, unless all are saturated.
+/// How busy the remaining workers may become when one retires, unless all are saturated.
 const SPARE: f64 = 0.6;
-/// Workers are needed if those that are active run for this share of the time.
+/// More workers are needed if the active ones run for this share of the time.
 const NEEDED: f64 = 0.8;
-/// In how many rounds in a row, before more are active: those there are serve shorter bursts.
+/// Consecutive such rounds before more become active: the active ones serve shorter bursts.
 const NEEDED_ROUNDS: u32 = 4;
-/// How many times as many are active then.
+/// The factor by which the number of active workers then grows.
 const NEEDED_TIMES: usize = 4;
-/// Processors are contended if they are idle for less than this share of a round, together: two of
-/// the ticks of 10 ms that idle time is counted in.
+/// Processors are contended if their total idle time is less than this share of a round: two of the
+/// 10 ms ticks in which idle time is counted.
 const CONTENDED_IDLE: f64 = 0.25;
-/// They have time for one more worker from this share on. With less, that worker would do little,
-/// and take turns with clients again; clients that wait for each reply leave some idle time anyway.
+/// Processors have time for another worker from this share on. With less, that worker would do
+/// little and compete with clients again; clients that wait for each reply leave some idle time
+/// anyway.
 const NEEDED_IDLE: f64 = 0.5;
-/// Rounds after which it is seen whether fewer workers serve as much.
+/// Rounds after which a retirement is evaluated.
 const TRIAL_ROUNDS: u32 = 5;
-/// A retirement is undone if less than this share of what arrived with all workers arrives then.
-/// Clients that wait for each reply send somewhat less to fewer workers, and in return hardly any
-/// request waits for a scheduler's slice.
+/// A retirement is undone if less than this share of the earlier bytes arrives after it. Clients
+/// that wait for each reply send somewhat less to fewer workers, and in return few requests wait
+/// for a scheduler slice.
 const SERVED: f64 = 0.66;
-/// It is also undone if a read brings so many times what it brought before: clients that do not
-/// wait for replies send more than is served, and their requests queue up.
+/// It is also undone if the bytes per read grow by this factor: clients that do not wait for
+/// replies send more than is served, and their requests queue up.
 const QUEUED: f64 = 1.5;
-/// In how many rounds in a row.
+/// Consecutive such rounds before it is undone.
 const QUEUED_ROUNDS: u32 = 2;
-/// Rounds without a retirement after workers have become active.
+/// Rounds without a retirement after more workers have become active.
 const SETTLING_ROUNDS: u32 = 10;
-/// Rounds without one if they have within so many rounds of the last one, doubled each time, up
-/// to the most.
+/// The same if workers have become active within this many rounds of a retirement; doubled each
+/// time, up to the maximum.
 const HOLD_ROUNDS: u32 = 50;
 const MAX_HOLD_ROUNDS: u32 = 3000;
-/// A worker is relieved if it runs for so much more of the time than the mean of the active ones.
+/// A worker is relieved if its share of running time exceeds the mean of the active ones by this.
 const UNEVEN: f64 = 0.15;
-/// In how many rounds in a row, before each time that it is.
+/// Consecutive uneven rounds before each relief.
 const UNEVEN_ROUNDS: u32 = 3;
 
-/// What a round has seen.
+/// The measurements of a round.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Round {
-    /// For what share of the round each active worker ran.
+    /// The share of the round for which each active worker ran.
     pub(super) ran: Vec<f64>,
-    /// For what share of the round they waited for processors, together.
+    /// The total time for which workers waited for processors, as a share of the round.
     pub(super) waited: f64,
     /// Bytes that arrived.
     pub(super) arrived: u64,
-    /// In how many reads they did.
+    /// The number of reads that received them.
     pub(super) reads: u64,
-    /// For what share of the round processors were idle, together.
+    /// The total idle time of processors, as a share of the round.
     pub(super) idle: f64,
 }
 
-/// What is to be done.
+/// What to do after a round.
 #[derive(Debug, PartialEq)]
 pub(super) enum Decision {
-    /// So many workers are to be active.
+    /// Set the number of active workers.
     Activate(usize),
-    /// One worker is to hand this share of its requests to another one.
+    /// Move this share of one worker's requests to another.
     Relieve { busiest: usize, idlest: usize, share: f64 },
 }
 
-/// A retirement that is being tried.
+/// A retirement under evaluation.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     rounds: u32,
@@ -74,33 +76,34 @@ struct Trial {
     arrived: u64,
 }
 
-/// What is remembered from round to round.
+/// State kept between rounds.
 #[derive(Debug)]
 pub(super) struct Policy {
     workers: usize,
     active: usize,
     contended_rounds: u32,
-    /// What arrived in these, and in how many reads.
+    /// Bytes that arrived in these rounds, and the number of reads.
     arrived: u64,
     reads: u64,
     needed_rounds: u32,
     queued_rounds: u32,
     uneven_rounds: u32,
     trial: Option<Trial>,
-    /// What share of what arrived with all workers still arrives, as the trials found.
+    /// The share of the bytes that arrived with all workers that still arrives, as the trials
+    /// found.
     served: f64,
-    /// Bytes that a read brought before the last retirement.
+    /// Bytes per read before the last retirement.
     bytes_per_read: f64,
-    /// Rounds to go before a worker may retire.
+    /// Remaining rounds before a worker may retire.
     hold_rounds: u32,
-    /// How many those are after the next retirement that does not last.
+    /// The value that `hold_rounds` gets after the next retirement that is soon undone.
     next_hold_rounds: u32,
     /// Rounds since the last retirement.
     retired_rounds: u32,
 }
 
 impl Policy {
-    /// For so many workers, all active.
+    /// A policy for this many workers, all active.
     pub(super) fn new(workers: usize) -> Self {
         Policy {
             workers,
@@ -120,12 +123,12 @@ impl Policy {
         }
     }
 
-    /// How many workers are active.
+    /// The number of active workers.
     pub(super) fn active(&self) -> usize {
         self.active
     }
 
-    /// Makes all workers active, whatever the samples show.
+    /// Activates all workers, whatever the samples show.
     pub(super) fn activate_all(&mut self) -> Option<Decision> {
         self.trial = None;
         if self.active == self.workers { None } else { self.change(self.workers) }
@@ -171,8 +174,7 @@ impl Policy {
         self.return_to(self.active + 1)
     }
 
-    /// Makes more workers active than were, and holds retirements off: for long if the last one has
-    /// not lasted.
+    /// Activates more workers and suspends retirements: for long if the last one is undone soon.
     fn return_to(&mut self, active: usize) -> Option<Decision> {
         if self.retired_rounds > HOLD_ROUNDS {
             self.hold_rounds = SETTLING_ROUNDS;
@@ -239,8 +241,8 @@ impl Policy {
         if self.uneven_rounds < UNEVEN_ROUNDS {
             return None;
         }
-        // What cannot be evened out, such as one busy connection, is not tried in each round: a
-        // worker counts all its connections for it.
+        // A load that cannot be divided, such as one busy connection, is not retried in each round,
+        // since a worker goes through all its connections for it.
         self.uneven_rounds = 0;
         let share = (most - mean) / most;
         Some(Decision::Relieve { busiest, idlest, share })
@@ -251,12 +253,12 @@ impl Policy {
 mod tests {
     use super::*;
 
-    /// As many rounds as it takes until something is decided, at most so many.
+    /// Runs rounds until a decision, at most `most`.
     fn decided(policy: &mut Policy, round: &Round, most: u32) -> Option<(u32, Decision)> {
         (1..=most).find_map(|count| policy.decide(round).map(|decision| (count, decision)))
     }
 
-    /// Two workers that take turns with clients on two processors.
+    /// Two workers that compete with clients for two processors.
     fn contended() -> Round {
         Round { ran: vec![0.55, 0.5], waited: 0.9, arrived: 1000, reads: 100, idle: 0.0 }
     }
@@ -315,7 +317,7 @@ mod tests {
         panic!("none was undone, {} are active", policy.active());
     }
 
-    /// So many workers, all of which want a processor all the time.
+    /// A round in which all active workers want a processor all the time.
     fn round(active: usize, arrived: u64) -> Round {
         let ran = vec![0.5; active];
         Round { ran, waited: active as f64 / 2.0, arrived, reads: arrived / 10, idle: 0.0 }
