@@ -30,7 +30,7 @@ pub fn unix_ms() -> u64 {
     u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a time of the monotonic clock is in seconds since 1970.
+/// Converts a time of the monotonic clock to seconds since 1970.
 pub(crate) fn unix_seconds(at_ns: u64) -> f64 {
     since_1970().as_secs_f64() + (at_ns as f64 - now_ns() as f64) / SECOND as f64
 }
@@ -45,8 +45,8 @@ fn nanoseconds(clock: ClockId) -> u64 {
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64
 }
 
-/// Becomes readable at a time of the monotonic clock, to the nanosecond; `epoll_wait`'s own
-/// timeout would round to milliseconds and cost something at every wait.
+/// Becomes readable at a time of the monotonic clock, to the nanosecond; `epoll_wait`'s timeout
+/// rounds to milliseconds and has a cost at every wait.
 #[derive(Debug)]
 pub(crate) struct Timer {
     fd: OwnedFd,

@@ -9,12 +9,12 @@ pub type Fields = BTreeMap<String, String>;
 /// INFO with the statistics of commands and errors.
 ///
 /// # Errors
-/// The server cannot be asked, or refuses; one line.
+/// The server cannot be queried, or refuses; one line.
 pub fn info(wire: &mut Wire) -> Result<Fields, String> {
     Ok(parse_info(&wire.run("INFO all")?.text()))
 }
 
-/// The fields of what INFO answers.
+/// The fields of a reply to INFO.
 #[must_use]
 pub fn parse_info(text: &str) -> Fields {
     let fields = text.lines().filter(|line| !line.starts_with('#'));
@@ -22,10 +22,10 @@ pub fn parse_info(text: &str) -> Fields {
     fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
 }
 
-/// memcached's `stats`, or those of a kind such as `stats conns`.
+/// memcached's `stats`, or a variant such as `stats conns`.
 ///
 /// # Errors
-/// The server cannot be asked; one line.
+/// The server cannot be queried; one line.
 pub fn stats(wire: &mut Wire, request: &str) -> Result<Fields, String> {
     let lines = wire.lines(request)?;
     match lines.last().map(String::as_str) {
@@ -34,14 +34,14 @@ pub fn stats(wire: &mut Wire, request: &str) -> Result<Fields, String> {
     }
 }
 
-/// The fields of what memcached's `stats` answers, by its lines.
+/// The fields of a reply to memcached's `stats`, given as lines.
 #[must_use]
 pub fn parse_stats(lines: &[String]) -> Fields {
     let fields = lines.iter().filter_map(|line| line.strip_prefix("STAT ")?.split_once(' '));
     fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
 }
 
-/// Such as `Redis 7.0.15`, by the figures that only such a server has.
+/// Such as `Redis 7.0.15`, by fields that only such a server has.
 #[must_use]
 pub fn server_name(fields: &Fields) -> String {
     let versions = [

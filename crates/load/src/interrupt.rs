@@ -1,4 +1,4 @@
-//! Ctrl-C: what is under way ends soon, settings are restored, and only then the process ends.
+//! Ctrl-C: operations in progress end soon, settings are restored, and then the process exits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +19,11 @@ pub const INTERRUPTED: &str = "interrupted";
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Is set by the first SIGINT, SIGTERM or SIGHUP; the second ends the process at once.
+    /// An interrupt that the first SIGINT, SIGTERM or SIGHUP sets; the second ends the process at
+    /// once.
     ///
     /// # Errors
-    /// The system refuses a handler.
+    /// The handler cannot be installed.
     pub fn on_signals() -> Result<Self, String> {
         let interrupt = Interrupt::default();
         for signal in [Signal::INT, Signal::TERM, Signal::HUP] {

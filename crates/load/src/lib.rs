@@ -1,9 +1,9 @@
-//! Load on a cache server, and reports of its latency and throughput.
+//! Generates load on cache servers, and reports latency and throughput.
 //!
-//! [`bench`] is `nagi bench`, [`calm`] `nagi calm` and [`storm`] `nagi storm`; [`responder`] is
-//! the server that shows what the kernel and the load itself cost. What other tools need as well
-//! is public: [`target`] reads URLs, [`wire`] is a connection, [`interrupt`] is Ctrl-C, [`login`]
-//! passwords, [`text`] is for pages, [`figures`] is what servers say of themselves.
+//! [`bench`] is `nagi bench`, [`calm`] `nagi calm` and [`storm`] `nagi storm`; [`responder`] is a
+//! server that shows the cost of the kernel and of the load itself. Modules that other tools need
+//! are public: [`target`] parses URLs, [`wire`] is a connection, [`interrupt`] handles Ctrl-C,
+//! [`login`] passwords, [`text`] formats pages, [`figures`] reads the statistics of servers.
 
 pub mod bench;
 pub mod calm;

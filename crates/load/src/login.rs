@@ -1,5 +1,5 @@
-//! Login options of `nagi client` and `nagi storm`. Passwords are never arguments, which every user
-//! of the machine could read.
+//! Login options of `nagi client` and `nagi storm`. Passwords are never arguments, since all users
+//! of the machine can read those.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub struct LoginOptions {
 }
 
 impl LoginOptions {
-    /// Puts what they say into `settings`.
+    /// Applies the options to `settings`.
     ///
     /// # Errors
     /// The file cannot be read, or the options contradict each other.

@@ -2,21 +2,21 @@
 
 use serde::Serialize;
 
-/// What a report names of it.
+/// The machine in a report.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Machine {
     /// The operating system with its version.
     pub system: String,
     /// Its kind of processor.
     pub processor: String,
-    /// Processors that this process may use.
+    /// The number of processors that this process may use.
     pub processors: usize,
-    /// In bytes.
+    /// Memory in bytes.
     pub memory_bytes: u64,
 }
 
 impl Machine {
-    /// This one.
+    /// This machine.
     #[must_use]
     pub fn this() -> Self {
         let uname = rustix::system::uname();
@@ -34,7 +34,7 @@ impl Machine {
     }
 }
 
-/// The first value of a name in a file of `/proc`.
+/// The first value of a field in a file of `/proc`.
 fn field(text: &str, name: &str) -> Option<String> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let mut found = lines.filter(|(left, _)| left.trim() == name);

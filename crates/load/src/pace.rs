@@ -1,9 +1,9 @@
-//! When paced requests are due.
+//! The due times of paced requests.
 //!
-//! Uniform: request n of the whole run is due at a time that follows from n alone, and belongs to
-//! connection n modulo their number. Poisson: each thread draws its own arrivals, which together
-//! are those of the whole, since independent Poisson processes add up to one. Either way the
-//! server has no say: a stall makes requests late, never fewer. No clock is read here.
+//! Uniform: the due time of request n of the whole run depends only on n, and it belongs to
+//! connection n modulo their number. Poisson: each thread draws its own arrivals; the sum of
+//! independent Poisson processes is one too. In both cases due times are independent of the server:
+//! a stall delays requests, but never reduces their number. This module reads no clock.
 
 use fastrand::Rng;
 
@@ -18,14 +18,14 @@ pub enum Arrivals {
     Poisson,
 }
 
-/// How many requests are due by when: a rate, or one that rises or falls evenly first.
+/// The number of requests due by a time: a constant rate, optionally after a linear ramp.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Curve {
     /// Requests per nanosecond at the start.
     from: f64,
-    /// The same at the end of the ramp.
+    /// Requests per nanosecond at the end of the ramp.
     to: f64,
-    /// How long the ramp is; 0 for an even rate.
+    /// The length of the ramp; 0 for a constant rate.
     ramp_ns: f64,
 }
 
@@ -35,13 +35,13 @@ impl Curve {
         Curve { from: rate / 1e9, to: rate / 1e9, ramp_ns: 0.0 }
     }
 
-    /// From one rate to another, both per second, in `ramp_ns`; even from there on.
+    /// A linear ramp between two rates per second in `ramp_ns`, then constant.
     pub(crate) fn ramp(from: f64, to: f64, ramp_ns: u64) -> Self {
         Curve { from: from / 1e9, to: to / 1e9, ramp_ns: ramp_ns as f64 }
     }
 
-    /// How long after the start so many requests are due: the solution of
-    /// `from * t + (to - from) / (2 * ramp) * t * t = requests`, in a form without cancellation.
+    /// The time after the start at which `requests` are due: the solution of `from * t + (to -
+    /// from) / (2 * ramp) * t * t = requests`, in a form without cancellation.
     fn ns_of(&self, requests: f64) -> f64 {
         if self.ramp_ns == 0.0 {
             return requests / self.to;
@@ -55,7 +55,7 @@ impl Curve {
         2.0 * requests / (self.from + root)
     }
 
-    /// How many requests are due so long after the start.
+    /// The number of requests due at `ns` after the start.
     pub(crate) fn requests_by(&self, ns: f64) -> f64 {
         let ramp = ns.min(self.ramp_ns);
         let slope = if ramp > 0.0 { (self.to - self.from) / (2.0 * self.ramp_ns) } else { 0.0 };
@@ -73,25 +73,25 @@ pub(crate) struct Timetable {
     pub(crate) connections: u64,
     /// Requests of the whole run, if they are limited.
     pub(crate) requests: u64,
-    /// None is due from then on.
+    /// The end of due times.
     pub(crate) end_ns: u64,
-    /// What arrivals are drawn from.
+    /// The seed of Poisson arrivals.
     pub(crate) seed: u64,
 }
 
 impl Timetable {
-    /// When as many requests are due.
+    /// When `requests` are due.
     fn due_ns(&self, requests: f64) -> u64 {
         self.start_ns.saturating_add(self.curve.ns_of(requests) as u64)
     }
 }
 
-/// Which of the run's connections a thread has: `first`, and every `stride`-th one after it.
+/// A thread's share of the run's connections: `first`, and every `stride`-th one after it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub(crate) first: u64,
     pub(crate) stride: u64,
-    /// How many they are.
+    /// The number of connections.
     pub(crate) len: u64,
 }
 
@@ -101,7 +101,7 @@ impl Share {
         self.first + index * self.stride
     }
 
-    /// How many of the run's requests are its own.
+    /// The number of the run's requests in this share.
     fn requests(&self, timetable: &Timetable) -> u64 {
         let (rounds, rest) = (
             timetable.requests / timetable.connections,
@@ -112,24 +112,24 @@ impl Share {
     }
 }
 
-/// Walks the timetable for one thread's connections.
+/// Iterates over the timetable of one thread's connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
     timetable: Timetable,
     share: Share,
-    /// Requests that are left to the thread.
+    /// Remaining requests of the thread.
     left: u64,
-    /// Rounds over all connections that are behind us.
+    /// Completed rounds over all connections.
     round: u64,
-    /// Which of the thread's connections is next.
+    /// The thread's next connection.
     next: u64,
-    /// With Poisson arrivals: how many requests of the whole run the next one's time stands for.
+    /// With Poisson arrivals, the position of the next request among those of the whole run.
     position: f64,
     random: Rng,
 }
 
 impl Pacer {
-    /// The share has at least one connection.
+    /// `share` must have at least one connection.
     pub(crate) fn new(timetable: Timetable, share: Share) -> Self {
         let random = Rng::with_seed(timetable.seed ^ (share.first << 40) ^ 0x6172_7269_7665);
         let left = share.requests(&timetable);
@@ -160,8 +160,8 @@ impl Pacer {
         Some(self.timetable.due_ns(requests)).filter(|&due_ns| due_ns < self.timetable.end_ns)
     }
 
-    /// Takes the next request if it is due: which of the thread's connections sends it, and when
-    /// it was due.
+    /// Takes the next request if it is due. Returns the thread's connection that sends it, and its
+    /// due time.
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<(usize, u64)> {
         let due_ns = self.next_due_ns().filter(|&due_ns| due_ns <= now_ns)?;
         let connection = self.next as usize;
@@ -192,8 +192,8 @@ mod tests {
         }
     }
 
-    /// What a thread with `len` connections from `first` on, every other one, is handed when its
-    /// clock shows `times`.
+    /// The requests that a thread with `len` connections from `first` on, every other one, takes at
+    /// `times`.
     fn walk(first: u64, len: u64, times: &[u64]) -> Vec<Vec<(usize, u64)>> {
         let start_ns = timetable().start_ns;
         let mut pacer = Pacer::new(timetable(), Share { first, stride: 2, len });
@@ -207,7 +207,7 @@ mod tests {
             .collect()
     }
 
-    /// When everything that two threads send is due, after the start.
+    /// The due times after the start of all requests of two threads.
     fn all_due(timetable: Timetable) -> Vec<u64> {
         let mut all = Vec::new();
         for (first, len) in [(0, 3), (1, 2)] {
@@ -249,8 +249,8 @@ mod tests {
         let requests = 100_000;
         let poisson = Timetable { requests, arrivals: Arrivals::Poisson, ..timetable() };
         let dues = all_due(poisson);
-        // The mean of so many gaps of 250 ns lies within 2 % of that. At the ends the threads
-        // do not overlap, so that only the middle is looked at.
+        // The mean of so many gaps of 250 ns lies within 2 % of that. At the ends the threads do
+        // not overlap, so that only the middle is checked.
         let middle = &dues[1000..90_000];
         let gaps: Vec<f64> = middle.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;

@@ -1,9 +1,8 @@
-//! The baseline: a server that answers without doing anything.
+//! The baseline: a server that answers without executing requests.
 //!
 //! It only finds the ends of requests: two arguments are answered with "no value", any other number
-//! with `+OK`. Its cost is the kernel's share; anything beyond it is a server's own. Like its
-//! competitors it is one epoll loop a worker, with one receive and one send per wake-up of a
-//! connection.
+//! with `+OK`. Its cost is the kernel's share of a server's cost. Like real servers, it has one
+//! epoll loop per worker, with one receive and one send per wake-up of a connection.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -19,7 +18,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 
-/// Bytes received at once.
+/// Maximum bytes of one receive.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// Connections that may wait to be accepted.
@@ -36,7 +35,7 @@ pub struct ResponderOptions {
     pub workers: usize,
 }
 
-/// Says where it listens on standard output, then answers until the process is ended.
+/// Prints its address on standard output, then answers requests until the process is ended.
 ///
 /// # Errors
 /// The port cannot be listened on, or a worker failed.
@@ -46,7 +45,7 @@ pub fn run(options: &ResponderOptions) -> io::Result<()> {
     responder.join()
 }
 
-/// A responder within this process; dropping it ends it.
+/// A responder within this process, which ends when dropped.
 #[derive(Debug)]
 pub struct Responder {
     address: SocketAddr,
@@ -79,7 +78,7 @@ impl Responder {
         Ok(responder)
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -100,7 +99,8 @@ impl Responder {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        // The count stays above zero, so every worker sees it; one that failed has ended already.
+        // The count stays above zero, so that every worker sees it; a failed worker has already
+        // ended.
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
         for (thread, _) in self.workers.drain(..) {
             let _ = thread.join();
@@ -118,7 +118,7 @@ fn listen(port: u16) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// One thread: a listener and the connections that it accepted, by their descriptor's number.
+/// One thread: a listener and its connections, by their descriptors.
 struct Worker {
     epoll: OwnedFd,
     listener: OwnedFd,
@@ -166,7 +166,7 @@ impl Worker {
 
     fn accept(&mut self) -> io::Result<()> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        // What fails to be accepted costs only itself.
+        // A connection that cannot be accepted is ignored.
         while let Ok(socket) = rustix::net::accept_with(&self.listener, flags) {
             sockopt::set_tcp_nodelay(&socket, true)?;
             let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
@@ -194,8 +194,8 @@ impl Worker {
 }
 
 impl Peer {
-    /// Answers everything that has arrived, as long as the replies find room. A short receive
-    /// shows that nothing is left, except after a hang-up, whose end has to be read.
+    /// Answers all received requests, as long as there is room for replies. A short receive shows
+    /// that nothing is left, except after a hang-up, where the end of the stream has to be read.
     fn answer(
         &mut self,
         scratch: &mut [u8],
@@ -221,7 +221,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Sends what there is to send. Returns whether all of it went.
+    /// Sends pending replies. Returns whether all were sent.
     fn flush(&mut self) -> Result<bool, Errno> {
         while !self.unsent.is_empty() {
             match rustix::net::send(&self.socket, &self.unsent, SendFlags::NOSIGNAL) {
@@ -238,7 +238,7 @@ fn token(fd: &impl AsRawFd) -> EventData {
     EventData::new_u64(fd.as_raw_fd() as u64)
 }
 
-/// Where a connection's input stands within a request.
+/// The parser state of a connection's input.
 #[derive(Debug, Default)]
 struct Counter {
     /// The first byte of the line; 0 before it.
@@ -247,16 +247,16 @@ struct Counter {
     second: u8,
     /// The last number in the line.
     number: usize,
-    /// Bytes of an argument or value still to be skipped.
+    /// Bytes of an argument or value left to skip.
     skip: usize,
-    /// Arguments still to come.
+    /// Remaining arguments.
     arguments: usize,
     /// Whether the request is a read.
     reads: bool,
 }
 
 impl Counter {
-    /// Answers each request that `input` completes; returns how many they were.
+    /// Answers each request that `input` completes. Returns their number.
     fn feed(&mut self, mut input: &[u8], replies: &mut Vec<u8>) -> u64 {
         let mut requests = 0;
         while let Some((&byte, rest)) = input.split_first() {
@@ -325,7 +325,7 @@ impl Counter {
 mod tests {
     use super::*;
 
-    /// The replies to `input`, which must be the same wherever it is cut in two.
+    /// The replies to `input`, which must not depend on where it is split.
     fn answer(input: &str) -> (u64, String) {
         let whole = {
             let mut replies = Vec::new();

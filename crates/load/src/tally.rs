@@ -1,4 +1,4 @@
-//! The counts of a thread, handed over once a second so that the report needs no lock and the
+//! The counts of a thread, passed on once a second so that the report needs no lock and the
 //! timeline no second histogram.
 
 use std::collections::BTreeMap;
@@ -7,13 +7,13 @@ use hdrhistogram::{CreationError, Histogram};
 
 use crate::clock::SECOND;
 
-/// Longest latency told apart, in nanoseconds: an hour.
+/// The upper bound of latencies, in nanoseconds: an hour.
 pub(crate) const LONGEST_NS: u64 = 3_600 * SECOND;
 
-/// Distinct error texts that are kept; further ones share one entry.
+/// Maximum number of distinct error texts; further ones share one entry.
 const ERROR_TEXTS: usize = 50;
 
-/// Bytes of an error's text that are kept.
+/// Maximum bytes of an error's text.
 const ERROR_BYTES: usize = 200;
 
 /// A histogram of nanoseconds, to three significant digits.
@@ -22,18 +22,18 @@ pub(crate) type Latencies = Histogram<u64>;
 /// Counts of one second, or sums of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    /// Answered requests that latencies are known of.
+    /// Answered requests with known latencies.
     pub(crate) requests: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// How often connections were reopened.
+    /// The number of reconnections.
     pub(crate) reconnects: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
     /// Processor time of the client.
     pub(crate) cpu_ns: u64,
     pub(crate) latencies: Latencies,
-    /// How late paced requests were sent through the client's own fault.
+    /// The client's own delay in sending paced requests.
     pub(crate) delays: Latencies,
     pub(crate) errors: Errors,
 }
@@ -54,7 +54,7 @@ impl Tally {
         })
     }
 
-    /// Adds what `other` counted.
+    /// Adds the counts of `other`.
     pub(crate) fn add(&mut self, other: &Tally) {
         self.requests += other.requests;
         self.hits += other.hits;

@@ -10,18 +10,18 @@ use nagi_client::{Address, Protocol};
 pub struct Target {
     /// The URL with `***` in place of its password.
     pub name: String,
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: Address,
     /// Its protocol.
     pub protocol: Protocol,
-    /// How to log in, where the URL or the user says so.
+    /// The login, if the URL or the user gives one.
     pub password: Option<Password>,
 }
 
-/// What AUTH takes: perhaps a user, and a password.
+/// The arguments of AUTH: an optional user, and a password.
 #[derive(Clone)]
 pub struct Password {
-    /// The user; the default one if there is none.
+    /// The user; `None` for the default one.
     pub user: Option<String>,
     /// The password.
     pub secret: String,
@@ -33,7 +33,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// A server and what a URL may ask of it beyond a [`Target`]: a database, or HTTP.
+/// A server with the parts of a URL that a [`Target`] lacks: a database, or HTTP.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The URL with `***` in place of its password.
@@ -42,13 +42,13 @@ pub struct Site {
     pub host: String,
     /// Its port; 0 with a socket.
     pub port: u16,
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: Address,
     /// The kind of URL.
     pub scheme: Scheme,
     /// The number after the port; 0 if there is none.
     pub database: u32,
-    /// How to log in, where the URL says so.
+    /// The login, if the URL gives one.
     pub password: Option<Password>,
 }
 
@@ -61,17 +61,17 @@ pub enum Scheme {
     Memcached,
     /// `http://`, nagi's gateway.
     Http,
-    /// `unix:`, whatever is spoken there.
+    /// `unix:`, for any protocol.
     Unix,
 }
 
 impl Site {
-    /// Reads `redis://[[user]:password@]host[:port][/database]`, `memcached://host[:port]`,
+    /// Parses `redis://[[user]:password@]host[:port][/database]`, `memcached://host[:port]`,
     /// `http://[user:password@]host[:port][/database]`, `unix:PATH`, or a server without a scheme:
     /// `host`, `host:port` or `/path`.
     ///
     /// # Errors
-    /// Says what is wrong with the URL, without its password.
+    /// The fault of the URL, without its password.
     pub fn parse(url: &str) -> Result<Self, String> {
         let (url, name) = match with_scheme(url) {
             Some(url) => (url.clone(), url),
@@ -140,11 +140,11 @@ impl Site {
 }
 
 impl Target {
-    /// Reads `redis://[[user]:password@]host[:port]`, `memcached://host[:port]` or `unix:PATH`;
+    /// Parses `redis://[[user]:password@]host[:port]`, `memcached://host[:port]` or `unix:PATH`;
     /// `password` is that of RESP servers whose URL has none.
     ///
     /// # Errors
-    /// Says what is wrong with the URL, without its password.
+    /// The fault of the URL, without its password.
     pub fn parse(url: &str, password: Option<&str>) -> Result<Self, String> {
         let Site { name, address, scheme, database, password: own, .. } = Site::parse(url)?;
         let protocol = match scheme {
@@ -162,7 +162,7 @@ impl Target {
         Ok(Target { name, address, protocol, password: own.or(spare) })
     }
 
-    /// Whether it is on this machine and only reachable from here.
+    /// Whether the address is only reachable from this machine.
     pub fn is_local(&self) -> bool {
         match &self.address {
             Address::Tcp { resolved, .. } => resolved.iter().all(|it| it.ip().is_loopback()),
@@ -171,18 +171,18 @@ impl Target {
     }
 }
 
-/// The URL of a server that is named without a scheme, as a path or a host: what listens on
-/// memcached's usual port is taken for one of these, all else for a server that speaks RESP.
+/// The URL of a server given without a scheme, as a path or a host: memcached's default port means
+/// memcached, all else means RESP.
 fn with_scheme(text: &str) -> Option<String> {
     if text.starts_with('/') {
         return Some(format!("unix:{text}"));
     }
-    // What has more in it is either a URL or needs one to be told.
+    // A text with other characters is either a URL or ambiguous without one.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:[]".contains(letter);
     if text.is_empty() || text.starts_with("unix:") || !text.chars().all(is_plain) {
         return None;
     }
-    // An address of version 6 without a port has no brackets.
+    // An IPv6 address without a port has no brackets.
     if text.parse::<std::net::Ipv6Addr>().is_ok() {
         return Some(format!("redis://[{text}]"));
     }
@@ -190,12 +190,11 @@ fn with_scheme(text: &str) -> Option<String> {
     Some(format!("{}://{text}", if port == 11211 { "memcached" } else { "redis" }))
 }
 
-/// The variable in which a process hands URLs with passwords to the one that takes its place.
+/// The environment variable that passes URLs with passwords to the restarted program.
 const HIDDEN: &str = "NAGI_URLS";
 
-/// Puts this program into its own place with `***` for the passwords of URLs among its arguments,
-/// since every user of a machine can read those of all processes. Nothing happens if there are
-/// none.
+/// Restarts this program with `***` for the passwords of URLs in its arguments, since all users of
+/// a machine can read the arguments of all processes. Does nothing if there are none.
 ///
 /// # Errors
 /// The program cannot be restarted.
@@ -222,7 +221,7 @@ pub fn hide_passwords() -> std::io::Result<()> {
     Err(command.args(shown).env(HIDDEN, hidden.join("\n")).exec())
 }
 
-/// The URL as the user gave it, where [`hide_passwords`] has masked it.
+/// The original URL, if [`hide_passwords`] has masked it.
 fn revealed(url: &str) -> String {
     let hidden = std::env::var(HIDDEN).unwrap_or_default();
     let found = hidden.lines().find(|hidden| masked(hidden) == url);
@@ -250,8 +249,7 @@ fn wrong_owned(name: &str) -> impl Fn(String) -> String + '_ {
 }
 
 impl Password {
-    /// Reads `[user]:password`, or a password alone, with `%40` and the like for what a URL
-    /// cannot hold.
+    /// Parses `[user]:password`, or a password alone, with percent-encoding such as `%40`.
     fn parse(login: &str) -> Result<Self, String> {
         let (user, secret) = login.split_once(':').unwrap_or(("", login));
         let user = decoded(user)?;
@@ -259,7 +257,7 @@ impl Password {
     }
 }
 
-/// The URL without what is secret in it.
+/// The URL with its password masked.
 #[must_use]
 pub fn masked(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
@@ -296,7 +294,7 @@ fn host_and_port(place: &str, usual: u16) -> Result<(&str, u16), String> {
     Ok((host, port))
 }
 
-/// Text with each `%XX` replaced by the byte that it stands for.
+/// Text with each `%XX` replaced by its byte.
 fn decoded(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Numbers in readable form, and text as a page has it.
+//! Formatting of numbers, and escaping of text for pages.
 
 use num_format::{Locale, ToFormattedString as _};
 
@@ -17,7 +17,7 @@ pub(crate) fn microseconds(ns: u64) -> String {
     }
 }
 
-/// Bytes per second in the unit that suits them.
+/// Bytes per second in a suitable unit.
 pub(crate) fn bytes_per_second(bytes: f64) -> String {
     match bytes {
         ..1e6 => format!("{:.1} kB/s", bytes / 1e3),
@@ -26,7 +26,7 @@ pub(crate) fn bytes_per_second(bytes: f64) -> String {
     }
 }
 
-/// Text as HTML, also within quotes.
+/// Escapes text for HTML, also within quotes.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -43,7 +43,8 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// Text that moves no cursor and starts no sequence: control characters are replaced.
+/// Text for a terminal: control characters are replaced, so that it cannot contain escape
+/// sequences.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let replaced = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };

@@ -1,7 +1,7 @@
-//! One connection that waits for its answers, for disturbances and other tools.
+//! A blocking connection, for disturbances and other tools.
 //!
-//! Unlike [`nagi_client::Client`] it holds no long reply in memory (KEYS of millions, values of
-//! 500 MB), speaks memcached's text protocol too, and ends soon after Ctrl-C.
+//! Unlike [`nagi_client::Client`], it does not keep long replies in memory (KEYS of millions,
+//! values of 500 MB), also speaks memcached's text protocol, and ends soon after Ctrl-C.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -18,19 +18,19 @@ use crate::target::Target;
 /// How long an answer may take: some disturbances stop a server for many seconds.
 const ANSWER_TIMEOUT_NS: u64 = 300 * SECOND;
 
-/// Strings up to this many bytes are kept; longer ones are counted only.
+/// Strings up to this many bytes are kept; of longer ones, only the length is.
 const KEPT_BYTES: usize = 1 << 20;
 
 /// Elements of an array that are kept.
 const KEPT_ELEMENTS: usize = 256;
 
-/// Deepest nesting of arrays.
+/// Maximum nesting of arrays.
 const DEPTH: usize = 8;
 
-/// Longest line.
+/// Maximum length of a line.
 const LINE_BYTES: usize = 1 << 16;
 
-/// An answer, or what of it is of use here.
+/// An answer, or the needed parts of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// `+`, or a line of memcached's.
@@ -39,7 +39,7 @@ pub enum Answer {
     Error(String),
     /// `:`
     Integer(i64),
-    /// A string, empty where it was too long to be kept, and its length.
+    /// A string, empty if it was too long to be kept, and its length.
     Text(Vec<u8>, u64),
     /// `$-1` or `*-1`.
     Null,
@@ -59,7 +59,7 @@ impl Answer {
     }
 
     /// # Errors
-    /// It is one, with `what` before it.
+    /// It is an error; `what` is prepended to it.
     pub fn or_error(self, what: &str) -> Result<Self, String> {
         match self {
             Answer::Error(text) => Err(format!("{what}: {text}")),
@@ -72,7 +72,7 @@ impl Answer {
 #[derive(Debug)]
 pub struct Wire {
     name: String,
-    /// What it speaks.
+    /// The protocol.
     pub protocol: Protocol,
     socket: OwnedFd,
     input: Vec<u8>,
@@ -82,7 +82,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Connects, and sends the password where there is one.
+    /// Connects, and sends the password if there is one.
     ///
     /// # Errors
     /// The server cannot be reached, or refuses the password.
@@ -90,8 +90,7 @@ impl Wire {
         Wire::open_within(target, interrupt, ANSWER_TIMEOUT_NS)
     }
 
-    /// The same for a server whose answers, that to the password among them, may take so many
-    /// nanoseconds.
+    /// The same with a limit in nanoseconds for each answer, including the one to the password.
     ///
     /// # Errors
     /// As for [`Wire::open`], or there is no answer in time.
@@ -104,7 +103,7 @@ impl Wire {
         Wire::over(socket, target, interrupt, answer_timeout_ns)
     }
 
-    /// The same over a connection that has been made.
+    /// The same over an open connection.
     ///
     /// # Errors
     /// The server refuses the password, or there is no answer in time.
@@ -143,7 +142,7 @@ impl Wire {
         self.socket
     }
 
-    /// How long an answer may take from now on.
+    /// Sets how long an answer may take from now on.
     pub fn set_answer_timeout(&mut self, nanoseconds: u64) {
         self.answer_timeout_ns = nanoseconds;
     }
@@ -159,7 +158,7 @@ impl Wire {
         self.answer()
     }
 
-    /// The same for words in one text, and its errors are errors here.
+    /// The same for words in one text; error replies are returned as errors.
     ///
     /// # Errors
     /// As for [`Wire::command`], or the server's own.
@@ -169,7 +168,8 @@ impl Wire {
         answer.or_error(words.first().map_or("", |_| command.split(' ').next().unwrap_or("")))
     }
 
-    /// Sends a line of memcached's and returns the answer's lines up to one that ends it.
+    /// Sends a line of memcached's protocol, and returns the lines of the answer up to the final
+    /// one.
     ///
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
@@ -241,7 +241,7 @@ impl Wire {
         })
     }
 
-    /// A string of `len` bytes and the line break after it; nothing if it is too long to keep.
+    /// A string of `len` bytes and the line break after it; empty if it is too long to keep.
     ///
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.
@@ -251,10 +251,10 @@ impl Wire {
         Ok(kept)
     }
 
-    /// So many bytes; nothing if they are too many to keep.
+    /// `len` bytes; empty if they are too many to keep.
     ///
     /// # Errors
-    /// The connection is broken, or the user has asked for the end.
+    /// The connection is broken, or the user has interrupted the run.
     pub fn body(&mut self, len: u64) -> Result<Vec<u8>, String> {
         let mut kept = Vec::new();
         let keep = len <= KEPT_BYTES as u64 + 2;
@@ -274,8 +274,8 @@ impl Wire {
         Ok(kept)
     }
 
-    /// The next line, without its end, which is a line feed alone in what memcached's `watch`
-    /// shows.
+    /// The next line, without its end, which is only a line feed in the output of memcached's
+    /// `watch`.
     ///
     /// # Errors
     /// The connection is broken, or the user has interrupted the run.

@@ -7,29 +7,29 @@ use super::verified::Verified;
 use super::worker::{Flight, Link, Load, Worker};
 use crate::tally::Errors;
 
-/// What came.
+/// What arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Arrival {
     pub(crate) replies: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     pub(crate) bytes: u64,
-    /// When the requests were begun that were answered, if each is followed.
+    /// Begin times of the answered requests, if each request is tracked.
     pub(crate) begun_ns: Vec<u64>,
-    /// What --verify says of them.
+    /// The results of --verify for them.
     pub(crate) verified: Verified,
 }
 
 impl Arrival {
-    /// Nothing, in the same buffers.
+    /// Empties the buffers, which keep their memory.
     pub(crate) fn clear(&mut self) {
         let mut begun_ns = std::mem::take(&mut self.begun_ns);
         begun_ns.clear();
         *self = Arrival { begun_ns, ..Arrival::default() };
     }
 
-    /// Receives until the socket is drained, which only a short receive shows; after a hang-up
-    /// the end itself has to be read.
+    /// Receives until the socket is drained, which only a short receive shows; after a hang-up, the
+    /// end of the stream itself has to be read.
     fn take(
         &mut self,
         (connection, greetings): (&mut Connection, &mut usize),
@@ -57,7 +57,7 @@ impl Arrival {
         }
     }
 
-    /// The same where each request is followed.
+    /// The same if each request is tracked.
     fn take_followed(
         &mut self,
         link: &mut Link,
@@ -97,7 +97,7 @@ impl Arrival {
 }
 
 impl Worker {
-    /// Takes what has come on connection `index`.
+    /// Receives what has arrived on connection `index`.
     pub(crate) fn receive(
         &mut self,
         index: usize,

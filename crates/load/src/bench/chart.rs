@@ -1,4 +1,4 @@
-//! Line charts as SVG, drawn by plotters, for a page of results.
+//! Line charts as SVG, drawn by plotters, for the page of a report.
 
 use std::error::Error;
 
@@ -11,24 +11,24 @@ use plotters::style::{Color, TextStyle};
 const WIDTH: u32 = 860;
 const HEIGHT: u32 = 320;
 
-/// Three of Okabe and Ito's colours, which people tell apart however they see colours.
+/// Three colours of Okabe and Ito's palette, which readers with any colour vision can distinguish.
 pub(crate) const COLOURS: [(u8, u8, u8); 3] = [(0, 114, 178), (213, 94, 0), (0, 158, 115)];
 const GREY: RGBColor = RGBColor(68, 68, 68);
 
-/// The labels of the numbers along an axis; numbers without a name have no label.
+/// The labels of the numbers along an axis; an empty text is no label.
 type Label = Box<dyn Fn(f64) -> String>;
 
 /// A pair of axes with lines in it.
 pub(crate) struct Chart {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
-    /// Each a name and its points, in the order of x.
+    /// The name and the points of each line, in the order of x.
     pub(crate) lines: Vec<(&'static str, Vec<(f64, f64)>)>,
-    /// A stretch of x that is shaded.
+    /// A range of x that is shaded.
     pub(crate) band: Option<(f64, f64)>,
 }
 
-/// What lies along one side.
+/// One axis.
 pub(crate) struct Axis {
     name: &'static str,
     from: f64,
@@ -46,8 +46,8 @@ impl Axis {
         Axis { name, from: 0.0, to: most.max(1e-3) * 1.02, label: Box::new(label) }
     }
 
-    /// Powers of ten about the values, which are given by their logarithms; `label` is asked for
-    /// whole ones.
+    /// Powers of ten around the values, which are given as logarithms; `label` is called for
+    /// integers.
     pub(crate) fn log(
         name: &'static str,
         logarithms: impl Iterator<Item = f64>,
@@ -64,7 +64,7 @@ impl Axis {
         Axis { name, from, to, label: Box::new(label) }
     }
 
-    /// One place for each name.
+    /// One position for each name.
     pub(crate) fn names(name: &'static str, names: Vec<String>) -> Self {
         let to = names.len().saturating_sub(1).max(1) as f64;
         let label = move |at: f64| {
@@ -75,17 +75,17 @@ impl Axis {
         Axis { name, from: 0.0, to, label: Box::new(label) }
     }
 
-    /// How many labels suit it: not too many, and one for each whole number of few.
+    /// A suitable number of labels: not too many, and one for each integer of a short range.
     fn labels(&self) -> usize {
         ((self.to - self.from) as usize + 1).clamp(6, 12)
     }
 }
 
 impl Chart {
-    /// The picture, to stand within a page.
+    /// The chart as a part of a page.
     ///
     /// # Errors
-    /// Never in practice: it is drawn into memory.
+    /// Never in practice, as it is drawn into memory.
     pub(crate) fn render(&self) -> Result<String, Box<dyn Error + Send + Sync>> {
         let mut svg = String::new();
         let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
@@ -121,7 +121,7 @@ impl Chart {
         drop(chart);
         root.present()?;
         drop(root);
-        // Within a page an SVG needs no name of its language.
+        // Within HTML, an SVG needs no namespace.
         Ok(svg.replace(" xmlns=\"http://www.w3.org/2000/svg\"", ""))
     }
 }

@@ -1,5 +1,5 @@
-//! The servers of a Redis Cluster, and which of them has which slot, as one of them says before the
-//! run. A slot that moves during the run shows as errors (`MOVED`).
+//! The servers of a Redis Cluster and their slots, as one of them reports before the run. A slot
+//! that moves during the run causes errors (`MOVED`).
 
 use nagi_client::ring::{self, Cluster, SLOTS};
 
@@ -15,10 +15,10 @@ struct Range {
     port: u16,
 }
 
-/// The servers that have slots, with the rule that says which has a key.
+/// The servers that have slots, with the mapping of keys to servers.
 ///
 /// # Errors
-/// None of the `known` servers can be asked, they are no cluster, or some slots have no server.
+/// None of the `known` servers can be queried, they are no cluster, or some slots have no server.
 pub(crate) fn servers(known: &[Server]) -> Result<(Vec<Server>, Cluster), String> {
     let mut failure = "a cluster needs a server".to_owned();
     for server in known {
@@ -48,7 +48,7 @@ fn range(row: &Answer, asked: &Server) -> Option<Range> {
         return None;
     };
     let [host, Answer::Integer(port), ..] = node.as_slice() else { return None };
-    // A server that does not know its own address says so by leaving it out.
+    // A server that does not know its own address omits it.
     let host = match host.text() {
         unknown if unknown.is_empty() || unknown == "?" => asked.site.host.clone(),
         host => host,

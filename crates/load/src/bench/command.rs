@@ -11,16 +11,16 @@ use super::protocol::Protocol;
 use super::sizes::Sizes;
 use super::values::Values;
 
-/// A command as it is written, with its weight.
+/// A command template with its weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Command {
-    /// How often it is sent, compared with the others.
+    /// How often it is sent, relative to the other commands.
     pub weight: u32,
     text: String,
     words: Vec<Word>,
 }
 
-/// What one argument is made of.
+/// The pieces of one argument.
 type Word = Vec<Piece>;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ enum Piece {
     Number(u64, u64),
 }
 
-/// What a command is filled with.
+/// The contents of a command's placeholders.
 pub(crate) struct Filling<'a> {
     pub(crate) names: &'a Names,
     pub(crate) values: &'a Values,
@@ -40,7 +40,7 @@ pub(crate) struct Filling<'a> {
 }
 
 impl Command {
-    /// The largest value that it has a place for.
+    /// The largest value that it can contain.
     pub(crate) fn largest_value(&self) -> usize {
         let places = self.words.iter().flatten().map(|piece| match piece {
             Piece::Value(Some(sizes)) => sizes.largest(),
@@ -49,13 +49,13 @@ impl Command {
         places.max().unwrap_or(0)
     }
 
-    /// Whether it has a place for a key.
+    /// Whether it has a placeholder for a key.
     pub(crate) fn has_key(&self) -> bool {
         self.words.iter().flatten().any(|piece| *piece == Piece::Key)
     }
 
     /// # Errors
-    /// memcached's protocol cannot say it.
+    /// It cannot be expressed in memcached's protocol.
     pub(crate) fn check(&self, protocol: Protocol) -> Result<(), String> {
         let is_value = |piece: &Piece| matches!(piece, Piece::Value(_));
         let is_mixed = |word: &&Word| word.len() > 1 && word.iter().any(is_value);
@@ -99,7 +99,7 @@ impl Command {
         }
     }
 
-    /// A line, in which a value is its length, and the value below it.
+    /// Appends a line with the length in place of a value, followed by the value.
     fn append_line(&self, filling: &Filling<'_>, random: &mut Rng, out: &mut Vec<u8>) {
         let mut value = None;
         for (index, pieces) in self.words.iter().enumerate() {
@@ -122,7 +122,7 @@ impl Command {
 }
 
 impl Filling<'_> {
-    /// Appends what stands for the piece; of a value, returns how long it is to be instead.
+    /// Appends the text of a piece. For a value, appends nothing and returns its length.
     fn append(&self, piece: &Piece, random: &mut Rng, out: &mut Vec<u8>) -> Option<usize> {
         match piece {
             Piece::Text(text) => out.extend_from_slice(text),

@@ -1,11 +1,10 @@
-//! `nagi bench compare`: what changed between saved results, and whether it is more than noise.
+//! `nagi bench compare`: the changes between saved results, and whether they exceed noise.
 //!
-//! A sample is a run, so that what differs from run to run is part of the noise; with fewer than
-//! five on a side nothing is said to have changed. The runs of both sides should take turns, since
-//! what drifts meanwhile would count as a change otherwise; the output says where they did not. A
-//! figure is the median of its samples. The interval of a ratio is that of a bootstrap (Efron,
-//! 1979): both sides are redrawn from their own samples 2,000 times, and 95 % of the ratios lie
-//! within it.
+//! A sample is a run, so that differences between runs are part of the noise; with fewer than five
+//! runs on a side, no change is reported. The runs of both sides should alternate, since drift
+//! would otherwise count as a change; the output reports if they did not. A figure is the median of
+//! its samples. The interval of a ratio comes from a bootstrap (Efron, 1979): both sides are
+//! resampled 2,000 times, and 95 % of the ratios lie within it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,16 +17,16 @@ use serde::Deserialize;
 use super::error::Error;
 use crate::text::plain;
 
-/// Runs on each side from which on a change is told from noise.
+/// Minimum runs on each side to distinguish a change from noise.
 const RUNS: usize = 5;
 
-/// Runs of one side that may follow each other where both take turns, as in ABBA.
+/// Maximum consecutive runs of one side when both alternate, as in ABBA.
 const IN_A_ROW: usize = 2;
 
-/// How often samples are redrawn.
+/// The number of resamples.
 const DRAWS: usize = 2000;
 
-/// BenchOptions that say nothing of what was measured.
+/// Options that do not affect the measurement.
 const UNIMPORTANT: [&str; 9] = [
     "seed",
     "json",
@@ -75,7 +74,7 @@ impl FromStr for Files {
     }
 }
 
-/// What is read of a saved result.
+/// The parts of a saved result that are compared.
 #[derive(Clone, Debug, Deserialize)]
 struct Saved {
     address: String,
@@ -117,7 +116,7 @@ const FIGURES: [Figure; 7] = [
     ("client us", true, |run| run.client_cpu_us_per_request),
 ];
 
-/// What became of a figure.
+/// The change of a figure.
 #[derive(Clone, Debug, PartialEq)]
 struct Change {
     name: &'static str,
@@ -126,12 +125,12 @@ struct Change {
     before: f64,
     after: f64,
     ratio: f64,
-    /// Within which the ratio lies with 95 %, if there are enough runs to tell.
+    /// The 95 % interval of the ratio, if there are enough runs.
     interval: Option<(f64, f64)>,
 }
 
 impl Change {
-    /// How much worse it is, in percent; 0 if noise may be all, or if it is better.
+    /// How much worse it is, in percent; 0 if it may be noise or is better.
     fn worse_percent(&self) -> f64 {
         let Some((low, high)) = self.interval else { return 0.0 };
         let percent = (self.ratio - 1.0) * 100.0;
@@ -152,25 +151,25 @@ impl Change {
     }
 }
 
-/// What changed between two sides.
+/// The changes between two sides.
 #[derive(Clone, Debug)]
 struct Changes {
     sides: [String; 2],
-    /// BenchOptions that differ, each with its two values.
+    /// Options that differ, each with its two values.
     differing: Vec<String>,
     /// `closed` or `open`.
     loop_kind: String,
-    /// How many runs there are of each side.
+    /// The number of runs of each side.
     runs: [usize; 2],
     /// What is wrong with the order of the runs.
     order: Option<String>,
     changes: Vec<Change>,
 }
 
-/// Compares, and prints what was found.
+/// Compares, and prints the result.
 ///
 /// # Errors
-/// A file cannot be read or is no result, the two cannot be compared, or something is worse than
+/// A file cannot be read or is not a result, the two cannot be compared, or a figure is worse than
 /// `fail_above` allows.
 pub(crate) fn run(comparison: &Comparison) -> Result<(), Error> {
     let read = |files: &Files| -> Result<Vec<Saved>, Error> {
@@ -273,7 +272,7 @@ fn wrong_order(before: &[Saved], after: &[Saved]) -> Option<String> {
     ))
 }
 
-/// BenchOptions that differ between two results, other than those that do not matter.
+/// Options that differ between two results, except irrelevant ones.
 fn differing(
     before: &BTreeMap<String, serde_json::Value>,
     after: &BTreeMap<String, serde_json::Value>,
@@ -310,7 +309,7 @@ fn all_changes(before: &[Saved], after: &[Saved]) -> Vec<Change> {
     changes
 }
 
-/// Within which the ratio of the medians lies with 95 %.
+/// The 95 % interval of the ratio of the medians.
 fn interval(before: &[f64], after: &[f64]) -> (f64, f64) {
     let mut random = Rng::with_seed(1);
     let mut ratios: Vec<f64> = (0..DRAWS)
@@ -328,7 +327,7 @@ fn interval(before: &[f64], after: &[f64]) -> (f64, f64) {
     (at(0.025), at(0.975))
 }
 
-/// As many samples as there are, each drawn from all.
+/// A resample of the same size.
 fn drawn(samples: &[f64], random: &mut Rng) -> Vec<f64> {
     samples.iter().filter_map(|_| samples.get(random.usize(..samples.len())).copied()).collect()
 }
@@ -345,7 +344,7 @@ fn median(samples: &mut [f64]) -> f64 {
 }
 
 impl Changes {
-    /// Whether there are enough runs to tell a change from noise.
+    /// Whether there are enough runs to distinguish a change from noise.
     fn has_verdicts(&self) -> bool {
         self.runs.iter().all(|runs| *runs >= RUNS)
     }
@@ -415,7 +414,7 @@ mod tests {
         }
     }
 
-    /// Runs that begin at every second time from `first` on.
+    /// Runs that begin at every other time from `first` on.
     fn runs(count: u64, factor: f64, first: u64) -> Vec<Saved> {
         (0..count).map(|run| run_of(factor, first + 2 * run)).collect()
     }
@@ -449,7 +448,7 @@ mod tests {
         assert_eq!(of(&back, "p99 us").worse_percent(), 0.0);
     }
 
-    /// Of comparisons of like with like about one in twenty is called a change.
+    /// About one in twenty comparisons of equal runs reports a change.
     #[test]
     fn noise_is_seldom_called_a_change() {
         let called = (0..100).filter(|&seed| {

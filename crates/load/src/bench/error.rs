@@ -1,4 +1,4 @@
-//! Why there is no report, or why it must not be trusted.
+//! Reasons for a missing or unreliable report.
 
 use std::fmt;
 use std::io;
@@ -6,17 +6,17 @@ use std::io;
 /// The reason.
 #[derive(Debug)]
 pub enum Error {
-    /// BenchOptions that contradict each other, or a file of theirs that cannot be read.
+    /// Options that contradict each other, or a file in an option that cannot be read.
     Options(String),
-    /// Not one connection could be made.
+    /// No connection could be made.
     Unreachable(String),
-    /// So many requests or connections failed; the report was written.
+    /// This many requests or connections failed; the report was written.
     Failures(u64),
-    /// So many replies were wrong, which --verify found; the report was written.
+    /// --verify found this many wrong replies; the report was written.
     Wrong(u64),
-    /// Nothing can be said of what was to be judged; the report was written.
+    /// The measurement does not allow a verdict; the report was written.
     Unjudged(String),
-    /// What was measured is sound and is not as it was to be; the report was written.
+    /// The measurement is valid and misses the objective; the report was written.
     Verdict(String),
     /// A file, thread or event loop.
     Io(io::Error),
@@ -40,8 +40,8 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// The exit status: 1 where something failed, and 3 where a limit was not kept, so that
-    /// scripts can tell them apart (2 is a malformed command line).
+    /// The exit status: 1 for a failure and 3 for an exceeded limit, so that scripts can
+    /// distinguish them (2 is a malformed command line).
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         if matches!(self, Error::Verdict(_)) { 3 } else { 1 }

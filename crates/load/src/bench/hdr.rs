@@ -9,13 +9,13 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use crate::clock::unix_seconds;
 use crate::tally::Latencies;
 
-/// What the processors divide the longest latency of an interval by: it is told in milliseconds.
+/// The divisor of the longest latency of an interval: it is stated in milliseconds.
 const MAX_DIVISOR: f64 = 1e6;
 
-/// Rows of the distribution for each halving of what is left to 100 %.
+/// Rows of the distribution for each halving of the distance to 100 %.
 const ROWS_A_HALF: u32 = 5;
 
-/// An interval log, put together in memory: a few kilobytes a second.
+/// An interval log, built in memory: a few kilobytes a second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
     /// When measuring began, in seconds since 1970.
@@ -30,7 +30,7 @@ impl Log {
         Log { epoch_s: unix_seconds(start_ns), ..Log::default() }
     }
 
-    /// Adds what was answered in an interval, which begins so long after the start.
+    /// Adds the latencies of an interval that begins `from_s` after the start.
     pub(crate) fn add(&mut self, from_s: f64, length_s: f64, latencies: &Latencies) {
         let mut bytes = Vec::new();
         match V2DeflateSerializer::new().serialize(latencies, &mut bytes) {
@@ -43,7 +43,7 @@ impl Log {
         }
     }
 
-    /// The whole log; `title` says in one line what it is of.
+    /// The whole log; `title` describes it in one line.
     ///
     /// # Errors
     /// A histogram could not be encoded.
@@ -64,7 +64,7 @@ impl Log {
     }
 }
 
-/// The percentile distribution, in milliseconds; `title` says in one line what it is of.
+/// The percentile distribution, in milliseconds; `title` describes it in one line.
 pub(crate) fn distribution(latencies: &Latencies, title: &str) -> String {
     let mut out = format!(
         "{:>12} {:>14} {:>10} {:>14}\n\n",
@@ -84,7 +84,7 @@ pub(crate) fn distribution(latencies: &Latencies, title: &str) -> String {
     out += &format!("#[Mean    = {mean:>12.6}, StdDeviation   = {deviation:>12.6}]\n");
     let (max, total) = (latencies.max() as f64 / 1e6, latencies.len());
     out += &format!("#[Max     = {max:>12.6}, Total count    = {total:>12}]\n");
-    // The histogram does not tell its sub-buckets: 2,048 are what three digits take.
+    // The histogram does not expose its number of sub-buckets: three digits take 2,048.
     let (buckets, parts) = (latencies.buckets(), 2048);
     out += &format!("#[Buckets = {buckets:>12}, SubBuckets     = {parts:>12}]\n");
     out + &format!("#[{title}]\n")

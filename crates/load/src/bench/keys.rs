@@ -1,22 +1,22 @@
-//! Which key a request asks for.
+//! The distribution of requests over keys.
 
 use std::fmt;
 use std::str::FromStr;
 
 use fastrand::Rng;
 
-/// How requests spread over the keys.
+/// How requests are distributed over the keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// Every key as often as any other.
+    /// All keys equally often.
     Uniform,
     /// The k-th key in proportion to k to the power of minus the exponent.
     Zipf(f64),
     /// A share of the keys, the first ones, gets a share of the requests.
     Hot {
-        /// Of the keys.
+        /// Share of the keys.
         share: f64,
-        /// Of the requests.
+        /// Share of the requests.
         requests: f64,
     },
     /// One after the other, each thread through the whole range from its own start.
@@ -82,7 +82,7 @@ enum Draw {
 }
 
 impl Keys {
-    /// Draws below `count`, which is not 0; a sequence begins at `first`.
+    /// Draws numbers below `count`, which is not 0; a sequence begins at `first`.
     pub(crate) fn new(distribution: Distribution, count: u64, first: u64) -> Self {
         let draw = match distribution {
             Distribution::Uniform => Draw::Uniform,
@@ -96,7 +96,7 @@ impl Keys {
         Keys { count, draw }
     }
 
-    /// From `first` on every `stride`-th below `count`, and again from the start.
+    /// Every `stride`-th number below `count` from `first` on, then again from the start.
     pub(crate) fn strided(count: u64, first: u64, stride: u64) -> Self {
         Keys { count, draw: Draw::Sequential { next: first % count, stride } }
     }
@@ -128,7 +128,7 @@ struct Zipf {
     low: f64,
     /// The integral up to the last rank and a half.
     high: f64,
-    /// How far above a rank a point is accepted unseen.
+    /// How far above a rank a point is accepted without a test.
     margin: f64,
 }
 
@@ -160,7 +160,7 @@ impl Zipf {
         (-self.exponent * rank.ln()).exp()
     }
 
-    /// The integral of `weight` from 1, in a form that holds where the exponent is nearly 1.
+    /// The integral of `weight` from 1, in a form that is accurate for exponents near 1.
     fn integral(&self, to: f64) -> f64 {
         let log = to.ln();
         let scaled = (1.0 - self.exponent) * log;

@@ -1,10 +1,10 @@
-//! Which versions of a key a read may still return.
+//! The versions of a key that a read may still return.
 //!
-//! A value carries the number of its writing; numbers rise in the order in which writings begin. A
-//! writing that is confirmed has overwritten all that had ended before it began, so that a read
-//! which begins after the confirmation must not find those. Writings that overlap may take effect
-//! in either order and allow each other. A writing whose answer is lost or an error may take effect
-//! at any later time, and forbids nothing from then on.
+//! A value carries the sequence number of its write; numbers rise in the order in which writes
+//! begin. A confirmed write has overwritten all writes that had ended before it began, so that a
+//! read which begins after the confirmation must not return those. Overlapping writes may take
+//! effect in either order, so that the value of each is allowed. A write whose answer is lost or an
+//! error may take effect at any later time, and from then on no value is excluded.
 
 use crate::clock::since_1970;
 use std::collections::HashMap;
@@ -12,43 +12,43 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// Parts that are locked apart.
+/// Shards with separate locks.
 const SHARDS: usize = 64;
 
-/// Keys that are followed: the first ones that are written. About 100 bytes each.
+/// Maximum keys that are tracked: the first ones written. Each takes about 100 bytes.
 const FOLLOWED: usize = 1 << 22;
 
-/// A request that is under way, as far as its key is followed.
+/// A request in flight, if its key is tracked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// Of a writing: its number.
+    /// For a write, its sequence number.
     pub(crate) sequence: u64,
-    /// Of a writing: what is below is overwritten once it is confirmed. Of a read: it must not
-    /// find what is below.
+    /// For a write, all lower numbers are overwritten once it is confirmed. For a read, lower
+    /// numbers are stale.
     pub(crate) floor: u64,
 }
 
-/// The writings of a run, for all threads.
+/// The writes of a run, for all threads.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     next: AtomicU64,
     shards: Vec<Mutex<HashMap<u64, Entry>>>,
-    /// How long an overwritten value may still be found.
+    /// How long an overwritten value may still be returned.
     grace_ns: u64,
-    /// Keys of each shard at most.
+    /// Maximum keys of each shard.
     most: usize,
 }
 
-/// A key.
+/// The state of a key.
 #[derive(Debug)]
 struct Entry {
-    /// Reads that begin now must not find what is below.
+    /// Lower numbers are stale for reads that begin now.
     floor: u64,
-    /// The same from some time on.
+    /// The floor that applies later, with the time.
     next_floor: Option<(u64, u64)>,
-    /// The oldest writing of which nothing is known.
+    /// The oldest write whose outcome is unknown.
     unknown: u64,
-    /// Writings that are under way.
+    /// Writes in flight.
     open: Vec<u64>,
 }
 
@@ -59,7 +59,7 @@ impl Default for Entry {
 }
 
 impl Entry {
-    /// The floor at a time.
+    /// The floor at `now_ns`.
     fn settle(&mut self, now_ns: u64) -> u64 {
         if let Some((floor, from_ns)) = self.next_floor
             && now_ns >= from_ns
@@ -72,9 +72,9 @@ impl Entry {
 }
 
 impl Ledger {
-    /// A ledger whose reads may find values for so long after they were overwritten.
+    /// A ledger whose reads may return values for `grace_ns` after they were overwritten.
     pub(crate) fn new(grace_ns: u64) -> Self {
-        // Numbers go on from those of earlier runs: 4 ns each, which no load outruns.
+        // Numbers continue after those of earlier runs: one per 4 ns, more than any load uses.
         Ledger::with_limit(since_1970().as_nanos() as u64 / 4, grace_ns, FOLLOWED / SHARDS)
     }
 
@@ -87,11 +87,11 @@ impl Ledger {
         self.shards.get(key as usize % SHARDS)
     }
 
-    /// A writing begins, or a deletion.
+    /// Begins a write or a deletion.
     pub(crate) fn write(&self, key: u64) -> Ticket {
         let Some(shard) = self.shard(key) else { return Ticket::default() };
         let mut shard = shard.lock();
-        // Drawn under the lock, so that the numbers of a key rise in the order of its writings.
+        // Drawn under the lock, so that the numbers of a key rise in the order of its writes.
         let sequence = self.next.fetch_add(1, Ordering::Relaxed);
         if shard.len() >= self.most && !shard.contains_key(&key) {
             return Ticket { sequence, floor: 0 };
@@ -102,7 +102,7 @@ impl Ledger {
         Ticket { sequence, floor: oldest.min(sequence) }
     }
 
-    /// A writing was confirmed, and has taken effect.
+    /// Records that a write was confirmed and has taken effect.
     pub(crate) fn confirm(&self, key: u64, ticket: Ticket, now_ns: u64) {
         self.end(key, ticket, |entry, grace_ns| {
             entry.settle(now_ns);
@@ -114,12 +114,12 @@ impl Ledger {
         });
     }
 
-    /// A writing was answered by saying that it did not take place.
+    /// Records that a write was refused and has not taken effect.
     pub(crate) fn refuse(&self, key: u64, ticket: Ticket) {
         self.end(key, ticket, |_, _| {});
     }
 
-    /// Nothing is known of a writing: it failed.
+    /// Records that a write failed and its outcome is unknown.
     pub(crate) fn fail(&self, key: u64, ticket: Ticket) {
         self.end(key, ticket, |entry, _| entry.unknown = entry.unknown.min(ticket.sequence));
     }
@@ -132,7 +132,7 @@ impl Ledger {
         }
     }
 
-    /// A read begins.
+    /// Begins a read.
     pub(crate) fn read(&self, key: u64, now_ns: u64) -> Ticket {
         let Some(shard) = self.shard(key) else { return Ticket::default() };
         let floor = shard.lock().get_mut(&key).map_or(0, |entry| entry.settle(now_ns));
@@ -204,12 +204,12 @@ mod tests {
         assert_eq!(ledger.read(SHARDS as u64, 0).floor, 0);
     }
 
-    /// What a client sees of a register that is set at one moment between the begin of a writing
-    /// and its answer.
+    /// Events of a register, as a client sees it, that changes at one moment between the start of a
+    /// write and its answer.
     #[derive(Clone, Debug)]
     enum Event {
         Begin,
-        /// The writing under way of this number, modulo how many there are, takes effect.
+        /// The write in flight with this number, modulo their count, takes effect.
         TakeEffect(usize),
         /// The same is answered, if it has taken effect.
         Answer(usize),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     proptest! {
-        /// No read of a register that keeps its word is called stale.
+        /// No read of a correct register is reported as stale.
         #[test]
         fn a_register_that_keeps_its_word_is_never_blamed(events in events()) {
             let ledger = ledger();

@@ -1,7 +1,7 @@
 //! Requests that are assembled one by one, unlike the templates of [`super::requests`].
 //!
-//! A request is picked first (what is asked, of which key), so that a ring can say whose it is,
-//! and encoded then.
+//! A request is picked first (its kind and its key), so that a ring can determine its server, and
+//! encoded then.
 
 use fastrand::Rng;
 use nagi_client::ring::Ring;
@@ -20,7 +20,7 @@ use super::values::{Values, hash_of};
 use super::verified::Finding;
 use crate::clock::now_ns;
 
-/// What a run asks for.
+/// The requests of a run.
 #[derive(Debug)]
 pub(crate) struct Mix {
     pub(crate) protocol: Protocol,
@@ -28,20 +28,20 @@ pub(crate) struct Mix {
     pub(crate) names: Names,
     pub(crate) values: Values,
     pub(crate) ttl: Option<Ttl>,
-    /// Which server has a key, if there are several.
+    /// The mapping of keys to servers, if there are several.
     pub(crate) ring: Option<Ring>,
-    /// What stands after a path over HTTP, by server.
+    /// The text after a path over HTTP, by server.
     pub(crate) http_tails: Vec<String>,
-    /// What stands before a command over HTTP, by server: a database.
+    /// The text before a command over HTTP, by server: a database.
     pub(crate) http_heads: Vec<String>,
-    /// What was written, if values are verified.
+    /// The record of writes, if values are verified.
     pub(crate) ledger: Option<Ledger>,
 }
 
-/// Where requests come from.
+/// The source of requests.
 #[derive(Debug)]
 pub(crate) enum Source {
-    /// Reads of so many keys at once, and writes.
+    /// Reads of `keys_a_get` keys at once, and writes.
     Values { gets: u32, sets: u32, keys_a_get: u64 },
     /// Commands by their weights.
     Commands(Vec<Command>),
@@ -49,39 +49,39 @@ pub(crate) enum Source {
     Trace(Trace),
 }
 
-/// What is asked.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Get,
     Set,
-    /// The command of this number.
+    /// The command with this index.
     Command(usize),
     Row,
 }
 
-/// One request: what, and of which key or row.
+/// One request: its kind, and its key or row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pick {
     pub(crate) kind: Kind,
     pub(crate) number: u64,
 }
 
-/// What a reply has shown.
+/// The evaluation of a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Judgement {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// What --verify says of it.
+    /// The result of --verify.
     pub(crate) finding: Option<Finding>,
 }
 
-/// What a request does to its key.
+/// The effect of a request on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     Read,
     Write,
     Delete,
-    /// Something that is not followed.
+    /// An effect that is not tracked.
     Other,
 }
 
@@ -101,7 +101,7 @@ impl Mix {
         Pick { kind, number }
     }
 
-    /// Which of the servers it goes to.
+    /// The server that it goes to.
     pub(crate) fn server(&self, pick: Pick, scratch: &mut Vec<u8>) -> usize {
         let Some(ring) = &self.ring else { return 0 };
         scratch.clear();
@@ -135,7 +135,7 @@ impl Mix {
         }
     }
 
-    /// The request is about to be sent.
+    /// Records that the request is about to be sent.
     pub(crate) fn begin(&self, pick: Pick, now_ns: u64, scratch: &mut Vec<u8>) -> Ticket {
         let Some(ledger) = &self.ledger else { return Ticket::default() };
         scratch.clear();
@@ -147,7 +147,7 @@ impl Mix {
         }
     }
 
-    /// The connection was lost before the answer.
+    /// Records that the connection was lost before the answer.
     pub(crate) fn lose(&self, pick: Pick, ticket: Ticket, scratch: &mut Vec<u8>) {
         let Some(ledger) = &self.ledger else { return };
         if matches!(self.effect(pick), Effect::Write | Effect::Delete) {
@@ -157,7 +157,7 @@ impl Mix {
         }
     }
 
-    /// Appends the request to the output for `server`; what it writes is write `sequence`.
+    /// Appends the request to the output for `server`; a value that it writes carries `sequence`.
     pub(crate) fn append(
         &self,
         pick: Pick,
@@ -299,7 +299,7 @@ impl Mix {
             Operation::Set => store(Mode::Set, out),
             Operation::Add => store(Mode::Add, out),
             Operation::Replace => store(Mode::Replace, out),
-            // Redis has no command that prepends.
+            // Redis has no command to prepend.
             Operation::Prepend if !is_resp => store(Mode::Prepend, out),
             Operation::Append | Operation::Prepend => store(Mode::Append, out),
             Operation::Delete => simple(Request::Delete { key }, out),
@@ -309,7 +309,7 @@ impl Mix {
         debug_assert!(encoded.is_ok(), "the trace's keys and operations were checked: {encoded:?}");
     }
 
-    /// What the reply to `pick` has shown, which was begun with `ticket`.
+    /// Evaluates the reply to `pick`, which was begun with `ticket`.
     pub(crate) fn judge(
         &self,
         (pick, ticket): (Pick, Ticket),
@@ -368,7 +368,7 @@ impl Mix {
     }
 }
 
-/// Takes the answer to a writing or deletion down.
+/// Records the answer to a write or deletion.
 fn settle(
     ledger: &Ledger,
     effect: Effect,

@@ -76,7 +76,7 @@ pub fn run(options: &BenchOptions) -> Result<(), Error> {
     verdict(options, &measured.report)
 }
 
-/// What the exit status says of a run.
+/// The exit status of a run.
 fn verdict(options: &BenchOptions, report: &Report) -> Result<(), Error> {
     if let Some(verified) = report.verified.as_ref().filter(|it| it.wrong() > 0) {
         return Err(Error::Wrong(verified.wrong()));
@@ -92,8 +92,8 @@ fn verdict(options: &BenchOptions, report: &Report) -> Result<(), Error> {
     }
 }
 
-/// Measures once, or as often as the search for an objective takes, until the end or that which the
-/// user asks for.
+/// Measures once, or as often as the search for an objective takes, until it is complete or
+/// interrupted.
 ///
 /// # Errors
 /// The server cannot be reached or the options contradict each other; failed requests are part of

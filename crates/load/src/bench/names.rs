@@ -5,15 +5,15 @@ use std::path::Path;
 /// Names of keys, by their numbers.
 #[derive(Clone, Debug)]
 pub(crate) enum Names {
-    /// As many bytes each: a prefix where there is room, and the number in decimal.
+    /// Names of equal length: a prefix if there is room, and the number in decimal.
     Numbered {
         /// The name of key 0.
         zero: Vec<u8>,
     },
-    /// One after the other.
+    /// The names of a list, one after the other.
     Listed {
         bytes: Vec<u8>,
-        /// Where each ends.
+        /// The end of each.
         ends: Vec<usize>,
     },
 }
@@ -22,7 +22,7 @@ impl Names {
     /// Names of `len` bytes for `count` keys.
     ///
     /// # Errors
-    /// They cannot be told apart in so few bytes.
+    /// So many keys cannot have different names of so few bytes.
     pub(crate) fn numbered(count: u64, len: usize) -> Result<Self, String> {
         let digits = count.saturating_sub(1).checked_ilog10().map_or(1, |log| log as usize + 1);
         if digits > len {
@@ -35,7 +35,7 @@ impl Names {
         Ok(Names::Numbered { zero })
     }
 
-    /// The lines of a file, empty ones left out.
+    /// The lines of a file, except empty ones.
     ///
     /// # Errors
     /// The file cannot be read, or has no line.
@@ -55,7 +55,7 @@ impl Names {
         Ok(Names::Listed { bytes, ends })
     }
 
-    /// How many a list has.
+    /// The number of names in a list.
     pub(crate) fn listed(&self) -> Option<u64> {
         match self {
             Names::Numbered { .. } => None,
@@ -63,7 +63,7 @@ impl Names {
         }
     }
 
-    /// All keys of a list, or the first numbered one.
+    /// All names of a list, or the first numbered one.
     pub(crate) fn samples(&self) -> Vec<Vec<u8>> {
         let numbers = 0..self.listed().unwrap_or(1);
         let name = |number| {
@@ -91,7 +91,7 @@ impl Names {
     }
 }
 
-/// Writes `number` over the zeroes at the end of `digits`.
+/// Writes `number` over the zeros at the end of `digits`.
 pub(crate) fn write_number(digits: &mut [u8], number: u64) {
     let mut rest = number;
     for digit in digits.iter_mut().rev() {

@@ -193,14 +193,14 @@ pub struct BenchOptions {
     pub ignore_errors: bool,
 }
 
-/// What there is to do with results.
+/// Subcommands for saved results.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Beside {
     /// Compares saved results.
     Compare(Comparison),
 }
 
-/// Requests per second, even or from one number to another.
+/// Requests per second, constant or from one value to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     /// At the start of measuring.
@@ -210,13 +210,13 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The same throughout.
+    /// A constant rate.
     #[must_use]
     pub fn even(rate: f64) -> Self {
         Rate { from: rate, to: rate }
     }
 
-    /// Whether it is the same throughout.
+    /// Whether it is constant.
     #[must_use]
     pub fn is_even(self) -> bool {
         self.from == self.to
@@ -253,7 +253,7 @@ impl Serialize for Rate {
     }
 }
 
-/// How many reads go with how many writes.
+/// The ratio of reads to writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
     /// Parts that read.

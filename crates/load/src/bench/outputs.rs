@@ -1,4 +1,4 @@
-//! Where a report goes: standard output, and the files that were asked for.
+//! Writes a report to standard output and to the files in the options.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,8 +9,8 @@ use super::page;
 use super::phases::Measured;
 use super::sweeps::Swept;
 
-/// Writes everything that was asked for. Text comes first, so that it is there even if a file
-/// cannot be written.
+/// Writes all requested outputs. Text comes first, so that it appears even if a file cannot be
+/// written.
 ///
 /// # Errors
 /// A file cannot be written: its name and why.
@@ -43,7 +43,7 @@ pub(crate) fn write_sweep(options: &BenchOptions, swept: &Swept) -> io::Result<(
     Ok(())
 }
 
-/// Writes text and JSON to where they were asked for.
+/// Writes text and JSON to their destinations.
 fn write_text(
     options: &BenchOptions,
     text: &str,

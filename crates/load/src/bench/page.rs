@@ -1,4 +1,4 @@
-//! The report as one page: plots and tables in one file, which needs no network and no script.
+//! The report as an HTML page: plots and tables in one file, without network access or scripts.
 
 use std::error::Error;
 
@@ -12,7 +12,7 @@ use crate::text::{escaped, grouped, microseconds};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Rows of the distribution for each halving of what is left to 100 %.
+/// Rows of the distribution for each halving of the distance to 100 %.
 const ROWS_A_HALF: u32 = 10;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:60em;\
@@ -42,7 +42,7 @@ pub(crate) fn render(measured: &Measured) -> Result<String> {
     Ok(out + "</body></html>\n")
 }
 
-/// The page of a sweep: what was varied, and the values with their runs.
+/// The page of a sweep: the option that was varied, and its values with their runs.
 pub(crate) fn render_sweep(what: &'static str, runs: &[SweptRun]) -> Result<String> {
     let title = runs.first().map_or(String::new(), |run| run.report.address.clone());
     let mut out = head(&format!("{title}: a sweep of {what}"));
@@ -88,7 +88,7 @@ fn head(title: &str) -> String {
     )
 }
 
-/// What a reader has to know before the figures.
+/// Notes that qualify the figures.
 fn notes(report: &Report, out: &mut String) {
     for note in report.notes() {
         *out += &format!("<p class=\"note\">{}</p>\n", escaped(&note));
@@ -161,7 +161,7 @@ fn objective(report: &Report, out: &mut String) {
     *out += "</table>\n";
 }
 
-/// Everything that was asked for, and where.
+/// All options, and the machine and servers.
 fn settings(report: &Report, out: &mut String) {
     *out += "<h2>Settings</h2>\n<table>\n";
     let mut pair = |name: &str, value: &str| {
@@ -201,7 +201,8 @@ fn show(chart: &Chart, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// The latency of each percentile; as much room from 90 to 99 % as from 99 to 99.9 %.
+/// The latency of each percentile, on a scale with equal widths from 90 to 99 % and from 99 to 99.9
+/// %.
 fn distribution(latencies: &Latencies) -> Chart {
     let points: Vec<(f64, f64)> = latencies
         .iter_quantiles(ROWS_A_HALF)
@@ -262,7 +263,7 @@ fn throughput(report: &Report) -> Chart {
     }
 }
 
-/// When the server saved.
+/// The time of the server's save.
 fn band(report: &Report) -> Option<(f64, f64)> {
     let save = report.save.as_ref()?;
     Some((save.asked_at_second, save.asked_at_second + save.seconds))

@@ -23,24 +23,24 @@ use crate::interrupt::Interrupt;
 use crate::pace::{Curve, Share, Timetable};
 use crate::tally::{Errors, Tally};
 
-/// Bytes that filling keeps in flight on one connection, and requests at most.
+/// Bytes that filling keeps in flight on one connection, and the maximum number of requests.
 const FILL_BYTES: usize = 256 * 1024;
 const FILL_DEPTH: usize = 64;
 
 /// Time for the threads to start before the first paced request is due.
 const HEAD_START_NS: u64 = 2_000_000;
 
-/// What a run has found.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) report: Report,
-    /// What the report was made of.
+    /// The sums that the report was made from.
     pub(crate) total: Tally,
-    /// Histograms second by second, if they were asked for.
+    /// Histograms of each second, if requested.
     pub(crate) log: Option<Log>,
 }
 
-/// Connects, fills and measures, at most until the objective of `give_up` is missed for certain.
+/// Connects, fills and measures. Ends early once the objective of `give_up` is certainly missed.
 pub(crate) fn measure(
     setup: &Setup,
     give_up: Option<GiveUp>,
@@ -82,7 +82,7 @@ fn identify(setup: &Setup, interrupt: &Interrupt) -> Result<Vec<Identity>, Error
     identities.collect::<Result<_, _>>().map_err(Error::Unreachable)
 }
 
-/// Opens all connections, every thread its own.
+/// Opens all connections, each thread its own.
 fn connect(setup: &Setup, interrupt: &Interrupt) -> Result<(Vec<Worker>, Errors), Error> {
     let BenchOptions { connections, threads, seed, .. } = setup.options;
     let (connections, threads) = (u64::from(connections), u64::from(threads));
@@ -106,7 +106,8 @@ fn connect(setup: &Setup, interrupt: &Interrupt) -> Result<(Vec<Worker>, Errors)
     Ok((workers, errors))
 }
 
-/// Carries out `plan` while the server saves, if it is to: what became of that, or why it failed.
+/// Runs `plan`, with a save of the server if the options ask for one. Returns the outcome of the
+/// save, or why it failed.
 fn carry_out_during_save(
     setup: &Setup,
     plan: &Plan,
@@ -155,7 +156,7 @@ fn carry_out(plan: &Plan, workers: &mut [Worker], timeline: &mut Timeline) -> io
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         let threads = workers.len();
-        // The sender goes with the load's thread: that is what ends the timeline.
+        // The sender moves into the load's thread: dropping it ends the timeline.
         let load = scope.spawn(move || {
             on_each_worker(workers, |worker| Run::new(worker, plan, &sender)?.drive())
         });
@@ -194,7 +195,7 @@ pub(crate) fn measure_plan(options: &BenchOptions, interrupt: &Interrupt) -> Pla
         let mut requests = u64::MAX;
         let limit = options.requests.map(|limit| begun_by(measure_ns).saturating_add(limit));
         if let Some(limit) = limit.filter(|limit| *limit < begun_by(end_ns)) {
-            // The run is over when these are answered, not when its time is up.
+            // The run ends when these are answered, not at a given time.
             (requests, end_ns) = (limit, u64::MAX);
         }
         Timetable {

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-/// What a server speaks.
+/// The protocol of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// Redis' protocol.
+    /// RESP, the protocol of Redis.
     #[default]
     Resp,
-    /// memcached's classic text protocol.
+    /// memcached's text protocol.
     Memcached,
     /// HTTP, for nagi's gateway.
     Http,
@@ -38,7 +38,7 @@ impl From<Protocol> for nagi_client::Framing {
 }
 
 impl Protocol {
-    /// As people call it.
+    /// The name for display.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -3,8 +3,8 @@
 use super::protocol::Protocol;
 use nagi_proto::split_line;
 
-/// Calls `found` with each value of the reply, or `None` where one is missing; memcached names
-/// none of those. Replies over HTTP are not looked into.
+/// Calls `found` with each value of the reply, or `None` for a missing one, which memcached does
+/// not report. Replies over HTTP are not parsed.
 pub(crate) fn each_value(protocol: Protocol, reply: &[u8], mut found: impl FnMut(Option<&[u8]>)) {
     match protocol {
         Protocol::Resp => {

@@ -19,7 +19,7 @@ use crate::pace::Arrivals;
 use crate::tally::{Errors, Latencies};
 use crate::text::{bytes_per_second, grouped, microseconds, plain};
 
-/// Columns of the longest bar.
+/// Width of the longest bar in columns.
 const BAR_COLUMNS: f64 = 40.0;
 
 /// The results of a run. Times are in microseconds, to the nanosecond; histograms keep three
@@ -28,11 +28,11 @@ const BAR_COLUMNS: f64 = 40.0;
 pub struct Report {
     /// The protocol.
     pub protocol: Protocol,
-    /// To whom; several servers, separated by commas, are a ring.
+    /// The address of the server; several, separated by commas, are a ring.
     pub address: String,
-    /// What they are.
+    /// The name, version and settings of each server.
     pub servers: Vec<Identity>,
-    /// Where this was measured.
+    /// The machine that this was measured on.
     pub machine: Machine,
     /// The version of this tool.
     pub version: &'static str,
@@ -42,17 +42,17 @@ pub struct Report {
     pub threads: u32,
     /// Requests in flight on each connection.
     pub pipeline: u32,
-    /// `closed`: a connection sends when its last replies are in, so that a stall shows in few
-    /// requests; or `open`: requests are due whatever the server does.
+    /// `closed`: a connection sends after its last replies, so that a stall shows in few requests;
+    /// or `open`: requests are due independently of the server.
     #[serde(rename = "loop")]
     pub loop_kind: &'static str,
     /// When measuring began, in seconds since 1970.
     pub started_unix_seconds: f64,
-    /// Whether the user has ended the run before its time.
+    /// Whether the user has interrupted the run.
     pub interrupted: bool,
-    /// Requests per second asked for; none in a closed loop.
+    /// The requested rate per second; `None` in a closed loop.
     pub rate: Option<Rate>,
-    /// What every random number came from.
+    /// The seed of all random numbers.
     pub seed: u64,
     /// Requests answered while measuring.
     pub requests: u64,
@@ -68,40 +68,39 @@ pub struct Report {
     pub hits: u64,
     /// Reads that found none.
     pub misses: u64,
-    /// How often connections were reopened.
+    /// The number of reconnections.
     pub reconnects: u64,
-    /// Failed requests and connections, those of filling and warming up included.
+    /// Failed requests and connections, including those of filling and warming up.
     pub errors: u64,
     /// The same by their text.
     pub errors_by_text: BTreeMap<String, u64>,
-    /// From sending a request (paced: from when it was due) to its reply.
+    /// From sending a request (paced: from its due time) to its reply.
     pub latency_us: Latency,
-    /// How late the client itself was in sending paced requests.
+    /// The client's own delay in sending paced requests.
     pub send_delay_us: Option<Latency>,
     /// Processor time of the client, user and system, per request.
     pub client_cpu_us_per_request: f64,
-    /// Processor time of the client over what its threads could have had; near 1 the client is
-    /// the bottleneck.
+    /// Processor time of the client as a share of what its threads could have used; near 1, the
+    /// client is the bottleneck.
     pub client_busy: f64,
-    /// The save that was asked for with --bgsave-after-seconds, unless it failed.
+    /// The save of --bgsave-after-seconds, unless it failed.
     pub save: Option<Save>,
     /// With such a save: before, during and after it.
     pub windows: Vec<Window>,
     /// The results of --verify.
     pub verified: Option<Verified>,
-    /// What became of --slo. The rest of the report is that of the last trial.
+    /// The result of --slo. The rest of the report is that of the last trial.
     pub objective: Option<Objective>,
     /// Each second.
     pub timeline: Vec<Second>,
-    /// Everything that was asked for.
+    /// All options.
     pub options: BenchOptions,
 }
 
 /// Part of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Window {
-    /// `before`, `saving` or `after`. What a request that was under way at a boundary met is of
-    /// the save.
+    /// `before`, `saving` or `after`. A request in flight at a boundary counts for the save.
     pub name: &'static str,
     /// How long it was.
     pub seconds: f64,
@@ -120,15 +119,15 @@ pub struct Latency {
     pub min: f64,
     /// The mean.
     pub mean: f64,
-    /// Half are not above it.
+    /// The median.
     pub p50: f64,
-    /// 90 % are not above it.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 % are not above it.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 99.9 % are not above it.
+    /// The 99.9th percentile.
     pub p99_9: f64,
-    /// 99.99 % are not above it.
+    /// The 99.99th percentile.
     pub p99_99: f64,
     /// The longest.
     pub max: f64,
@@ -200,7 +199,7 @@ impl Report {
         }
     }
 
-    /// What has to be known before the figures are believed, a sentence or two each.
+    /// Notes that qualify the figures, of one or two sentences each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.interrupted {
@@ -228,7 +227,7 @@ impl Report {
         notes
     }
 
-    /// The percentiles of which half or more is the client's own lateness.
+    /// The percentiles of which half or more is the client's own delay.
     fn late_percentiles(&self) -> Option<String> {
         let (delay, latency) = (self.send_delay_us?, self.latency_us);
         let names = [
@@ -382,7 +381,7 @@ impl Report {
     }
 }
 
-/// What was sent, in a few words.
+/// A short description of the requests.
 fn requests_asked_for(options: &BenchOptions) -> String {
     if let Some(path) = &options.trace {
         return format!("the trace {}", path.display());
@@ -402,8 +401,8 @@ fn requests_asked_for(options: &BenchOptions) -> String {
     format!("{what} over {keys}, values of {} B", options.value_bytes)
 }
 
-/// The parts of a run that a save has made. One that did not come to its end lasted to that of
-/// the run.
+/// The parts of a run before, during and after a save. A save that did not complete lasts to the
+/// end of the run.
 fn windows(plan: &Plan, timeline: &Timeline) -> Vec<Window> {
     let Some((marks, windows)) = plan.marks.as_ref().zip(timeline.windows()) else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Requests by template: a request is a copy of bytes prepared once, with the digits of its key
-//! written over.
+//! Requests by template: a request is a copy of prepared bytes, with the digits of its key
+//! overwritten.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,25 +13,25 @@ use super::values::letters;
 /// memcached's longest key, in bytes.
 pub(crate) const MEMCACHED_KEY_BYTES: usize = 250;
 
-/// What every request of a run has in common.
+/// The properties that all requests of a run share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape<'a> {
     pub(crate) protocol: Protocol,
-    /// The name of key 0, in whose end the digits of others are written.
+    /// The key names; the digits of a key overwrite the end of key 0's name.
     pub(crate) names: &'a Names,
     pub(crate) value_bytes: usize,
     pub(crate) ttl_seconds: Option<u64>,
     pub(crate) seed: u64,
-    /// Over HTTP, what stands before the command and after the path.
+    /// Over HTTP, the text before the command and after the path.
     pub(crate) http: (&'a str, &'a str),
 }
 
-/// How long what is written lives, in seconds.
+/// The time to live of written values, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ttl {
-    /// At least.
+    /// The minimum.
     pub from: u64,
-    /// At most.
+    /// The maximum.
     pub to: u64,
 }
 
@@ -46,7 +46,7 @@ impl FromStr for Ttl {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (from, to) = text.split_once('-').unwrap_or((text, text));
-        // Above 30 days memcached takes it for a time of day.
+        // memcached takes more than 30 days for a Unix time.
         let bounds = from.parse().ok().zip(to.parse().ok());
         bounds
             .map(|(from, to)| Ttl { from, to })
@@ -75,12 +75,12 @@ pub(crate) struct Requests {
 #[derive(Clone, Debug)]
 struct Template {
     bytes: Vec<u8>,
-    /// Where the last digit of the key ends.
+    /// The end of the key's last digit.
     key_end: usize,
 }
 
 impl Requests {
-    /// The names are numbered.
+    /// The names must be numbered.
     pub(crate) fn new(shape: &Shape<'_>) -> Self {
         let mut key = Vec::new();
         shape.names.append(0, &mut key);
@@ -137,13 +137,13 @@ impl Requests {
     }
 }
 
-/// The head of a request for a value, which has no body. `head` and `tail` are the server's: a
+/// The head of a request for a value, which has no body. `head` and `tail` belong to the server: a
 /// database before the path, fields after it.
 pub(crate) fn http_get(head: &str, key: &[u8], tail: &str) -> String {
     format!("GET {head}/GET/{}.bin HTTP/1.1\r\n{tail}\r\n", in_path(key))
 }
 
-/// The head of a request that stores so many bytes, which follow it.
+/// The head of a request that stores `bytes` bytes, which follow it.
 pub(crate) fn http_set(
     head: &str,
     key: &[u8],
@@ -159,7 +159,8 @@ pub(crate) fn http_set(
     format!("PUT {path} HTTP/1.1\r\nContent-Length: {bytes}\r\n{tail}\r\n")
 }
 
-/// A key as part of a path (RFC 3986): what is no letter, digit, `-`, `_`, `~` or `:` is `%XX`.
+/// A key as part of a path (RFC 3986): all bytes except letters, digits, `-`, `_`, `~` and `:`
+/// become `%XX`.
 fn in_path(key: &[u8]) -> String {
     let mut out = String::with_capacity(key.len());
     for byte in key {

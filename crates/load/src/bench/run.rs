@@ -1,4 +1,4 @@
-//! One phase of a run on one thread: when each request is sent, and what is recorded.
+//! One phase of a run on one thread: sends requests at their times and records the results.
 
 use std::io;
 use std::ops::Range;
@@ -21,31 +21,31 @@ use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::pace::{Pacer, Share, Timetable};
 use crate::tally::Tally;
 
-/// Events taken at once.
+/// Maximum events of one wait.
 const EVENTS: usize = 256;
 
-/// How long a lost connection stays closed at first. The pause doubles with each attempt that
-/// fails, so that a server on its way back is not kept busy by refusing.
+/// How long a lost connection stays closed at first. The pause doubles with each failed attempt, so
+/// that a restarting server is not kept busy by refusals.
 const FIRST_PAUSE_NS: u64 = SECOND / 50;
 const LONGEST_PAUSE_NS: u64 = SECOND / 2;
 
-/// How many requests of one turn of a closed loop may fail because their server is lost.
+/// Maximum requests that may fail in one turn of a closed loop because their server is lost.
 const LOST_TRIES: usize = 64;
 
-/// The error of a request that was due while there was no connection to send it on.
+/// The error of a request that was due while it had no connection.
 const NOT_SENT: &str = "not sent: its connection was lost";
 
-/// What a phase of a run asks for.
+/// The plan of a phase of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) work: Work,
-    /// Requests in flight on one connection.
+    /// Maximum requests in flight on one connection.
     pub(crate) depth: usize,
     /// When measuring begins; requests begun before are not recorded.
     pub(crate) measure_ns: u64,
-    /// When the run ends unless a number of requests is given; no request begins afterwards.
+    /// When the run ends, unless the number of requests is limited; no request begins afterwards.
     pub(crate) end_ns: u64,
-    /// How many measured requests all threads together may still begin, if their number is limited.
+    /// The measured requests that all threads together may still begin, if their number is limited.
     pub(crate) budget: Option<Arc<AtomicU64>>,
     /// When paced requests are due.
     pub(crate) timetable: Option<Timetable>,
@@ -53,15 +53,15 @@ pub(crate) struct Plan {
     pub(crate) reply_timeout_ns: u64,
     /// The save during which latencies are recorded separately.
     pub(crate) marks: Option<Arc<Marks>>,
-    /// After how many requests a session reopens its connections.
+    /// The number of requests after which a session reopens its connections.
     pub(crate) reconnect_every: Option<u64>,
-    /// Ctrl-C, which ends the run as its time would.
+    /// Ctrl-C, which ends the run as its time limit does.
     pub(crate) interrupt: Interrupt,
     /// Ends the run without waiting for replies, when its result is already known.
     pub(crate) stop: Interrupt,
 }
 
-/// Which requests a phase is made of.
+/// The requests of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Each key is written once.
@@ -70,12 +70,12 @@ pub(crate) enum Work {
     Load,
 }
 
-/// What a thread did up to one boundary of the common seconds.
+/// The results of a thread up to one boundary of the common seconds.
 #[derive(Debug)]
 pub(crate) struct Interval {
     /// The boundary; the same for all threads.
     pub(crate) end_ns: u64,
-    /// When the last reply so far came; in the last report, the requested end if that was later.
+    /// When the last reply so far arrived; in the last report, the requested end if that was later.
     pub(crate) reached_ns: u64,
     pub(crate) tally: Tally,
     /// Whether the thread has nothing more to do.
@@ -99,24 +99,24 @@ pub(crate) struct Run<'a> {
     windows: Option<Windows>,
     /// The results of --verify.
     verified: Verified,
-    /// When the run ends, as far as that is known yet.
+    /// When the run ends, as far as known.
     end_ns: u64,
-    /// Connections that are closed until they are reopened.
+    /// The number of lost connections.
     lost_links: usize,
-    /// When the first of them is to be opened.
+    /// When to reopen the first of them.
     next_retry_ns: u64,
     /// Requests due and not answered, over all open sessions.
     unanswered_requests: u64,
     next_tick_ns: u64,
     /// When to check next for Ctrl-C.
     next_look_ns: u64,
-    /// When the last reply came; at the end of the run, the requested end if that is later.
+    /// When the last reply arrived; at the end of the run, the requested end if that is later.
     reached_ns: u64,
     /// The thread's processor time at the last tick.
     cpu_ns: u64,
     /// Sessions with a request that has come due.
     ready: Vec<usize>,
-    /// What arrived at the last wake-up; kept to reuse its buffers.
+    /// The replies of the last wake-up; kept to reuse its buffers.
     arrival: Arrival,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Works until the plan is carried out, reporting every second.
+    /// Runs until the plan is complete, and reports every second.
     ///
     /// # Errors
     /// The event loop itself fails; failures of connections are counted instead, and lost
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
         self.report(self.next_tick_ns, true)
     }
 
-    /// A save or the user may end the run before its time.
+    /// Ends the run early if a save or the user has asked for it.
     fn look_for_the_end(&mut self, now: u64) {
         if let Some(marks) = &self.plan.marks {
             self.end_ns = self.end_ns.min(marks.stop_ns());
@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
         !more_to_come && (self.unanswered_requests == 0 || given_up)
     }
 
-    /// Whether a closed loop would send more over a connection that is reopened.
+    /// Whether a closed loop would send more over a reopened connection.
     fn has_more_to_send(&self) -> bool {
         match (&self.plan.work, &self.plan.budget) {
             (Work::Fill { .. }, _) => !self.fill.is_empty(),
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Takes what arrived on connection `index` and sends what may follow.
+    /// Receives replies on connection `index`, and sends the next requests.
     fn serve(&mut self, index: usize, flags: EventFlags) -> io::Result<()> {
         let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         let mut arrival = std::mem::take(&mut self.arrival);
@@ -269,7 +269,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Notes how long the requests of session `index` took that were answered.
+    /// Records the latencies of answered requests of session `index`.
     fn record(&mut self, index: usize, arrival: &Arrival, now: u64) -> io::Result<()> {
         self.tick(now)?;
         self.reached_ns = now;
@@ -302,13 +302,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Whether a request counts that was begun and answered then: not if it was begun in the
-    /// warm-up and answered after it.
+    /// Whether a request with these times counts: not if it began during the warm-up and was
+    /// answered after it.
     fn is_measured(&self, begun_ns: u64, now: u64) -> bool {
         begun_ns >= self.plan.measure_ns || now < self.plan.measure_ns
     }
 
-    /// Records requests that ended at `now`, those that count; returns how many these are.
+    /// Records requests that ended at `now`, if they count. Returns how many count.
     fn record_each(&mut self, begun_ns: impl Iterator<Item = u64>, now: u64) -> u64 {
         let mut measured = 0;
         for begun_ns in begun_ns {
@@ -320,7 +320,7 @@ impl<'a> Run<'a> {
         measured
     }
 
-    /// Records that so many requests begun at `begun_ns` ended at `now`.
+    /// Records that `times` requests begun at `begun_ns` ended at `now`.
     fn record_latency(&mut self, begun_ns: u64, now: u64, times: u64) {
         self.tally.latencies.saturating_record_n(now.saturating_sub(begun_ns), times);
         if let (Some(windows), Some(marks)) = (&mut self.windows, &self.plan.marks)
@@ -330,7 +330,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Sends what session `index` may send now, at once.
+    /// Sends all requests that session `index` may send now.
     fn send(&mut self, index: usize, now: u64) {
         self.reconnect(index, now);
         for _ in 0..LOST_TRIES {
@@ -342,7 +342,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Sends `count` requests of session `index`: how many had a connection to go over.
+    /// Sends `count` requests of session `index`. Returns how many had a connection.
     fn send_claimed(&mut self, index: usize, count: u64, now: u64) -> u64 {
         for batch in &mut self.worker.batches {
             batch.bytes.clear();
@@ -380,7 +380,7 @@ impl<'a> Run<'a> {
         count - unsent
     }
 
-    /// Requests of session `index` have ended without a reply.
+    /// Ends requests of session `index` without a reply.
     fn end_unanswered(&mut self, index: usize, count: u64) {
         if let Some(session) = self.worker.sessions.get_mut(index) {
             session.answered += count;
@@ -388,7 +388,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Opens the connections of session `index` again, if they have had their requests.
+    /// Reopens the connections of session `index`, if they have had their number of requests.
     fn reconnect(&mut self, index: usize, now: u64) {
         let Some(every) = self.plan.reconnect_every else { return };
         let Some(session) = self.worker.sessions.get_mut(index) else { return };
@@ -434,7 +434,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Leaves the lost connection `index` closed for a while, longer than the last time.
+    /// Keeps the lost connection `index` closed for a while, longer than the last time.
     fn postpone(&mut self, index: usize, now: u64) {
         if let Some(link) = self.worker.links.get_mut(index) {
             link.pause_ns = (link.pause_ns * 2).clamp(FIRST_PAUSE_NS, LONGEST_PAUSE_NS);
@@ -462,7 +462,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Encodes requests into the batches of their servers: how many have one that is lost.
+    /// Encodes requests into the batches of their servers. Returns how many have a lost server.
     fn encode_mixed(&mut self, index: usize, count: u64, now: u64, mix: &Mix) -> u64 {
         let worker = &mut *self.worker;
         let links = worker.links_of(index);
@@ -492,7 +492,7 @@ impl<'a> Run<'a> {
         lost
     }
 
-    /// How many requests session `index` is to send now.
+    /// The number of requests for session `index` to send now.
     fn claim(&mut self, index: usize, now: u64) -> u64 {
         let Some(session) = self.worker.sessions.get_mut(index) else { return 0 };
         let mut depth = self.plan.depth as u64;
@@ -519,15 +519,16 @@ impl<'a> Run<'a> {
     /// Sends the paced requests that have come due.
     fn take_due(&mut self, now: u64) {
         let Some(pacer) = &mut self.pacer else { return };
-        // None is begun after the end, which a save or the user may have set since.
+        // No request begins after the end, which a save or the user may have set meanwhile.
         while let Some((index, due_ns)) = pacer.take_due(now.min(self.end_ns - 1)) {
             let Some(session) = self.worker.sessions.get_mut(index) else { continue };
             if session.open_links == 0 {
                 self.tally.errors.count(NOT_SENT, 1);
                 continue;
             }
-            // Also where its connection is busy: a server that is asked late by a second has
-            // that second's requests to answer one after the other, and is not to blame for it.
+            // Also if its connection is busy: after a delay of the client by a second, the server
+            // has that second's requests to answer one after the other, which is not the server's
+            // delay.
             if due_ns >= self.plan.measure_ns {
                 self.tally.delays.saturating_record(now - due_ns);
             }
@@ -561,7 +562,7 @@ impl<'a> Run<'a> {
         let flights = std::mem::take(&mut link.flights);
         let was_open = link.pause_ns == 0;
         *link = Link { pause_ns: link.pause_ns, ..Link::default() };
-        // What is due and has no connection left to go over has failed too.
+        // Due requests that have no connection left have failed too.
         let unanswered = if is_plain || session.open_links == 0 {
             session.sent = session.due;
             session.due_ns.clear();
@@ -572,11 +573,11 @@ impl<'a> Run<'a> {
         self.end_unanswered(session_index, unanswered);
         self.worker.forget(&flights);
         self.postpone(index, now);
-        // That a server is still away is told by the requests that it does not answer.
+        // Later failures to reconnect show in the unanswered requests.
         self.tally.errors.count(&error.to_string(), unanswered.max(u64::from(was_open)));
     }
 
-    /// Counts the requests that no reply came to, with the time that they have waited so far.
+    /// Counts the requests without a reply, with the time that they have waited.
     fn give_up(&mut self, now: u64) {
         for index in 0..self.worker.sessions.len() {
             let links = self.worker.links_of(index);
@@ -598,7 +599,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reports the seconds that are over.
+    /// Reports the completed seconds.
     fn tick(&mut self, now: u64) -> io::Result<()> {
         while now >= self.next_tick_ns {
             let end_ns = self.next_tick_ns;
@@ -636,7 +637,7 @@ fn share_of_keys(keys: u64, share: Share) -> Range<u64> {
     bound(share.first)..bound(share.first + 1)
 }
 
-/// The first time after `now_ns` that lies whole seconds from `measure_ns`.
+/// The first time after `now_ns` that is a whole number of seconds from `measure_ns`.
 fn next_tick_ns(now_ns: u64, measure_ns: u64) -> u64 {
     if now_ns < measure_ns {
         measure_ns - (measure_ns - now_ns - 1) / SECOND * SECOND

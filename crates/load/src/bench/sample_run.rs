@@ -28,7 +28,7 @@ pub(crate) fn options(arguments: &[&str]) -> BenchOptions {
     Arguments::try_parse_from([&["bench"], arguments].concat()).unwrap().options
 }
 
-/// A run of 1.5 s whose every count is known.
+/// A run of 1.5 s with known counts.
 pub(crate) fn measured(arguments: &[&str]) -> Measured {
     let options = setup::resolve(options(arguments)).unwrap();
     let plan = phases::measure_plan(&options, &Interrupt::default());

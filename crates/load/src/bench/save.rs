@@ -1,7 +1,7 @@
 //! A save during a run, with latencies before, during and after it.
 //!
-//! A thread of its own, on a connection of its own, asks for the save and looks when it is over.
-//! Threads of load only read two times.
+//! A separate thread with its own connection requests the save and polls for its end. The threads
+//! of load only read two timestamps.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,18 +16,18 @@ use crate::interrupt::Interrupt;
 use crate::tally::{LONGEST_NS, Latencies};
 use crate::wire::Wire;
 
-/// How often the server is asked whether it is done.
+/// How often the server is polled for the end of the save.
 const POLL: Duration = Duration::from_millis(10);
 
 /// The names of the windows, in their order.
 pub(crate) const WINDOWS: [&str; 3] = ["before", "saving", "after"];
 
-/// When the save was asked for and when it was over, for all threads; `u64::MAX` until then.
+/// When the save was requested and when it ended, for all threads; `u64::MAX` until then.
 #[derive(Debug)]
 pub(crate) struct Marks {
     asked_ns: AtomicU64,
     ended_ns: AtomicU64,
-    /// When the run ends, if the save decides that.
+    /// When the run ends, if the save determines that.
     stop_ns: AtomicU64,
 }
 
@@ -51,8 +51,8 @@ impl Marks {
         self.stop_ns.load(Ordering::Acquire)
     }
 
-    /// Which window a request belongs to: it was of the save if any part of it was, since the
-    /// save may have held it up from the moment that it was asked for.
+    /// The window of a request: it belongs to the save if any part of it does, since the save may
+    /// have delayed it from the moment it was requested.
     pub(crate) fn window(&self, begun_ns: u64, answered_ns: u64) -> usize {
         if answered_ns < self.asked_ns() {
             0
@@ -74,7 +74,7 @@ impl Windows {
         Ok(Windows([window()?, window()?, window()?]))
     }
 
-    /// Records requests that took as long as one another.
+    /// Records requests of equal latency.
     pub(crate) fn record(&mut self, marks: &Marks, begun_ns: u64, answered_ns: u64, times: u64) {
         if let Some(latencies) = self.0.get_mut(marks.window(begun_ns, answered_ns)) {
             latencies.saturating_record_n(answered_ns.saturating_sub(begun_ns), times);
@@ -92,27 +92,27 @@ impl Windows {
 /// The outcome of the save.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Save {
-    /// When it was asked for, in seconds from the start of measuring.
+    /// When it was requested, in seconds from the start of measuring.
     pub asked_at_second: f64,
-    /// How long the answer to BGSAVE took.
+    /// The latency of BGSAVE.
     pub answered_after_us: f64,
-    /// From being asked for to its end, seen every 10 ms.
+    /// The time from the request to its end, polled every 10 ms.
     pub seconds: f64,
-    /// `latest_fork_usec` of the server: its fork, or its cut.
+    /// `latest_fork_usec` of the server: the time of its fork or cut.
     pub fork_us: Option<f64>,
     /// `rdb_last_bgsave_status` of the server.
     pub status: String,
 }
 
-/// Asks for a save when it is time, and follows it to its end.
+/// Requests a save at its time, and polls for its end.
 pub(crate) struct Watch<'a> {
     pub(crate) server: &'a Server,
     pub(crate) marks: &'a Marks,
     /// When measuring begins.
     pub(crate) measure_ns: u64,
-    /// How long after that the save is asked for, and how long after it the run goes on.
+    /// The time from there to the save, and from the end of the save to the end of the run.
     pub(crate) margin_ns: u64,
-    /// Whether the save decides when the run ends.
+    /// Whether the save determines the end of the run.
     pub(crate) is_last: bool,
     /// When the run ends otherwise.
     pub(crate) end_ns: u64,
@@ -123,7 +123,8 @@ pub(crate) struct Watch<'a> {
 
 impl Watch<'_> {
     /// # Errors
-    /// Says why there was no save. The run ends at once if it was to end with it.
+    /// The reason why there was no save. If the save determines the end of the run, the run ends at
+    /// once.
     pub(crate) fn follow(&self) -> Result<Save, String> {
         let saved = self.save();
         if self.is_last {
@@ -168,7 +169,7 @@ impl Watch<'_> {
         })
     }
 
-    /// A line on standard error; that it cannot be written is no reason to stop.
+    /// Prints a line on standard error; a failure to write it does not end the run.
     fn print_progress(&self, line: &str) {
         if self.shown {
             let _ = writeln!(std::io::stderr(), "{line}");
@@ -176,7 +177,7 @@ impl Watch<'_> {
     }
 }
 
-/// What INFO says of saves, and how long the last fork took.
+/// The fields of INFO about saves and the last fork.
 fn persistence(wire: &mut Wire) -> Result<String, String> {
     Ok(wire.run("INFO persistence")?.text() + &wire.run("INFO stats")?.text())
 }

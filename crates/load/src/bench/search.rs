@@ -1,42 +1,43 @@
-//! The search for the highest rate that holds. It knows nothing of servers, so that its rules can
-//! be tested on made-up ones.
+//! The search for the highest rate that holds. It is independent of servers, so that its rules can
+//! be tested with simulated ones.
 //!
-//! 1. From the first rate on it doubles the rate until one fails, or halves it until one holds.
-//! 2. Between the highest rate that held and the lowest that failed it tries the geometric mean,
-//!    until they are at most 5 % apart.
-//! 3. The highest that held is confirmed by a longer trial. If that fails, the rate goes down by
-//!    5 %, then by twice as many steps each time, until one is confirmed or the least has failed.
+//! 1. From the first rate on, the rate is doubled until one fails, or halved until one holds.
+//! 2. The geometric mean of the highest rate that held and the lowest that failed is tried, until
+//!    the two are at most 5 % apart.
+//! 3. The highest rate that held is confirmed by a longer trial. If that fails, the rate is lowered
+//!    by 5 %, then by twice as many steps each time, until one is confirmed or the lowest has
+//!    failed.
 //!
-//! In 1 and 2 a rate that fails is tried once more, and fails only if both trials did: a single
-//! disturbance of the machine does not end the search far too low.
+//! In 1 and 2, a rate that fails is tried again, and fails only if both trials did, so that a
+//! single disturbance of the machine does not end the search far too low.
 
-/// How close the bounds come.
+/// The precision of the bounds.
 const PRECISION: f64 = 0.05;
 
-/// Why a rate is tried.
+/// The purpose of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Search,
-    /// It has failed once.
+    /// A repetition after a failure.
     Again,
     Confirm,
 }
 
-/// Where to look, in requests per second.
+/// The range of the search, in requests per second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// The rate that is tried first.
+    /// The first rate.
     pub(crate) first: f64,
-    /// None below is tried.
+    /// The lowest rate.
     pub(crate) least: f64,
-    /// None above is tried.
+    /// The highest rate.
     pub(crate) most: f64,
 }
 
-/// The highest rate for which `holds` says so, by the rules above; `None` if it never does.
+/// The highest rate for which `holds` returns `true`, by the rules above; `None` if there is none.
 ///
 /// # Errors
-/// The first that `holds` meets.
+/// The first error of `holds`.
 pub(crate) fn highest<E>(
     bounds: Bounds,
     mut holds: impl FnMut(f64, Step) -> Result<bool, E>,
@@ -101,7 +102,7 @@ fn highest_that_held<E>(
     Ok(Some(low))
 }
 
-/// To three digits, as more would claim too much.
+/// Rounds to three digits: more would suggest a false precision.
 fn rounded(rate: f64) -> f64 {
     let unit = 10_f64.powf(rate.max(1e-3).log10().floor() - 2.0);
     (rate / unit).round() * unit
@@ -115,7 +116,7 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { first: 1000.0, least: 10.0, most: 1e7 };
 
-    /// What a search finds on a server that holds as `holds` says, and how often it asked.
+    /// The result of a search with `holds`, and the number of trials.
     fn search(mut holds: impl FnMut(f64, Step) -> bool) -> (Option<f64>, usize) {
         let mut tried = 0;
         let found = highest(BOUNDS, |rate, step| {

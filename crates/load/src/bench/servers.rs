@@ -23,7 +23,7 @@ use crate::interrupt::Interrupt;
 use crate::target::{self, Password, Scheme, Site, Target};
 use crate::wire::{Answer, Wire};
 
-/// Settings that a report names, as far as a server has them.
+/// Settings that a report includes, if a server has them.
 const SETTINGS: [&str; 10] = [
     "maxmemory",
     "maxmemory-policy",
@@ -45,18 +45,18 @@ pub(crate) struct Server {
     password: Option<Password>,
 }
 
-/// What a server is.
+/// The identity of a server.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Identity {
     /// Its URL or address, without a password.
     pub address: String,
     /// Such as `nagi 0.1.0`.
     pub name: String,
-    /// What it says of its settings.
+    /// The settings that it reports.
     pub settings: BTreeMap<String, String>,
 }
 
-/// The servers that the options name: all of one protocol, which is returned with them.
+/// The servers in the options: all of one protocol, which is returned with them.
 pub(crate) fn servers(options: &BenchOptions) -> Result<(Vec<Server>, Protocol), String> {
     let spare = target::read_password(options.password_file.as_deref())?;
     let spare = spare.map(|secret| Password { user: None, secret });
@@ -132,7 +132,7 @@ impl Server {
         Ok(Server { site: Site { name, host, port, address, ..self.site.clone() }, ..self.clone() })
     }
 
-    /// What a new connection begins with, and how many answers that has.
+    /// The first requests of a new connection, and the number of their answers.
     pub(crate) fn greeting(&self) -> (Vec<u8>, usize) {
         let (mut bytes, mut answers) = (Vec::new(), 0);
         if self.protocol != Protocol::Resp {
@@ -150,7 +150,7 @@ impl Server {
         (bytes, answers)
     }
 
-    /// A conversation with the server, with its database chosen.
+    /// Opens a connection for single requests, and selects the database.
     ///
     /// # Errors
     /// It cannot be reached, or refuses the password or the database.
@@ -163,7 +163,7 @@ impl Server {
         Ok(wire)
     }
 
-    /// A connection that is ready for requests.
+    /// Opens a connection that is ready for requests.
     ///
     /// # Errors
     /// As for [`Server::wire`].
@@ -175,7 +175,7 @@ impl Server {
         Connection::over(socket, self.protocol.into()).map_err(|error| error.to_string())
     }
 
-    /// A connection that is about to be made, so that the event loop need not wait for it.
+    /// Starts to open a connection without waiting, for the event loop.
     ///
     /// # Errors
     /// The system refuses the socket at once.
@@ -184,7 +184,7 @@ impl Server {
         Connection::over(socket, self.protocol.into())
     }
 
-    /// What stands before a path over HTTP.
+    /// The text before a path over HTTP.
     pub(crate) fn http_head(&self) -> String {
         match self.site.database {
             0 => String::new(),
@@ -192,7 +192,7 @@ impl Server {
         }
     }
 
-    /// The fields of a request over HTTP.
+    /// The header fields of a request over HTTP.
     pub(crate) fn http_fields(&self) -> String {
         let host = match &self.site.address {
             Address::Unix(_) => "localhost".to_owned(),
@@ -209,10 +209,10 @@ impl Server {
         format!("Host: {host}\r\n{login}")
     }
 
-    /// What the server is, as far as it says so.
+    /// Identifies the server, as far as it reports its identity.
     ///
     /// # Errors
-    /// It cannot be reached, refuses the password, or speaks something else.
+    /// It cannot be reached, refuses the password, or speaks another protocol.
     pub(crate) fn identify(
         &self,
         interrupt: &Interrupt,
@@ -242,7 +242,7 @@ impl Server {
 
 const UNKNOWN: &str = "unknown server";
 
-/// What a server has told: its figures, and its settings.
+/// The statistics and settings that a server reports.
 type Told = (Fields, Fields);
 
 fn ask_resp(wire: &mut Wire) -> Result<Told, String> {
@@ -250,7 +250,7 @@ fn ask_resp(wire: &mut Wire) -> Result<Told, String> {
         Ok(Answer::Error(text)) if text.starts_with("NOAUTH") => return Err(text),
         Ok(Answer::Text(text, _)) => figures::parse_info(&String::from_utf8_lossy(&text)),
         Ok(_) => return Ok(Told::default()),
-        // A proxy may close the connection at a command that it does not know.
+        // A proxy may close the connection after an unknown command.
         Err(why) if is_closed(&why) => return Ok(Told::default()),
         Err(why) => return Err(without_name(&why)),
     };
@@ -302,7 +302,7 @@ fn ask_http(wire: &mut Wire, head: &str, fields: &str) -> Result<Told, String> {
     let Some(length) = length.and_then(|length| length.trim().parse().ok()) else {
         return Ok(Told::default());
     };
-    // No line break stands after a body.
+    // A body has no line break after it.
     let body = wire.body(length).map_err(|why| without_name(&why))?;
     let json: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
     let mut found = Fields::new();
@@ -310,7 +310,7 @@ fn ask_http(wire: &mut Wire, head: &str, fields: &str) -> Result<Told, String> {
     Ok((found, Fields::new()))
 }
 
-/// All texts by their names, however deep.
+/// Collects all strings by name, at any depth.
 fn collect(json: &serde_json::Value, found: &mut Fields) {
     for (name, value) in json.as_object().into_iter().flatten() {
         match value {
@@ -322,7 +322,7 @@ fn collect(json: &serde_json::Value, found: &mut Fields) {
     }
 }
 
-/// Whether a server answers only clients that have logged in.
+/// Whether the reason is that the server requires a login.
 pub(crate) fn is_login_missing(why: &str) -> bool {
     why.starts_with("NOAUTH") || why.contains("401 Unauthorized")
 }
@@ -331,7 +331,7 @@ fn is_closed(why: &str) -> bool {
     why.ends_with("the server closed the connection")
 }
 
-/// An error of a [`Wire`] without the server's name, which is put before it anyway.
+/// An error of a [`Wire`] without the server's name, which the caller adds.
 fn without_name(why: &str) -> String {
     why.rsplit_once(": ").map_or(why, |(_, why)| why).to_owned()
 }

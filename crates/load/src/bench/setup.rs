@@ -1,4 +1,4 @@
-//! Turns options into a load: fills in defaults and refuses contradictions.
+//! Turns options into a load: sets defaults and rejects contradictions.
 
 use std::sync::Arc;
 
@@ -22,26 +22,26 @@ use crate::clock::now_ns;
 use crate::pace::{Arrivals, Share};
 use crate::target::Scheme;
 
-/// Time measured for if nothing else is said.
+/// Default time to measure for.
 pub(crate) const DEFAULT_SECONDS: f64 = 10.0;
 
-/// Bytes of requests that all connections together may have in flight.
+/// Maximum bytes of requests that all connections together may have in flight.
 const IN_FLIGHT_BYTES: u64 = 4 << 30;
 
-/// What a run needs besides connections.
+/// The setup of a run, except connections.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    /// With nothing left open.
+    /// The options, with all defaults set.
     pub(crate) options: BenchOptions,
     pub(crate) servers: Arc<Vec<Server>>,
     pub(crate) load: Load,
-    /// Keys, or rows of a trace.
+    /// The number of keys, or of rows of a trace.
     pub(crate) keys: u64,
-    /// Bytes of the longest request, about.
+    /// Approximate bytes of the longest request.
     pub(crate) longest: usize,
 }
 
-/// Puts what the options leave open and checks them; the protocol comes from the URLs.
+/// Sets the defaults of the options and checks them; the protocol comes from the URLs.
 pub(crate) fn resolve(mut options: BenchOptions) -> Result<BenchOptions, Error> {
     options.threads = options.threads.min(options.connections);
     options.seed.get_or_insert_with(|| Rng::with_seed(now_ns()).u64(..1 << 32));
@@ -105,7 +105,7 @@ impl Setup {
         Ok(Setup { options, servers, load, keys, longest: largest + longest_key + 64 })
     }
 
-    /// What the thread of `share` draws from.
+    /// The keys that the thread of `share` draws from.
     pub(crate) fn keys_of(&self, share: Share) -> Keys {
         if self.options.trace.is_some() {
             return Keys::strided(self.keys, share.first, share.stride);
@@ -115,7 +115,7 @@ impl Setup {
     }
 }
 
-/// A server as libraries name it.
+/// A server as it appears in a ring.
 fn in_ring(server: &Server) -> ring::Server {
     let host = match server.site.scheme {
         Scheme::Unix => server.site.host.clone(),
@@ -130,7 +130,7 @@ fn largest_value(options: &BenchOptions, trace: Option<&Trace>) -> usize {
     elsewhere.max(if trace.is_some() { 0 } else { options.value_bytes.largest() })
 }
 
-/// What cannot be measured, in one line.
+/// Checks the options. The error is one line.
 fn check(
     options: &BenchOptions,
     names: &Names,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use fastrand::Rng;
 
-/// The longest value: what Redis stores at most.
+/// The longest value: the limit of Redis.
 pub(crate) const LONGEST_BYTES: usize = 512 << 20;
 
 /// Standard deviations beyond which a log-normal size is drawn again.
@@ -14,9 +14,9 @@ const DEVIATIONS: f64 = 5.0;
 /// How sizes are drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
-    /// Always so many bytes.
+    /// Always this many bytes.
     Fixed(usize),
-    /// Each from the first to the last as often as any other.
+    /// A uniform distribution from the first to the last.
     Range(usize, usize),
     /// Sizes, each with its weight.
     Weighted(Vec<(usize, u32)>),
@@ -25,7 +25,7 @@ pub enum Sizes {
     LogNormal {
         /// In bytes.
         median: usize,
-        /// Without a unit.
+        /// Dimensionless.
         sigma: f64,
     },
 }
@@ -86,7 +86,7 @@ fn normal(random: &mut Rng) -> f64 {
     }
 }
 
-/// Bytes as people write them: `100`, `4k`, `1m`, `512m`.
+/// Parses bytes with an optional unit: `100`, `4k`, `1m`, `512m`.
 pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (text.get(..text.len() - 1).unwrap_or_default(), 10),

@@ -1,5 +1,5 @@
-//! A limit on a percentile, such as `p99.9<2ms`, and what a search for the rate that keeps it has
-//! found.
+//! A limit on a percentile, such as `p99.9<2ms`, and the result of a search for the highest rate
+//! that keeps it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +9,20 @@ use serde::Serialize;
 use crate::tally::{LONGEST_NS, Latencies};
 use crate::text::{grouped, microseconds};
 
-/// Requests that are to lie beyond the percentile, or it is that of a few.
+/// Minimum requests beyond a percentile, so that it does not depend on very few.
 const BEYOND: f64 = 10.0;
 
 /// A limit on a percentile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slo {
-    /// Of 100; 100 itself is the slowest request.
+    /// The percentile; 100 is the slowest request.
     percent: f64,
-    /// What the percentile stays below, in nanoseconds.
+    /// The limit of the percentile, in nanoseconds.
     limit_ns: u64,
 }
 
 impl Slo {
-    /// The percentile, in nanoseconds.
+    /// The percentile of `latencies`, in nanoseconds.
     pub(crate) fn percentile(&self, latencies: &Latencies) -> u64 {
         latencies.value_at_quantile(self.percent / 100.0)
     }
@@ -32,15 +32,15 @@ impl Slo {
         self.percentile(latencies) < self.limit_ns
     }
 
-    /// Whether so many requests are too slow already that the percentile of `requests` cannot be
-    /// below the limit any more, whatever the others take.
+    /// Whether so many requests are already too slow that the percentile of `requests` cannot be
+    /// below the limit, whatever the latency of the rest.
     pub(crate) fn is_lost(&self, latencies: &Latencies, requests: f64) -> bool {
         let beyond_ns = latencies.highest_equivalent(self.limit_ns).saturating_add(1);
         let slow = latencies.count_between(beyond_ns, LONGEST_NS);
         slow as f64 > requests * (1.0 - self.percent / 100.0) + 1.0
     }
 
-    /// The fewest requests that tell the percentile.
+    /// The minimum number of requests to determine the percentile.
     pub(crate) fn least_requests(&self) -> f64 {
         if self.percent >= 100.0 { BEYOND } else { BEYOND / (1.0 - self.percent / 100.0) }
     }
@@ -49,7 +49,7 @@ impl Slo {
         self.limit_ns
     }
 
-    /// The percentile as people call it, such as `p99.9` or `max`.
+    /// The name of the percentile, such as `p99.9` or `max`.
     pub(crate) fn name(&self) -> String {
         if self.percent >= 100.0 { "max".to_owned() } else { format!("p{}", self.percent) }
     }
@@ -95,7 +95,7 @@ impl Serialize for Slo {
     }
 }
 
-/// Whether one rate held, or why not.
+/// The verdict on one rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -105,8 +105,8 @@ pub enum Verdict {
     TooSlow,
     /// Requests failed.
     Errors,
-    /// The percentile was not below the limit, and the load itself had been late by half of that:
-    /// nothing is said about the server.
+    /// The percentile was not below the limit, but the load itself was late by half of that: no
+    /// verdict on the server.
     LoadWasLate,
 }
 
@@ -122,50 +122,50 @@ impl Verdict {
     }
 }
 
-/// One rate that was tried.
+/// The trial of one rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Trial {
-    /// `search`, `again` (a rate is given up only if it fails twice) or `confirm`.
+    /// `search`, `again` (a rate fails only if two trials fail) or `confirm`.
     pub step: &'static str,
-    /// Requests per second asked for.
+    /// The rate in requests per second.
     pub rate: f64,
-    /// How long was measured; a rate that is lost is given up before its time.
+    /// The time measured; a trial that has certainly failed ends early.
     pub seconds: f64,
     /// Requests answered.
     pub requests: u64,
     /// The percentile, in microseconds.
     pub percentile_us: f64,
-    /// How late the load itself was at the same percentile, in microseconds.
+    /// The delay of the load itself at the same percentile, in microseconds.
     pub send_delay_us: f64,
     /// Failures.
     pub errors: u64,
-    /// What follows from it.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// What became of an objective.
+/// The result of an objective.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Objective {
     /// Such as `p99.9<2ms`.
     pub slo: Slo,
-    /// The highest rate that holds, in requests per second; of one rate that was given, that one
-    /// if it holds.
+    /// The highest rate that holds, in requests per second; with a given rate, that one if it
+    /// holds.
     pub rate: Option<f64>,
-    /// The rate that was asked for at least.
+    /// The required minimum rate.
     pub at_least: Option<f64>,
-    /// Every rate that was tried, in their order.
+    /// All trials, in their order.
     pub trials: Vec<Trial>,
 }
 
 impl Objective {
-    /// Whether a rate holds, and is as high as was asked for.
+    /// Whether a rate holds, and is at least the required one.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.rate.is_some_and(|rate| self.at_least.is_none_or(|least| rate >= least))
     }
 
-    /// Whether anything is said of the server: not if each trial that failed did so since the
-    /// load itself was late.
+    /// Whether there is a verdict on the server: not if all failed trials failed because the load
+    /// itself was late.
     #[must_use]
     pub fn is_judged(&self) -> bool {
         let mut failed = self.trials.iter().filter(|trial| trial.verdict != Verdict::Holds);
@@ -174,14 +174,14 @@ impl Objective {
 }
 
 impl Trial {
-    /// Whether it says nothing of the server.
+    /// Whether the trial allows no verdict on the server.
     fn says_nothing(&self) -> bool {
         self.verdict == Verdict::LoadWasLate
     }
 }
 
 impl fmt::Display for Objective {
-    /// One line.
+    /// A summary in one line.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slo = self.slo;
         match (self.rate, self.at_least, self.trials.as_slice()) {
@@ -193,7 +193,7 @@ impl fmt::Display for Objective {
             ),
             (Some(rate), _, trials) => {
                 write!(out, "{slo} holds at {}/s", grouped(rate as u64))?;
-                // Only a trial that was late ended the search upwards.
+                // The search ended upwards only because of a late trial.
                 let above = || trials.iter().filter(|trial| trial.rate > rate);
                 match above().count() > 0 && above().all(Trial::says_nothing) {
                     true => out.write_str("; above, the load itself was late"),
@@ -229,7 +229,7 @@ impl fmt::Display for Objective {
 }
 
 impl Objective {
-    /// The trials as a table, for people.
+    /// Writes the trials as a table.
     pub(crate) fn write_table(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "\n  {self}")?;
         let name = format!("{} us", self.slo.name());
@@ -314,7 +314,7 @@ mod tests {
     }
 
     proptest! {
-        /// A trial that is ended early would have failed whatever was still to come.
+        /// A trial that ended early would have failed whatever the remaining latencies.
         #[test]
         fn what_is_lost_early_is_lost_in_the_end(
             seen in prop::collection::vec(1_u64..4_000_000, 1..200),

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-/// What is varied, and its values in their order.
+/// The varied option, and its values in their order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
     pub(crate) what: What,

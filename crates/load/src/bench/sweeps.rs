@@ -1,4 +1,4 @@
-//! `--sweep`: the same load again and again, with another value of one option each time.
+//! `--sweep`: repeats the same load with different values of one option.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -14,25 +14,25 @@ use super::trials;
 use crate::interrupt::Interrupt;
 use crate::text::{grouped, microseconds};
 
-/// What a sweep has found.
+/// The results of a sweep.
 #[derive(Clone, Debug, Serialize)]
 pub struct Swept {
     /// Such as `pipeline=1,4,16`.
     pub sweep: Sweep,
-    /// Each value with what its run has found, in their order.
+    /// The values with the results of their runs, in their order.
     pub runs: Vec<SweptRun>,
 }
 
-/// One of them.
+/// The run of one value.
 #[derive(Clone, Debug, Serialize)]
 pub struct SweptRun {
     /// The value.
     pub value: String,
-    /// What was found.
+    /// The report of the run.
     pub report: Report,
 }
 
-/// Each value with the options of its run.
+/// The values with the options of their runs.
 fn runs_of(sweep: &Sweep, options: &BenchOptions) -> Result<Vec<(String, BenchOptions)>, String> {
     let runs = sweep.values.iter().map(|value| {
         let mut options = BenchOptions { sweep: None, ..options.clone() };
@@ -42,7 +42,7 @@ fn runs_of(sweep: &Sweep, options: &BenchOptions) -> Result<Vec<(String, BenchOp
     runs.collect()
 }
 
-/// Puts a value into the options.
+/// Sets a value in the options.
 fn put(sweep: &Sweep, value: &str, options: &mut BenchOptions) -> Result<(), String> {
     let wrong = || format!("{}={value}: expected a number above 0", sweep.name());
     let number = || value.parse().ok().filter(|number| *number > 0).ok_or_else(wrong);
@@ -68,10 +68,10 @@ pub(crate) fn measure(
     let shown = !options.quiet && (options.timeline || io::stderr().is_terminal());
     let mut runs = Vec::new();
     for (value, mut options) in runs_of(sweep, options).map_err(Error::Options)? {
-        // Values of another length are rewritten; otherwise the keys are there.
+        // Values of another length are rewritten; otherwise the keys already exist.
         options.fill &= runs.is_empty() || sweep.what == What::ValueBytes;
         if shown {
-            // That it cannot be written is no reason to stop.
+            // A failure to write it does not end the run.
             let _ = writeln!(io::stderr(), "  {} {value}", sweep.name());
         }
         let measured = trials::measured(&options, interrupt)?;

@@ -1,4 +1,4 @@
-//! The seconds of a run, put together from what its threads report, and shown as they pass.
+//! The seconds of a run, merged from the reports of its threads and printed as they complete.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,13 +17,13 @@ use crate::interrupt::Interrupt;
 use crate::tally::{Errors, Tally};
 use crate::text::{grouped, microseconds};
 
-/// From this time after the end of a run on, late replies get a line of their own.
+/// Replies later than this after the end of a run get a separate line.
 const NOTEWORTHY_NS: u64 = 50_000_000;
 
-/// What the threads are doing.
+/// The phase of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Writing each of so many keys.
+    /// Writing each of `keys` keys.
     Fill { keys: u64 },
     /// Warming up, then measuring.
     Measure,
@@ -53,31 +53,31 @@ pub(crate) struct Timeline {
     phase: Phase,
     start_ns: u64,
     end_ns: u64,
-    /// When the last thread was done.
+    /// When the last thread ended.
     reached_ns: u64,
-    /// Of the measured phase.
+    /// The sums of the measured phase.
     total: Tally,
-    /// Of every phase.
+    /// The errors of all phases.
     errors: Errors,
     seconds: Vec<Second>,
-    /// Latencies told apart by a save.
+    /// Latencies divided by a save.
     windows: Option<Windows>,
-    /// What --verify has found, in every phase.
+    /// The results of --verify, of all phases.
     verified: Verified,
     /// Seconds that not every thread has reported yet.
     pending: BTreeMap<u64, Pending>,
     filled: u64,
-    /// Until when the run goes on at most.
+    /// The condition to end the run early.
     give_up: Option<GiveUp>,
-    /// Histograms second by second, if they are asked for.
+    /// Histograms of each second, if requested.
     log: Option<Log>,
 }
 
-/// Ends a run that has missed its objective for certain.
+/// Ends a run that has certainly missed its objective.
 #[derive(Clone, Debug)]
 pub(crate) struct GiveUp {
     pub(crate) slo: Slo,
-    /// Requests that will be due, at most.
+    /// The maximum number of requests that will be due.
     pub(crate) requests: f64,
     pub(crate) stop: Interrupt,
 }
@@ -109,7 +109,7 @@ impl Timeline {
         })
     }
 
-    /// Histograms are to be kept second by second.
+    /// Starts to keep a histogram of each second.
     pub(crate) fn keep_log(&mut self) {
         self.log = Some(Log::default());
     }
@@ -118,12 +118,12 @@ impl Timeline {
         self.log.as_ref()
     }
 
-    /// The run is to end when it has missed its objective for certain.
+    /// Makes the run end once it has certainly missed its objective.
     pub(crate) fn give_up(&mut self, give_up: GiveUp) {
         self.give_up = Some(give_up);
     }
 
-    /// What follows is `phase`, which measures from `start_ns` to `end_ns`.
+    /// Begins `phase`, which measures from `start_ns` to `end_ns`.
     pub(crate) fn begin(&mut self, phase: Phase, start_ns: u64, end_ns: u64) {
         self.phase = phase;
         self.start_ns = start_ns;
@@ -137,7 +137,7 @@ impl Timeline {
         }
     }
 
-    /// A line for people, if anything is shown.
+    /// Prints a line, if output is enabled.
     pub(crate) fn print_line(&self, line: &str) {
         if self.shown {
             print_line(line);
@@ -168,12 +168,12 @@ impl Timeline {
         self.shown
     }
 
-    /// When the last thread was done.
+    /// When the last thread ended.
     pub(crate) fn reached_ns(&self) -> u64 {
         self.reached_ns
     }
 
-    /// How long was measured, in nanoseconds.
+    /// The measured time, in nanoseconds.
     pub(crate) fn measured_ns(&self) -> u64 {
         self.reached_ns.saturating_sub(self.start_ns)
     }
@@ -219,7 +219,8 @@ impl Timeline {
         }
     }
 
-    /// Every thread has reported the second that ends at `end_ns`, or earlier if it is the last.
+    /// Completes the second that ends at `end_ns`, or earlier if it is the last, after all threads
+    /// have reported it.
     fn close(&mut self, end_ns: u64, tally: &Tally, last: bool) {
         match self.phase {
             Phase::Fill { keys } => {
@@ -283,7 +284,7 @@ impl Timeline {
     }
 }
 
-/// A line on standard error; that it cannot be written is no reason to stop.
+/// Prints a line on standard error; a failure to write it does not end the run.
 fn print_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -294,14 +295,14 @@ mod tests {
 
     use super::*;
 
-    /// A phase that measures from 10 s on, for `seconds`.
+    /// The timeline of a phase that measures for `seconds` from 10 s on.
     fn timeline(seconds: u64) -> Timeline {
         let mut timeline = Timeline::new(false).unwrap();
         timeline.begin(Phase::Measure, 10 * SECOND, (10 + seconds) * SECOND);
         timeline
     }
 
-    /// What a thread reports of the second before `end_s`, with requests that took so long.
+    /// The report of a thread on the second before `end_s`, with requests of these latencies.
     fn interval(end_s: u64, latencies_us: &[u64], last: bool) -> Interval {
         let mut tally = Tally::new().unwrap();
         for latency_us in latencies_us {

@@ -1,21 +1,21 @@
-//! Requests from a trace: CSV in the form in which Twitter has published those of its caches
+//! Requests from a trace: CSV in the format of Twitter's cache traces
 //! (<https://github.com/twitter/cache-trace>): time, key, bytes of the key, bytes of the value,
 //! client, operation, TTL.
 
 use std::io::BufRead;
 use std::path::Path;
 
-/// Bytes that the keys of a trace may take in memory.
+/// Maximum bytes of all keys of a trace.
 const ARENA_BYTES: usize = 4 << 30;
 
 /// The longest key.
 const KEY_BYTES: usize = u16::MAX as usize;
 
-/// What a row asks for.
+/// The operation of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Get,
-    /// `set`, and `cas`, whose unique number no trace has.
+    /// `set`, and `cas`, since traces lack its unique number.
     Set,
     Add,
     Replace,
@@ -34,7 +34,7 @@ pub(crate) struct Row {
     pub(crate) ttl_seconds: u32,
     key_start: u32,
     key_bytes: u16,
-    /// Gigabytes of keys before this one's.
+    /// The whole gigabytes of the key's offset; `key_start` is the rest.
     key_gigabytes: u8,
 }
 
@@ -46,10 +46,10 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Reads a file. A key that is shorter than its row says is made as long with `-`.
+    /// Reads a file. A key shorter than its row states is padded with `-`.
     ///
     /// # Errors
-    /// The file cannot be read, or a row is malformed: says which, and why.
+    /// The file cannot be read, or a row is malformed; names the row and the reason.
     pub(crate) fn from_file(path: &Path) -> Result<Self, String> {
         let unreadable = |error: std::io::Error| format!("{}: {error}", path.display());
         let file = std::fs::File::open(path).map_err(unreadable)?;
@@ -115,7 +115,7 @@ impl Trace {
         Some((row, self.keys.get(start..start + usize::from(row.key_bytes))?))
     }
 
-    /// The largest value in it.
+    /// The largest value.
     pub(crate) fn largest_value(&self) -> usize {
         self.rows.iter().map(|row| row.value_bytes as usize).max().unwrap_or(0)
     }
@@ -130,7 +130,7 @@ impl Trace {
         })
     }
 
-    /// The longest key in it.
+    /// The longest key.
     pub(crate) fn longest_key(&self) -> usize {
         self.rows.iter().map(|row| usize::from(row.key_bytes)).max().unwrap_or(0)
     }

@@ -1,8 +1,8 @@
-//! `--slo`: tries one rate after the other, or judges the one that was asked for.
+//! `--slo`: tries one rate after the other, or checks the given one.
 //!
-//! A trial is a run of its own, in an open loop: it reconnects, so that nothing is left of the
-//! trial before, and ends early once so many requests were too slow that the rest cannot make up
-//! for it. Keys are filled before the first one only.
+//! A trial is a separate run in an open loop. It reconnects, so that it is not affected by the
+//! previous trial, and ends early once too many requests were too slow for the objective to be met.
+//! Keys are filled only before the first trial.
 
 use std::io::{IsTerminal, Write};
 
@@ -16,19 +16,19 @@ use super::timeline::GiveUp;
 use crate::interrupt::Interrupt;
 use crate::text::{grouped, microseconds};
 
-/// The rate that a search begins at, in requests per second.
+/// The first rate of a search, in requests per second.
 const FIRST_RATE: f64 = 1000.0;
 
-/// No rate above is tried.
+/// The highest rate that is tried.
 const MAX_RATE: f64 = 1e7;
 
-/// How long a trial is made at most so that enough requests lie beyond the percentile.
+/// Maximum length to which a trial is extended to get enough requests beyond the percentile.
 const LONGEST_SECONDS: f64 = 60.0;
 
-/// How many times as long the trial is that confirms.
+/// The length of the confirming trial, as a multiple.
 const CONFIRMATION: f64 = 3.0;
 
-/// Measures as the options say: once, or as often as a search takes.
+/// Measures once, or as often as a search takes.
 ///
 /// # Errors
 /// The options contradict each other, or the server cannot be reached.
@@ -81,7 +81,7 @@ fn search(slo: Slo, options: &BenchOptions, interrupt: &Interrupt) -> Result<Mea
     Ok(measured)
 }
 
-/// Judges a run at the rate that was asked for, if an objective was given.
+/// Adds the verdict on a run at the given rate, if there is an objective.
 fn judged(mut measured: Measured, options: &BenchOptions) -> Measured {
     if let Some((slo, rate)) = options.slo.zip(options.rate) {
         let trial = trial("given", slo, rate.from.max(rate.to), &measured, options);
@@ -92,7 +92,7 @@ fn judged(mut measured: Measured, options: &BenchOptions) -> Measured {
     measured
 }
 
-/// What a run at `rate` says of the objective.
+/// Evaluates a run at `rate`.
 fn trial(
     step: &'static str,
     slo: Slo,
@@ -102,7 +102,7 @@ fn trial(
 ) -> Trial {
     let (found_ns, send_delay_ns) =
         (slo.percentile(&total.latencies), slo.percentile(&total.delays));
-    // What is too slow even without the time for which the load was late is so for certain.
+    // If the percentile is too slow even without the delay of the load, the verdict is certain.
     let is_load_late = send_delay_ns >= slo.limit_ns() / 2
         && found_ns.saturating_sub(send_delay_ns) <= slo.limit_ns();
     let failed = report.requests == 0 || (report.errors > 0 && !options.ignore_errors);
@@ -123,7 +123,7 @@ fn trial(
     }
 }
 
-/// Why a search ends before its time.
+/// Why a search ends early.
 enum Stop {
     Interrupted,
     Error(Error),
@@ -133,7 +133,7 @@ enum Stop {
 struct Trials<'a> {
     slo: Slo,
     setup: Setup,
-    /// How long a trial is unless that is too short for the percentile.
+    /// The length of a trial, unless that is too short for the percentile.
     seconds: f64,
     shown: bool,
     interrupt: &'a Interrupt,
@@ -152,7 +152,7 @@ impl Trials<'_> {
         self.setup.options.rate = Some(Rate::even(rate));
         self.setup.options.seconds = Some(seconds);
         let due = rate * seconds;
-        // Poisson arrivals may be more than are due on average: five standard deviations.
+        // Poisson arrivals may exceed the average: allow five standard deviations.
         let requests = due + 5.0 * due.sqrt();
         let give_up = GiveUp { slo, requests, stop: Interrupt::default() };
         let measured = phases::measure(&self.setup, Some(give_up), self.interrupt);
@@ -174,7 +174,7 @@ impl Trials<'_> {
         Ok(holds)
     }
 
-    /// A line on standard error; that it cannot be written is no reason to stop.
+    /// Prints a line on standard error; a failure to write it does not end the run.
     fn print_progress(&self, trial: &Trial) {
         if self.shown {
             let (rate, name) = (grouped(trial.rate as u64), self.slo.name());

@@ -1,48 +1,48 @@
-//! The contents of values, and the check of values that were read.
+//! The contents of values, and checks of values that were read.
 //!
-//! With --verify a value begins with 32 letters of base 64: a hash of its key (11), the number of
-//! its writing (10), and a checksum over both and all that follows (11). The rest begins at another
-//! place of the same random letters for each writing, so that parts of two values do not match.
-//! A value that is shorter carries the beginning of that, of which only the key can be checked.
+//! With --verify, a value begins with 32 letters of base 64: a hash of its key (11), the number of
+//! its write (10), and a checksum over both and all that follows (11). The rest is a copy of random
+//! letters from a start that differs between writes, so that parts of two values do not match. A
+//! value shorter than 32 letters has only the beginning of them, of which only the key can be
+//! checked.
 
 use fastrand::Rng;
 
 use super::sizes::Sizes;
 
-/// Digits of the hash, of the number and of the checksum.
+/// Digits of the hash, of the write's number and of the checksum.
 const HASH_DIGITS: usize = 11;
 const NUMBER_DIGITS: usize = 10;
 const HEAD_BYTES: usize = 2 * HASH_DIGITS + NUMBER_DIGITS;
 
-/// Places that the rest of a value begins at.
+/// The number of starts for the rest of a value.
 const PLACES: usize = 4096;
 
 const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
-/// Makes values, and knows them again.
+/// Generates and checks values.
 #[derive(Clone, Debug)]
 pub(crate) struct Values {
-    /// The longest value.
+    /// Random letters, enough for the longest value.
     letters: Vec<u8>,
     sizes: Sizes,
-    /// Whether a value says whose it is.
+    /// Whether values can be verified.
     are_verified: bool,
 }
 
-/// What a value says of itself.
+/// The result of checking a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// It is of the key that was asked for, and of the writing of this number, if it had room for
-    /// that.
+    /// It belongs to the requested key and to the write with this number, if it had room for that.
     Written(Option<u64>),
-    /// It is whole, and of another key.
+    /// It is intact, but belongs to another key.
     OfAnotherKey,
-    /// It is not what was written.
+    /// It was never written.
     Damaged,
 }
 
 impl Values {
-    /// Values up to `largest` bytes, of `sizes` where nothing else is asked for.
+    /// Values up to `largest` bytes, by default of `sizes`.
     pub(crate) fn new(sizes: Sizes, largest: usize, seed: u64, are_verified: bool) -> Self {
         let largest = largest.max(sizes.largest());
         let spare = if are_verified { PLACES } else { 0 };
@@ -53,7 +53,7 @@ impl Values {
         self.sizes.draw(random)
     }
 
-    /// Appends a value of so many bytes for `key`, the one of writing `sequence`.
+    /// Appends a value of `bytes` bytes for `key`, by write `sequence`.
     pub(crate) fn append(&self, key: &[u8], sequence: u64, bytes: usize, out: &mut Vec<u8>) {
         if !self.are_verified {
             out.extend_from_slice(self.letters.get(..bytes).unwrap_or(&self.letters));
@@ -75,7 +75,7 @@ impl Values {
         out.truncate(start + bytes);
     }
 
-    /// What `value` says of itself, which was read for `key`.
+    /// Checks `value`, which was read for `key`.
     pub(crate) fn read(key: &[u8], value: &[u8]) -> Reading {
         let mut hash = [0; HASH_DIGITS];
         write_digits(hash_of(key), &mut hash);
@@ -96,7 +96,7 @@ impl Values {
     }
 }
 
-/// A hash of a key that tells keys apart which differ in one byte.
+/// A hash of a key that differs for keys that differ in one byte.
 pub(crate) fn hash_of(key: &[u8]) -> u64 {
     digest(0, key)
 }
@@ -105,7 +105,7 @@ fn checksum(hash: &[u8], number: &[u8], rest: &[u8]) -> u64 {
     digest(digest(digest(1, hash), number), rest)
 }
 
-/// Eight bytes at a time; every byte and its place count.
+/// Eight bytes at a time; depends on each byte and its position.
 fn digest(start: u64, bytes: &[u8]) -> u64 {
     let (words, tail) = bytes.as_chunks::<8>();
     let hash = words.iter().fold(start ^ bytes.len() as u64, |hash, word| {
@@ -118,7 +118,7 @@ fn digest(start: u64, bytes: &[u8]) -> u64 {
     mixed(hash.rotate_left(5) ^ u64::from_le_bytes(last))
 }
 
-/// The finisher of murmur3 (Appleby), after which every bit depends on every other.
+/// The finalizer of murmur3 (Appleby), after which every bit depends on every other.
 fn mixed(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -141,7 +141,7 @@ fn read_digits(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// Letters that do not compress to nothing.
+/// Random letters, which do not compress well.
 pub(crate) fn letters(len: usize, seed: u64) -> Vec<u8> {
     let mut random = Rng::with_seed(seed ^ 0x7661_6c75_6500);
     (0..len).map(|_| LETTERS.get(random.usize(..64)).copied().unwrap_or(b'x')).collect()

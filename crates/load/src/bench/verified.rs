@@ -6,13 +6,13 @@ use super::ledger::Ticket;
 use super::values::Reading;
 use crate::text::plain;
 
-/// Wrong replies that are listed one by one.
+/// Maximum wrong replies that are listed individually.
 const EXAMPLES: usize = 5;
 
-/// What a reply was, compared with what it had to be.
+/// The comparison of a reply with the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// A value that may be there.
+    /// An allowed value.
     Well,
     /// A value that was never written.
     Damaged,
@@ -20,17 +20,17 @@ pub(crate) enum Finding {
     OfAnotherKey,
     /// A value that had been overwritten.
     Stale {
-        /// The number of its writing.
+        /// The number of its write.
         found: u64,
-        /// The least that it had to be.
+        /// The lowest allowed number.
         floor: u64,
     },
-    /// Not the answer to such a request.
+    /// A reply of the wrong type.
     OtherAnswer,
 }
 
 impl Finding {
-    /// What a value shows that a read with this ticket has found.
+    /// The finding for a value that a read with this ticket has returned.
     pub(crate) fn of(reading: Reading, ticket: Ticket) -> Self {
         let floor = ticket.floor;
         match reading {
@@ -41,7 +41,7 @@ impl Finding {
         }
     }
 
-    /// What it is counted as; nothing if all is well.
+    /// The error that it counts as; `None` for an allowed value.
     pub(crate) fn error(self) -> Option<&'static str> {
         match self {
             Finding::Well => None,
@@ -53,16 +53,16 @@ impl Finding {
     }
 }
 
-/// Counts of them.
+/// Counts of findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verified {
-    /// Replies that were looked at.
+    /// Replies that were checked.
     pub replies: u64,
     /// Values that were never written.
     pub damaged: u64,
-    /// Values of other keys than the one asked for.
+    /// Values of keys other than the requested one.
     pub of_another_key: u64,
-    /// Values that had been overwritten, and that confirmed, before they were asked for.
+    /// Values whose overwriting had been confirmed before they were requested.
     pub stale: u64,
     /// Values in answer to writes, and other answers than values to reads.
     pub other_answers: u64,
@@ -77,7 +77,7 @@ impl Verified {
         self.damaged + self.of_another_key + self.stale + self.other_answers
     }
 
-    /// Counts what was found at a key.
+    /// Counts a finding for a key.
     pub(crate) fn note(&mut self, finding: Finding, key: &[u8]) {
         self.replies += 1;
         let what = match finding {

@@ -19,26 +19,26 @@ use crate::interrupt::Interrupt;
 use crate::pace::Share;
 use crate::tally::Errors;
 
-/// Bytes received at once.
+/// Maximum bytes of one receive.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
-/// The event that the timer raises.
+/// The token of the timer's events.
 pub(crate) const TIMER: u64 = u64::MAX;
 
-/// What all connections wait for; writability is added while bytes are left unsent.
+/// The events of all connections; writability is added while bytes are unsent.
 const READABLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// What requests are made of: copies, or whatever else was asked for.
+/// The source of requests: copies of templates, or a mix.
 #[derive(Clone, Debug)]
 pub(crate) enum Load {
     /// Reads and writes in these proportions, to one server.
     Plain { requests: Arc<Requests>, gets: u32, sets: u32 },
-    /// Anything, each followed until it is answered.
+    /// Any requests, each tracked until it is answered.
     Mixed(Arc<Mix>),
 }
 
 impl Load {
-    /// What is not plain.
+    /// The mix, if the load is not plain.
     pub(crate) fn mixed(&self) -> Option<Arc<Mix>> {
         match self {
             Load::Plain { .. } => None,
@@ -55,43 +55,45 @@ pub(crate) struct Worker {
     pub(crate) share: Share,
     pub(crate) servers: Arc<Vec<Server>>,
     pub(crate) sessions: Vec<Session>,
-    /// The connections: those of session n from n times the number of servers on, one to each.
+    /// The connections: those of session n start at n times the number of servers, one to each
+    /// server.
     pub(crate) links: Vec<Link>,
     pub(crate) load: Load,
     pub(crate) keys: Keys,
     pub(crate) random: Rng,
     pub(crate) scratch: Vec<u8>,
-    /// What is about to be sent, by server.
+    /// Requests about to be sent, by server.
     pub(crate) batches: Vec<Batch>,
-    /// A key, while it is looked at.
+    /// A buffer for a key.
     pub(crate) key: Vec<u8>,
-    /// Connections that could not be made.
+    /// Connections that failed.
     failures: Errors,
 }
 
-/// Requests that go to one server at once.
+/// Requests to send to one server.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) bytes: Vec<u8>,
     pub(crate) requests: usize,
 }
 
-/// What sends one request after the other: a connection, or with a ring one to each server.
+/// A sequence of requests: one connection, or with a ring one to each server.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// How many of its connections are open.
+    /// The number of open connections.
     pub(crate) open_links: usize,
     /// When the requests in flight were sent, unless they are paced.
     pub(crate) sent_ns: u64,
-    /// Requests that this phase has come to so far.
+    /// Requests of this phase that have been due.
     pub(crate) due: u64,
-    /// Of these, how many were sent.
+    /// How many of these were sent.
     pub(crate) sent: u64,
-    /// Of these, how many were answered.
+    /// How many of these were answered.
     pub(crate) answered: u64,
-    /// How many were sent since the connections were opened.
+    /// Requests sent since the connections were opened.
     pub(crate) sent_since_opening: u64,
-    /// When paced requests were due that were not yet answered or, if each is followed, sent.
+    /// Due times of paced requests that have not been answered or, if each is tracked, not been
+    /// sent.
     pub(crate) due_ns: VecDeque<u64>,
 }
 
@@ -101,13 +103,13 @@ pub(crate) struct Link {
     pub(crate) connection: Option<Connection>,
     /// Whether the event loop watches for writability.
     pub(crate) awaits_room: bool,
-    /// Answers that are owed to the greeting.
+    /// Outstanding answers to the greeting.
     pub(crate) greetings: usize,
-    /// Requests in flight, the oldest first, if each is followed.
+    /// Requests in flight, the oldest first, if each is tracked.
     pub(crate) flights: VecDeque<Flight>,
-    /// While it is lost: when to reopen it.
+    /// When to reopen it, while it is lost.
     pub(crate) retry_ns: u64,
-    /// Since it was lost and until it brings a reply again: how long it stayed closed last.
+    /// How long it last stayed closed, from its loss until the next reply.
     pub(crate) pause_ns: u64,
 }
 
@@ -149,7 +151,7 @@ impl Worker {
         })
     }
 
-    /// Opens the connections; those that fail are counted, and are lost at first.
+    /// Opens the connections; those that fail are counted and start as lost.
     pub(crate) fn connect(&mut self, interrupt: &Interrupt) -> io::Result<()> {
         for _ in 0..self.share.len {
             let mut session = Session::default();
@@ -187,13 +189,13 @@ impl Worker {
         lost.map(|link| link.retry_ns = at_ns).count()
     }
 
-    /// A reply has come on connection `link`: whether it is the first since it was lost.
+    /// Records a reply on connection `link`. Returns whether it is the first since its loss.
     pub(crate) fn is_back(&mut self, link: usize) -> bool {
         let link = self.links.get_mut(link);
         link.is_some_and(|link| std::mem::take(&mut link.pause_ns) > 0)
     }
 
-    /// Nothing is known of what requests in flight have done.
+    /// Records that the outcome of requests in flight is unknown.
     pub(crate) fn forget(&mut self, flights: &VecDeque<Flight>) {
         let Some(mix) = self.load.mixed() else { return };
         for flight in flights {
@@ -201,7 +203,7 @@ impl Worker {
         }
     }
 
-    /// Connections that could not be made, by reason.
+    /// Connections that failed, by reason.
     pub(crate) fn failures(&self) -> &Errors {
         &self.failures
     }
@@ -237,14 +239,14 @@ impl Worker {
         {
             session.open_links += 1;
         }
-        // The old connection closes here, which takes it out of the event loop.
+        // The old connection closes here, which removes it from the event loop.
         let pause_ns = link.pause_ns;
         let connection = Some(connection);
         *link = Link { connection, greetings: answers, pause_ns, ..Link::default() };
         Ok(())
     }
 
-    /// Sends what is left of connection `index`'s requests, as far as there is room.
+    /// Sends unsent requests of connection `index`, as far as there is room.
     pub(crate) fn flush(&mut self, index: usize) -> Result<(), Error> {
         match self.links.get_mut(index).and_then(|link| link.connection.as_mut()) {
             Some(connection) => connection.flush()?,
@@ -253,7 +255,7 @@ impl Worker {
         self.await_room(index)
     }
 
-    /// Asks to be told when connection `index` can be written to, or no longer, as it needs.
+    /// Watches connection `index` for writability exactly while it has unsent bytes.
     pub(crate) fn await_room(&mut self, index: usize) -> Result<(), Error> {
         let Some(link) = self.links.get_mut(index) else { return Ok(()) };
         let Some(connection) = &link.connection else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The context of a disturbance's functions.
+//! The context for the functions of a disturbance.
 
 use nagi_client::{Protocol, encode_command};
 
@@ -9,10 +9,10 @@ use super::settings::Settings;
 use crate::clock::{SECOND, now_ns};
 use crate::wire::Wire;
 
-/// Requests sent before their answers are waited for.
+/// Requests sent before waiting for their answers.
 const BATCH: u64 = 200;
 
-/// Bytes that a small key takes with its value and what servers add, as a rule of thumb.
+/// Approximate bytes that a small key takes with its value and the server's overhead.
 pub(crate) const SMALL_KEY_BYTES: u64 = 200;
 
 /// A step on one server.
@@ -20,7 +20,7 @@ pub(crate) struct StepContext<'a> {
     pub(crate) server: &'a Server,
     pub(crate) scale: &'a Scale,
     pub(crate) settings: Settings<'a>,
-    /// When what was prepared comes due, of the system's clock in milliseconds.
+    /// When prepared keys expire, in milliseconds of the system clock.
     pub(crate) due_unix_ms: u64,
 }
 
@@ -33,7 +33,7 @@ impl<'a> StepContext<'a> {
         self.server.target.protocol == protocol
     }
 
-    /// Writes keys number `range`, each with `bytes` bytes, that last for ever.
+    /// Writes keys number `range`, each with `bytes` bytes, without expiry.
     ///
     /// # Errors
     /// The server refuses one, or is gone.
@@ -41,7 +41,7 @@ impl<'a> StepContext<'a> {
         self.fill_until(range, bytes, |_| None)
     }
 
-    /// The same, with the time when each expires, in milliseconds of the system's clock.
+    /// The same, with the expiry of each in milliseconds of the system clock.
     pub(crate) fn fill_until(
         &self,
         range: std::ops::Range<u64>,
@@ -67,7 +67,7 @@ impl<'a> StepContext<'a> {
         Ok(())
     }
 
-    /// Waits until few keys are left, those of the probe, or for `seconds` at most.
+    /// Waits until only the few keys of the probe are left, for `seconds` at most.
     ///
     /// # Errors
     /// The server is gone, or the user has interrupted the run.

@@ -1,5 +1,5 @@
-//! An idle server within the tool, which sends back what it receives: delays of its probe come from
-//! the machine and the tool, not from a server.
+//! An idle echo server within the tool: delays of its probe come from the machine and the tool, not
+//! from a server.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -7,16 +7,16 @@ use std::thread;
 
 use nagi_client::Address;
 
-/// Bytes taken at once.
+/// Maximum bytes of one receive.
 const BUFFER_BYTES: usize = 4096;
 
-/// Starts the server on a free port of the loopback; it lives as long as the process.
+/// Starts the server on a free loopback port; it runs as long as the process.
 pub(crate) fn start() -> io::Result<Address> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
     thread::Builder::new().name("idle server".to_owned()).spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            // A connection that cannot be served shows in its probe.
+            // A connection that cannot be served shows as an error of the probe.
             let _ = thread::Builder::new().name("echo".to_owned()).spawn(move || echo(stream));
         }
     })?;

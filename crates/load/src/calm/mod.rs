@@ -1,8 +1,8 @@
-//! `nagi calm`: how disturbances change the latency of servers.
+//! `nagi calm`: measures how disturbances change the latency of servers.
 //!
-//! Requests at even intervals are timed while something else happens to the server, and beside
-//! them those of an idle server, so that delays of the machine or the tool itself are not taken
-//! for the server's.
+//! Requests at even intervals are timed during a disturbance of the server. Requests to an idle
+//! server are timed alongside, so that delays of the machine or the tool are not attributed to the
+//! server.
 
 mod context;
 mod disturbances;
@@ -36,13 +36,14 @@ use server::Server;
 /// Requests per second of the idle server's probe.
 const IDLE_RATE: f64 = 1000.0;
 
-/// Time for a server to settle once a step is prepared, and that is still measured after it.
+/// Time for a server to settle after the preparation of a step, and the time measured after the
+/// step.
 const MARGIN_NS: u64 = SECOND / 2;
 
-/// Memory that is to be left free.
+/// Memory to leave free.
 const SPARE_BYTES: u64 = 256 << 20;
 
-/// A run that is under way.
+/// A run in progress.
 struct Run<'a> {
     options: &'a CalmOptions,
     scale: Scale,
@@ -54,7 +55,7 @@ struct Run<'a> {
 ///
 /// # Errors
 /// A URL is wrong, a server holds data or is lost, the report cannot be written, or the user
-/// interrupted it; one line says which.
+/// interrupted it; one line.
 pub fn run(options: &CalmOptions) -> Result<(), String> {
     let scale = options.scale();
     if options.list {
@@ -166,7 +167,7 @@ impl Run<'_> {
         })
     }
 
-    /// What the probe measures while nothing happens.
+    /// Measures the quiet phase.
     fn quiet(&self, server: &mut Server) -> Result<Figures, String> {
         let seconds = self.scale.quiet_seconds;
         let length_ns = (seconds * SECOND as f64) as u64;
@@ -209,7 +210,7 @@ impl Run<'_> {
             }
             server.check_empty()?;
             let done = self.disturb(row, server);
-            // Also after Ctrl-C, what the step wrote is removed.
+            // The keys of the step are removed even after Ctrl-C.
             let cleaned = self.clean(server);
             if self.interrupt.is_set() {
                 cleaned.unwrap_or_else(|why| self.print_progress(&format!("  keys remain: {why}")));
@@ -231,7 +232,7 @@ impl Run<'_> {
     }
 
     /// # Errors
-    /// The reason why the server cannot, or must not, be disturbed so.
+    /// The reason why the disturbance is impossible or not allowed on the server.
     fn check_applicable(&self, row: &Disturbance, server: &Server) -> Result<(), String> {
         if let Some(danger) = row.danger.filter(|_| !server.may_destroy) {
             return Err(format!("{danger}: needs --i-may-destroy-data"));

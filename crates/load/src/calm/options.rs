@@ -9,8 +9,8 @@ use crate::target;
 /// Measures the latency of servers while they are disturbed.
 ///
 /// Small requests at even intervals are timed during one disturbance after another: saves, huge
-/// values, flushes, storms of connections and more. The latencies are shown beside those of a quiet
-/// phase. A server that holds data, replicates, is part of a cluster or is not on loopback is
+/// values, flushes, storms of connections and more. The latencies are shown next to those of a
+/// quiet phase. A server that holds data, replicates, is part of a cluster or is not on loopback is
 /// refused unless --i-may-destroy-data is given.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CalmOptions {

@@ -1,5 +1,4 @@
-//! The page that compares servers: one file, with its plots in it, which needs no network and
-//! runs no script.
+//! The page that compares servers: one file with its plots, without network access or scripts.
 
 use std::fmt::Write as _;
 
@@ -9,7 +8,7 @@ use crate::text::escaped;
 /// Colours that colour-blind readers can tell apart, one a server.
 const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
 
-/// Pixels of a bar chart's bar at most, and of a row.
+/// Maximum width of a bar, and the height of a row, in pixels.
 const BAR: f64 = 420.0;
 const ROW: usize = 18;
 
@@ -55,7 +54,7 @@ fn colour(server: usize) -> &'static str {
     COLOURS.get(server % COLOURS.len()).copied().unwrap_or("#000")
 }
 
-/// A bar chart for each figure: disturbances below each other, a bar a server.
+/// A bar chart for each figure: one group for each disturbance, one bar for each server.
 fn plots(report: &Report, out: &mut String) {
     let Some(first) = report.servers.first() else { return };
     for (title, of) in PLOTTED {
@@ -81,7 +80,7 @@ fn plots(report: &Report, out: &mut String) {
     }
 }
 
-/// What has a plot of its own.
+/// The figures with plots.
 const PLOTTED: [(&str, Plotted); 2] = [
     ("99.9th percentile", |figures| figures.p99_9_us),
     ("Slowest request", |figures| figures.max_us),
@@ -89,7 +88,7 @@ const PLOTTED: [(&str, Plotted); 2] = [
 
 type Plotted = fn(&super::report::Figures) -> f64;
 
-/// A time in the unit that suits it.
+/// A time in a suitable unit.
 fn with_unit(us: f64) -> String {
     match us {
         ..1e3 => format!("{us:.0} µs"),
@@ -100,7 +99,7 @@ fn with_unit(us: f64) -> String {
     }
 }
 
-/// How far to the right a time lies, in pixels.
+/// The horizontal position of a time, in pixels.
 fn place(us: f64) -> f64 {
     let (from, to) = DECADES;
     ((us.max(1e-3).log10() - from) / (to - from)).clamp(0.0, 1.0) * BAR

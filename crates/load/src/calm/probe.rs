@@ -1,7 +1,7 @@
-//! Small requests at even intervals, whatever the server does, on a thread of their own.
+//! Small requests at even intervals, independently of the server, on a separate thread.
 //!
-//! A request is timed from when it was due, so that waiting counts. It is sent then even if those
-//! before it are unanswered; one that has no answer after ten seconds is lost.
+//! A request is timed from its due time, so that waiting counts. It is sent even if earlier ones
+//! are unanswered; a request without an answer after ten seconds is lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use crate::pace::{Arrivals, Curve, Pacer, Share, Timetable};
 use crate::tally::Latencies;
 use crate::target::{Password, Target};
 
-/// How long a request may be unanswered before it is lost.
+/// How long a request may be unanswered before it counts as lost.
 pub(crate) const LOST_NS: u64 = 10 * SECOND;
 
-/// Requests slower than this are kept one by one, to be compared with stops.
+/// Requests slower than this are kept individually, to be compared with stops.
 const SLOW_NS: u64 = 2_000_000;
 
-/// The maximum number of slow requests kept; later ones are recorded as they are.
+/// The maximum number of slow requests kept; later ones are recorded without the comparison.
 const SLOW_KEPT: usize = 4_000_000;
 
 /// Keys that the probe reads and writes.
 const KEYS: u64 = 1000;
 
-/// What the names of all keys of the tool begin with.
+/// The prefix of all keys of the tool.
 pub(crate) const PREFIX: &str = "calm:";
 
 const VALUE: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -42,7 +42,7 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 /// Time for the thread to start before the first request is due.
 const HEAD_START_NS: u64 = 2_000_000;
 
-/// What is sent to which server, and how often.
+/// The requests of a probe, their server and their rate.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) address: Address,
@@ -59,7 +59,7 @@ impl Plan {
     }
 }
 
-/// What a probe has measured.
+/// The measurements of a probe.
 #[derive(Debug)]
 pub(crate) struct ProbeResult {
     pub(crate) start_ns: u64,
@@ -69,7 +69,7 @@ pub(crate) struct ProbeResult {
     slow: Vec<(u64, u64)>,
     pub(crate) lost: u64,
     pub(crate) errors: u64,
-    /// What the server said first.
+    /// The server's first error.
     pub(crate) first_error: Option<String>,
     /// When the probe itself was late.
     pub(crate) own_stops: Stops,
@@ -111,7 +111,8 @@ impl ProbeResult {
         all
     }
 
-    /// When requests to an idle server took so long that the machine must have stalled.
+    /// The periods in which requests to an idle server took so long that the machine must have
+    /// stalled.
     pub(crate) fn as_stops(&self) -> Stops {
         let mut stops = self.own_stops.clone();
         self.slow.iter().for_each(|&(due_ns, answered_ns)| stops.add(due_ns, answered_ns));
@@ -123,10 +124,10 @@ fn histogram() -> Result<Latencies, String> {
     Latencies::new_with_bounds(1, 2 * LOST_NS, 3).map_err(|error| error.to_string())
 }
 
-/// A probe that is running.
+/// A running probe.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// From when on nothing is sent.
+    /// The time from which no request is sent.
     until_ns: Arc<AtomicU64>,
     thread: JoinHandle<Result<ProbeResult, String>>,
 }
@@ -150,7 +151,7 @@ impl Probe {
         Ok(Probe { until_ns, thread })
     }
 
-    /// Sends nothing more, and waits for what is unanswered.
+    /// Stops sending, and waits for outstanding answers.
     ///
     /// # Errors
     /// The connection to the server is lost.
@@ -160,7 +161,7 @@ impl Probe {
     }
 }
 
-/// A connection and when its unanswered requests were due.
+/// A connection and the due times of its unanswered requests.
 struct ProbeConnection {
     connection: Connection,
     due_ns: VecDeque<u64>,
@@ -168,7 +169,7 @@ struct ProbeConnection {
 }
 
 impl ProbeConnection {
-    /// Whether nothing is waited for: what was due last was answered or given up.
+    /// Whether no answer is outstanding: the last request was answered or given up.
     fn is_settled(&self) -> bool {
         self.due_ns.back().is_none_or(|due_ns| *due_ns == 0)
     }
@@ -249,7 +250,7 @@ impl Driver {
                 Err(errno) => return Err(errno.to_string()),
             }
             let woken_ns = now_ns();
-            // It asked to be woken then at the latest: what is later is the tool's own delay.
+            // The wake-up was due then at the latest: any more is the tool's own delay.
             self.result.own_stops.add(wake_ns.max(now), woken_ns);
             worked_from_ns = woken_ns;
             for event in &events {
@@ -269,7 +270,7 @@ impl Driver {
         self.pacer.take_due(now_ns)
     }
 
-    /// When there is something to do even if nothing arrives.
+    /// The next time at which there is work even if nothing arrives.
     fn next_wake_ns(&self, now_ns: u64, is_over: bool) -> u64 {
         if is_over {
             return now_ns + 5_000_000;
@@ -296,7 +297,7 @@ impl Driver {
         let now = now_ns();
         let received = entry.connection.receive(scratch, |outcome| {
             let Some(due_ns) = due_ns.pop_front() else { return };
-            // Zero stands for one that has been given up.
+            // Zero marks a request that has been given up.
             if due_ns != 0 {
                 result.record(due_ns, now);
             }
@@ -327,7 +328,8 @@ impl Driver {
             .map_err(|errno| errno.to_string())
     }
 
-    /// Gives up what has waited too long; its place is kept for the answer that may still come.
+    /// Gives up requests that have waited too long; their entries stay for answers that may still
+    /// arrive.
     fn expire(&mut self, now_ns: u64) {
         for entry in &mut self.connections {
             let late = entry.due_ns.iter_mut().take_while(|due_ns| **due_ns + LOST_NS <= now_ns);
@@ -338,7 +340,7 @@ impl Driver {
         }
     }
 
-    /// Requests of a broken connection are lost; a new connection takes its place.
+    /// Counts the requests of a broken connection as lost, and opens a new connection.
     fn reopen(&mut self, index: usize, why: &nagi_client::Error) -> Result<(), String> {
         let opened = open(&self.plan)
             .map_err(|error| format!("{} went away: {why}; {error}", self.plan.address))?;
@@ -353,7 +355,7 @@ impl Driver {
     }
 }
 
-/// Opens a connection, and sends the password where there is one.
+/// Opens a connection, and sends the password if there is one.
 fn open(plan: &Plan) -> Result<Connection, String> {
     let text = |error: nagi_client::Error| error.to_string();
     let mut connection = Connection::open(&plan.address, plan.protocol).map_err(text)?;
@@ -394,7 +396,7 @@ impl Password {
     }
 }
 
-/// Appends the probe's request `number`: a read, and every second time a write.
+/// Appends the probe's request `number`: reads and writes alternate.
 fn encode(protocol: Protocol, number: u64, out: &mut Vec<u8>) {
     let key = format!("{PREFIX}probe:{}", number / 2 % KEYS);
     let is_write = number.is_multiple_of(2);

@@ -1,4 +1,4 @@
-//! What a run has found, as a table for a terminal and as JSON.
+//! The results of a run, as a table for a terminal and as JSON.
 
 use std::fmt::{self, Write as _};
 
@@ -11,14 +11,14 @@ use crate::clock::SECOND;
 use crate::tally::Latencies;
 use crate::text::microseconds;
 
-/// A row is void if more of its time than this was in stops of the machine.
+/// A row is void if the machine was stopped for more than this share of its time.
 const VOID_SHARE: f64 = 0.01;
 
-/// Everything.
+/// The whole report.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) version: &'static str,
-    /// Requests per second of the probe, over how many connections.
+    /// Requests per second of the probe, and the number of its connections.
     pub(crate) rate: f64,
     pub(crate) connections: u32,
     pub(crate) quick: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Report {
 pub(crate) struct Results {
     /// Such as `Valkey 9.1.0`.
     pub(crate) name: String,
-    /// Without its password.
+    /// The URL without its password.
     pub(crate) url: String,
     pub(crate) quiet: Figures,
     pub(crate) rows: Vec<Row>,
@@ -46,21 +46,21 @@ pub(crate) struct Row {
     pub(crate) outcome: Outcome,
 }
 
-/// How it went.
+/// The outcome.
 #[derive(Debug, Serialize)]
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub(crate) enum Outcome {
-    /// The figures, beside those of the quiet phase.
+    /// The figures, and their ratios to the quiet phase.
     Measured { figures: Figures, ratios: Ratios },
     /// The machine stalled for too much of the time to judge the server.
     Void { figures: Figures, reason: String },
-    /// This server cannot do it, or must not.
+    /// The disturbance is impossible or not allowed on this server.
     NotApplicable { reason: String },
-    /// It should have worked.
+    /// It failed unexpectedly.
     Failed { reason: String },
 }
 
-/// What a probe has measured, less the machine's stops.
+/// The measurements of a probe, without the machine's stops.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Figures {
     pub(crate) seconds: f64,
@@ -69,12 +69,12 @@ pub(crate) struct Figures {
     pub(crate) p99_us: f64,
     pub(crate) p99_9_us: f64,
     pub(crate) max_us: f64,
-    /// Unanswered for ten seconds; counted as so long in the figures above.
+    /// Requests unanswered for ten seconds; counted with that time in the figures above.
     pub(crate) lost: u64,
     /// Refusals, such as for lack of memory.
     pub(crate) errors: u64,
     pub(crate) first_error: Option<String>,
-    /// Share of the time for which the machine, or this process, stalled.
+    /// Share of the time for which the machine or this process stalled.
     pub(crate) stopped_percent: f64,
     /// What the probe of an idle server measured at the same time, stops included.
     pub(crate) idle_p99_9_us: f64,
@@ -92,7 +92,7 @@ pub(crate) struct Ratios {
 }
 
 impl Figures {
-    /// Of a server's probe and the idle server's at the same time.
+    /// The figures of a server's probe and the idle server's concurrent probe.
     pub(crate) fn new(seen: &ProbeResult, idle: &ProbeResult) -> Self {
         let stops = seen.own_stops.clone().joined(&idle.as_stops());
         let latencies = seen.latencies(&stops);
@@ -120,7 +120,7 @@ impl Figures {
         self.stopped_percent > VOID_SHARE * 100.0
     }
 
-    /// Why they say nothing of the server.
+    /// Why the figures are void.
     fn void_reason(&self) -> String {
         format!("the machine or this tool stalled for {:.1} % of the time", self.stopped_percent)
     }
@@ -147,7 +147,7 @@ impl Outcome {
         Outcome::Measured { figures, ratios }
     }
 
-    /// The figures, where there are any that count.
+    /// The figures, if there are valid ones.
     pub(crate) fn figures(&self) -> Option<&Figures> {
         match self {
             Outcome::Measured { figures, .. } => Some(figures),
@@ -164,7 +164,7 @@ impl Report {
     }
 }
 
-/// A latency in microseconds, in the unit that suits it.
+/// A latency in microseconds, formatted in a suitable unit.
 pub(crate) fn time(us: f64) -> String {
     if us >= LOST_NS as f64 / 1e3 {
         return "> 10 s".to_owned();

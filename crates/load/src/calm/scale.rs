@@ -1,15 +1,15 @@
-//! How big the disturbances are.
+//! The sizes of disturbances.
 
 use serde::Serialize;
 
-/// Sizes, of a whole run or of a quick one.
+/// Sizes for a full or a quick run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Scale {
-    /// Time that the quiet phase takes.
+    /// Length of the quiet phase.
     pub(crate) quiet_seconds: f64,
-    /// Time that a step takes at least.
+    /// Minimum length of a step.
     pub(crate) step_seconds: f64,
-    /// Keys that are saved, listed and expire.
+    /// Keys that are saved, listed and expired.
     pub(crate) keys: u64,
     /// Keys that are flushed.
     pub(crate) flushed_keys: u64,
@@ -21,12 +21,12 @@ pub(crate) struct Scale {
     pub(crate) value_bytes: [u64; 3],
     /// Connections opened at once.
     pub(crate) connections: u64,
-    /// Connections opened each second, and for how many.
+    /// Connections opened each second, and for how many seconds.
     pub(crate) connections_per_second: u64,
     pub(crate) storm_seconds: u64,
-    /// Bytes that a slow reader asks for.
+    /// Bytes that a slow reader requests.
     pub(crate) unread_bytes: u64,
-    /// The limit that the server is pushed over, above what it uses before.
+    /// The memory limit that is exceeded, above the memory in use before.
     pub(crate) limit_bytes: u64,
 }
 

@@ -1,7 +1,7 @@
-//! Identifies a server, and checks what may be done to it and whether its data is the tool's.
+//! Identifies a server, and checks what is allowed on it and whether its data belongs to the tool.
 //!
 //! A benchmark that flushes and fills must never touch data of other clients: all databases are
-//! checked before the run and before each step, and before the tool's own is removed.
+//! checked before the run, before each step, and before the tool's data is removed.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::interrupt::Interrupt;
 use crate::target::Target;
 use crate::wire::{Answer, Wire};
 
-/// Keys that are checked to be the tool's.
+/// Keys that are checked for the tool's prefix.
 const SAMPLES: usize = 64;
 
-/// How long memcached's crawler may take to remove what was flushed.
+/// How long memcached's crawler may take to remove flushed items.
 const CRAWL_NS: u64 = 20 * SECOND;
 
 /// Time between two polls.
 const POLL_NS: u64 = SECOND / 5;
 
-/// Errors of commands that a server does not have begin so.
+/// Prefixes of the errors for unknown commands.
 const UNKNOWN: [&str; 3] = ["ERR unknown command", "ERR unknown subcommand", "NOPERM"];
 
 /// A server under test.
@@ -32,10 +32,10 @@ pub(crate) struct Server {
     pub(crate) target: Target,
     /// Such as `Valkey 9.1.0`.
     pub(crate) name: String,
-    /// Whether all of its data may go.
+    /// Whether all of its data may be destroyed.
     pub(crate) may_destroy: bool,
     pub(crate) interrupt: Interrupt,
-    /// memcached's count of items ever stored, when the tool last emptied it.
+    /// memcached's count of items ever stored, at the time the tool last emptied it.
     stored: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Server {
     /// Asks the server for its name and version.
     ///
     /// # Errors
-    /// It cannot be reached, or does not answer as its protocol has it.
+    /// It cannot be reached, or its answer violates the protocol.
     pub(crate) fn identify(
         target: Target,
         may_destroy: bool,
@@ -82,7 +82,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The same server, for what has to be done even after Ctrl-C.
+    /// The same server, for work that must be done even after Ctrl-C.
     pub(crate) fn not_interrupted(&self) -> Self {
         Server { interrupt: Interrupt::default(), ..self.clone() }
     }
@@ -94,7 +94,7 @@ impl Server {
     /// INFO by name.
     ///
     /// # Errors
-    /// The server cannot be asked, or refuses.
+    /// The server cannot be queried, or refuses.
     pub(crate) fn info(
         &self,
         wire: &mut Wire,
@@ -106,10 +106,10 @@ impl Server {
         Ok(fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
     }
 
-    /// What memcached's `stats` say.
+    /// memcached's `stats`.
     ///
     /// # Errors
-    /// The server cannot be asked.
+    /// The server cannot be queried.
     pub(crate) fn stats(
         &self,
         wire: &mut Wire,
@@ -123,7 +123,7 @@ impl Server {
     /// Why this server must not be used without `--i-may-destroy-data`.
     ///
     /// # Errors
-    /// The server cannot be asked.
+    /// The server cannot be queried.
     pub(crate) fn dangers(&self) -> Result<Vec<Danger>, String> {
         let mut dangers = Vec::new();
         let mut wire = self.connect()?;
@@ -151,10 +151,10 @@ impl Server {
         Ok(dangers)
     }
 
-    /// Keys in all databases.
+    /// The number of keys in all databases.
     ///
     /// # Errors
-    /// The server cannot be asked.
+    /// The server cannot be queried.
     pub(crate) fn keys(&self) -> Result<u64, String> {
         self.keys_with(&mut self.connect()?)
     }
@@ -209,10 +209,11 @@ impl Server {
         })
     }
 
-    /// Removes what a step has left, if all of it is the tool's or destroying data is allowed.
+    /// Removes the keys that a step has left, if all keys belong to the tool or destroying data is
+    /// allowed.
     ///
     /// # Errors
-    /// There are keys of another client, or the server cannot be asked.
+    /// There are keys of another client, or the server cannot be queried.
     pub(crate) fn clean(&mut self) -> Result<(), String> {
         let mut wire = self.connect()?;
         if self.target.protocol == Protocol::Memcached {
@@ -256,7 +257,7 @@ impl Server {
         if flushed != ["OK"] {
             return Err(format!("{}: flush_all: {}", self.target.name, flushed.concat()));
         }
-        // It may have no crawler: then items that are gone count until they are overwritten.
+        // Without a crawler, flushed items count until they are overwritten.
         let crawls = wire.lines("lru_crawler crawl all")? == ["OK"];
         let give_up_ns = now_ns() + CRAWL_NS;
         while crawls && self.keys_with(wire)? > 0 && now_ns() < give_up_ns {
@@ -266,25 +267,25 @@ impl Server {
         Ok(())
     }
 
-    /// Checks by the answer to `probe`, which must change nothing, that it has a command.
+    /// Checks that the server has a command, by the answer to `probe`, which must have no effect.
     ///
     /// # Errors
-    /// The reason in the server's words, or that it cannot be asked.
+    /// The server's error, or that it cannot be queried.
     pub(crate) fn require_command(&self, probe: &str) -> Result<(), String> {
         let words: Vec<&[u8]> = probe.split(' ').map(str::as_bytes).collect();
         match self.connect()?.command(&words)? {
             Answer::Error(text) if UNKNOWN.iter().any(|it| text.starts_with(it)) => {
-                // The request is repeated after a comma.
+                // The server repeats the request after a comma.
                 Err(text.split(',').next().unwrap_or_default().to_owned())
             }
             _ => Ok(()),
         }
     }
 
-    /// The most bytes that it may hold; `None` without a limit of its own.
+    /// The server's memory limit in bytes; `None` if it has none.
     ///
     /// # Errors
-    /// The server cannot be asked.
+    /// The server cannot be queried.
     pub(crate) fn limit_bytes(&self) -> Result<Option<u64>, String> {
         let mut wire = self.connect()?;
         let fields = match self.target.protocol {
@@ -296,7 +297,7 @@ impl Server {
     }
 }
 
-/// Bytes of memory that this machine can give without swapping.
+/// Bytes of memory available on this machine without swapping.
 pub(crate) fn available_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -1,5 +1,5 @@
-//! Settings that a step changes, with their values before: they are restored when it ends,
-//! whether it fails or not.
+//! Settings that a step changes, with their previous values, which are restored when it ends, even
+//! if it fails.
 
 use std::io::Write as _;
 
@@ -10,10 +10,10 @@ use crate::clock::SECOND;
 use crate::interrupt::Interrupt;
 use crate::wire::Answer;
 
-/// How long the server may take to put one back: it may still be busy with the step.
+/// How long restoring a setting may take: the server may still be busy with the step.
 const RESTORE_TIMEOUT_NS: u64 = 60 * SECOND;
 
-/// Changed settings and their values before, which are restored when this is dropped.
+/// Changed settings and their previous values, which are restored on drop.
 pub(crate) struct Settings<'a> {
     server: &'a Server,
     before: Vec<(String, String)>,
@@ -25,7 +25,7 @@ impl<'a> Settings<'a> {
         Settings { server, before: Vec::new(), changed: Vec::new() }
     }
 
-    /// Sets and remembers one of RESP's settings.
+    /// Changes a setting by CONFIG SET, and keeps its previous value.
     ///
     /// # Errors
     /// The server refuses.
@@ -43,7 +43,7 @@ impl<'a> Settings<'a> {
             .map(drop)
     }
 
-    /// Sets and remembers memcached's limit, in MB.
+    /// Changes memcached's memory limit, in MB, and keeps its previous value.
     ///
     /// # Errors
     /// The server refuses.
@@ -58,15 +58,15 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// What was set, and to what.
+    /// The changed settings with their new values.
     pub(crate) fn changed(&self) -> &[(String, String)] {
         &self.changed
     }
 
-    /// Puts everything back, the last change first.
+    /// Restores all settings, the last change first.
     ///
     /// # Errors
-    /// Says which setting could not be put back, and to what.
+    /// Names the setting that could not be restored, and its previous value.
     pub(crate) fn restore(&mut self) -> Result<(), String> {
         let mut failures = Vec::new();
         while let Some((name, value)) = self.before.pop() {
@@ -97,7 +97,7 @@ impl<'a> Settings<'a> {
 impl Drop for Settings<'_> {
     fn drop(&mut self) {
         if let Err(why) = self.restore() {
-            // Where it cannot be said, the run ends nevertheless.
+            // A failure to write it does not change the outcome.
             let _ = writeln!(std::io::stderr(), "nagi calm: {why}");
         }
     }

@@ -1,15 +1,15 @@
-//! Times at which this process or the whole machine stalled, so that they do not count as
-//! latency of a server.
+//! Periods in which this process or the whole machine stalled, so that they do not count as latency
+//! of a server.
 //!
-//! The tool's own threads see a stop when they wake long after the time that they asked for, and
-//! the probe of the idle server when its answer comes long after its request: nothing was asked
-//! of that server but to echo.
+//! The tool's threads detect a stop when they wake long after the requested time. The probe of the
+//! idle server detects one when an answer arrives long after its request, as that server only
+//! echoes.
 
-/// What counts as a stop, in nanoseconds. Two threads that take turns on a processor wait some
+/// Minimum length of a stop, in nanoseconds. Two threads that share a processor wait some
 /// milliseconds for each other, which is not a stop.
 pub(crate) const STOP_NS: u64 = 10_000_000;
 
-/// Periods, from and to, in nanoseconds of the monotonic clock; in order, apart.
+/// Periods, from and to, in nanoseconds of the monotonic clock; sorted and disjoint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stops(Vec<(u64, u64)>);
 
@@ -21,7 +21,7 @@ impl Stops {
         }
     }
 
-    /// All periods of both, with those that overlap made one.
+    /// The union of both.
     pub(crate) fn joined(mut self, other: &Stops) -> Stops {
         self.0.extend_from_slice(&other.0);
         self.0.sort_unstable();
@@ -35,7 +35,7 @@ impl Stops {
         Stops(joined)
     }
 
-    /// How much of the time from `from_ns` to `to_ns` was in stops. They must have been joined.
+    /// How much of the time from `from_ns` to `to_ns` is in stops, which must have been joined.
     pub(crate) fn within_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let first = self.0.partition_point(|(_, end_ns)| *end_ns <= from_ns);
         let later = self.0.iter().skip(first).take_while(|(start_ns, _)| *start_ns < to_ns);

@@ -1,4 +1,4 @@
-//! `nagi storm`, like memstorm: sets every record, gets it back, and reports the time.
+//! `nagi storm`, like memstorm: sets all records, gets them back, and reports the time.
 
 mod options;
 mod report;
@@ -23,22 +23,22 @@ use crate::interrupt::Interrupt;
 use crate::machine::Machine;
 use crate::tally::{Errors, LONGEST_NS, Latencies};
 
-/// Requests that -b has under way on a connection.
+/// Maximum requests in flight on a connection with -b.
 const IN_FLIGHT: usize = 100;
 
-/// Bytes of values that a thread has under way at most, unless one alone has more.
+/// Maximum bytes of values in flight of a thread, unless one alone has more.
 const GROUP_BYTES: usize = 256 << 20;
 
-/// How often progress is shown.
+/// The interval of progress output.
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// Columns of the progress bar.
+/// Width of the progress bar in columns.
 const BAR: u64 = 40;
 
 /// Measures and writes the report.
 ///
 /// # Errors
-/// The options contradict each other, a server cannot be reached or speaks something else, the
+/// The options contradict each other, a server cannot be reached or speaks another protocol, the
 /// report cannot be written, or requests failed; in the last case the report has been written.
 pub fn run(options: &StormOptions) -> Result<(), String> {
     options.check()?;
@@ -62,7 +62,7 @@ pub fn run(options: &StormOptions) -> Result<(), String> {
     }
 }
 
-/// What all sizes of a run have in common.
+/// The state that all sizes of a run share.
 struct Run<'a> {
     options: &'a StormOptions,
     servers: Vec<Identity>,
@@ -70,7 +70,7 @@ struct Run<'a> {
     interrupt: Interrupt,
 }
 
-/// Writes what was asked for. Text comes first, so that it is there even if the file cannot be
+/// Writes the requested outputs. Text comes first, so that it appears even if the file cannot be
 /// written.
 fn write(options: &StormOptions, reports: &[Report]) -> Result<(), String> {
     let print =
@@ -120,7 +120,7 @@ fn measure(run: &Run<'_>, value_bytes: usize) -> Result<Report, String> {
     })
 }
 
-/// Sends the requests of some keys at once; for each, why it failed.
+/// Sends the requests of some keys at once. Returns the result of each.
 type Group = fn(&mut Cache, &[&[u8]], &[u8]) -> Vec<Result<(), String>>;
 
 fn set_group(cache: &mut Cache, keys: &[&[u8]], value: &[u8]) -> Vec<Result<(), String>> {
@@ -149,7 +149,7 @@ fn get_group(cache: &mut Cache, keys: &[&[u8]], value: &[u8]) -> Vec<Result<(), 
         .collect()
 }
 
-/// What one thread counts.
+/// The counts of one thread.
 struct Count {
     successful: u64,
     failed: u64,
@@ -203,7 +203,7 @@ fn phase(
     total(counts?, seconds, done.into_inner())
 }
 
-/// The phase that the threads' counts make, which have asked for so many records.
+/// The sum of the threads' counts for `records` records.
 fn total(counts: Vec<Count>, seconds: f64, records: u64) -> Result<Phase, String> {
     let mut phase = Phase {
         total_seconds: seconds,
@@ -234,7 +234,7 @@ fn histogram() -> Result<Latencies, String> {
     Latencies::new_with_bounds(1, LONGEST_NS, 3).map_err(|error| error.to_string())
 }
 
-/// Asks for the records of `range`, group by group.
+/// Requests the records of `range`, group by group.
 fn work(
     run: &Run<'_>,
     client: &mut Cache,

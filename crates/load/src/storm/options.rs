@@ -14,10 +14,10 @@ use crate::login::LoginOptions;
 /// memcached's longest key, in bytes.
 const KEY_BYTES: usize = 250;
 
-/// The longest value: what Redis stores at most.
+/// The longest value: the limit of Redis.
 const VALUE_BYTES: usize = 512 << 20;
 
-/// What keys begin with where there is room.
+/// The prefix of keys, if there is room.
 const PREFIX: &str = "storm:";
 
 /// Sets every record and gets it back, as memstorm does, on one or several servers.
@@ -83,7 +83,7 @@ pub struct StormOptions {
 }
 
 impl StormOptions {
-    /// What cannot be measured, in one line.
+    /// Checks the options. The error is one line.
     pub(super) fn check(&self) -> Result<(), String> {
         let digits = self.records.saturating_sub(1).checked_ilog10().map_or(1, |log| log + 1);
         let StormOptions { records, key_bytes, threads, connections, .. } = *self;
@@ -112,7 +112,7 @@ impl StormOptions {
         Ok(())
     }
 
-    /// What the clients of all threads have in common.
+    /// The settings of all threads' clients.
     ///
     /// # Errors
     /// The password cannot be read.
@@ -127,7 +127,7 @@ impl StormOptions {
         Ok(settings)
     }
 
-    /// How many connections the thread of this number has to each server.
+    /// The number of connections that thread `thread` has to each server.
     pub(super) fn connections_of(&self, thread: usize) -> usize {
         (self.connections - thread).div_ceil(self.threads)
     }
@@ -155,7 +155,7 @@ fn as_debugged<S: serde::Serializer>(value: &Dialect, to: S) -> Result<S::Ok, S:
     to.serialize_str(&format!("{value:?}").to_lowercase())
 }
 
-/// A size in bytes, with k, m or g for 1024 of the former.
+/// Parses a size in bytes, with the units k, m and g by powers of 1024.
 fn size(text: &str) -> Result<usize, String> {
     let (digits, unit) = match text.strip_suffix(['k', 'K', 'm', 'M', 'g', 'G']) {
         None => (text, 1),

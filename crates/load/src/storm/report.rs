@@ -9,7 +9,7 @@ use crate::bench::Identity;
 use crate::machine::Machine;
 use crate::text::{microseconds, plain};
 
-/// One size of values, set and got.
+/// The results for one size of values.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Records that were set and got.
@@ -18,7 +18,7 @@ pub struct Report {
     pub key_bytes: usize,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// Whether requests were sent without waiting for the answers before.
+    /// Whether requests were sent without waiting for earlier answers.
     pub non_blocking: bool,
     /// Whether requests were sent without waiting for a full packet.
     pub tcp_nodelay: bool,
@@ -26,17 +26,17 @@ pub struct Report {
     pub connections: usize,
     /// Threads.
     pub threads: usize,
-    /// Always "closed loop": a server that stalls is asked less.
+    /// Always "closed loop": a server that stalls receives fewer requests.
     pub loop_kind: &'static str,
-    /// Where the load went, and what that says of itself.
+    /// The identities of the servers.
     pub servers: Vec<Identity>,
-    /// Where this was measured.
+    /// The machine that this was measured on.
     pub machine: Machine,
     /// The version of nagi.
     pub version: &'static str,
-    /// Whether the user has ended the run before its time.
+    /// Whether the user has interrupted the run.
     pub interrupted: bool,
-    /// Everything that was asked for.
+    /// All options.
     pub options: StormOptions,
     /// Storing.
     pub set: Phase,
@@ -47,7 +47,7 @@ pub struct Report {
 /// All requests of one kind.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Phase {
-    /// Requests that did what they should.
+    /// Successful requests.
     pub successful: u64,
     /// Failed requests: refused, lost, not found, another value.
     pub failed: u64,
@@ -55,9 +55,9 @@ pub struct Phase {
     pub total_seconds: f64,
     /// The same, divided by the number of records.
     pub average_seconds: f64,
-    /// Latencies in microseconds; of requests sent together, each has the time of all.
+    /// Latencies in microseconds; each of several requests sent together has the time of all.
     pub latency_us: Latency,
-    /// Why requests failed, by text, with how many.
+    /// The number of failed requests by error text.
     pub errors: std::collections::BTreeMap<String, u64>,
 }
 
@@ -66,11 +66,11 @@ pub struct Phase {
 pub struct Latency {
     /// The median.
     pub p50: f64,
-    /// 90 %.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 %.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 99.9 %.
+    /// The 99.9th percentile.
     pub p99_9: f64,
     /// The slowest.
     pub max: f64,

@@ -1,5 +1,5 @@
-//! Identifies the servers of a run in its protocol before the first request, so that no record is
-//! sent to a server that speaks another protocol.
+//! Identifies the servers of a run in the run's protocol before the first request, so that no
+//! record is sent to a server that speaks another protocol.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use nagi_client::ring::Ring;
 use crate::bench::Identity;
 use crate::figures::{self, Fields};
 
-/// How long a server may take to say what it is: one that speaks another protocol may wait for the
-/// rest of what it takes for a request.
+/// How long a server may take to identify itself: one that speaks another protocol may wait for the
+/// rest of a request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Settings that a report names, as far as a server has them among its statistics.
+/// Settings that a report includes, if they are among a server's statistics.
 const SETTINGS: [&str; 8] = [
     "maxmemory",
     "maxmemory_policy",
@@ -26,10 +26,10 @@ const SETTINGS: [&str; 8] = [
     "threads",
 ];
 
-/// What the servers of `ring` are.
+/// Identifies the servers of `ring`.
 ///
 /// # Errors
-/// One cannot be reached, asks for a password, or speaks something else: one line.
+/// One cannot be reached, asks for a password, or speaks another protocol; one line.
 pub(super) fn identify(ring: &Ring, settings: &Settings) -> Result<Vec<Identity>, String> {
     let timeout = settings.timeout.min(PATIENCE);
     let settings = Settings { timeout, connections: 1, ..settings.clone() };
@@ -56,8 +56,8 @@ fn identity(address: String, found: Found) -> Result<Identity, String> {
     Ok(Identity { address, name: figures::server_name(&fields), settings })
 }
 
-/// Whether a server speaks something else, as far as this shows: one of RESP refuses what it takes
-/// for a command of its own, with a sign in front that its own clients do not see.
+/// Whether the error shows that a server speaks another protocol: a RESP server answers an unknown
+/// command with an error that starts with `-`, which a RESP client would have removed.
 fn is_foreign(reason: &Reason) -> bool {
     match reason {
         Reason::TimedOut | Reason::Protocol(_) => true,
@@ -66,8 +66,8 @@ fn is_foreign(reason: &Reason) -> bool {
     }
 }
 
-/// Whether a server may still do what is asked of it: a proxy closes the connection at what it does
-/// not know, and a user may not be allowed to ask.
+/// Whether a server may work nevertheless: a proxy closes the connection after an unknown command,
+/// and the user may lack the permission.
 fn is_silent(reason: &Reason) -> bool {
     match reason {
         Reason::Broken(_) => true,

@@ -1,4 +1,4 @@
-//! `nagi bench` against servers whose every answer is known.
+//! `nagi bench` against scripted servers.
 #![expect(clippy::unwrap_used, reason = "a test stops where it finds something wrong")]
 
 mod objective;
@@ -36,7 +36,7 @@ fn measure(address: SocketAddr, arguments: &str) -> Report {
     .unwrap()
 }
 
-/// What is asked of a server before a run, so that the report can name it.
+/// The number of requests that identify a server before a run.
 const QUESTIONS: u64 = 1;
 
 #[test]
@@ -110,7 +110,7 @@ fn warming_up_is_not_measured() {
     assert_eq!(paced.requests, 400);
 }
 
-/// A server that answers at once, except that after so many requests no client is answered for
+/// A server that answers at once, except that after `after` requests it answers no client for
 /// [`STALL`].
 fn stalling_server(after: u32) -> SocketAddr {
     let seen = Mutex::new(0);
@@ -130,10 +130,10 @@ const STALL: Duration = Duration::from_millis(600);
 fn a_paced_run_shows_a_stall_in_all_that_it_held_up() {
     let report = measure(stalling_server(500), "--rate 2000 --seconds 1.5 --connections 8");
     assert_eq!(report.requests, 3000, "a stall makes requests late, never fewer");
-    // All but the first 500 requests, due by 0.25 s, are answered when the stall is over, at 0.85 s
-    // at the earliest, so that those due in its first 0.6 s - t take t or longer. A share of 1 - q
-    // of the 1.5 s lies above the percentile q, which is thus at least 0.6 s - (1 - q) * 1.5 s. A
-    // busy machine makes it longer, never shorter; 10 ms are for the requests at the edge.
+    // All but the first 500 requests, due by 0.25 s, are answered when the stall ends, at 0.85 s at
+    // the earliest, so that those due in its first 0.6 s - t take t or longer. A share of 1 - q of
+    // the 1.5 s is above the percentile q, which is thus at least 0.6 s - (1 - q) * 1.5 s. A busy
+    // machine makes it longer, never shorter; 10 ms are for the requests at the edge.
     let latency = &report.latency_us;
     for (us, quantile) in
         [(latency.p90, 0.9), (latency.p99, 0.99), (latency.p99_9, 0.999), (latency.max, 1.0)]
@@ -143,8 +143,8 @@ fn a_paced_run_shows_a_stall_in_all_that_it_held_up() {
     }
 }
 
-/// Coordinated omission: a closed loop stops asking while the server stalls, so the stall
-/// delays one request of each connection. What --help says of it holds.
+/// Coordinated omission: a closed loop stops asking while the server stalls, so the stall delays
+/// one request of each connection. The statement in --help holds.
 #[test]
 fn a_closed_loop_hides_a_stall_from_its_percentiles() {
     let report = measure(stalling_server(500), "--requests 20000 --connections 8");
@@ -153,8 +153,8 @@ fn a_closed_loop_hides_a_stall_from_its_percentiles() {
     assert!(report.latency_us.p99 < stall_us / 6.0, "{report}");
 }
 
-/// A server that answers no client for [`STALL`] once it is asked to save, as a fork does, and then
-/// goes on saving until it was asked about that three times.
+/// A server that answers no client for [`STALL`] after a request to save, like a fork, and reports
+/// the save as running until the third query.
 fn forking_server() -> SocketAddr {
     let (fork, asked) = (Mutex::new(()), Mutex::new(0));
     scripted::serve(move |arguments| {
@@ -296,7 +296,7 @@ fn each_unanswered_request_of_a_lost_connection_is_an_error_and_it_is_opened_ane
     assert_eq!(report.reconnects, 1, "{report}");
 }
 
-/// What two servers of a cluster answer, of which the second has the upper half of the slots.
+/// The second of two servers of a cluster has the upper half of the slots.
 #[test]
 fn the_servers_of_a_cluster_are_asked_for_their_slots() {
     let ports: Arc<Mutex<Vec<u16>>> = Arc::default();

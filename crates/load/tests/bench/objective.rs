@@ -1,4 +1,4 @@
-//! `nagi bench --slo` against servers whose limits are known.
+//! `nagi bench --slo` against servers with known limits.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -45,8 +45,8 @@ fn a_search_finds_no_more_than_the_server_can_do() {
     let objective = report.objective.as_ref().unwrap();
     assert!(objective.trials.len() >= 2, "{report}");
     // At most 500/s are answered. At r/s for T s the queue at the time t is (r - 500) t long, so
-    // that the request that nine tenths of the others precede waits 0.9 T (r / 500 - 1). The limit
-    // of 0.1 s holds up to r = 500 (1 + 0.1 / 0.9) at most, however busy the machine is.
+    // that the request after nine tenths of the others waits 0.9 T (r / 500 - 1). The limit of 0.1
+    // s holds up to r = 500 (1 + 0.1 / 0.9) at most, however busy the machine is.
     for trial in &objective.trials {
         let most = 500.0 * (1.0 + 0.1 / 0.9) * 1.05;
         let may_hold = trial.rate <= most || trial.seconds < 0.9;

@@ -1,4 +1,4 @@
-//! `nagi bench --verify` against stores that keep their word, and stores that do not.
+//! `nagi bench --verify` against correct and faulty stores.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ fn measure(address: SocketAddr, arguments: &str) -> Report {
     bench::measure(&options(address, arguments), &Interrupt::default()).unwrap()
 }
 
-/// How a store answers reads, given all values that a key has had, the newest last.
+/// A store's answer to a read, given all values that a key has had, the newest last.
 type Read = fn(key: &[u8], values: &[Vec<u8>], number: u64, all: &Store) -> Vec<u8>;
 type Store = HashMap<Vec<u8>, Vec<Vec<u8>>>;
 
@@ -33,7 +33,7 @@ fn bulk(value: &[u8]) -> Vec<u8> {
     [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
 }
 
-/// A store that writes well, and reads as `read` says.
+/// A store that writes correctly, and answers reads by `read`.
 fn store(read: Read) -> SocketAddr {
     let state = Mutex::new((Store::new(), 0));
     scripted::serve(move |arguments| {
@@ -64,7 +64,7 @@ const LOADS: [&str; 4] = [
 #[test]
 fn a_store_that_keeps_its_word_is_not_blamed() {
     let address = store(|_, values, _, _| bulk(values.last().unwrap()));
-    // The same store throughout: values of earlier runs are there, of other lengths.
+    // The same store throughout: it has values of earlier runs with other lengths.
     for arguments in LOADS {
         let report = measure(address, arguments);
         let verified = report.verified.as_ref().unwrap();
@@ -73,7 +73,7 @@ fn a_store_that_keeps_its_word_is_not_blamed() {
     }
 }
 
-/// What is found of a store that does every third read wrongly.
+/// The findings for a store that answers every third read wrongly.
 fn found(read: Read) -> (Verified, u64) {
     let address = store(read);
     let arguments = "--fill --requests 3000 --keys 10 --connections 4 --value-bytes 64";
@@ -81,7 +81,7 @@ fn found(read: Read) -> (Verified, u64) {
     let verified = report.verified.clone().unwrap();
     assert_eq!(report.errors, verified.wrong(), "{report}");
     assert!(!verified.examples.is_empty(), "{report}");
-    // Even where errors are ignored.
+    // Even if errors are ignored.
     let result =
         bench::run(&options(address, &format!("{arguments} --ignore-errors --json /dev/null")));
     assert!(matches!(result, Err(Error::Wrong(wrong)) if wrong > 0), "{result:?}");
@@ -116,7 +116,7 @@ fn values_of_other_keys_are_found() {
 
 #[test]
 fn values_that_were_overwritten_long_ago_are_found() {
-    // Ten writings back: with four connections some of those have been confirmed.
+    // Ten writes back: with four connections, some of those have been confirmed.
     let (verified, _) = found(|_, values, number, _| {
         let back = if number % 3 == 0 { 10 } else { 1 };
         bulk(&values[values.len().saturating_sub(back)])

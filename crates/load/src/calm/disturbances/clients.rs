@@ -1,4 +1,4 @@
-//! Other clients: very many at once, new ones all the time, one that does not read.
+//! Additional clients: very many at once, new ones continuously, one that does not read.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::wire::Answer;
 /// Descriptors that the tool needs for other purposes.
 const SPARE: u64 = 200;
 
-/// Bytes of what a slow reader asks for again and again.
+/// Bytes of the value that a slow reader requests repeatedly.
 const VALUE_BYTES: u64 = 500_000;
 
 /// How long one connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How much a slow reader receives at once, and how often.
+/// Bytes that a slow reader receives at once, and the interval.
 const READ_BYTES: usize = 16 * 1024;
 const READ_INTERVAL_NS: u64 = SECOND / 10;
 
@@ -62,7 +62,7 @@ pub(super) const ALL: &[Disturbance] = &[
     },
 ];
 
-/// How many connections the server takes, if it says so.
+/// The maximum connections of the server, if it reports that.
 fn max_clients(server: &Server) -> Result<Option<u64>, String> {
     let mut wire = server.connect()?;
     if server.target.protocol == Protocol::Memcached {
@@ -168,7 +168,7 @@ fn read_slowly(context: &mut StepContext<'_>) -> Result<(), String> {
         }
         let flags = rustix::net::RecvFlags::DONTWAIT;
         if matches!(rustix::net::recv(&wire, &mut buffer[..], flags), Ok((_, 0))) {
-            // The server may close such a client: that is a result, too.
+            // The server may close such a client, which is a valid result.
             return context.server.interrupt.sleep_until(end_ns);
         }
         context.server.interrupt.sleep_until(now_ns() + READ_INTERVAL_NS)?;

@@ -1,4 +1,4 @@
-//! Huge collections, of each type one: deleted, read, expired.
+//! Huge collections, one of each type: deleted, read, expired.
 
 use nagi_client::encode_command;
 
@@ -8,10 +8,10 @@ use super::super::scale::Scale;
 use super::super::server::Server;
 use super::row::{Disturbance, needs_resp};
 
-/// Elements in one command, and commands sent before their answers are waited for.
+/// Elements in one command, and commands sent before waiting for their answers.
 const ELEMENTS: u64 = 100;
 
-/// Types, and the command that adds to each.
+/// The types, with the command that adds elements.
 const TYPES: [(&str, &str); 4] =
     [("hash", "HSET"), ("set", "SADD"), ("list", "RPUSH"), ("sorted-set", "ZADD")];
 
@@ -95,6 +95,6 @@ fn expire(context: &mut StepContext<'_>) -> Result<(), String> {
     let keys: String = TYPES.iter().map(|(name, _)| format!(" {PREFIX}{name}")).collect();
     let interrupt = &context.server.interrupt;
     interrupt.sleep_until(crate::clock::now_ns() + crate::clock::SECOND / 5)?;
-    // An access to an expired key removes it at the latest.
+    // Accessing an expired key removes it if it still exists.
     wire.run(&format!("EXISTS{keys}")).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Many keys: listed, flushed, expired, too many for the memory, and growing numbers of them.
+//! Many keys: listed, flushed, expired, beyond the memory limit, and growing in number.
 
 use nagi_client::Protocol;
 
@@ -9,10 +9,10 @@ use super::super::server::Server;
 use super::row::{Disturbance, anything, needs_resp, nothing};
 use crate::clock::{SECOND, now_ns, unix_ms};
 
-/// Bytes of a value that pushes the server over its limit.
+/// Bytes of the values that exceed the server's limit.
 const PUSH_BYTES: usize = 1000;
 
-/// The least number of keys that a server is expected to write in a second.
+/// The minimum rate of writes expected of a server, in keys per second.
 const SLOW_FILL: u64 = 20_000;
 
 pub(super) const ALL: &[Disturbance] = &[
@@ -100,7 +100,7 @@ fn flush(context: &mut StepContext<'_>) -> Result<(), String> {
 fn fill_to_expire(context: &mut StepContext<'_>) -> Result<(), String> {
     let keys = context.scale.keys;
     let started_ns = now_ns();
-    // The time of these shows how long all will take.
+    // The time for these allows to estimate the time for all.
     let first = (keys / 20).max(1);
     context.fill_until(0..first, 32, |_| Some(unix_ms() + 600_000))?;
     let took_ms = (now_ns() - started_ns) / 1_000_000;

@@ -1,4 +1,4 @@
-//! The disturbances: one literal row each, under the functions that it is made of.
+//! The disturbances: one literal row each, below its functions.
 
 mod clients;
 mod collections;
@@ -9,7 +9,7 @@ mod values;
 
 pub(crate) use row::Disturbance;
 
-/// All, in the order that they are done in.
+/// All disturbances, in the order in which they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Disturbance> {
     [process::ALL, values::ALL, collections::ALL, keyspace::ALL, clients::ALL].into_iter().flatten()
 }

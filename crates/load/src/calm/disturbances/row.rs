@@ -6,22 +6,22 @@ use super::super::context::StepContext;
 use super::super::scale::Scale;
 use super::super::server::Server;
 
-/// One thing that is done to a server while other clients are served.
+/// An action on a server while other clients are served.
 pub(crate) struct Disturbance {
-    /// As `--only` has it.
+    /// The name for `--only`.
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
-    /// Memory that it takes, in bytes, of the server or the tool.
+    /// The memory that it needs, of the server or the tool, in bytes.
     pub(crate) needs_bytes: fn(&Scale) -> u64,
-    /// Why it needs `--i-may-destroy-data` even where there is no data.
+    /// Why it needs `--i-may-destroy-data` even without data.
     pub(crate) danger: Option<&'static str>,
-    /// The reason why a server cannot do it.
+    /// Fails with the reason if it is not applicable to a server.
     pub(crate) can: fn(&Server, &Scale) -> Result<(), String>,
-    /// What has to be there before the probe begins.
+    /// Prepares the server before the probe begins.
     pub(crate) prepare: fn(&mut StepContext<'_>) -> Result<(), String>,
     /// The disturbance itself.
     pub(crate) act: fn(&mut StepContext<'_>) -> Result<(), String>,
-    /// Whether it is done again until the step's time is over.
+    /// Whether to repeat it until the end of the step.
     pub(crate) repeats: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn nothing(_: &mut StepContext<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Only RESP has commands for it.
+/// Fails unless the server speaks RESP.
 pub(super) fn needs_resp(server: &Server, what: &str) -> Result<(), String> {
     match server.target.protocol {
         Protocol::Resp => Ok(()),

@@ -17,7 +17,7 @@ const fn row<const INDEX: usize>(name: &'static str, what: &'static str) -> Dist
     Disturbance {
         name,
         what,
-        // The server may hold the request, the value and the reply at once.
+        // The server may hold the request, the value and the reply at the same time.
         needs_bytes: |scale| 3 * size::<INDEX>(scale),
         danger: None,
         can: |server, scale| can_hold(server, size::<INDEX>(scale)),
@@ -76,7 +76,7 @@ fn load_and_read(context: &mut StepContext<'_>, bytes: u64) -> Result<(), String
     }
 }
 
-/// How long the value of a key is, told by reading all of it.
+/// The length of a key's value, determined by reading it.
 fn read(wire: &mut Wire, key: &str) -> Result<u64, String> {
     if wire.protocol == Protocol::Resp {
         return match wire.run(&format!("GET {key}"))? {

@@ -1,4 +1,4 @@
-//! A server that answers each RESP request as a test says.
+//! A server whose answers to RESP requests are scripted by a test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -8,11 +8,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// What is answered to a request, given its arguments; nothing closes the connection.
+/// The answer to a request, given its arguments; an empty one closes the connection.
 pub(crate) trait Script: Fn(&[Vec<u8>]) -> Vec<u8> + Send + Sync + 'static {}
 impl<F: Fn(&[Vec<u8>]) -> Vec<u8> + Send + Sync + 'static> Script for F {}
 
-/// Serves `script` on a port of its own, until the process ends.
+/// Serves `script` on a free port, until the process ends.
 pub(crate) fn serve(script: impl Script) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -39,7 +39,7 @@ pub(crate) fn serve_unix(path: &Path, script: impl Script) {
     });
 }
 
-/// Holds an answer back for `time`: what a script does, never how a test waits.
+/// Delays an answer by `time`. For scripts only: tests wait for conditions.
 pub(crate) fn stall(time: Duration) {
     let (_sender, receiver) = mpsc::channel::<()>();
     receiver.recv_timeout(time).unwrap_err();
