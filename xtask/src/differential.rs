@@ -1,4 +1,4 @@
-//! `cargo xtask differential`: the comparison with redis-server and memcached, for long.
+//! `cargo xtask differential`: the long comparison with redis-server and memcached.
 
 use anyhow::Result;
 

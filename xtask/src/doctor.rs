@@ -1,5 +1,5 @@
-//! `cargo xtask doctor`: how often `nagi doctor` names first what a test has put into a real
-//! server, as a table in docs/doctor.md.
+//! `cargo xtask doctor`: how often `nagi doctor` reports an injected fault of a real server first,
+//! as a table in docs/doctor.md.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::bench::report::{Table, replace_between_markers};
 use crate::{process, workspace};
 
-/// What is put in, where and how often.
+/// The faults to inject, the servers and the number of rounds.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// How often each fault is injected into each kind of server, from weak to strong; healthy
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 /// The kinds of servers, as columns.
 const KINDS: [&str; 4] = ["nagi", "Redis", "Valkey", "memcached"];
 
-/// A line that the tests write.
+/// A line of the tests' output.
 #[derive(Deserialize)]
 #[serde(tag = "what", rename_all = "lowercase")]
 enum Noted {
@@ -43,7 +43,7 @@ enum Noted {
     Healthy { looks: u64, found: u64, void: u64 },
 }
 
-/// Runs the tests, and puts what they note into the page.
+/// Runs the tests, and writes their results into the page.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let notes = workspace::root().join("target/doctor-results");
     if !arguments.resume && notes.exists() {
@@ -69,7 +69,7 @@ fn tests(arguments: &Arguments, notes: &Path) -> Command {
         [] => command.arg("faults::"),
         tests => command.args(tests.iter().map(|test| format!("faults::{test}"))),
     };
-    // Side by side, tests would take processors from each other.
+    // Concurrent tests would compete for processors.
     command.args(["--test-threads", "1", "--nocapture"]);
     command.env("NAGI_DOCTOR_ROUNDS", arguments.rounds.to_string());
     command.env("NAGI_DOCTOR_KINDS", arguments.kinds.join(","));
@@ -84,15 +84,15 @@ fn parse(text: &str) -> Result<Vec<Noted>> {
     noted.collect()
 }
 
-/// What is known of a fault and a kind of server.
+/// The results of a fault with a kind of server.
 #[derive(Default)]
 struct Pair<'a> {
-    /// Of each test: how often it was named, and of how often.
+    /// For each test, how often it was named, and the number of rounds.
     named: Vec<(u64, u64)>,
     impossible: Option<&'a str>,
 }
 
-/// The table, and below it what it leaves open.
+/// The table, with notes below it.
 fn section(noted: &[Noted]) -> String {
     let (mut pairs, mut skipped) = (BTreeMap::<(&str, &str), Pair<'_>>::new(), BTreeMap::new());
     let (mut healthy, mut healthy_found, mut healthy_void, mut void_attempts) = (0, 0, 0, 0);
@@ -148,7 +148,7 @@ fn section(noted: &[Noted]) -> String {
     text
 }
 
-/// The least of all tests of a pair, as the worst counts.
+/// The minimum over all tests of a pair: the worst counts.
 fn shown(pair: &Pair<'_>) -> String {
     if pair.impossible.is_some() {
         return "–".to_owned();

@@ -1,5 +1,5 @@
-//! `cargo xtask lines`: how many lines of code crates have, without tests, comments and blank
-//! lines. A revision can be named, so that two can be compared by the same count.
+//! `cargo xtask lines`: counts the lines of code of crates, without tests, comments and blank
+//! lines. Another revision can be counted the same way, for comparison.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::rust_source::imports::{Source, module_of, test_only_modules};
 use crate::rust_source::tokens::{tokenize, without_tests};
 use crate::{process, workspace};
 
-/// The crates that are counted where none is named.
+/// The crates that are counted by default.
 const COUNTED: [&str; 3] = ["store", "commands", "server"];
 
 #[derive(clap::Args)]
@@ -61,7 +61,7 @@ fn read(folder: &str, revision: Option<&str>) -> Result<Vec<(String, String)>> {
     paths.map(|path| Ok((path.to_owned(), text(path)?))).collect()
 }
 
-/// The lines on which code stands that is not for tests only.
+/// The number of lines with code that is not only for tests.
 fn code_lines(sources: &[Source]) -> usize {
     let in_tests = test_only_modules(sources);
     let is_counted = |source: &&Source| {

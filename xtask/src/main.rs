@@ -1,4 +1,4 @@
-//! Every task of a contributor: one subcommand and one file for each.
+//! The tasks of contributors: one subcommand and one file for each.
 
 mod bench;
 mod browser;

@@ -38,7 +38,7 @@ pub(crate) fn step_names() -> [&'static str; STEPS.len()] {
     STEPS.map(|step| step.name)
 }
 
-/// Tests that ran, however they were run.
+/// Counts of tests, of any runner.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Count {
     passed: u64,
@@ -52,7 +52,7 @@ impl AddAssign for Count {
     }
 }
 
-/// Runs the steps called `names`, or all of them, and ends with a line that counts the tests.
+/// Runs the steps called `names`, or all of them, and prints the number of tests.
 pub(crate) fn run(names: &[String]) -> Result<()> {
     let is_wanted = |step: &&Step| names.is_empty() || names.iter().any(|name| name == step.name);
     let mut total = Count::default();
@@ -84,7 +84,7 @@ fn check_tidiness() -> Result<Count> {
     tidy::run().map(|()| Count::default())
 }
 
-/// Advisories are left out: asking for them takes a network that a test must not depend on.
+/// Advisories are omitted, since they need a network, which tests must not depend on.
 fn check_dependencies() -> Result<Count> {
     let mut check = Command::new(setup::cargo_deny::program(&workspace::setup_folder()));
     check.args(["--log-level", "error", "check", "bans", "licenses", "sources"]);
@@ -99,7 +99,7 @@ fn clippy() -> Result<Count> {
     Ok(Count::default())
 }
 
-/// Links to what is private or not there are warnings of rustdoc alone.
+/// Only rustdoc warns about links to private or missing items.
 fn document() -> Result<Count> {
     let mut doc = cargo(&["doc", "--no-deps", "--features", FEATURES]);
     doc.args(["--package", "nagi-client", "--package", "nagi-proto", "--package", "nagi-chunk"]);
@@ -116,7 +116,7 @@ fn black_box() -> Result<Count> {
     count(cargo(&["test", "--package", "nagi-tests"]).env("NAGI_TEST_IO", "epoll"))
 }
 
-/// The same again, and the server's own tests of sockets, by the other driver.
+/// Runs the black-box tests and the server's own socket tests with the other driver.
 fn by_uring() -> Result<Count> {
     let mut serve = Command::new(workspace::build_nagi("dev")?);
     serve.args(["serve", "--io", "uring"]);
@@ -158,7 +158,7 @@ fn require_component(subcommand: &str, component: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs a test runner, passing on what it prints and adding up what it says that it ran.
+/// Runs a test runner, passes on its output, and adds up the counts in it.
 fn count(command: &mut Command) -> Result<Count> {
     let line = process::line(command);
     let mut child =
@@ -178,8 +178,8 @@ fn count(command: &mut Command) -> Result<Count> {
     Ok(total)
 }
 
-/// What one printed line adds: `test result: ok. 3 passed; 0 failed; ...` of Rust's tests, or the
-/// closing `1 failed, 5 passed in 0.12s` of pytest.
+/// The counts in one line of output: `test result: ok. 3 passed; 0 failed; ...` of Rust's tests, or
+/// the closing `1 failed, 5 passed in 0.12s` of pytest.
 fn count_in(line: &str) -> Count {
     let is_summary = line.starts_with("test result: ")
         || (line.ends_with('s') && line.contains(" in ") && line.contains(" passed"));

@@ -1,4 +1,4 @@
-//! Checks that take a build of their own: loom's models, and the store under a sanitizer.
+//! Checks that need a separate build: loom's models, and the store under a sanitizer.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::process;
 use crate::workspace::{self, cargo};
 
-/// Test modules that loom runs, by crate; the others need threads that it does not know.
+/// Test modules that loom runs, by crate; the others use threads that it does not control.
 const LOOM_MODELS: [(&str, &[&str]); 3] = [
     ("nagi-store", &["latch::model", "directory::model", "quiescence::model", "claims::model"]),
     ("nagi-pipe", &["model"]),
@@ -45,7 +45,7 @@ pub(crate) fn sanitize(sanitizer: Sanitizer) -> Result<()> {
     command.args(["run", "nightly", "cargo", "test", "--package", "nagi-store", "--lib"]);
     if matches!(sanitizer, Sanitizer::Thread) {
         require_standard_library_source()?;
-        // It takes the locks of a standard library that it cannot see into for none at all.
+        // Without instrumentation of the standard library, it does not recognize its locks.
         command.arg("-Zbuild-std");
     }
     command
@@ -59,7 +59,7 @@ pub(crate) fn sanitize(sanitizer: Sanitizer) -> Result<()> {
     run(command)
 }
 
-/// The nightly toolchain rebuilds the standard library only with its source.
+/// The nightly toolchain needs the source to rebuild the standard library.
 fn require_standard_library_source() -> Result<()> {
     let mut rustc = Command::new("rustup");
     let printed = process::output(rustc.args(["run", "nightly", "rustc", "--print", "sysroot"]))?;

@@ -1,4 +1,4 @@
-//! The repository: where things are in it, and what cargo makes of it.
+//! The repository: its folders, and builds by cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,12 +13,12 @@ pub(crate) fn root() -> &'static Path {
     xtask.parent().unwrap_or(xtask)
 }
 
-/// What `cargo xtask setup` brings; ignored by git.
+/// The folder of `cargo xtask setup`; ignored by git.
 pub(crate) fn setup_folder() -> PathBuf {
     root().join(".setup")
 }
 
-/// The cargo that runs us, at the root.
+/// The cargo that runs this program, at the root.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());

@@ -1,7 +1,8 @@
 //! Line charts and dot plots as SVG, drawn by plotters: a title, panels side by side, a legend.
 //!
-//! Colours are four of Okabe and Ito's, which people tell apart however they see colours; each
-//! line has its own mark as well, and dashes say something apart from the colour.
+//! The colours are four of Okabe and Ito's palette, which readers with any colour vision can
+//! distinguish. Each line also has its own mark, and dashes carry a meaning independent of the
+//! colour.
 
 use std::ops::Range;
 
@@ -17,11 +18,11 @@ use plotters::prelude::{
 use plotters::style::{Color, TextStyle};
 
 const WIDTH: u32 = 860;
-/// The least height.
+/// The minimum height.
 const HEIGHT: u32 = 420;
 /// The height of a category's row.
 const ROW_HEIGHT: u32 = 24;
-/// What a character of a tick's label takes at most.
+/// The maximum width of a character in a tick's label.
 const LABEL_CHARACTER_WIDTH: u32 = 8;
 /// The height of title, subtitle and legend.
 const HEAD: u32 = 100;
@@ -30,14 +31,14 @@ const COLOURS: [RGBColor; 4] =
 const GREY: RGBColor = RGBColor(68, 68, 68);
 const FONT: &str = "sans-serif";
 
-/// A whole picture.
+/// A figure with all its panels.
 pub(super) struct Figure {
     pub(super) title: String,
     pub(super) subtitle: String,
     pub(super) panels: Vec<Panel>,
     /// Names of the styles, in their order.
     pub(super) names: Vec<String>,
-    /// What full and what dashed lines mean, if both are there.
+    /// The meaning of solid and of dashed lines, if there are both.
     pub(super) dashes: Option<[&'static str; 2]>,
 }
 
@@ -49,11 +50,11 @@ pub(super) struct Panel {
     pub(super) lines: Vec<Line>,
 }
 
-/// Points that belong together, in the order of x.
+/// The points of one line, in the order of x.
 pub(super) struct Line {
     /// Whether the points are joined.
     pub(super) is_joined: bool,
-    /// Which of the names it is of.
+    /// The index of its name.
     pub(super) style: usize,
     pub(super) is_dashed: bool,
     /// Whether each point is marked.
@@ -61,7 +62,7 @@ pub(super) struct Line {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// What lies along one side.
+/// One axis.
 #[derive(Clone)]
 pub(super) struct Axis {
     label: String,
@@ -84,7 +85,7 @@ impl Axis {
         Axis { label: label.to_owned(), is_log: false, from: 0.0, to: count * step, ticks }
     }
 
-    /// Powers of ten of microseconds about `values`, each told in its own unit.
+    /// Powers of ten of microseconds around `values`, each labelled in a suitable unit.
     pub(super) fn log_time(label: &str, values: impl Iterator<Item = f64>) -> Self {
         let (least, most) = values
             .filter(|value| value.is_finite())
@@ -97,7 +98,7 @@ impl Axis {
         Axis { label: label.to_owned(), is_log: true, from, to, ticks }
     }
 
-    /// Exactly these values, each twice the one before or so.
+    /// Exactly these values, each about twice the previous one.
     pub(super) fn doubling(label: &str, values: &[f64]) -> Self {
         let ends = values.iter().fold((f64::INFINITY, 0.0_f64), |(a, b), &v| (a.min(v), b.max(v)));
         let ticks = values.iter().map(|&value| (value, round(value))).collect();
@@ -113,7 +114,7 @@ impl Axis {
         Axis { label: String::new(), is_log: false, from, to, ticks: ticks.collect() }
     }
 
-    /// What the longest label of a tick takes.
+    /// The width of the longest tick label.
     fn label_width(&self) -> u32 {
         let lengths = self.ticks.iter().map(|(_, label)| label.chars().count() as u32);
         lengths.max().unwrap_or(0) * LABEL_CHARACTER_WIDTH
@@ -130,7 +131,7 @@ impl Axis {
     }
 }
 
-/// Without decimals that say nothing.
+/// Formats without insignificant decimals.
 fn round(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -172,7 +173,7 @@ impl ValueFormatter<f64> for Axis {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Figure {
-    /// The picture as a file of its own.
+    /// The figure as a standalone file.
     pub(super) fn render(&self) -> Result<String> {
         let mut svg = String::new();
         let root = SVGBackend::with_string(&mut svg, (WIDTH, self.height())).into_drawing_area();

@@ -1,4 +1,4 @@
-//! A client of few words, and the probe that tells how long the slowest of small requests took.
+//! A minimal client, and a probe that measures the slowest of small requests.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-/// Longer than any reply may take.
+/// A limit that no reply may exceed.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time from one request of the probe to the next.
 const PROBE_PACE: Duration = Duration::from_millis(1);
 
-/// Connects, for replies that come within a minute.
+/// Connects, with a limit of a minute for each reply.
 pub(super) fn connect(address: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -41,7 +41,7 @@ pub(super) fn check(stream: &mut TcpStream, request: &[u8], expected: &[u8]) -> 
     Ok(())
 }
 
-/// Reads a bulk string and forgets it. Returns its length.
+/// Reads and discards a bulk string. Returns its length.
 pub(super) fn skip_bulk(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<usize> {
     let mut header = Vec::new();
     while !header.ends_with(b"\r\n") {
@@ -61,13 +61,13 @@ pub(super) fn skip_bulk(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<usi
     Ok(len)
 }
 
-/// What a probe has seen, in microseconds.
+/// The results of a probe, in microseconds.
 pub(super) struct Probed {
     pub(super) p99_9_us: f64,
     pub(super) max_us: f64,
 }
 
-/// Asks for a key that is never there, so that what flushes or fills the server does not matter.
+/// Requests a key that never exists, so that flushing or filling the server has no effect on it.
 fn ask(stream: &mut TcpStream) -> Result<()> {
     check(stream, &request(&[b"GET", b"probe"]), b"$-1\r\n")
 }
@@ -92,13 +92,13 @@ fn probe(mut stream: TcpStream, stop: &AtomicBool) -> Result<Probed> {
     Ok(Probed { p99_9_us: at(0.999), max_us: at(1.0) })
 }
 
-/// Runs the probe beside `work`.
+/// Runs the probe during `work`.
 pub(super) fn probe_beside<T>(
     address: SocketAddr,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<(Probed, T)> {
     let (stop, mut stream) = (AtomicBool::new(false), connect(address)?);
-    // Before the work begins, which may stop the server.
+    // Before the work begins, which may block the server.
     ask(&mut stream)?;
     std::thread::scope(|scope| {
         let probe = scope.spawn(|| probe(stream, &stop));
@@ -109,7 +109,7 @@ pub(super) fn probe_beside<T>(
     })
 }
 
-/// Two servers of a kind. What is slow with the one that is idle, too, is not the server's doing.
+/// Two servers of the same kind. A delay of the idle one as well is not caused by the server.
 #[derive(Clone, Copy)]
 pub(super) struct Pair {
     pub(super) busy: SocketAddr,
@@ -117,7 +117,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// What a probe finds with the busy server, and another with the idle one, beside `work`.
+    /// Probes the busy and the idle server during `work`.
     pub(super) fn probe_beside(
         self,
         work: impl FnOnce() -> Result<()>,

@@ -1,4 +1,4 @@
-//! The servers that are compared, and how each is started.
+//! The servers under comparison, and how each is started.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use harness::Server;
 use super::sid;
 use crate::process;
 
-/// What a server speaks, by the name that `nagi bench --protocol` has for it.
+/// The protocol of a server, named as in `nagi bench --protocol`.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Protocol {
     Resp,
@@ -26,12 +26,12 @@ impl Protocol {
     }
 }
 
-/// How many cores a server may use, and where the load runs.
+/// The cores of the server and of the load.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Placement {
     /// One worker on the first core, the load on the second.
     Pinned,
-    /// As the server comes, the load wherever the kernel puts it.
+    /// The server's default, with the load wherever the kernel places it.
     Free,
 }
 
@@ -43,12 +43,12 @@ impl Placement {
         }
     }
 
-    /// A command that runs `program` where a server belongs.
+    /// A command that runs `program` on the server's cores.
     fn server(self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         self.on_core("0", program)
     }
 
-    /// A command that runs `program` where the load belongs.
+    /// A command that runs `program` on the cores of the load.
     pub(super) fn load(self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         self.on_core("1", program)
     }
@@ -65,29 +65,29 @@ impl Placement {
     }
 }
 
-/// Which server it is.
+/// The kind of a server.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Nagi,
-    /// nagi of another build, which is compared with as peers are.
+    /// Another build of nagi, which is compared like a peer.
     OtherBuild,
     Redis,
     Memcached,
-    /// Answers without looking: what no server can beat.
+    /// Answers without executing requests: a lower bound for all servers.
     Responder,
 }
 
-/// A folder for a server's files; it goes when this does.
+/// A folder for a server's files, which is removed on drop.
 pub(super) struct Folder {
-    /// As we see it.
+    /// Its path for this process.
     pub(super) ours: PathBuf,
-    /// As the server sees it.
+    /// Its path for the server, which may have another root.
     theirs: String,
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is the system's to clear away.
+        // A folder that cannot be removed is left to the system's clean-up.
         let _ = fs::remove_dir_all(&self.ours);
     }
 }
@@ -95,18 +95,18 @@ impl Drop for Folder {
 /// One server of the comparison.
 pub(super) struct Contestant {
     pub(super) name: &'static str,
-    /// As it says itself.
+    /// The version that it reports.
     pub(super) version: String,
     kind: Kind,
     program: PathBuf,
-    /// The root that it is started in, if not ours.
+    /// The root directory that it is started in, if it has its own.
     root: Option<PathBuf>,
-    /// What nagi is to wait for sockets with.
+    /// The I/O driver of nagi.
     io: &'static str,
 }
 
 impl Contestant {
-    /// nagi and the responder, then every peer that this machine has; the missing are named.
+    /// nagi and the responder, then every peer on this machine; missing ones are reported.
     pub(super) fn all(nagi: &Path) -> Result<Vec<Self>> {
         let mut all = vec![Self::ours("nagi", Kind::Nagi, nagi)];
         let root = sid::prepare()?;
@@ -149,7 +149,7 @@ impl Contestant {
         all
     }
 
-    /// Makes nagi take part once for each of its drivers.
+    /// Replaces nagi by one entry for each of its drivers.
     pub(super) fn split_drivers(all: &mut Vec<Self>) {
         let Some(nagi) = all.iter_mut().find(|it| it.is_nagi()) else { return };
         (nagi.name, nagi.io) = ("nagi, io_uring", "uring");
@@ -173,7 +173,7 @@ impl Contestant {
         self.kind == Kind::Nagi
     }
 
-    /// Whether it is nagi, of this build or of another.
+    /// Whether it is nagi, of this or another build.
     pub(super) fn is_build(&self) -> bool {
         matches!(self.kind, Kind::Nagi | Kind::OtherBuild)
     }
@@ -196,17 +196,17 @@ impl Contestant {
         }
     }
 
-    /// Starts it empty, with room for everything that is measured.
+    /// Starts it empty, with enough memory for all measurements.
     pub(super) fn start(&self, placement: Placement) -> Result<Server> {
         self.start_with(placement, &[])
     }
 
-    /// Starts it with its files in `folder`, and with whatever is in there.
+    /// Starts it with its files in `folder`, including existing ones.
     pub(super) fn start_in(&self, folder: &Folder) -> Result<Server> {
         self.start_with(Placement::Free, &["--dir", &folder.theirs])
     }
 
-    /// A new folder that the server can reach.
+    /// A new folder that the server can access.
     pub(super) fn new_folder(&self) -> Result<Folder> {
         let theirs = format!("/tmp/nagi-bench-{}", std::process::id());
         let ours = match &self.root {
@@ -254,7 +254,7 @@ impl Contestant {
         }
     }
 
-    /// The number in what `--version` prints, such as `Redis server v=8.0.6 sha=...`.
+    /// The version number in the output of `--version`, such as `Redis server v=8.0.6 sha=...`.
     fn ask_version(&self) -> String {
         let mut command = self.command(|program| Command::new(program));
         let text = process::output(command.arg("--version")).unwrap_or_default();

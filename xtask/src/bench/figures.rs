@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Numbers of one measurement, by the names that they have in the JSON.
+/// Numbers of one measurement, by their names in the JSON.
 pub(super) type Figures = BTreeMap<&'static str, f64>;
 
 /// The median of each figure over all repetitions.
@@ -16,7 +16,7 @@ pub(super) fn medians(repetitions: &[Figures]) -> Figures {
         .collect()
 }
 
-/// The middle value, or the mean of the two middle ones; not a number for none.
+/// The middle value, or the mean of the two middle ones; NaN for none.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,6 +1,6 @@
-//! Storing a range of keys, each once, as fast as one connection goes.
+//! Stores a range of keys, each once, as fast as one connection allows.
 //!
-//! The keys are those that `nagi bench --key-bytes 16` asks for.
+//! The keys are those of `nagi bench --key-bytes 16`.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -16,14 +16,14 @@ use super::contestants::Protocol;
 /// Length of every key in bytes.
 pub(super) const KEY_BYTES: usize = 16;
 
-/// Sent before the replies are read: enough to keep a server busy, less than sockets hold.
+/// Requests sent before reading the replies: enough to keep a server busy, less than sockets hold.
 const BATCH: u64 = 256;
 
-/// What is stored under each key.
+/// The value and TTL of each key.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) value_bytes: usize,
-    /// Far enough away that nothing expires while it is measured.
+    /// Long enough that no key expires during the measurement.
     pub(super) ttl_seconds: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! On what the figures were measured.
+//! A description of the machine of a measurement.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{process, workspace};
 
-/// Of all servers: no bench sets anything but the number of workers, where it says so.
+/// Of all servers: benches change at most the number of workers, and say so.
 pub(super) const SETTINGS: &str = "default settings";
 
 /// The machine, the code and the command, so that the run can be repeated.
@@ -34,7 +34,7 @@ fn date() -> String {
     trimmed(Command::new("date").args(["-u", "+%F"]))
 }
 
-/// Processes that ran or wanted to, over the last minute.
+/// Runnable processes over the last minute.
 fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
@@ -45,7 +45,7 @@ fn command() -> String {
     format!("cargo xtask {}", arguments.join(" "))
 }
 
-/// The commit, with a mark if the work tree differs from it beyond what benches write.
+/// The commit, with a mark if the work tree differs from it, except in files that benches write.
 fn revision() -> String {
     let git = |arguments: &[&str]| {
         trimmed(Command::new("git").args(arguments).current_dir(workspace::root()))

@@ -1,4 +1,4 @@
-//! Memory that a key costs beyond its own bytes and its value's.
+//! The memory overhead of a key, beyond the bytes of the key and its value.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use super::contestants::{Contestant, Placement, Protocol};
 use super::fill::{KEY_BYTES, Shape, fill};
 use super::report::{DOCUMENT, Report, Table, ratio};
 
-/// How many keys there are when memory is read: tables that double look good at some of these
-/// counts and bad at others.
+/// The numbers of keys at which memory is read: the overhead of tables that double varies with
+/// these.
 const MILLIONS: [f64; 6] = [1.0, 1.2, 1.4, 1.7, 2.0, 2.4];
 
 const SHAPES: [Shape; 4] = [
@@ -19,7 +19,7 @@ const SHAPES: [Shape; 4] = [
     Shape { value_bytes: 32, ttl_seconds: Some(1_000_000) },
 ];
 
-/// What one server needs for keys of one shape.
+/// The overhead of one server for keys of one shape.
 struct Series {
     shape: Shape,
     server: &'static str,
@@ -114,7 +114,7 @@ fn table(all: &[Series], scale: f64) -> String {
     table.to_string()
 }
 
-/// The most that a key costs at any of the counts, by shape and server.
+/// The maximum overhead of a key over all counts, by shape and server.
 fn worst_table(all: &[Series]) -> String {
     let mut header = vec!["at worst"];
     let same_shape = |a: &Series, b: &Series| name(a.shape) == name(b.shape);
@@ -139,7 +139,7 @@ fn best_peer<'a>(all: &'a [Series], of: &Series) -> Option<&'a Series> {
     peers.min_by(|a, b| a.worst().total_cmp(&b.worst()))
 }
 
-/// What a key costs at its worst, nagi's beside that of the best peer.
+/// The maximum overhead of a key, of nagi and of the best peer.
 fn summary(all: &[Series]) -> String {
     let mut table =
         Table::new(&["memory for a key beyond key and value", "nagi", "best peer", "ratio"]);

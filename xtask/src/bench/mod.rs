@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: nagi beside Valkey, Redis and memcached, on this machine, in one run.
+//! `cargo xtask bench`: compares nagi with Valkey, Redis and memcached on this machine, in one run.
 //!
-//! Repetitions are interleaved, so that a slow minute of the machine is that of all
-//! servers, and medians are taken. `docs/benchmarks.md` says how to read the figures.
+//! Repetitions are interleaved, so that a temporary slowdown of the machine affects all servers,
+//! and medians are taken. `docs/benchmarks.md` explains the figures.
 
 mod calm;
 mod chart;
@@ -155,7 +155,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     finish(&report, &arguments, &machine, &contestants)
 }
 
-/// Prints a report, and writes a whole one down.
+/// Prints a report, and writes that of a whole run to files.
 fn finish(
     report: &Report,
     arguments: &Arguments,
@@ -177,7 +177,7 @@ fn finish(
 }
 
 impl Arguments {
-    /// Whether documents are to have what a whole run finds.
+    /// Whether the results of this run are written to the documents.
     fn is_written_down(&self) -> bool {
         !self.quick && self.beside.is_none()
     }

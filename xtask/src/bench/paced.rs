@@ -1,4 +1,4 @@
-//! A load of `nagi bench` that is paced, and what its slowest requests took.
+//! A paced load of `nagi bench`, and the latency of its slowest requests.
 
 use anyhow::{Context, Result, ensure};
 use harness::Server;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::contestants::{Contestant, Placement};
 use crate::process;
 
-/// Requests a second: what a server of two cores bears with ease.
+/// Requests a second: an easy load for a server with two cores.
 pub(super) const RATE: u32 = 20_000;
 
-/// The 99.9th percentile in microseconds, counted from when each request was due.
+/// The 99.9th percentile in microseconds, counted from the due time of each request.
 pub(super) fn p99_9_us(nagi: &Contestant, server: &Server, seconds: u32) -> Result<f64> {
     let mut command = Placement::Free.load(nagi.program());
     command

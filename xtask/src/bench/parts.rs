@@ -1,4 +1,4 @@
-//! Benches of several parts, each of which has a report of its own and can be measured alone.
+//! Benches of several parts, each of which has its own report and can be measured alone.
 
 use anyhow::Result;
 
@@ -10,7 +10,7 @@ use super::report::{DOCUMENT, Report, Table};
 pub(super) struct Contestants<'a>(Vec<&'a Contestant>);
 
 impl Contestants<'_> {
-    /// All of them.
+    /// All servers.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Contestant> {
         self.0.iter().copied()
     }
@@ -21,7 +21,7 @@ impl Contestants<'_> {
     }
 }
 
-/// What a part found: the tables of the document, and all figures where these are not all.
+/// The results of a part: the tables of the document, and all figures if the tables lack some.
 pub(super) struct Measured {
     pub(super) tables: Vec<Table>,
     pub(super) details: Option<Table>,
@@ -29,7 +29,7 @@ pub(super) struct Measured {
 
 /// One part of a bench.
 pub(super) struct Part {
-    /// As `--only` has it.
+    /// The name for `--only`.
     pub(super) name: &'static str,
     /// The name of its report.
     pub(super) report: &'static str,
@@ -37,8 +37,8 @@ pub(super) struct Part {
     pub(super) measure: fn(&Contestants<'_>, &Arguments) -> Result<Measured>,
 }
 
-/// Measures every part that is wanted, and hands each report on as soon as it is there: a part
-/// that fails takes nothing from those before it.
+/// Measures the requested parts, and passes on each report as soon as it is complete, so that a
+/// failing part does not lose earlier reports.
 pub(super) fn measure(
     parts: &[Part],
     contestants: &[Contestant],
@@ -68,7 +68,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Microseconds as milliseconds, for a table; a dash where nothing was measured.
+/// Microseconds as milliseconds, for a table; a dash if there is no measurement.
 pub(super) fn milliseconds(microseconds: f64) -> String {
     if microseconds.is_nan() { "-".to_owned() } else { format!("{:.2}", microseconds / 1000.0) }
 }

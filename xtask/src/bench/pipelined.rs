@@ -1,4 +1,4 @@
-//! Requests of one kind from 50 connections, and what each costs the server.
+//! Requests of one kind from 50 connections, and the server's cost of each.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,27 +12,26 @@ use super::replies::Replies;
 use super::usage::CpuTime;
 
 const CONNECTIONS: usize = 50;
-/// Keys that `{key}` stands for.
+/// The number of keys for `{key}`.
 pub(super) const KEYS: u64 = 1000;
-/// Elements that `{index}` stands for.
+/// The number of elements for `{index}`.
 pub(super) const ELEMENTS: u64 = 1000;
 
-/// What each connection sends.
+/// The load of each connection.
 pub(super) struct Load<'a> {
-    /// Requests, one after the other and then from the first again. `{}` is a number that differs
-    /// from request to request, `{key}` one below [`KEYS`], and `{index}` one of nine digits below
-    /// [`ELEMENTS`].
+    /// Requests, sent in a cycle. `{}` is a number that differs from request to request, `{key}`
+    /// one below [`KEYS`], and `{index}` one of nine digits below [`ELEMENTS`].
     pub(super) requests: &'a [String],
-    /// How many are sent at once.
+    /// The number of requests sent at once.
     pub(super) pipeline: u64,
-    /// What comes first.
+    /// Requests sent first.
     pub(super) opening: &'a [&'a str],
 }
 
-/// What a request costs.
+/// The cost of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Cost {
-    /// The server's processor time for one, in microseconds.
+    /// The server's processor time for a request, in microseconds.
     pub(super) cpu_us: f64,
     pub(super) per_second: f64,
 }
@@ -41,7 +40,7 @@ impl Load<'_> {
     /// Sends requests for as long as `length`.
     pub(super) fn run(&self, server: &Server, length: Duration) -> Result<Cost> {
         let mut clients = Clients::connect(server.resp(), self)?;
-        // What a first round brings into being is not part of it.
+        // A first round, which creates keys, is not measured.
         clients.round()?;
         let before = CpuTime::of(server.process_id())?;
         let (start, mut rounds) = (Instant::now(), 0);
@@ -59,7 +58,7 @@ impl Load<'_> {
     fn encode(&self, number: u64) -> Result<Vec<u8>> {
         let at = number as usize % self.requests.len().max(1);
         let words = self.requests.get(at).context("a load has requests")?;
-        // Numbers are spread, so that neighbours in time are none in order.
+        // Numbers are spread, so that consecutive requests do not have neighbouring keys.
         let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 34;
         let text = words
             .replace("{}", &format!("{spread:010}"))
@@ -69,7 +68,7 @@ impl Load<'_> {
     }
 }
 
-/// Words between blanks as one request.
+/// Encodes words separated by blanks as a request.
 pub(super) fn encoded(text: &str) -> Vec<u8> {
     request(&text.split_whitespace().map(str::as_bytes).collect::<Vec<_>>())
 }
@@ -95,7 +94,7 @@ impl<'a> Clients<'a> {
         Ok(clients)
     }
 
-    /// Each connection sends its requests, and then receives all replies.
+    /// Sends the requests of each connection, and then receives all replies.
     fn round(&mut self) -> Result<()> {
         let Clients { load, streams, next, buffer } = self;
         for stream in streams.iter_mut() {
@@ -110,7 +109,7 @@ impl<'a> Clients<'a> {
     }
 }
 
-/// Receives so many replies, none of which is an error.
+/// Receives `count` replies; fails at an error reply.
 pub(super) fn receive(stream: &mut TcpStream, count: u64, buffer: &mut [u8]) -> Result<()> {
     let mut replies = Replies::default();
     while replies.count < count {

@@ -1,14 +1,14 @@
-//! Counting replies without keeping them.
+//! Counts replies without keeping them.
 
 use anyhow::{Result, bail};
 
-/// Counts whole replies in RESP2, of which bytes come in any pieces. An error is refused.
+/// Counts complete replies in RESP2, received in any pieces. Fails at an error reply.
 #[derive(Default)]
 pub(super) struct Replies {
     pub(super) count: u64,
-    /// Elements that are still to come of the arrays of the present reply.
+    /// Remaining elements of the arrays in the current reply.
     elements: u64,
-    /// Bytes of a bulk string and its line break that are still to come.
+    /// Remaining bytes of a bulk string and its line break.
     bulk_bytes: usize,
     line: Vec<u8>,
 }
@@ -43,7 +43,7 @@ impl Replies {
             (Some("$"), Some("-1")) | (Some("*"), Some("-1" | "0")) => self.end_element(),
             (Some("$"), Some(length)) => self.bulk_bytes = length.parse::<usize>()? + 2,
             (Some("*"), Some(count)) => {
-                // The array itself was one of the elements that its own array waits for.
+                // The array itself was one of the elements of its enclosing array.
                 self.elements = self.elements.saturating_sub(1) + count.parse::<u64>()?;
             }
             _ => bail!("a reply that was not expected: {line}"),

@@ -1,4 +1,4 @@
-//! Writing figures down: JSON for programs, Markdown for people.
+//! Reports: JSON for programs, Markdown for readers.
 
 use std::fmt;
 use std::fs;
@@ -10,25 +10,25 @@ use serde_json::{Value, json};
 use super::contestants::Contestant;
 use crate::workspace;
 
-/// The document of all kinds of runs that have none of their own.
+/// The document of all kinds of runs without a separate one.
 pub(super) const DOCUMENT: &str = "docs/benchmarks.md";
 const SUMMARY: &str = "README.md";
 
-/// What a run has to say.
+/// The report of a run.
 pub(super) struct Report {
-    /// `throughput` or `memory`: the name of its file and of its place in the document.
+    /// `throughput` or `memory`: the name of its file and of its section in the document.
     pub(super) name: &'static str,
-    /// What the document says, in Markdown.
+    /// The section of the document, in Markdown.
     pub(super) table: String,
-    /// What only the terminal shows; empty for nothing.
+    /// Text for the terminal only; may be empty.
     pub(super) details: String,
-    /// What the README says of it, in Markdown; empty for nothing.
+    /// The text for the README, in Markdown; may be empty.
     pub(super) summary: String,
-    /// What is kept of the figures, an object for each row: medians, no samples.
+    /// The figures that are kept, an object for each row: medians, no samples.
     pub(super) results: Vec<Value>,
-    /// Where the tables go.
+    /// The document of the tables.
     pub(super) document: &'static str,
-    /// Plots beside it: their file names, and SVG.
+    /// Its plots: file names and SVG.
     pub(super) pictures: Vec<(&'static str, String)>,
 }
 
@@ -40,8 +40,7 @@ impl Report {
         self.rewrite(&about(&all))
     }
 
-    /// Writes what a run that is not whole has found to the temporary folder, plots included if
-    /// there are any.
+    /// Writes the results of a partial run to the temporary folder, including plots.
     pub(super) fn keep_apart(&self, machine: &Value, contestants: &[Contestant]) -> Result<()> {
         if self.pictures.is_empty() {
             return Ok(());
@@ -55,7 +54,7 @@ impl Report {
         Ok(())
     }
 
-    /// Writes tables and plots under what is said of where they were measured.
+    /// Writes tables and plots, under the description `about` of the measurement.
     pub(super) fn rewrite(&self, about: &str) -> Result<()> {
         self.put(self.document, &format!("{about}\n{}", self.table))?;
         println!("bench: wrote {}", self.document);
@@ -77,7 +76,7 @@ impl Report {
         Ok(())
     }
 
-    /// Replaces what a document says about this kind of run.
+    /// Replaces a section of a document.
     fn put(&self, document: &str, section: &str) -> Result<()> {
         let path = workspace::root().join(document);
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {document}"))?;
@@ -87,19 +86,19 @@ impl Report {
     }
 }
 
-/// Where results are kept.
+/// The folder of results.
 pub(super) fn folder() -> PathBuf {
     workspace::root().join("bench/results")
 }
 
-/// Keeps what a run has found under its name, in place of what an earlier one found.
+/// Stores the results of a run under its name, replacing earlier ones.
 pub(super) fn keep(name: &str, all: &Value) -> Result<()> {
     let folder = folder();
     fs::create_dir_all(&folder)?;
     write_results(&folder.join(format!("{name}.json")), all)
 }
 
-/// Everything that a file of results says.
+/// The contents of a results file.
 pub(super) fn everything(machine: &Value, contestants: &[Contestant], results: &[Value]) -> Value {
     let versions: serde_json::Map<String, Value> = contestants
         .iter()
@@ -115,7 +114,7 @@ fn write_results(path: &Path, all: &Value) -> Result<()> {
     Ok(())
 }
 
-/// JSON with a line for each member of what `all` holds, numbers rounded.
+/// JSON with a line for each member of the values in `all`, with rounded numbers.
 fn line_by_line(all: &Value) -> String {
     let nothing = serde_json::Map::new();
     let sections = all.as_object().unwrap_or(&nothing).iter().map(|(name, section)| {
@@ -150,7 +149,7 @@ fn rounded(value: &Value) -> Value {
     }
 }
 
-/// One paragraph: what was measured where, by everything that a file of results says.
+/// One paragraph that describes the measurement, from the contents of a results file.
 pub(super) fn about(all: &Value) -> String {
     let nothing = serde_json::Map::new();
     let versions = all.get("versions").and_then(Value::as_object).unwrap_or(&nothing);
@@ -160,7 +159,7 @@ pub(super) fn about(all: &Value) -> String {
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    // The responder is nagi as well.
+    // The responder is a part of nagi.
     let versions = versions.iter().filter(|(name, _)| *name != "responder");
     let versions: Vec<String> = versions
         .filter_map(|(name, version)| Some(format!("{name} {}", version.as_str()?)))
@@ -181,7 +180,8 @@ pub(super) fn about(all: &Value) -> String {
     )
 }
 
-/// Puts `section` between `<!-- NAME:begin -->` and `<!-- NAME:end -->`, if they are there.
+/// Replaces the text between `<!-- NAME:begin -->` and `<!-- NAME:end -->` by `section`, if both
+/// exist.
 pub(crate) fn replace_between_markers(text: &str, name: &str, section: &str) -> Option<String> {
     let begin = format!("<!-- {name}:begin -->");
     let end = format!("<!-- {name}:end -->");
@@ -190,12 +190,12 @@ pub(crate) fn replace_between_markers(text: &str, name: &str, section: &str) -> 
     Some(format!("{before}{begin}\n\n{}\n\n{end}{after}", section.trim()))
 }
 
-/// How many times `value` is `base`.
+/// `value` as a multiple of `base`.
 pub(super) fn ratio(value: f64, base: f64) -> String {
     format!("{:.2}", value / base)
 }
 
-/// A Markdown table whose columns line up.
+/// A Markdown table with aligned columns.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -209,7 +209,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Its rows as objects, whose fields are the columns.
+    /// The rows as objects with the columns as fields.
     pub(super) fn to_json(&self) -> Vec<Value> {
         let Some((header, rows)) = self.rows.split_first() else { return Vec::new() };
         let value = |cell: &String| match cell.parse() {

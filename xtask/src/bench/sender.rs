@@ -1,4 +1,4 @@
-//! Sending many requests at once over one connection.
+//! Sends many requests at once over one connection.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use super::client::{connect, request};
 use super::replies::Replies;
 
-/// Requests that are sent before replies are read.
+/// Requests sent before reading replies.
 const BATCH: u64 = 32;
 
 /// One connection that sends many requests at once.
@@ -25,20 +25,20 @@ impl Sender {
         Ok(Self { stream: connect(address)?, requests, waiting: 0, buffer })
     }
 
-    /// Sends a request, now or with those that follow.
+    /// Sends a request, now or with later ones.
     pub(super) fn send(&mut self, words: &[Vec<u8>]) -> Result<()> {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         self.send_encoded(&request(&words))
     }
 
-    /// The same of a request that is encoded.
+    /// The same for an encoded request.
     pub(super) fn send_encoded(&mut self, request: &[u8]) -> Result<()> {
         self.requests.extend_from_slice(request);
         self.waiting += 1;
         if self.waiting == BATCH { self.flush() } else { Ok(()) }
     }
 
-    /// Sends what is left and waits until all of it is answered.
+    /// Sends all pending requests and waits for their replies.
     pub(super) fn flush(&mut self) -> Result<()> {
         self.stream.write_all(&self.requests)?;
         self.requests.clear();
@@ -53,7 +53,7 @@ impl Sender {
     }
 }
 
-/// Runs one command on a connection of its own, and reads its reply to the end.
+/// Runs one command on a separate connection, and reads its whole reply.
 pub(super) fn run(address: SocketAddr, words: &[&str]) -> Result<()> {
     let mut sender = Sender::new(address)?;
     sender.send(&words.iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>())?;

@@ -8,7 +8,7 @@ use super::figures::median;
 use super::parts::Contestants;
 use super::report::{Table, ratio};
 
-/// All servers that speak RESP, each started.
+/// Starts all servers that speak RESP.
 pub(super) fn started(
     contestants: &Contestants<'_>,
     placement: Placement,
@@ -16,7 +16,7 @@ pub(super) fn started(
     contestants.resp().map(|it| Ok((it.name, it.start(placement)?))).collect()
 }
 
-/// nagi's figure to Valkey's, of one figure for each server; empty if one of the two is missing.
+/// nagi's figure as a multiple of Valkey's; empty if one of the two is missing.
 pub(super) fn nagi_to_valkey(servers: &[&str], figures: &[f64]) -> String {
     let of = |name: &str| {
         let at = servers.iter().position(|server| *server == name);
@@ -25,7 +25,7 @@ pub(super) fn nagi_to_valkey(servers: &[&str], figures: &[f64]) -> String {
     of("nagi").zip(of("Valkey")).map_or(String::new(), |(nagi, valkey)| ratio(*nagi, *valkey))
 }
 
-/// The median of each server's figure, over repetitions that are interleaved.
+/// The median of each server's figure over interleaved repetitions.
 pub(super) fn median_of_each<S>(
     servers: &mut [S],
     repetitions: u32,
@@ -40,7 +40,7 @@ pub(super) fn median_of_each<S>(
     Ok(figures.into_iter().map(median).collect())
 }
 
-/// A table with a figure of each server, nagi's to Valkey's, and the target for that.
+/// A table with a figure of each server, nagi's as a multiple of Valkey's, and the target for that.
 pub(super) struct ComparedTable {
     names: Vec<&'static str>,
     table: Table,

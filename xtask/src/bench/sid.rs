@@ -1,4 +1,4 @@
-//! The newest peers that Debian has, in a root of their own under `.peers/sid`.
+//! The newest peers in Debian, in a separate root under `.peers/sid`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::{process, workspace};
 
-/// Makes `.peers/sid` if it is not there, and returns it; `None` where that cannot be done.
+/// Creates `.peers/sid` if it does not exist, and returns it; `None` if that is impossible.
 pub(super) fn prepare() -> Result<Option<PathBuf>> {
     let root = workspace::root().join(".peers/sid");
     if root.join("usr/bin/valkey-server").exists() {
@@ -38,7 +38,7 @@ fn is_root() -> bool {
     process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
 }
 
-/// The mirror that this machine gets Debian from.
+/// The Debian mirror of this machine.
 fn mirror() -> Option<String> {
     let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
     let addresses = process::output(Command::new("apt-get").args(arguments)).ok()?;

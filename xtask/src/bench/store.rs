@@ -1,4 +1,4 @@
-//! What the store costs while it grows: its own bench, without a server around it, as a table.
+//! The cost of the store while it grows: its own bench, without a server, as a table.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::report::{DOCUMENT, Report, Table};
 use crate::process;
 use crate::workspace::cargo;
 
-/// Keys that the bench stops at, to see that it works.
+/// The number of keys of a quick run, which only tests the bench.
 const QUICK_KEYS: &str = "100000";
 
 const HEADER: [&str; 10] = [
@@ -46,7 +46,7 @@ const LONG_HEADER: [&str; 6] = [
     "neither",
 ];
 
-/// The work of a hold that tells what it did, the rarest first.
+/// The kinds of work during a hold, the rarest first.
 const KINDS: [(&str, &str); 4] = [
     ("/work/directory", "doubled a directory"),
     ("/work/entries", "split a segment"),
@@ -57,7 +57,7 @@ const KINDS: [(&str, &str); 4] = [
 const BARS_HEADER: [&str; 4] =
     ["while the store grows", "nagi", "an empty hold or a bare read", "asked"];
 
-/// Runs the bench and compares what it says with what is asked of the store.
+/// Runs the bench, and compares its results with the targets.
 pub(super) fn measure(arguments: &Arguments, profile: &str) -> Result<Report> {
     let mut command = cargo(&["bench", "--package", "nagi-store", "--bench", "growth"]);
     command.args(["--profile", profile]);
@@ -99,7 +99,7 @@ fn table(rows: &[Value]) -> Table {
     table
 }
 
-/// Holds of latches, beside as many holds of nothing.
+/// Holds of latches, compared with as many empty holds.
 fn holds_table(rows: &[Value]) -> Table {
     const FIGURES: [&str; 8] = [
         "/longer/0",
@@ -123,7 +123,7 @@ fn holds_table(rows: &[Value]) -> Table {
     table
 }
 
-/// A row without each of its long holds, whose numbers by kind stand in the table.
+/// A row without its individual long holds, whose numbers by kind are in the table.
 fn without_samples(row: &Value) -> Value {
     let mut row = row.clone();
     for name in ["holds", "control"] {
@@ -134,7 +134,7 @@ fn without_samples(row: &Value) -> Value {
     row
 }
 
-/// What the long holds did, and what happened to their thread meanwhile.
+/// The work during long holds, and what happened to their threads meanwhile.
 fn long_table(rows: &[Value]) -> Table {
     let mut table = Table::new(&LONG_HEADER);
     for row in rows {
@@ -163,8 +163,8 @@ fn kind_of(hold: &Value) -> &'static str {
     kind.map_or("something else", |(_, kind)| kind)
 }
 
-/// How many holds there are, how many of them had no processor most of the time, how many others
-/// met a page fault, and how many did neither.
+/// The number of holds, of those without a processor for most of the time, of others with a page
+/// fault, and of those with neither.
 fn fates<'a>(holds: impl Iterator<Item = &'a Value>) -> [u64; 4] {
     let (mut all, mut stopped, mut faulted) = (0, 0, 0);
     for hold in holds {
@@ -186,7 +186,7 @@ fn cell(row: &Value, figure: &str) -> String {
     row.pointer(figure).map_or_else(String::new, Value::to_string)
 }
 
-/// The figures that are asked of the store, each beside what the machine does with nothing in it.
+/// The figures with targets, each compared with the result of an empty store.
 fn bars(rows: &[Value]) -> Option<Table> {
     let figure = |row: &Value, name: &str| row.pointer(name).and_then(Value::as_f64);
     let worst = |name: &str| rows.iter().filter_map(|row| figure(row, name)).reduce(f64::max);

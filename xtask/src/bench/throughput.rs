@@ -22,7 +22,7 @@ const PLACEMENTS: [Placement; 2] = [Placement::Pinned, Placement::Free];
 /// One kind of request, at one depth.
 struct Workload {
     protocol: Protocol,
-    /// As `nagi bench --ratio` has it.
+    /// A value of `nagi bench --ratio`.
     ratio: &'static str,
     pipeline: u32,
 }
@@ -85,7 +85,7 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     })
 }
 
-/// What drives one server.
+/// The load on one server.
 struct Load<'a> {
     program: &'a Path,
     placement: Placement,
@@ -94,7 +94,7 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Starts `contestant`, fills it, and adds a repetition of each workload to `all`.
+    /// Starts and fills `contestant`, and adds a repetition of each workload to `all`.
     fn measure(&self, contestant: &Contestant, all: &mut Vec<Series>) -> Result<()> {
         let is_wanted = |it: &Workload| {
             it.protocol == self.protocol && it.name().contains(&self.arguments.only)
@@ -146,8 +146,8 @@ impl Load<'_> {
         }
     }
 
-    /// Runs one workload, with the server's CPU time read just before and after: what lies
-    /// outside the measured time is the acceptance of 50 connections.
+    /// Runs one workload, and reads the server's CPU time just before and after. This includes
+    /// accepting 50 connections, which is not in the measured time.
     fn run(&self, server: &Server, workload: &Workload) -> Result<Figures> {
         let address = match self.protocol {
             Protocol::Resp => server.resp(),
@@ -206,7 +206,8 @@ impl Series {
     }
 }
 
-/// One table a placement: nagi beside the peer that is best at CPU time, and the floor.
+/// One table for each placement: nagi compared with the peer of the least CPU time, and with the
+/// responder.
 fn comparison(all: &[Series]) -> String {
     let mut text = String::new();
     for placement in PLACEMENTS {
@@ -248,13 +249,14 @@ fn comparison(all: &[Series]) -> String {
     text
 }
 
-/// The peer that spends the least CPU time on a request.
+/// The peer with the least CPU time for a request.
 fn best_peer<'a>(all: &'a [Series], of: &'a Series) -> Option<&'a Series> {
     let cpu = |series: &Series| series.median("cpu_us");
     peers_of(all, of).min_by(|a, b| cpu(a).total_cmp(&cpu(b)))
 }
 
-/// One table a placement: all figures of all servers, nagi's against the best peer's last.
+/// One table for each placement: all figures of all servers, and last, nagi's as a multiple of the
+/// best peer's.
 fn table(all: &[Series]) -> String {
     let mut text = String::new();
     for placement in PLACEMENTS {
@@ -290,7 +292,7 @@ fn table(all: &[Series]) -> String {
     text
 }
 
-/// nagi's median over that of whichever peer is best at it; empty for other servers.
+/// nagi's median as a multiple of the best peer's; empty for other servers.
 fn against_best_peer(
     all: &[Series],
     of: &Series,
@@ -310,7 +312,7 @@ fn peers_of<'a>(all: &'a [Series], of: &'a Series) -> impl Iterator<Item = &'a S
     })
 }
 
-/// The CPU time of one request on one worker, nagi's beside that of the best peer.
+/// The CPU time of one request on one worker, of nagi and of the best peer.
 fn summary(all: &[Series]) -> String {
     let mut table = Table::new(&["server CPU time for one request", "nagi", "best peer", "ratio"]);
     for series in all.iter().filter(|it| it.is_nagi && it.placement == Placement::Pinned) {

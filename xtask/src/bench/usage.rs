@@ -1,4 +1,4 @@
-//! What a server process has used, from /proc.
+//! The CPU time of a server process, from /proc.
 
 use std::{fs, io};
 
@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 /// CPU time that a process has used, in seconds.
 #[derive(Clone, Copy)]
 pub(super) struct CpuTime {
-    /// What the scheduler counted, to the nanosecond, of the threads that there are.
+    /// The scheduler's count for the existing threads, to the nanosecond.
     pub(super) total: f64,
-    /// How much of a longer time was the program's own and not the kernel's, in ticks.
+    /// The user-mode part of the CPU time, in ticks.
     user_ticks: f64,
     system_ticks: f64,
 }
@@ -32,7 +32,7 @@ impl CpuTime {
         for task in fs::read_dir(format!("/proc/{process_id}/task"))? {
             let path = task?.path().join("schedstat");
             let text = match fs::read_to_string(&path) {
-                // A thread that prepared something at the start has ended since it was listed.
+                // A thread that was needed only at the start has ended since it was listed.
                 Err(error) if ended(&error) => continue,
                 read => read.with_context(|| format!("cannot read {}", path.display()))?,
             };
@@ -42,8 +42,8 @@ impl CpuTime {
         Ok(Self { total: nanoseconds / 1e9, user_ticks, system_ticks })
     }
 
-    /// What was used since `earlier`. The scheduler's count is exact and the ticks tell only its
-    /// shares, which take a second or so to be right.
+    /// The CPU time since `earlier`. The scheduler's count is exact; the ticks only determine the
+    /// shares, which take about a second to become accurate.
     pub(super) fn since(self, earlier: Self) -> CpuUse {
         let total = self.total - earlier.total;
         let user = self.user_ticks - earlier.user_ticks;
@@ -53,8 +53,7 @@ impl CpuTime {
     }
 }
 
-/// If reading a thread's file failed since the thread is no more: when it is opened or when it is
-/// read.
+/// Whether reading a thread's file failed because the thread has ended, on open or on read.
 fn ended(error: &io::Error) -> bool {
     const ESRCH: i32 = 3;
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
@@ -62,7 +61,7 @@ fn ended(error: &io::Error) -> bool {
 
 /// The 14th and 15th field of a `stat` line.
 fn ticks(stat: &str) -> Option<(f64, f64)> {
-    // The second field is a name in parentheses that may hold spaces; the third comes next.
+    // The second field is a name in parentheses that may contain spaces; the third follows it.
     let (_, from_third) = stat.rsplit_once(')')?;
     let mut fields = from_third.split_whitespace().skip(11).map(str::parse);
     Some((fields.next()?.ok()?, fields.next()?.ok()?))

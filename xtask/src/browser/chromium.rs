@@ -1,4 +1,4 @@
-//! A headless Chromium, spoken to through a pipe in its DevTools protocol: JSON with a zero byte
+//! A headless Chromium, controlled through a pipe by its DevTools protocol: JSON with a zero byte
 //! after each message (<https://chromedevtools.github.io/devtools-protocol/>).
 
 use std::collections::VecDeque;
@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The shell makes the pipe's ends the two files that Chromium takes it from.
+/// The shell moves the ends of the pipe to the two descriptors that Chromium uses.
 const ON_A_PIPE: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
 
 const OPTIONS: [&str; 13] = [
     "--headless",
     "--remote-debugging-pipe",
-    // Of its own pages a test needs no protection, and as root there is none.
+    // A test needs no sandbox for its own pages, and root cannot use one.
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
@@ -36,7 +36,7 @@ const OPTIONS: [&str; 13] = [
     "--no-first-run",
     "--hide-scrollbars",
     "--force-color-profile=srgb",
-    // Sites of other names, for pages of an attacker.
+    // Other host names, for pages of an attacker.
     "--host-resolver-rules=MAP *.example 127.0.0.1",
 ];
 
@@ -45,7 +45,7 @@ pub(super) struct Chromium {
     process: Child,
     requests: ChildStdin,
     messages: Receiver<Value>,
-    /// Events that arrived before the answers that were waited for.
+    /// Events that arrived while waiting for answers.
     events: VecDeque<Value>,
     last_id: u64,
     folder: Folder,
@@ -92,7 +92,7 @@ impl Chromium {
         Ok(at(&version, "/product").as_str().unwrap_or_default().to_owned())
     }
 
-    /// Calls a method, of a tab if there is its session, and returns the result.
+    /// Calls a method, of a tab if its session is given, and returns the result.
     pub(super) fn call(
         &mut self,
         session: Option<&str>,
@@ -107,7 +107,7 @@ impl Chromium {
         }
         let sent = self.requests.write_all(format!("{request}\0").as_bytes());
         sent.map_err(|error| anyhow!("Chromium has ended ({error}):\n{}", self.log()))?;
-        // Events go on arriving while an answer does not.
+        // Events may keep arriving without an answer.
         let deadline = Instant::now() + PATIENCE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -127,7 +127,7 @@ impl Chromium {
         }
     }
 
-    /// Takes what has happened in a tab.
+    /// Takes the events of a tab.
     pub(super) fn events(&mut self, session: &str) -> Vec<Value> {
         self.events
             .extend(self.messages.try_iter().filter(|message| at(message, "/method").is_string()));
@@ -152,7 +152,7 @@ impl Drop for Chromium {
     }
 }
 
-/// What stands at a place within a value, such as `/result/value`; null if nothing does.
+/// The value at a JSON pointer such as `/result/value`; null if there is none.
 pub(super) fn at<'v>(value: &'v Value, place: &str) -> &'v Value {
     value.pointer(place).unwrap_or(&Value::Null)
 }

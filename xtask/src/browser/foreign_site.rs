@@ -1,4 +1,4 @@
-//! What a page of a foreign site may try in a browser on the machine of a cache.
+//! Attempts of a foreign site's page in a browser on the machine of a cache.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use super::tab::Tab;
 
 const SECRET: &str = "sesame";
 
-/// All ways that a page has to send requests, each with what it finds out. `TARGET` is where.
+/// All ways for a page to send requests to `TARGET`, each with the result visible to the page.
 const ATTEMPTS: &str = "(async () => {
   const target = 'http://TARGET';
   const outcomes = {};
@@ -74,17 +74,17 @@ const ATTEMPTS: &str = "(async () => {
   return outcomes;
 })()";
 
-/// The smallest picture that browsers take for one: 1 x 1, transparent.
+/// The smallest valid picture: 1 x 1, transparent.
 const PICTURE: &[u8] = b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\0\0\0!\xf9\x04\x01\0\0\0\0,\0\0\0\0\
                          \x01\0\x01\0\0\x02\x02D\x01\0;";
 
-/// A site whose every page is empty, for all names.
+/// A site whose pages are all empty, for all host names.
 fn site() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     thread::spawn(move || {
         for client in listener.incoming() {
-            // The browser opens connections that it does not use.
+            // The browser also opens connections that it does not use.
             let _ = client.and_then(answer);
         }
     });
@@ -99,7 +99,7 @@ fn answer(mut client: TcpStream) -> std::io::Result<()> {
     client.write_all(format!("{head}Content-Length: {}\r\n\r\n{page}", page.len()).as_bytes())
 }
 
-/// A server with the most permissive settings, and values to be found.
+/// A server with the most permissive settings, and values to find.
 fn server(stage: &Stage, more: &[&str]) -> Result<Server> {
     let permissive = ["--http-writes-by-get", "yes", "--http-active-types", "yes"];
     let server = stage.server(&[&permissive[..], &["--http-jsonp", "yes"], more].concat())?;
@@ -110,7 +110,7 @@ fn server(stage: &Stage, more: &[&str]) -> Result<Server> {
     Ok(server)
 }
 
-/// Fails if anything was changed or is listened to.
+/// Fails if any data was changed or a subscription exists.
 fn check_untouched(server: &Server) -> Result<()> {
     let mut client = server.connect_resp();
     let hacked = client.run("EXISTS hacked").integer();
@@ -129,7 +129,7 @@ pub(super) fn can_neither_read_nor_change(stage: &mut Stage) -> Result<()> {
     let of_friend = format!("http://friend.example:{port}");
     let server = server(stage, &["--http-origins", &of_friend])?;
     let target = server.http();
-    // Of another site; of a name that means this machine; and of the same site, by another port.
+    // Another site; a name of this machine; and the same site at another port.
     for host in ["evil.example", "localhost", "127.0.0.1"] {
         let mut tab = stage.tab()?;
         tab.open(&format!("http://{host}:{port}/"))?;
@@ -143,7 +143,7 @@ pub(super) fn can_neither_read_nor_change(stage: &mut Stage) -> Result<()> {
             let is_fine = outcome.as_str().is_some_and(|outcome| expected.contains(&outcome));
             ensure!(is_fine, "{host}: {name}: {outcome}");
         }
-        // They were sent, and nagi refused them: it was not the browser alone.
+        // They were sent and refused by nagi, not only blocked by the browser.
         let refused = |tab: &mut Tab<'_>| tab.statuses().iter().filter(|it| **it == 403).count();
         let seen = harness::until("refusals", || (refused(&mut tab) >= 12).then_some(()));
         ensure!(seen.is_ok(), "{host}: {:?}", tab.statuses());
@@ -151,7 +151,7 @@ pub(super) fn can_neither_read_nor_change(stage: &mut Stage) -> Result<()> {
         follows_no_link(&mut tab, target)?;
         check_untouched(&server)?;
     }
-    // The same from a site that may ask comes through, so the attempts are real ones.
+    // From an allowed site, the same attempts succeed, so that they are effective.
     let mut tab = stage.tab()?;
     tab.open(&of_friend)?;
     let outcomes = attempts(&mut tab, target)?;
@@ -179,7 +179,8 @@ fn follows_no_link(tab: &mut Tab<'_>, target: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// A site whose name comes to mean this machine asks nagi under its own name, as the same host.
+/// A site whose name is rebound to this machine sends requests to nagi under that name, as the same
+/// host.
 pub(super) fn cannot_take_its_own_name(stage: &mut Stage) -> Result<()> {
     let server = server(stage, &[])?;
     let mut tab = stage.tab()?;

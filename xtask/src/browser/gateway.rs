@@ -1,11 +1,11 @@
-//! The gateway of HTTP as a page's script uses it, and what a browser makes of values.
+//! The HTTP gateway as used by the script of a page, and how a browser handles values.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::{Stage, check_requests};
 
-/// What a script of the same host asks for, and is answered.
+/// The requests of a same-origin script, and their answers.
 const SCRIPT: &str = "(async () => {
   const text = async (path, options) => (await fetch(path, options)).text();
   const post = (path, body) => text(path, { method: 'POST', body: JSON.stringify(body) });
@@ -67,8 +67,8 @@ pub(super) fn serves_scripts_of_its_own_host(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// A value that is opened like a page is none: as text it is text, and as HTML, where the settings
-/// permit that, nothing in it runs.
+/// A value opened like a page is not active: as text it is shown as text, and as HTML, if the
+/// settings permit that, no script in it runs.
 pub(super) fn has_no_value_run(stage: &mut Stage) -> Result<()> {
     const PAGE: &str = "<!DOCTYPE html><p id=here>text</p><script>document.title = 'ran'</script>\
                         <img src=x onerror=\"document.title = 'ran'\">";

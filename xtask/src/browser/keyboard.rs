@@ -1,4 +1,4 @@
-//! `/server-status` by keyboard alone, and as a screen reader has it.
+//! `/server-status` by keyboard alone, and for a screen reader.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::chromium::at;
 use super::status_page::{open, refresh};
 use super::tab::Tab;
 
-/// What has the focus, in words.
+/// A description of the focused element.
 const FOCUS: &str = "(() => {
   const it = document.activeElement;
   const cell = it.closest('th');
@@ -24,7 +24,7 @@ pub(super) fn reaches_everything(stage: &mut Stage) -> Result<()> {
     client.check("CLIENT SETNAME one", "+OK\r\n");
     open(&mut tab, &server)?;
     tab.until("the client", "column('clients', 'Name').length === 1")?;
-    // Paused, it stays the same while the focus moves.
+    // A paused page stays the same while the focus moves.
     tab.press("p", 80, "p")?;
     let expected = tab.evaluate(
         "['filter', 'state', 'pause', ...['workers', 'clients'].flatMap((id) => \
@@ -40,9 +40,9 @@ pub(super) fn reaches_everything(stage: &mut Stage) -> Result<()> {
     names_are_told(&mut tab)
 }
 
-/// Moves the focus through the page, until it comes back.
+/// Moves the focus through the page, until it returns to the start.
 fn walk(tab: &mut Tab<'_>) -> Result<BTreeSet<String>> {
-    /// More than the page has places.
+    /// More than the page has focusable elements.
     const MOST: usize = 200;
     let mut reached = BTreeSet::new();
     for _ in 0..MOST {
@@ -60,7 +60,7 @@ fn walk(tab: &mut Tab<'_>) -> Result<BTreeSet<String>> {
     Ok(reached)
 }
 
-/// Enter sorts, and the focus stays where it is while the page is fetched again.
+/// Enter sorts, and the focus stays in place when the page is fetched again.
 fn sorts(tab: &mut Tab<'_>) -> Result<()> {
     let head = "document.querySelector(head('clients', 'Name'))";
     tab.evaluate(&format!("{head}.focus()"))?;
@@ -74,7 +74,7 @@ fn sorts(tab: &mut Tab<'_>) -> Result<()> {
     tab.check(&is_sorted)
 }
 
-/// Everything that a reader may land on says what it is.
+/// All elements that a screen reader reaches have names.
 fn names_are_told(tab: &mut Tab<'_>) -> Result<()> {
     const ROLES: [&str; 5] = ["button", "searchbox", "table", "columnheader", "image"];
     let tree = tab.call("Accessibility.getFullAXTree", json!({}))?;

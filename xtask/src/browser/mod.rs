@@ -1,7 +1,7 @@
-//! `cargo xtask test --browser`: headless Chromium looks at nagi's pages, uses its gateway as the
-//! script of a page does, and tries what a page of a foreign site might.
+//! `cargo xtask test --browser`: headless Chromium opens nagi's pages, uses its gateway like the
+//! script of a page, and makes the attempts of a foreign site's page.
 //!
-//! Apart from the quick tests, since Debian's Chromium takes 300 MB.
+//! Separate from the other tests, since Debian's Chromium takes 300 MB.
 
 mod chromium;
 mod foreign_site;
@@ -22,7 +22,7 @@ use crate::{setup, workspace};
 use chromium::Chromium;
 use tab::Tab;
 
-/// Something that a browser is to do.
+/// A scenario in the browser.
 struct Scene {
     name: &'static str,
     run: fn(&mut Stage) -> Result<()>,
@@ -46,14 +46,14 @@ const SCENES: [Scene; 15] = [
     Scene { name: "report", run: pictures::of_a_report },
 ];
 
-/// What `--scene` takes.
+/// The values of `--scene`.
 fn names() -> [&'static str; SCENES.len()] {
     SCENES.each_ref().map(|scene| scene.name)
 }
 
 /// What to look at.
 #[derive(clap::Args)]
-// Another group of arguments is called after its type too.
+// Another group of arguments has the same type name.
 #[group(skip)]
 pub(crate) struct Arguments {
     /// Test the pages with headless Chromium instead of running the steps
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     scene: Vec<String>,
 }
 
-/// What scenes have.
+/// The environment of scenes.
 pub(super) struct Stage {
     chromium: Chromium,
     nagi: PathBuf,
@@ -119,8 +119,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Fails unless all that a page has asked for is at an address that begins so, and nothing in it
-/// went wrong.
+/// Fails unless all requests of a page go to addresses with this prefix, and the page had no
+/// errors.
 fn check_requests(tab: &mut Tab<'_>, beginning: &str) -> Result<()> {
     let requests = tab.requests();
     let foreign: Vec<_> = requests.iter().filter(|it| !it.starts_with(beginning)).collect();

@@ -15,12 +15,12 @@ use super::tab::{Look, Tab};
 use super::{Stage, check_requests};
 use crate::{process, workspace};
 
-/// The largest that a picture in `docs/` may be.
+/// Maximum size of a picture in `docs/`.
 const MAX_BYTES: usize = 250_000;
 
 const WIDE: Look = Look { width: 1000, height: 760, is_dark: false, is_phone: false };
 
-/// Takes a picture of what is to be seen.
+/// Takes a screenshot.
 fn take(tab: &mut Tab<'_>, name: &str) -> Result<()> {
     let picture = tab.screenshot()?;
     ensure!(picture.starts_with(b"\x89PNG"), "{name} is no PNG");
@@ -54,7 +54,7 @@ fn clients(server: &Server) -> Vec<Connection> {
     clients
 }
 
-/// What web servers ask for, until it is over.
+/// Sends the requests of web servers, until it is stopped.
 fn ask(mut clients: Vec<Connection>, is_over: &AtomicBool) {
     let mut number = 0_u64;
     while !is_over.load(Ordering::Relaxed) {
@@ -129,7 +129,7 @@ pub(super) fn of_a_report(stage: &mut Stage) -> Result<()> {
     )?;
     tab.check("document.querySelectorAll('table').length >= 2 && document.scripts.length === 0")?;
     check_requests(&mut tab, "file://")?;
-    // Down to the settings, of which there are many.
+    // Up to the settings, of which there are many.
     let height = tab.evaluate("[...document.querySelectorAll('h2')].at(-1).offsetTop")?;
     let height = height.as_u64().and_then(|height| u32::try_from(height).ok());
     tab.look(Look { height: height.context("a page without a height")?, ..WIDE })?;

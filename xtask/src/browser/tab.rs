@@ -1,4 +1,4 @@
-//! A tab of a browser, and what tests do with it.
+//! A tab of a browser, for tests.
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use base64::Engine as _;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::chromium::{Chromium, at};
 
-/// A page with a session of its own, which shares nothing with those of other tabs.
+/// A page with its own session, which shares no state with other tabs.
 pub(super) struct Tab<'a> {
     chromium: &'a mut Chromium,
     session: String,
@@ -16,11 +16,11 @@ pub(super) struct Tab<'a> {
     requests: Vec<String>,
     /// Status codes of responses so far.
     statuses: Vec<u64>,
-    /// Errors that the page was told so far.
+    /// Errors of the page so far.
     errors: Vec<String>,
 }
 
-/// What a page is looked at with.
+/// The emulated display of a page.
 #[derive(Clone, Copy)]
 pub(super) struct Look {
     pub(super) width: u32,
@@ -50,7 +50,7 @@ impl<'a> Tab<'a> {
         self.chromium.call(Some(&self.session), method, &parameters)
     }
 
-    /// Goes to an address, and waits until the page is there.
+    /// Opens an address, and waits until the page is loaded.
     pub(super) fn open(&mut self, address: &str) -> Result<()> {
         let answer = self.call("Page.navigate", json!({ "url": address }))?;
         if let Some(error) = at(&answer, "/errorText").as_str() {
@@ -63,7 +63,7 @@ impl<'a> Tab<'a> {
         Ok(())
     }
 
-    /// The value of an expression, or of the promise that it is.
+    /// The value of an expression; a promise is awaited.
     pub(super) fn evaluate(&mut self, expression: &str) -> Result<Value> {
         let parameters = json!({
             "expression": expression, "awaitPromise": true, "returnByValue": true,
@@ -77,7 +77,7 @@ impl<'a> Tab<'a> {
         Ok(at(&answer, "/result/value").clone())
     }
 
-    /// The text that an expression has.
+    /// The text value of an expression.
     pub(super) fn text(&mut self, expression: &str) -> Result<String> {
         text(&self.evaluate(expression)?).with_context(|| expression.to_owned())
     }
@@ -91,7 +91,7 @@ impl<'a> Tab<'a> {
             Value::Bool(true) | Value::Array(_) | Value::Object(_) => true,
         };
         let mut last = String::new();
-        // While a page makes room for the next there is none to ask.
+        // During navigation there is no page to evaluate it in.
         let found = harness::until(what, || match self.evaluate(expression) {
             Ok(value) if is_true(&value) => Some(value),
             Ok(value) => {
@@ -113,12 +113,12 @@ impl<'a> Tab<'a> {
         Ok(())
     }
 
-    /// Types text where the focus is.
+    /// Types text into the focused element.
     pub(super) fn write(&mut self, text: &str) -> Result<()> {
         self.call("Input.insertText", json!({ "text": text })).map(drop)
     }
 
-    /// Presses a key of this name, which gives this text.
+    /// Presses a key with this name, which produces this text.
     pub(super) fn press(&mut self, key: &str, code: u32, text: &str) -> Result<()> {
         for kind in ["keyDown", "keyUp"] {
             let mut parameters = json!({
@@ -151,7 +151,7 @@ impl<'a> Tab<'a> {
         Ok(())
     }
 
-    /// Looks at the page with other eyes.
+    /// Changes the emulated display.
     pub(super) fn look(&mut self, look: Look) -> Result<()> {
         let parameters = json!({
             "width": look.width, "height": look.height, "deviceScaleFactor": 1,
@@ -164,7 +164,7 @@ impl<'a> Tab<'a> {
         Ok(())
     }
 
-    /// What is to be seen, as a PNG.
+    /// The visible part of the page as a PNG.
     pub(super) fn screenshot(&mut self) -> Result<Vec<u8>> {
         let parameters = json!({ "format": "png", "optimizeForSpeed": false });
         let picture = self.call("Page.captureScreenshot", parameters)?;
@@ -172,7 +172,7 @@ impl<'a> Tab<'a> {
         decoded.map_err(|error| anyhow!("a picture is no base64: {error}"))
     }
 
-    /// The page as it is now, which needs no script.
+    /// The current HTML of the page; works without scripts.
     pub(super) fn html(&mut self) -> Result<String> {
         let document = self.call("DOM.getDocument", json!({ "depth": 0 }))?;
         let node = json!({ "nodeId": at(&document, "/root/nodeId") });
@@ -192,7 +192,7 @@ impl<'a> Tab<'a> {
         &self.statuses
     }
 
-    /// What went wrong in the page: exceptions, refusals of its policy, failed requests.
+    /// Errors of the page: exceptions, policy violations, failed requests.
     pub(super) fn errors(&mut self) -> &[String] {
         self.take_events();
         &self.errors
@@ -222,13 +222,13 @@ impl<'a> Tab<'a> {
 impl Drop for Tab<'_> {
     fn drop(&mut self) {
         let context = json!({ "browserContextId": self.context });
-        // The browser may have ended.
+        // The browser may have exited.
         let _ = self.chromium.call(None, "Target.disposeBrowserContext", &context);
     }
 }
 
-/// What a line of the browser's log says, if something of the page is wrong: that there is no icon,
-/// which browsers ask every host for, is not.
+/// The text of a line in the browser's log, if it is an error of the page. A missing icon, which
+/// browsers request from every host, is not.
 fn fault(entry: &Value) -> Option<String> {
     let is_of_icon = at(entry, "/url").as_str().is_some_and(|url| url.ends_with("/favicon.ico"));
     (at(entry, "/level") == "error" && !is_of_icon).then(|| entry.to_string())

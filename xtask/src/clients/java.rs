@@ -9,17 +9,17 @@ use anyhow::{Context, Result};
 
 use crate::{process, workspace};
 
-/// Little memory and one thread for its garbage: a job shares the machine with its server.
+/// Little memory and one garbage collector thread: a job shares the machine with its server.
 const OPTIONS: [&str; 3] = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 
-/// Compiles the programs beside their libraries, unless the last time was of the same sources.
+/// Compiles the programs with their libraries, unless the sources have not changed.
 pub(super) fn install() -> Result<()> {
     let (wanted, stamp) = (sources()?, folder().join("installed"));
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(());
     }
     println!("clients: compiles tests/programs/java and its libraries into .clients/java");
-    // A library of another version would otherwise stay beside the one that replaces it.
+    // Otherwise the old version of a library would stay next to the new one.
     if folder().exists() {
         fs::remove_dir_all(folder()).context("cannot remove the old .clients/java")?;
     }
@@ -43,7 +43,7 @@ pub(super) fn job(class: &str) -> Command {
     command
 }
 
-/// All that decides what is compiled, one file after the other.
+/// All files that determine the result of the compilation, concatenated.
 fn sources() -> Result<String> {
     let mut files = vec![source_folder().join("pom.xml")];
     let jobs = source_folder().join("src/programs");

@@ -1,7 +1,7 @@
-//! What the programs of a language need, installed by its own tools into `.clients/`.
+//! Dependencies of the programs in a language, installed by its own tools into `.clients/`.
 //!
-//! Versions are those of the lock files in `tests/programs`. Where tools look for packages beside
-//! the sources, these are copied there, so that nothing of it gets into the repository.
+//! Versions come from the lock files in `tests/programs`. If a tool expects packages next to the
+//! sources, the sources are copied there, so that no packages get into the repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::setup::languages;
 use crate::setup::python::Environment;
 use crate::{process, workspace};
 
-/// A language that programs are written in, by what installs and runs them.
+/// A language of programs, with the tools that install and run them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     Go,
@@ -40,8 +40,8 @@ impl Language {
         }
     }
 
-    /// Installs what its programs need if that has changed; says what the machine lacks if it
-    /// cannot.
+    /// Installs the dependencies of its programs if they have changed. Returns what the machine
+    /// lacks if that is impossible.
     pub(super) fn make_ready(self) -> Result<Option<String>> {
         if let Some(missing) = self.missing() {
             return Ok(Some(missing));
@@ -62,13 +62,13 @@ impl Language {
         Ok(None)
     }
 
-    /// What the machine lacks and setup does not bring.
+    /// What the machine lacks and setup does not install.
     fn missing(self) -> Option<String> {
         let needed: &[&str] = match self {
             Self::Java => &["java", "javac", "mvn"],
             Self::Node => &["node", "npm"],
             Self::Php | Self::Ruby => return languages::missing(),
-            // Cargo runs this, and setup brings the others.
+            // Cargo runs this program, and setup installs the others.
             Self::Go | Self::Python | Self::Rust => &[],
         };
         let missing: Vec<&str> =
@@ -96,7 +96,7 @@ impl Language {
         workspace::root().join("tests/programs").join(self.folder_name())
     }
 
-    /// Copies its programs to where their packages are.
+    /// Copies its programs to their packages.
     fn copy_sources(self) -> Result<PathBuf> {
         let folder = self.folder();
         copy_files(&self.source_folder(), &folder)?;
@@ -123,7 +123,7 @@ fn install_python(folder: &Path) -> Result<()> {
     environment(folder).install(&folder.join("requirements.txt"))
 }
 
-/// Installs unless the last installation was of the same list.
+/// Installs, unless the list has not changed since the last installation.
 pub(super) fn when_changed(
     folder: &Path,
     list: &str,

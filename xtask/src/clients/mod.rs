@@ -1,7 +1,7 @@
-//! `cargo xtask test --clients`: real programs, unchanged from their registries, use nagi.
+//! `cargo xtask test --clients`: real, unmodified programs from their registries use nagi.
 //!
-//! Each job in `tests/programs` runs on a server of its own, checks for itself that nothing was
-//! lost or doubled, and ends with exit code 0 and a line that says what it did.
+//! Each job in `tests/programs` runs on its own server, checks that no data was lost or duplicated,
+//! and ends with exit code 0 and a summary line.
 
 mod go;
 mod java;
@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::{process, setup, workspace};
 use language::Language;
 
-/// How long a job may take before it counts as stuck.
+/// How long a job may run before it counts as hung.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Lines of a failed job's output that are shown; the rest is in its log.
@@ -31,12 +31,12 @@ const SHOWN_LINES: usize = 40;
 struct Program {
     name: &'static str,
     language: Language,
-    /// The file or the class that is run.
+    /// The file or class to run.
     job: &'static str,
     speaks: Protocol,
 }
 
-/// What a program speaks to the server.
+/// The protocol of a program.
 #[derive(PartialEq)]
 enum Protocol {
     Resp,
@@ -73,12 +73,12 @@ const PROGRAMS: [Program; 16] = [
     Program::new("phpredis", Language::Php, "phpredis_job.php"),
 ];
 
-/// What `--only` takes.
+/// The values of `--only`.
 fn names() -> [&'static str; PROGRAMS.len()] {
     PROGRAMS.each_ref().map(|program| program.name)
 }
 
-/// What to run of the programs.
+/// The selection of programs.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Run unmodified client libraries instead of the steps
@@ -92,14 +92,14 @@ pub(crate) struct Arguments {
     redis: bool,
 }
 
-/// What became of a program.
+/// The outcome of a program.
 enum Outcome {
     Passed(String),
     Failed(String),
     Skipped(String),
 }
 
-/// Runs the programs and ends with a line for each and one that counts them.
+/// Runs the programs, and prints a line for each and a summary.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     setup::run()?;
     let nagi = workspace::build_nagi("dev")?;
@@ -123,7 +123,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     conclude(&outcomes)
 }
 
-/// Installs what the programs of a language need, once; says what the machine lacks if it cannot.
+/// Installs the dependencies of a language's programs, once. Returns what the machine lacks if that
+/// is impossible.
 fn make_ready(language: Language, installed: &mut Vec<Language>) -> Result<Option<String>> {
     if installed.contains(&language) {
         return Ok(None);
@@ -167,20 +168,20 @@ fn start_nagi(binary: &Path) -> Result<Server> {
     Server::start_nagi(command).map_err(|problem| anyhow!(problem))
 }
 
-/// The ignored folder for what is installed and what the programs print.
+/// The folder, ignored by git, for installed packages and output of programs.
 fn folder() -> PathBuf {
     workspace::root().join(".clients")
 }
 
-/// Where a job's output goes.
+/// The path of a job's log.
 fn log_path(program: &Program) -> Result<PathBuf> {
     let folder = folder().join("log");
     fs::create_dir_all(&folder)?;
     Ok(folder.join(program.name))
 }
 
-/// Runs a job in a process group of its own, which ends with it: workers that it leaves behind
-/// would go on asking for a server that is gone.
+/// Runs a job in its own process group, which ends with the job: workers left behind would keep
+/// trying to reach a server that has ended.
 fn wait(job: &mut Command, log: &Path) -> Result<Result<(), String>> {
     let output = File::create(log)?;
     let errors = output.try_clone()?;
@@ -198,7 +199,7 @@ fn wait(job: &mut Command, log: &Path) -> Result<Result<(), String>> {
 
 fn end_group(child: &mut Child) -> Result<()> {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // A group in which no process is left cannot be ended, and need not be.
+        // This fails if no process is left in the group.
         let _ = kill_process_group(group, Signal::KILL);
     }
     child.wait().context("cannot wait for the program")?;

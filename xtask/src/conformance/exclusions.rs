@@ -11,30 +11,30 @@ use crate::workspace;
 
 const FILE: &str = "tests/conformance/redis-not-applicable.toml";
 
-/// All of them, by the reason's kind.
+/// All excluded tests, by the kind of reason.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Exclusions {
-    /// Tests of how Redis works inside, or of what nagi means to do otherwise.
+    /// Tests of Redis' internals, or of intended differences.
     #[serde(default)]
     pub(super) not_applicable: Vec<NotApplicable>,
     /// Tests that Redis 7.2 fails as well.
     #[serde(default)]
     pub(super) superseded: Vec<Superseded>,
-    /// Tests that wait for something that is not there yet.
+    /// Tests of features that are not implemented yet.
     #[serde(default)]
     pub(super) later: Vec<Later>,
-    /// Units of which nothing is run.
+    /// Units that are not run at all.
     #[serde(default)]
     pub(super) units: Vec<Unit>,
 }
 
-/// A unit of which nothing is run.
+/// A unit that is not run at all.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Unit {
     unit: String,
-    /// What all of its tests are about.
+    /// The reason that applies to all of its tests.
     #[expect(dead_code, reason = "it is for people to read")]
     reason: String,
 }
@@ -51,7 +51,7 @@ pub(super) struct NotApplicable {
     nagi: String,
 }
 
-/// A test of what has changed since.
+/// A test of behaviour that has changed since.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "what changed is for people to read")]
@@ -61,7 +61,7 @@ pub(super) struct Superseded {
     change: String,
 }
 
-/// Tests that wait for one thing: some of one unit, or all that the suite tags so.
+/// Tests that wait for one feature: some of one unit, or all with a tag of the suite.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Later {
@@ -81,7 +81,7 @@ impl Exclusions {
         toml::from_str(&text).with_context(|| format!("{FILE} is malformed"))
     }
 
-    /// Whether nothing of a unit is run.
+    /// Whether a unit is not run at all.
     pub(super) fn leaves_out(&self, unit: &str) -> bool {
         self.units.iter().any(|it| it.unit == unit)
     }
@@ -96,13 +96,13 @@ impl Exclusions {
         all.filter(|(of, _)| *of == unit).map(|(_, test)| test.as_str()).collect()
     }
 
-    /// The tags whose tests are not run, as the suite wants to be told.
+    /// The tags whose tests are not run, in the format of the suite's option.
     pub(super) fn tags(&self) -> String {
         let tags = self.later.iter().flat_map(|it| &it.tags);
         tags.map(|tag| format!("-{tag}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// How many there are of each kind, and what those wait for that come later.
+    /// The number of tests of each kind, and the features that later tests wait for.
     pub(super) fn summary(&self) -> Vec<(String, usize)> {
         let mut later: BTreeMap<&str, usize> = BTreeMap::new();
         for it in &self.later {

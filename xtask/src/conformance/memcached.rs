@@ -23,7 +23,7 @@ const PROTOCOLS: [(&str, &str); 3] = [
     ("binary", "differential::memcached_binary::"),
 ];
 
-/// Runs everything and closes with one line.
+/// Runs all tests, and ends with a summary line.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     setup::run()?;
     let (mut passed, mut failed) = capable()?;
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Runs memccapable against a nagi of its own. Returns how many of its tests passed and failed.
+/// Runs memccapable against a separate nagi. Returns the numbers of passed and failed tests.
 fn capable() -> Result<(usize, usize)> {
     let binary = workspace::build_nagi("dev")?;
     let folder = std::env::temp_dir().join(format!("nagi-capable-{}", std::process::id()));
@@ -77,7 +77,7 @@ fn capable() -> Result<(usize, usize)> {
         Ok(String::from_utf8_lossy(&output.context("cannot start memccapable")?.stdout)
             .into_owned())
     });
-    // It may have ended already; there is nothing to do about either failing.
+    // It may have ended already; failures here have no consequence.
     let _ = server.kill();
     let _ = server.wait();
     let _ = std::fs::remove_dir_all(&folder);

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: other people's tests of the servers that nagi stands in for.
+//! `cargo xtask conformance`: third-party test suites of the servers that nagi replaces.
 
 mod exclusions;
 mod memcached;
@@ -8,7 +8,7 @@ mod source;
 
 use anyhow::Result;
 
-/// Whose tests to run.
+/// The suite to run.
 #[derive(clap::Subcommand)]
 pub(crate) enum Suite {
     /// Redis 7.0.15's own suite, which speaks to a server that it starts and to one that runs

@@ -1,21 +1,22 @@
-//! What Redis' suite prints about its tests.
+//! Parses the output of Redis' suite.
 
-/// What came of the tests of one unit.
+/// The results of the tests of one unit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     /// Names of tests.
     pub(super) passed: Vec<String>,
-    /// Names and what was wrong.
+    /// Names of tests, and their failures.
     pub(super) failed: Vec<(String, String)>,
-    /// Tests that were left out: by our list, or by the suite itself for this kind of server.
+    /// The number of skipped tests: by the list of exclusions, or by the suite itself for this kind
+    /// of server.
     pub(super) skipped: usize,
-    /// Whether the unit came to its end.
+    /// Whether the unit ran to its end.
     pub(super) is_complete: bool,
 }
 
 impl Outcome {
-    /// Reads what the suite printed. Each test has a line such as `[ok]: NAME (1 ms)` or
-    /// `[err]: NAME in tests/unit/x.tcl`, the latter followed by what was wrong.
+    /// Parses the output of the suite. Each test has a line such as `[ok]: NAME (1 ms)` or `[err]:
+    /// NAME in tests/unit/x.tcl`, the latter followed by the failure.
     pub(super) fn parse(printed: &str) -> Self {
         let plain = without_colours(printed);
         let mut outcome = Self::default();
@@ -50,7 +51,7 @@ impl Outcome {
     }
 }
 
-/// Takes terminal colours out.
+/// Removes terminal colours.
 fn without_colours(text: &str) -> String {
     let mut parts = text.split("\x1b[");
     let first = parts.next().unwrap_or_default().to_owned();

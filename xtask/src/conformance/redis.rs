@@ -1,8 +1,8 @@
-//! `cargo xtask conformance redis`: the suite that comes with Redis, against nagi and against the
-//! real redis-server.
+//! `cargo xtask conformance redis`: Redis' own test suite, against nagi and against the real
+//! redis-server.
 //!
-//! In internal mode the suite starts `src/redis-server` itself, which is a script of ours there;
-//! in external mode it speaks to a server that runs.
+//! In internal mode, the suite starts `src/redis-server` itself, which is replaced by a script; in
+//! external mode, it connects to a running server.
 
 use std::fs;
 use std::io::Write as _;
@@ -18,8 +18,8 @@ use super::outcome::Outcome;
 use super::source;
 use crate::{process, setup, workspace};
 
-/// The units whose tests are to pass, as far as what they need is there; the list of exclusions has
-/// all others.
+/// The units whose tests must pass, except for excluded tests; all other units are in the list of
+/// exclusions.
 const UNITS: &[&str] = &[
     "unit/auth",
     "unit/protocol",
@@ -82,7 +82,7 @@ const UNITS: &[&str] = &[
     "unit/replybufsize",
 ];
 
-/// What to run, and against what.
+/// The units to run, and the servers.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Units such as unit/type/string (default: all that nagi must pass)
@@ -152,7 +152,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// A server's program.
+/// The program of a server.
 enum Binary {
     Nagi(PathBuf),
     Redis(PathBuf),
@@ -187,7 +187,7 @@ impl Suite {
         let mut failures = fs::File::create(source::folder().join(format!("{name}-failed.txt")))?;
         let mut totals = Totals::default();
         for (number, unit) in units.iter().enumerate() {
-            // A unit takes minutes: say what is going on.
+            // A unit takes minutes, so that progress is printed.
             print!("  {:>2} of {} {unit:<22} ", number + 1, units.len());
             std::io::stdout().flush()?;
             let outcome = self.run_unit(unit, name, binary)?;
@@ -212,7 +212,7 @@ impl Suite {
         Ok(totals)
     }
 
-    /// Sees that each unit of the suite is either run or left out for a reason.
+    /// Checks that each unit of the suite is either run or excluded with a reason.
     fn check_units(&self) -> Result<()> {
         let all = source::units(&self.folder)?;
         let is_known = |unit: &str| UNITS.contains(&unit) || self.exclusions.leaves_out(unit);
@@ -224,12 +224,12 @@ impl Suite {
         Ok(())
     }
 
-    /// Puts the programs where the suite starts them.
+    /// Places the programs where the suite starts them.
     fn link(&self, binary: &Binary) -> Result<()> {
         let script = match binary {
-            // What is not there is left out: a test that needs it fails on its own, and not all of
-            // those that share its server. Slow scripts are to delay all clients, as with Redis.
-            // How Redis is to end when it finds itself broken is a setting of its tests alone.
+            // Unknown settings are removed, so that only a test that needs one fails, and not all
+            // tests that share its server. Slow scripts must delay all clients, as with Redis. How
+            // Redis ends after a crash is a setting for its tests only.
             Binary::Nagi(path) => format!(
                 "#!/bin/bash\nmore=()\n\
                  if [ -f \"$1\" ]; then\n\
@@ -259,7 +259,7 @@ impl Suite {
             .current_dir(&self.folder)
             .args(["tests/test_helper.tcl", "--durable", "--clients", "1", "--single", unit])
             .args(["--timeout", &self.timeout_s.to_string()])
-            // Other suites may run on this machine: each process looks for ports elsewhere.
+            // Other suites may run on this machine: each process uses a different range of ports.
             .args(["--baseport", &(20_000 + std::process::id() % 10_000).to_string()]);
         if !tests.is_empty() {
             command.arg("--skipfile").arg(&skipped);
@@ -290,8 +290,7 @@ impl Suite {
     }
 }
 
-/// A script that starts a program of Redis'. Setup gives the first of them a script of its own,
-/// which says where all of them are.
+/// A script that starts a program of Redis, derived from the script that setup makes for redis-cli.
 fn starting(program: &str) -> String {
     let script = workspace::setup_folder().join("bin/redis-cli");
     match fs::read_to_string(script) {
@@ -300,7 +299,7 @@ fn starting(program: &str) -> String {
     }
 }
 
-/// A server for the external mode, with what the suite's own servers are started with.
+/// A server for the external mode, with the options of the suite's own servers.
 fn start(binary: &Binary) -> Result<Server> {
     let config = ["--enable-debug-command", "yes", "--enable-protected-configs", "yes"];
     let more = ["--notify-keyspace-events", "KEA", "--latency-monitor-threshold", "1"];
@@ -319,7 +318,7 @@ fn start(binary: &Binary) -> Result<Server> {
     server.map_err(anyhow::Error::msg)
 }
 
-/// The Tcl that runs the suite, with the library that was unpacked beside it if it was.
+/// The Tcl that runs the suite, with its unpacked library if there is one.
 fn tclsh() -> Command {
     let setup = workspace::setup_folder();
     let script = setup.join("bin/tclsh");

@@ -1,8 +1,8 @@
-//! Which files of a crate use which others, read from `use` items and from paths in the code.
+//! The imports between the files of a crate, read from `use` items and from paths in the code.
 //!
-//! A path is followed through re-exports to the file that defines what it names. Not counted: code
-//! that only tests compile, and what a file re-exports from the modules below it, since that says
-//! where something is found and not that it is needed. A star counts for the module it is of.
+//! A path is followed through re-exports to the file that defines its target. Two things are not
+//! counted: code that only tests compile, and re-exports from submodules, since these only define
+//! where an item is found. A glob import counts for its module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use super::tokens::{
     Token, after, split_at_commas, test_attribute_len, text_at, tokenize, without_tests,
 };
 
-/// How many re-exports a path is followed through.
+/// Maximum number of re-exports through which a path is followed.
 const LONGEST_CHAIN: usize = 16;
 
-/// A file's text and where it is, relative to the crate's `src`.
+/// The text of a file and its path, relative to the crate's `src`.
 pub(crate) struct Source<'a> {
     pub(crate) path: &'a str,
     pub(crate) text: &'a str,
 }
 
-/// `user` needs `used`, as `line` says.
+/// `user` needs `used`, by the code at `line`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Import {
     /// A path relative to `src`, as is `used`.
@@ -30,12 +30,12 @@ pub(crate) struct Import {
 
 type ModulePath = Vec<String>;
 
-/// What is known of a module, be it a file or braces within one.
+/// A module: a file, or a block within one.
 #[derive(Default)]
 struct Module {
     /// The index of its file among the sources.
     file: usize,
-    /// The paths that its `use` items give names to.
+    /// The paths that its `use` items bind to names.
     bindings: BTreeMap<String, ModulePath>,
     definitions: BTreeSet<String>,
 }
@@ -57,10 +57,10 @@ enum MentionKind {
     GlobReExport,
 }
 
-/// What a path leads to.
+/// The target of a path.
 struct Target {
     module: ModulePath,
-    /// Whether it is something in the module, and not the module.
+    /// Whether it is an item in the module, not the module itself.
     is_item: bool,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn imports(sources: &[Source]) -> Vec<Import> {
 }
 
 impl Mention {
-    /// The file it is in and the file it needs, if it needs one of the crate.
+    /// The file of the mention and the file that it needs, if that is in the crate.
     fn files(&self, modules: &BTreeMap<ModulePath, Module>) -> Option<(usize, usize)> {
         let user = modules.get(&self.module)?.file;
         let Target { module, is_item } = resolve(modules, &self.module, &self.path, 0)?;
@@ -106,7 +106,7 @@ impl Mention {
     }
 }
 
-/// The module that a file is: `["net", "epoll"]` for `net/epoll.rs`, `[]` for `lib.rs`.
+/// The module of a file: `["net", "epoll"]` for `net/epoll.rs`, `[]` for `lib.rs`.
 pub(crate) fn module_of(path: &str) -> ModulePath {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     let mut names: ModulePath = stem.split('/').map(str::to_owned).collect();
@@ -117,7 +117,7 @@ pub(crate) fn module_of(path: &str) -> ModulePath {
     names
 }
 
-/// The modules that are declared for tests only; those below them are for tests too.
+/// The modules that are declared for tests only; their submodules are for tests too.
 pub(crate) fn test_only_modules(sources: &[Source]) -> BTreeSet<ModulePath> {
     let mut found = BTreeSet::new();
     for source in sources {
@@ -132,7 +132,7 @@ pub(crate) fn test_only_modules(sources: &[Source]) -> BTreeSet<ModulePath> {
     found
 }
 
-/// The name in `mod name;`, whatever attributes and visibility stand before it.
+/// The name in `mod name;`, after any attributes and visibility.
 fn declared_module<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     let end = tokens.iter().position(|token| [";", "{", "="].contains(&token.text))?;
     match tokens.get(..=end)? {
@@ -141,7 +141,7 @@ fn declared_module<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     }
 }
 
-/// Adds what one file says to `modules` and `mentions`.
+/// Adds the contents of one file to `modules` and `mentions`.
 fn read(
     file: usize,
     path: ModulePath,
@@ -227,10 +227,10 @@ fn is_public(before: &[Token]) -> bool {
     }
 }
 
-/// One name that a `use` item brings, or a star.
+/// One name that a `use` item imports, or a glob.
 struct Leaf {
     path: ModulePath,
-    /// `None` for a star, and for `as _`.
+    /// `None` for a glob, and for `as _`.
     name: Option<String>,
     is_glob: bool,
 }
@@ -279,7 +279,7 @@ fn use_tree(tokens: &[Token], prefix: &[String], leaves: &mut Vec<Leaf>) {
     leaves.push(Leaf { path, name, is_glob: false });
 }
 
-/// What `path` means in `module`; `None` for what is not of this crate.
+/// The target of `path` in `module`; `None` if it is not in this crate.
 fn resolve(
     modules: &BTreeMap<ModulePath, Module>,
     module: &[String],
@@ -306,7 +306,7 @@ fn resolve(
     }
 }
 
-/// What `path` leads to from `module`, whose own names come first.
+/// The target of `path` from `module`, whose own names take precedence.
 fn walk(
     modules: &BTreeMap<ModulePath, Module>,
     module: &[String],
@@ -343,7 +343,7 @@ fn below(module: &[String], name: &str) -> ModulePath {
 mod tests {
     use super::*;
 
-    /// The imports between files that are given with their texts, as `user > used`.
+    /// The imports between files with these texts, as `user > used`.
     fn found(files: &[(&str, &str)]) -> Vec<String> {
         let sources: Vec<Source> =
             files.iter().map(|&(path, text)| Source { path, text }).collect();

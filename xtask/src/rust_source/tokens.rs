@@ -1,4 +1,5 @@
-//! Source text to tokens, without comments and without what is compiled for tests only.
+//! Converts source text to tokens, without comments and without code that is only compiled for
+//! tests.
 
 /// A word, a literal or a punctuation mark.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +31,7 @@ pub(crate) fn tokenize(source: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// The length of a comment that may contain comments.
+/// The length of a block comment, which may contain others.
 fn block_comment_len(rest: &str) -> usize {
     let mut depth = 0;
     let mut inside = rest;
@@ -106,7 +107,7 @@ fn character_or_lifetime_len(rest: &str) -> usize {
     }
 }
 
-/// The tokens from `at` on; none beyond the end.
+/// The tokens from `at` on; empty beyond the end.
 pub(crate) fn after<'t, 'a>(tokens: &'t [Token<'a>], at: usize) -> &'t [Token<'a>] {
     tokens.get(at..).unwrap_or_default()
 }
@@ -116,8 +117,8 @@ pub(crate) fn text_at<'a>(tokens: &[Token<'a>], at: usize) -> &'a str {
     tokens.get(at).map_or("", |token| token.text)
 }
 
-/// `tokens` without the items, statements and fields that only tests compile: those under a
-/// `#[cfg(...)]` that needs `test` or `loom`.
+/// `tokens` without the items, statements and fields that only tests compile: those with a
+/// `#[cfg(...)]` that requires `test` or `loom`.
 pub(crate) fn without_tests<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     let mut kept = Vec::new();
     let mut rest = tokens;
@@ -151,14 +152,14 @@ fn needs_tests(predicate: &[Token]) -> bool {
     }
 }
 
-/// What a list in parentheses has between its commas.
+/// The parts between the commas of a list in parentheses.
 fn operands<'t, 'a>(list: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
     let group = list.get(..group_len(list)).unwrap_or_default();
     let [_, inside @ .., _] = group else { return Vec::new() };
     split_at_commas(inside)
 }
 
-/// The parts between commas that no group encloses, without empty ones.
+/// The parts between top-level commas, without empty ones.
 pub(crate) fn split_at_commas<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
     let mut depth = 0_usize;
     let parts = tokens.split(|token| {
@@ -220,7 +221,7 @@ fn item_len(tokens: &[Token]) -> usize {
     tokens.len()
 }
 
-/// The number of tokens of the attributes and the visibility in front of an item.
+/// The number of tokens of the attributes and the visibility before an item.
 fn prefix_len(tokens: &[Token]) -> usize {
     let mut at = 0;
     loop {

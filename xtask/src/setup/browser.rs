@@ -1,4 +1,5 @@
-//! `.browser/`: Chromium for `cargo xtask test --browser`, apart from `.setup/` since it is large.
+//! `.browser/`: Chromium for `cargo xtask test --browser`, separate from `.setup/` since it is
+//! large.
 
 use anyhow::Result;
 
@@ -6,10 +7,10 @@ use super::bring_once;
 use super::debian::Wanted;
 use crate::workspace;
 
-/// Raised when what is brought changes.
+/// Must be raised when the contents change.
 const VERSION: &str = "browser 1";
 
-/// Its own sandbox needs root to be installed, and is not used.
+/// Chromium's sandbox needs root to be installed, and is not used.
 const WANTED: Wanted<'_> = Wanted {
     tools: &["chromium", "fonts-dejavu-core"],
     where_missing: &["fontconfig-config"],
@@ -18,7 +19,7 @@ const WANTED: Wanted<'_> = Wanted {
     optional: &[],
 };
 
-/// Makes `.browser/` complete; quick when it is already.
+/// Completes `.browser/`; quick if it is complete.
 pub(crate) fn run() -> Result<()> {
     bring_once(&workspace::root().join(".browser"), VERSION, &WANTED)
 }

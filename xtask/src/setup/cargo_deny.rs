@@ -1,4 +1,4 @@
-//! cargo-deny, which judges the licences and sources of dependencies, in `.setup/bin`.
+//! cargo-deny, which checks the licences and sources of dependencies, in `.setup/bin`.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(super) fn install(setup_folder: &Path) -> Result<()> {
         .context("cannot build cargo-deny: check the network and cargo's settings")
 }
 
-/// Where it is.
+/// The path of the program.
 pub(crate) fn program(setup_folder: &Path) -> PathBuf {
     setup_folder.join("bin/cargo-deny")
 }

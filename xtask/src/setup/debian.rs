@@ -1,7 +1,7 @@
 //! Debian packages unpacked into a folder such as `.setup`, with a small script for each program.
 //!
-//! apt works out which dependencies the machine lacks. It is given lists and a cache of its own,
-//! so it needs no root, and neither empty nor stale lists of the machine matter.
+//! apt determines which dependencies the machine lacks. It uses separate lists and a separate
+//! cache, so that it needs no root and does not depend on empty or stale lists of the machine.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,22 +12,22 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// What to unpack.
+/// The packages to unpack.
 pub(super) struct Wanted<'a> {
-    /// Packages that are unpacked whether the machine has them or not, so that tests know their
-    /// versions; a name may be followed by `=` and its version.
+    /// Packages that are unpacked even if the machine has them, so that their versions are fixed
+    /// for tests; a name may be followed by `=` and a version.
     pub(super) tools: &'a [&'a str],
-    /// Packages that are unpacked where the machine lacks them.
+    /// Packages that are unpacked if the machine lacks them.
     pub(super) where_missing: &'a [&'a str],
-    /// Packages whose headers alone are needed: what they depend on is not unpacked.
+    /// Packages of which only headers are needed: their dependencies are not unpacked.
     pub(super) headers: &'a [&'a str],
-    /// Programs of these packages, with the package of each.
+    /// Programs of these packages, each with its package.
     pub(super) programs: &'a [(&'a str, &'a str)],
-    /// The same, of programs that systems other than Debian may lack.
+    /// The same, for programs that systems other than Debian may lack.
     pub(super) optional: &'a [(&'a str, &'a str)],
 }
 
-/// What the tests of `cargo xtask test` need.
+/// The packages for `cargo xtask test`.
 pub(super) const TOOLS: [&str; 15] = [
     "redis-tools",
     "redis-server",
@@ -46,25 +46,26 @@ pub(super) const TOOLS: [&str; 15] = [
     "apache2-utils",
 ];
 
-/// The same. The second is pip as a wheel that needs no installing.
+/// The same. The second is pip as a wheel, which needs no installation.
 pub(super) const WHERE_MISSING: [&str; 7] =
     ["curl", "python3", "python3-pip-whl", "ruby", "tcl", "iproute2", "strace"];
 
-/// What a module for Apache is compiled with; the first would bring all of Debian's tools for
-/// making packages.
+/// The headers to compile a module for Apache; the first package depends on all of Debian's
+/// packaging tools.
 pub(super) const HEADERS: [&str; 3] = ["apache2-dev", "libapr1-dev", "libaprutil1-dev"];
 
-/// Where packages put programs. Chromium's is in a folder of its own, and what `usr/bin` has of it
-/// is a script that looks for it on the machine.
+/// The folders of programs in packages. Chromium's is in a separate folder, and its entry in
+/// `usr/bin` is a script that looks for it on the machine.
 const FOLDERS: [&str; 5] = ["usr/lib/chromium", "usr/bin", "bin", "usr/sbin", "sbin"];
 
-/// How packages begin that pages of programs need, which no test opens; 200 MB of prometheus'.
+/// The prefix of packages for web pages of programs, which no test opens; prometheus has 200 MB of
+/// them.
 const SCRIPTS_OF_PAGES: &str = "libjs-";
 
-/// Folders of libraries that other libraries look for where the package would be installed.
+/// Folders of libraries that other libraries look for in the installed location.
 const PRIVATE: [&str; 1] = ["pulseaudio"];
 
-/// Whether packages of this machine's system are Debian's.
+/// Whether this machine uses Debian packages.
 pub(super) fn is_debian() -> bool {
     let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let is_of_debian = system.lines().any(|line| {
@@ -73,13 +74,13 @@ pub(super) fn is_debian() -> bool {
     is_of_debian && process::in_path("apt-get") && process::in_path("dpkg")
 }
 
-/// A line that changes when the system under us does.
+/// A line that changes with the release of the system.
 pub(super) fn release() -> String {
     let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
     system.lines().find(|line| line.starts_with("PRETTY_NAME=")).unwrap_or("unknown").to_owned()
 }
 
-/// Unpacks into `folder` what is wanted and the libraries of it that the machine lacks.
+/// Unpacks the wanted packages into `folder`, with the dependencies that the machine lacks.
 pub(super) fn unpack(folder: &Path, wanted: &Wanted<'_>) -> Result<()> {
     let shown = folder.file_name().unwrap_or_default().display();
     println!(
@@ -114,13 +115,13 @@ fn name_of(tool: &str) -> &str {
     tool.split_once('=').map_or(tool, |(name, _)| name)
 }
 
-/// Where the packages' files are.
+/// The folder of the packages' files.
 pub(super) fn tree(setup_folder: &Path) -> PathBuf {
     setup_folder.join("debian")
 }
 
-/// A script in `.setup/bin` that runs `program` with the libraries unpacked beside it, or the
-/// machine's own where apt said that it has the package.
+/// Writes a script to `.setup/bin` that runs `program` with the unpacked libraries, or the
+/// machine's own program if apt reports that its package is installed.
 fn write_script(setup_folder: &Path, program: &str, package: &str) -> Result<()> {
     let roots = [tree(setup_folder), PathBuf::from("/")];
     let paths = roots.iter().flat_map(|root| FOLDERS.map(|folder| root.join(folder).join(program)));
@@ -130,7 +131,7 @@ fn write_script(setup_folder: &Path, program: &str, package: &str) -> Result<()>
     }
 }
 
-/// A script `.setup/bin/NAME` that becomes `target`, which finds the unpacked libraries.
+/// Writes a script `.setup/bin/NAME` that executes `target` with the unpacked libraries.
 pub(super) fn write_wrapper(setup_folder: &Path, name: &str, target: &Path) -> Result<()> {
     let libraries = library_path(setup_folder);
     let export = match libraries.as_str() {
@@ -144,7 +145,7 @@ pub(super) fn write_wrapper(setup_folder: &Path, name: &str, target: &Path) -> R
     Ok(())
 }
 
-/// Every folder of the unpacked tree that holds shared libraries.
+/// All folders of the unpacked tree with shared libraries.
 pub(super) fn library_path(setup_folder: &Path) -> String {
     let tree = tree(setup_folder);
     let folders =
@@ -160,7 +161,7 @@ pub(super) fn library_path(setup_folder: &Path) -> String {
     with_private.collect::<Vec<_>>().join(":")
 }
 
-/// apt-get with its lists and cache in a folder of ours.
+/// apt-get with its lists and cache in a separate folder.
 struct Apt {
     folder: PathBuf,
 }
@@ -181,7 +182,7 @@ impl Apt {
             .arg(format!("Dir::State::lists={}", self.folder.join("lists").display()))
             .arg("-o")
             .arg(format!("Dir::Cache={}", self.folder.join("cache").display()))
-            // The folder is ours alone: no lock of the machine's, no change of user.
+            // The folder is private: no system lock and no change of user are needed.
             .args(["-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User="])
             .arg(action)
             .env("LC_ALL", "C")
@@ -214,7 +215,7 @@ impl Apt {
 }
 
 /// Reads the `Inst NAME [OLD] (NEW ...)` lines of `apt-get -s install`; a package that would only
-/// be upgraded is there already.
+/// be upgraded is already installed.
 fn packages_to_install(plan: &str) -> Vec<String> {
     plan.lines()
         .filter_map(|line| line.strip_prefix("Inst "))

@@ -1,5 +1,5 @@
-//! Ruby and PHP of Debian with libraries, for programs of `cargo xtask test --clients`; apart from
-//! `.setup/`, since the other tests do without.
+//! Debian's Ruby and PHP with libraries, for `cargo xtask test --clients`; separate from `.setup/`,
+//! since other tests do not need them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use anyhow::{Context, Result};
 use super::bring_once;
 use super::debian::{self, Wanted};
 
-/// In the folder of a language, Debian's packages with their versions; a star stands for what
-/// Debian adds to a version.
+/// In the folder of a language, Debian's packages with their versions; a star matches Debian's
+/// suffix of a version.
 const LIST: &str = "packages.txt";
 
-/// Where the libraries of Ruby are in a tree of packages. A star stands for any text.
+/// The paths of Ruby's libraries in a tree of packages. A star matches any text.
 const RUBY_LIBRARIES: [&str; 7] = [
     "usr/lib/ruby/vendor_ruby",
     "usr/lib/ruby/vendor_ruby/*.*.*",
@@ -25,12 +25,12 @@ const RUBY_LIBRARIES: [&str; 7] = [
     "usr/lib/ruby/gems/*/gems/*/lib",
 ];
 
-/// What a machine lacks that could not be brought.
+/// What a machine lacks that cannot be installed.
 pub(crate) fn missing() -> Option<String> {
     (!debian::is_debian()).then(|| "its packages are Debian's, and this is not Debian".to_owned())
 }
 
-/// Brings Ruby, and the libraries that the list in `sources` names, into `folder`.
+/// Unpacks Ruby, with the libraries in the list in `sources`, into `folder`.
 pub(crate) fn bring_ruby(sources: &Path, folder: &Path) -> Result<()> {
     bring_listed(sources, folder, "ruby")
 }
@@ -43,14 +43,14 @@ pub(crate) fn ruby(folder: &Path) -> Command {
     let libraries: Vec<_> = libraries.iter().map(|path| path.display().to_string()).collect();
     let mut command = program(folder, "ruby");
     command.env("RUBYLIB", libraries.join(":"));
-    // Gems of the machine would be taken for newer versions.
+    // Gems of the machine could take precedence as newer versions.
     for variable in ["GEM_HOME", "GEM_PATH"] {
         command.env(variable, folder.join("gems"));
     }
     command
 }
 
-/// Brings PHP, and the extensions that the list in `sources` names, into `folder`, with the
+/// Unpacks PHP, with the extensions in the list in `sources`, into `folder`, and writes the
 /// settings that load them.
 pub(crate) fn bring_php(sources: &Path, folder: &Path) -> Result<()> {
     bring_listed(sources, folder, "php-cli")?;
@@ -68,7 +68,7 @@ pub(crate) fn php(folder: &Path) -> Command {
     command
 }
 
-/// Brings what a language's list names, and what runs it where the machine has none.
+/// Unpacks the packages in a language's list, and its interpreter if the machine has none.
 fn bring_listed(sources: &Path, folder: &Path, interpreter: &str) -> Result<()> {
     let list = sources.join(LIST);
     let list =
@@ -86,7 +86,7 @@ fn bring_listed(sources: &Path, folder: &Path, interpreter: &str) -> Result<()> 
         .with_context(|| format!("cannot bring Debian's packages of {interpreter}"))
 }
 
-/// A program of the packages, whose name may end with its version, or of the machine.
+/// A program of the packages, whose name may end with a version, or else of the machine.
 fn program(folder: &Path, name: &str) -> Command {
     let programs = folders(&debian::tree(folder), &format!("usr/bin/{name}*"));
     let mut command = match programs.iter().find(|path| path.is_file()) {
@@ -97,7 +97,7 @@ fn program(folder: &Path, name: &str) -> Command {
     command
 }
 
-/// What is in a folder under names that fit the parts of a pattern, sorted.
+/// The paths in a folder that match a pattern, sorted.
 fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
     pattern.split('/').fold(vec![root.to_owned()], |places, part| {
         let listings = places.iter().filter_map(|place| fs::read_dir(place).ok());
@@ -109,7 +109,7 @@ fn folders(root: &Path, pattern: &str) -> Vec<PathBuf> {
     })
 }
 
-/// Whether a name fits a pattern in which a star stands for any text.
+/// Whether a name matches a pattern in which a star matches any text.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: the clients and servers that the tests talk to, in an ignored folder.
+//! `cargo xtask setup`: the clients and servers for the tests, in a folder ignored by git.
 //!
 //! Nothing is installed on the machine: packages are unpacked, so no service starts on port 6379
 //! or 11211, no root is needed, and deleting `.setup/` undoes everything.
@@ -17,10 +17,10 @@ use anyhow::{Context, Result, bail};
 use crate::{process, workspace};
 use debian::Wanted;
 
-/// Raised when what setup does changes, so that it runs again where it has run before.
+/// Must be raised when setup changes, so that it runs again.
 const SETUP_VERSION: u32 = 11;
 
-/// The programs that tests start, and what to install for them by hand where we cannot.
+/// The programs that tests start, and the packages to install by hand on other systems.
 const PROGRAMS: [(&str, &str); 21] = [
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
@@ -45,7 +45,7 @@ const PROGRAMS: [(&str, &str); 21] = [
     ("ab", "apache2-utils"),
 ];
 
-/// Programs without which a test is skipped: those of a slow link and of a slow disk.
+/// Programs without which a test is skipped, for slow links and slow disks.
 const OPTIONAL: [(&str, &str); 3] = [("ip", "iproute2"), ("tc", "iproute2"), ("strace", "strace")];
 
 const WANTED: Wanted<'_> = Wanted {
@@ -56,7 +56,7 @@ const WANTED: Wanted<'_> = Wanted {
     optional: &OPTIONAL,
 };
 
-/// Makes `.setup/` complete; quick when it is already.
+/// Completes `.setup/`; quick if it is complete.
 pub(crate) fn run() -> Result<()> {
     let folder = workspace::setup_folder();
     let requirements = workspace::root().join("tests/python/requirements.txt");
@@ -78,8 +78,8 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Brings packages into a folder of their own; quick when it has them already. What they are for
-/// and a number, which is raised when what is brought changes, are its `version`.
+/// Unpacks packages into a separate folder; quick if it has them. `version` is their purpose with a
+/// number, which must be raised when the packages change.
 fn bring_once(folder: &Path, version: &str, wanted: &Wanted<'_>) -> Result<()> {
     let stamp_path = folder.join("stamp");
     let stamp = format!("{version}\n{}\n", debian::release());
@@ -91,7 +91,7 @@ fn bring_once(folder: &Path, version: &str, wanted: &Wanted<'_>) -> Result<()> {
     fs::write(&stamp_path, stamp).with_context(|| format!("cannot write {}", stamp_path.display()))
 }
 
-/// Makes a folder with an empty `bin` afresh.
+/// Recreates a folder with an empty `bin`.
 fn make_empty(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)
@@ -101,7 +101,7 @@ fn make_empty(folder: &Path) -> Result<()> {
         .with_context(|| format!("cannot create {}", folder.display()))
 }
 
-/// Brings packages into a folder, or sees that their programs are there.
+/// Unpacks packages into a folder, or on other systems checks that their programs exist.
 fn bring(folder: &Path, wanted: &Wanted<'_>) -> Result<()> {
     if debian::is_debian() {
         return debian::unpack(folder, wanted);

@@ -1,5 +1,5 @@
-//! Virtual environments of Python: the one in `.setup/venv` for the tests written in it, and that
-//! of the programs.
+//! Python's virtual environments: the one in `.setup/venv` for tests in Python, and that of the
+//! programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use anyhow::{Context, Result};
 use super::debian;
 use crate::{process, workspace};
 
-/// Clients that are tested where they install without a compiler, and skipped where not.
+/// Clients that are skipped if they cannot be installed without a compiler.
 const OPTIONAL: [&str; 1] = ["pylibmc"];
 
-/// Makes the environment and `.setup/bin/python`, which runs it.
+/// Creates the environment, and `.setup/bin/python`, which runs it.
 pub(super) fn make_environment(setup_folder: &Path) -> Result<()> {
     println!("setup: installs tests/python/requirements.txt into .setup/venv");
     let environment = Environment::new(setup_folder, setup_folder.join("venv"));
@@ -39,7 +39,7 @@ impl Environment {
         Self { setup_folder: setup_folder.to_owned(), folder }
     }
 
-    /// Makes it afresh, with what the file `requirements` lists.
+    /// Recreates it with the packages listed in the file `requirements`.
     pub(crate) fn install(&self, requirements: &Path) -> Result<()> {
         let mut create = Command::new(python(&self.setup_folder));
         create.args(["-m", "venv", "--clear"]);
@@ -53,7 +53,7 @@ impl Environment {
         Ok(())
     }
 
-    /// A command that runs its Python, which finds the libraries that setup has unpacked.
+    /// A command that runs its Python with the libraries that setup has unpacked.
     pub(crate) fn python(&self) -> Command {
         let mut command = Command::new(self.folder.join("bin/python"));
         let libraries = debian::library_path(&self.setup_folder);
@@ -64,7 +64,7 @@ impl Environment {
         command
     }
 
-    /// Where it has a program that one of its packages brings.
+    /// The path of a program from one of its packages.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.folder.join("bin").join(name)
     }
@@ -79,7 +79,7 @@ impl Environment {
         process::output(&mut command)
     }
 
-    /// Debian's pip, as a wheel that Python runs without installing it.
+    /// Debian's pip, as a wheel that Python runs without installation.
     fn pip_wheel(&self) -> Option<PathBuf> {
         [debian::tree(&self.setup_folder), PathBuf::from("/")].iter().find_map(|tree| {
             let wheels = fs::read_dir(tree.join("usr/share/python-wheels")).ok()?;
@@ -90,7 +90,7 @@ impl Environment {
     }
 }
 
-/// Debian's own Python where there is one: the pip that comes in a package is made for it.
+/// Debian's own Python if there is one, since the packaged pip is made for it.
 fn python(setup_folder: &Path) -> PathBuf {
     let wrapper = setup_folder.join("bin/python3");
     if wrapper.is_file() { wrapper } else { PathBuf::from("python3") }

@@ -1,8 +1,8 @@
-//! What the documents say about the repository is true.
+//! Statements of documents about the repository are true.
 
 use super::{File, Repository};
 
-/// Folders whose names make a quoted text a path of the repository.
+/// Folders; a quoted text that starts with one is a path in the repository.
 const FOLDERS: [&str; 8] =
     ["crates/", "tests/", "xtask/", "docs/", "bench/", "fuzz/", ".ci/", ".cargo/"];
 
@@ -19,7 +19,7 @@ pub(super) fn mentioned_paths_exist(repository: &Repository) -> Vec<String> {
     found
 }
 
-/// Texts in backquotes that are paths of ours, and the targets of links to files.
+/// Texts in backquotes that are paths in the repository, and the targets of links to files.
 fn mentioned_paths(document: &File) -> impl Iterator<Item = &str> {
     let quoted = document.text.split('`').skip(1).step_by(2);
     let quoted = quoted.filter(|text| {

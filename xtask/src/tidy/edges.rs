@@ -1,8 +1,9 @@
-//! Crates depend on each other only along the edges of the design, read from their manifests.
+//! Crates depend on each other only along the edges of the design. Dependencies are read from
+//! manifests.
 
 use super::Repository;
 
-/// What each crate may depend on among ours; a crate that is not here may not exist.
+/// The crates of the workspace that each crate may depend on; every crate must have a row.
 const EDGES: [(&str, &[&str]); 18] = [
     ("crates/chunk", &[]),
     ("crates/proto", &["nagi-chunk"]),
@@ -45,7 +46,7 @@ pub(super) fn follow_the_design(repository: &Repository) -> Vec<String> {
     let mut found = Vec::new();
     for file in &repository.files {
         let Some(crate_path) = file.path.strip_suffix("/Cargo.toml") else { continue };
-        // Those are built alone, the latter against packages of a registry.
+        // These are built separately, the latter against packages of a registry.
         if crate_path.starts_with("fuzz") || crate_path.starts_with("tests/programs") {
             continue;
         }
@@ -63,7 +64,7 @@ pub(super) fn follow_the_design(repository: &Repository) -> Vec<String> {
     found
 }
 
-/// Our crates that a manifest depends on for what it builds; tests may use any.
+/// The crates of the workspace in a manifest's dependencies; tests may use any crate.
 fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     let mut counts = false;
     manifest.lines().filter_map(move |line| {

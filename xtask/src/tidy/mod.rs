@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the repository's rules that rustfmt and clippy cannot check.
 //!
-//! A rule is one function from the repository's files to what is wrong with them, and each has a
-//! test that shows it finding fault.
+//! A rule is a function from the repository's files to their violations, and each has a test in
+//! which it finds one.
 
 mod documents;
 mod edges;
@@ -19,7 +19,7 @@ use anyhow::{Result, bail};
 
 use crate::{process, workspace};
 
-/// A rule's name and what it finds wrong, one line each.
+/// The name of a rule, and the function that returns its violations, one line each.
 type Rule = (&'static str, fn(&Repository) -> Vec<String>);
 
 const RULES: [Rule; 14] = [
@@ -39,11 +39,11 @@ const RULES: [Rule; 14] = [
     ("names that documents place in a file are in it", names_in_files::are_there),
 ];
 
-/// The text files under version control, and those about to be.
+/// The text files under version control, and new ones.
 #[derive(Default)]
 struct Repository {
     files: Vec<File>,
-    /// Paths of files that are no text.
+    /// Paths of files that are not text.
     others: Vec<String>,
 }
 
@@ -94,13 +94,13 @@ impl Repository {
     }
 }
 
-/// Prints which modules of a crate use which, and the circles among its files.
+/// Prints the imports between the modules of a crate, and the cycles among its files.
 pub(crate) fn print_imports(name: &str) -> Result<()> {
     print!("{}", modules::describe(&Repository::read()?, name));
     Ok(())
 }
 
-/// Checks every rule and fails with everything that was found.
+/// Checks every rule, and fails with all violations.
 pub(crate) fn run() -> Result<()> {
     let repository = Repository::read()?;
     let mut findings = 0;

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::Repository;
 use crate::rust_source::imports::{Import, Source, imports, test_only_modules};
 
-/// A module and those it may use. What the crate's root itself defines, every module may use.
+/// A module and those it may use. Every module may use items defined in the crate's root.
 type Module = (&'static str, &'static [&'static str]);
 
-/// What each module of each crate may use; a module that is not here may not exist.
+/// The modules that each module of each crate may use; every module must have a row.
 ///
-/// A new module gets a row, after those that it uses; `cargo xtask imports CRATE` prints which do.
+/// The row of a new module comes after those of the modules it uses; `cargo xtask imports CRATE`
+/// prints these.
 const MODULES: &[(&str, &[Module])] = &[
     ("chunk", CHUNK),
     ("proto", PROTO),
@@ -267,8 +268,8 @@ pub(super) fn files_import_in_one_direction(repository: &Repository) -> Vec<Stri
         .collect()
 }
 
-/// What `cargo xtask imports` prints: which modules use which, with a file of each that does, and
-/// the circles.
+/// The output of `cargo xtask imports`: the imports between modules, with an example file for each,
+/// and the cycles.
 pub(super) fn describe(repository: &Repository, name: &str) -> String {
     let imports = imports_of(repository, name);
     let mut text = String::new();
@@ -310,7 +311,7 @@ fn sources<'a>(repository: &'a Repository, name: &str) -> Vec<Source<'a>> {
     files.collect()
 }
 
-/// The modules of a crate that are not for tests only.
+/// The modules of a crate, except those for tests only.
 fn existing_modules(repository: &Repository, name: &str) -> BTreeSet<String> {
     let sources = sources(repository, name);
     let in_tests = test_only_modules(&sources);
@@ -346,7 +347,7 @@ fn told(import: &Import) -> String {
     format!("{}:{} uses {}", import.user, import.line, import.used)
 }
 
-/// One circle for each group of files that reach each other, as its imports.
+/// The imports of one cycle for each strongly connected group of files.
 fn circles(imports: &[Import]) -> Vec<String> {
     let mut uses: BTreeMap<&str, Vec<&Import>> = BTreeMap::new();
     for import in imports {
@@ -365,7 +366,7 @@ fn circles(imports: &[Import]) -> Vec<String> {
     found
 }
 
-/// The fewest imports that lead from `start` back to it.
+/// The shortest cycle of imports through `start`.
 fn shortest_circle<'a>(
     uses: &BTreeMap<&str, Vec<&'a Import>>,
     start: &str,

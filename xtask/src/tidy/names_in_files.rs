@@ -1,4 +1,4 @@
-//! What documents say to be in a file of code is in it.
+//! Items that documents locate in a file exist there.
 
 use super::Repository;
 
@@ -17,7 +17,7 @@ pub(super) fn are_there(repository: &Repository) -> Vec<String> {
     found
 }
 
-/// The last parts of names, each with the file that it is said to be in.
+/// The last parts of names, each with the file that it should be in.
 fn names(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let parts: Vec<&str> = text.split('`').collect();
     let triples: Vec<_> = parts

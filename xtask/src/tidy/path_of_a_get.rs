@@ -1,4 +1,4 @@
-//! The path of a GET that ARCHITECTURE.md tells is the one that the code takes, and it is short.
+//! The path of a GET in ARCHITECTURE.md is the one in the code, and it is short.
 
 use super::Repository;
 
@@ -15,12 +15,12 @@ struct Named<'a> {
 }
 
 /// Reads the numbered list under the heading that ends in "path of a GET". An item names in
-/// backquotes a file and functions of it in the order in which they are called, and perhaps more
-/// files with theirs: "1. `crates/server/src/epoll.rs`: `turn` → `receive`." A function that is
-/// called through a value is followed by the text of the call: "`get`, called as `(row.run)(`".
+/// backquotes a file and some of its functions in the order in which they are called, optionally
+/// followed by more files and functions: "1. `crates/server/src/epoll.rs`: `turn` → `receive`." A
+/// function that is called through a value is followed by the text of the call: "`get`, called as
+/// `(row.run)(`".
 ///
-/// Each has to be in its file, and all but the first have to be called in the text of one that is
-/// named before.
+/// Each must be in its file, and all except the first must be called in the body of an earlier one.
 pub(super) fn is_as_told(repository: &Repository) -> Vec<String> {
     let Some(document) = repository.files.iter().find(|file| file.path == DOCUMENT) else {
         return Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn is_as_told(repository: &Repository) -> Vec<String> {
     found
 }
 
-/// The functions that an item names; `None` if there are none, or one stands before any file.
+/// The functions that an item names; `None` if there are none, or one precedes the first file.
 fn functions(item: &str) -> Option<Vec<Named<'_>>> {
     let mut named: Vec<Named<'_>> = Vec::new();
     let mut path = None;
@@ -71,8 +71,8 @@ fn functions(item: &str) -> Option<Vec<Named<'_>>> {
     Some(named).filter(|named| !named.is_empty())
 }
 
-/// The text of all functions of a name, from after their names to the brace that closes each,
-/// which stands as far to the right as its first line.
+/// The text of all functions with a name, from the name to the closing brace, which has the same
+/// indentation as the first line.
 fn bodies_of(text: &str, function: &str) -> String {
     let begins = [format!("fn {function}("), format!("fn {function}<")];
     let mut bodies = String::new();

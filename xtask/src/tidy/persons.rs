@@ -1,10 +1,10 @@
-//! Names and comments speak of threads, clients and callers, not of persons.
+//! Names and comments refer to threads, clients and callers, not to persons.
 
 use super::{File, Repository};
 
-/// Words that no name of a function and no comment has.
+/// Words that may not be in the name of a function or in a comment.
 const PRONOUNS: [&str; 3] = ["nobody", "somebody", "everybody"];
-/// Words that no name of a function has, and that begin no sentence of a comment.
+/// Words that may not be in the name of a function or begin a sentence of a comment.
 const SUBJECTS: [&str; 3] = ["who", "whom", "whoever"];
 
 pub(super) fn are_not_the_subject(repository: &Repository) -> Vec<String> {
@@ -23,7 +23,7 @@ fn faults(file: &File) -> Vec<String> {
     found
 }
 
-/// The word of a comment's line that is wrong. What stands between backticks is quoted.
+/// The first word of a comment's line that is not allowed. Text between backticks is a quotation.
 fn in_comment(comment: &str) -> Option<&str> {
     let is_wrong = |word: &str| {
         let lower = word.to_ascii_lowercase();
@@ -35,7 +35,7 @@ fn in_comment(comment: &str) -> Option<&str> {
     words.find(|word| is_wrong(word))
 }
 
-/// The name of the function that a line defines, if it is wrong.
+/// The name of the function that a line defines, if it is not allowed.
 fn in_name(line: &str) -> Option<&str> {
     let before_name = line.find("fn ").filter(|at| {
         let before = line.get(..*at).unwrap_or_default();

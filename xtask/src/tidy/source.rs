@@ -5,7 +5,7 @@ use super::{File, Repository};
 const MAX_FILE_LINES: usize = 800;
 const MAX_LINE_COLUMNS: usize = 100;
 
-/// Texts that say "not finished", split so that this file does not contain them.
+/// Texts that mark unfinished work, split so that this file does not contain them.
 const LEFT_OVER: [&str; 6] = [
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -15,14 +15,14 @@ const LEFT_OVER: [&str; 6] = [
     concat!("unimplemented", "!("),
 ];
 
-/// Crates that talk to a person; the others report through values, replies and the log.
+/// Crates that may print; the others report through values, replies and the log.
 const PRINTING: [&str; 6] =
     ["crates/nagi/", "crates/load/", "/benches/", "xtask/", "tests/", "/build.rs"];
 
-/// The one loop that may sleep between looks at a condition.
+/// The only loop that may sleep between checks of a condition.
 const MAY_SLEEP: &str = "tests/harness/wait.rs";
 
-/// Parts of the names of hosts that serve packages; a machine's settings name them, never we.
+/// Parts of the names of hosts that serve packages, which only the settings of a machine may name.
 const REGISTRY_HOSTS: [&str; 8] = [
     concat!("deb.", "debian.org"),
     concat!("security.", "debian.org"),
@@ -44,7 +44,7 @@ pub(super) fn files_say_why_they_exist(repository: &Repository) -> Vec<String> {
 }
 
 pub(super) fn files_are_short(repository: &Repository) -> Vec<String> {
-    // A list of tests is as long as it is.
+    // A list of tests may have any length.
     let is_list = |file: &File| file.path.starts_with("tests/conformance/");
     let source = repository.files.iter().filter(|file| is_source(file) && !is_list(file));
     let lengths = source.map(|file| (&file.path, file.text.lines().count()));
@@ -55,7 +55,7 @@ pub(super) fn files_are_short(repository: &Repository) -> Vec<String> {
 }
 
 pub(super) fn lines_are_short(repository: &Repository) -> Vec<String> {
-    // An address cannot be wrapped.
+    // A URL cannot be wrapped.
     let too_long =
         |line: &str| line.chars().count() > MAX_LINE_COLUMNS && !line.contains("https://");
     let wrappable = |file: &&File| is_source(file) && !file.path.ends_with(".toml");

@@ -1,8 +1,8 @@
-//! Unsafe code is where memory layout is the point, and nowhere else.
+//! Unsafe code is only in the files that need it for memory layout.
 
 use super::Repository;
 
-/// Where unsafe code may be, and why there.
+/// The files that may have unsafe code, with the reasons.
 const MAY_BE_UNSAFE: [(&str, &str); 10] = [
     ("crates/chunk/src/", "memory from the kernel, and bytes that are not written yet"),
     ("crates/store/src/", "entries and segments are laid out by hand to fit the memory bars"),
@@ -34,7 +34,7 @@ pub(super) fn stays_where_listed(repository: &Repository) -> Vec<String> {
     found
 }
 
-/// Whether a line's code, not its comment, has the keyword: a word with more code after it.
+/// Whether the code of a line, not its comment, has the keyword: as a word with more code after it.
 fn has_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or(line);
     code.split_whitespace().any(|word| word == KEYWORD || word.starts_with(concat!("un", "safe{")))

@@ -1,7 +1,7 @@
-//! How servers bear disturbances, by `nagi calm`, which takes them in turns at each step.
+//! The latency of servers during disturbances, by `nagi calm`, which alternates between the servers
+//! at each step.
 //!
-//! All are measured several times; what counts is the median of the repetitions that were not
-//! void.
+//! Each is measured several times; the result is the median of the valid repetitions.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -18,15 +18,15 @@ use super::super::report::{Report, Table};
 use super::DOCUMENT;
 use crate::process;
 
-/// A figure of a row, the title of its table, and whether requests that were lost are said there.
+/// A figure of a row, the title of its table, and whether that includes lost requests.
 const TABLES: [(&str, &str, bool); 2] =
     [("p99_9_us", "99.9th percentile", false), ("max_us", "Slowest request", true)];
 
-/// A server that runs, with its files.
+/// A running server with its files.
 struct Running {
     server: Server,
     contestant: &'static str,
-    /// Goes after the server.
+    /// Dropped after the server.
     _folder: Option<Folder>,
     protocol: Protocol,
 }
@@ -53,7 +53,7 @@ impl Running {
     }
 }
 
-/// Measures every server with some disturbances, whose names are separated by commas, or with all.
+/// Measures every server with all disturbances, or with some, whose names are separated by commas.
 pub(in super::super) fn measure(
     contestants: &[Contestant],
     arguments: &Arguments,
@@ -133,7 +133,7 @@ fn summary(names: &[&str], runs: &[Value]) -> Table {
     table
 }
 
-/// The same, drawn.
+/// The same as a plot.
 fn figure(names: &[&str], runs: &[Value]) -> Figure {
     let rows = 0..=rows(runs).len();
     let line = |server: usize| {
@@ -171,21 +171,21 @@ fn row_name(runs: &[Value], row: usize) -> &str {
     name.unwrap_or("quiet")
 }
 
-/// What happens in a row, in words.
+/// The description of a row.
 fn what(runs: &[Value], row: usize) -> &str {
     let what = row.checked_sub(1).and_then(|index| rows(runs).get(index)?.get("what")?.as_str());
     what.unwrap_or("nothing")
 }
 
-/// What one server showed at one disturbance, over all repetitions.
+/// The result of one server with one disturbance, over all repetitions.
 #[derive(Debug, Default, PartialEq)]
 struct Cell {
-    /// The median; none where no repetition counts.
+    /// The median; `None` without a valid repetition.
     us: Option<f64>,
     quiet_us: f64,
-    /// The most of any repetition.
+    /// The maximum over all repetitions.
     lost: u64,
-    /// The last status of a repetition that does not count.
+    /// The last status of an invalid repetition.
     status: String,
 }
 
@@ -240,7 +240,7 @@ impl Cell {
     }
 }
 
-/// Why servers could not do what they could not.
+/// The reasons for disturbances that were not applicable or failed.
 fn reasons(names: &[&str], runs: &[Value]) -> String {
     let mut text = String::new();
     for (server, name) in names.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! `cargo xtask bench --calm`: which servers stay calm. Small requests while something else happens
-//! to the server, while nothing does, and beside connections that send many more.
+//! `cargo xtask bench --calm`: the latency of small requests during disturbances of the server, in
+//! its quiet state, and next to connections that send many more requests.
 
 mod disturbances;
 mod quiet;
@@ -14,17 +14,17 @@ use super::report::Report;
 /// The document with the tables.
 const DOCUMENT: &str = "docs/benchmarks/calm.md";
 
-/// What `--only` has for each table; everything else is one disturbance or some.
+/// The values of `--only` for whole tables; any other value is a list of disturbances.
 const QUIET: &str = "quiet";
 const UNEVEN: &str = "uneven";
 const DISTURBANCES: &str = "disturbances";
 
-/// Whether what is wanted are whole tables.
+/// Whether whole tables are requested.
 pub(super) fn is_whole(arguments: &Arguments) -> bool {
     ["", QUIET, UNEVEN, DISTURBANCES].contains(&&*arguments.only)
 }
 
-/// Measures what is wanted, and hands each report on as soon as it is there.
+/// Measures the requested parts, and passes on each report as soon as it is complete.
 pub(super) fn measure(
     contestants: &[Contestant],
     arguments: &Arguments,

@@ -1,5 +1,5 @@
-//! Small requests of servers that nothing disturbs, on processors that they share with the load:
-//! workers and clients take turns there, which the slowest requests show.
+//! Small requests without a disturbance, on processors shared with the load: workers and clients
+//! compete for them, which shows in the slowest requests.
 
 use anyhow::{Context, Result, ensure};
 use harness::Server;
@@ -17,17 +17,17 @@ const CONNECTIONS: &str = "20";
 const SECONDS: &str = "15";
 const QUICK_SECONDS: &str = "1";
 
-/// How requests come, and the options of `nagi bench` for it.
+/// The arrival of requests, and the options of `nagi bench` for it.
 const LOADS: [(&str, &[&str]); 2] =
     [("20,000 requests/s", &["--rate", "20000"]), ("closed loop", &[])];
 
-/// Settings with which nagi takes part, beside its default ones.
+/// Settings that nagi is measured with, besides the default ones.
 const VARIANTS: [(&str, &[&str]); 2] = [
     ("nagi, one worker", &["--workers", "1"]),
     ("nagi, adaptive-workers no", &["--adaptive-workers", "no"]),
 ];
 
-/// A server that runs.
+/// A running server.
 struct Running {
     name: &'static str,
     is_peer: bool,
@@ -43,7 +43,7 @@ impl Running {
         Ok(Running { name, is_peer: contestant.is_peer(), server, protocol })
     }
 
-    /// What a load finds; `options` say how its requests come.
+    /// Runs a load; `options` determine the arrival of its requests.
     fn measure(&self, load: &Contestant, options: &[&str], seconds: &str) -> Result<Figures> {
         let address = match self.protocol {
             Protocol::Resp => self.server.resp(),
@@ -70,7 +70,7 @@ impl Running {
     }
 }
 
-/// Measures every server in turn, as often as it is asked for.
+/// Measures every server in turn, for each repetition.
 pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let takes_part = |it: &&Contestant| it.is_nagi() || it.is_peer();
@@ -90,7 +90,7 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     Ok(report(&servers, &figures))
 }
 
-/// `figures` has those of every server under the first load, then under the next one.
+/// `figures` has those of every server under the first load, then those under the next one.
 fn report(servers: &[Running], figures: &[Figures]) -> Report {
     let (mut text, mut results) = (String::new(), Vec::new());
     for ((load, _), figures) in LOADS.iter().zip(figures.chunks(servers.len().max(1))) {

@@ -1,5 +1,5 @@
-//! Connections that differ in load: ten of a thousand send nine of ten requests, more than one
-//! worker can serve, and one worker has accepted all ten. What the requests of the rest take shows
+//! Connections of uneven load: ten of a thousand send nine of ten requests, more than one worker
+//! can serve, and one worker has accepted all ten. The latency of the other connections shows
 //! whether the busy ones move to the other worker.
 
 use std::io::{Read as _, Write as _};
@@ -19,23 +19,23 @@ use super::super::report::{Report, Table};
 use super::DOCUMENT;
 use crate::process;
 
-/// Connections that send most of the requests, and those that send the rest.
+/// The number of connections that send most of the requests, and of those that send the rest.
 const BUSY: usize = 10;
 const REST: usize = 990;
 /// Requests that a busy connection sends at a time.
 const BATCH: usize = 16;
-/// The server's work for one of their requests, which is to be much more than the load's: bytes
-/// whose bits are counted.
+/// The server's work for one of their requests, as bytes whose bits are counted. It must be much
+/// more than the work of the load.
 const COUNTED_BYTES: usize = 128 << 10;
 /// The load of the busy connections, as a multiple of what one worker serves.
 const LOAD: f64 = 1.4;
-/// How long the busy ones send before anything is measured, and how long is measured.
+/// Seconds of load before the measurement, and seconds of the measurement.
 const SECONDS: [u64; 2] = [3, 8];
 const QUICK_SECONDS: [u64; 2] = [1, 1];
 /// How long to wait for the status page to list a connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where the busy connections are at first, over how many workers, and whether workers adapt.
+/// The initial distribution of the busy connections, its number of workers, and `adaptive-workers`.
 const ROWS: [(&str, usize, &str); 4] = [
     ("spread over both", 2, "yes"),
     ("all with one", 1, "yes"),
@@ -43,7 +43,7 @@ const ROWS: [(&str, usize, &str); 4] = [
     ("all with one, adaptive-workers no", 1, "no"),
 ];
 
-/// Measures each row in turn, as often as it is asked for.
+/// Measures each row in turn, for each repetition.
 pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let seconds = if arguments.quick { QUICK_SECONDS } else { SECONDS };
@@ -52,7 +52,7 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     for repetition in 1..=arguments.repetitions {
         println!("bench: uneven, {repetition} of {}", arguments.repetitions);
         for ((_, workers, adapts), samples) in ROWS.iter().zip(&mut samples) {
-            // While nothing is sent, one worker might serve all.
+            // Without load, the server might reduce to one worker.
             let server = start(nagi, &["--workers", "2", "--adaptive-workers", "no"])?;
             let busy = connect(&server, *workers)?;
             let mut client = server.connect_resp();
@@ -121,16 +121,16 @@ fn capacity(nagi: &Contestant, [warm_up, seconds]: [u64; 2]) -> Result<f64> {
     Ok(capacity)
 }
 
-/// The busy connections, spread evenly over the first so many workers.
+/// Opens the busy connections, spread evenly over the first `workers` workers.
 fn connect(server: &Server, workers: usize) -> Result<Vec<TcpStream>> {
     let mut found: Vec<Vec<TcpStream>> = (0..workers).map(|_| Vec::new()).collect();
     let wanted = BUSY / workers;
-    // Kept until the end: a worker that loses connections is given the next ones.
+    // Kept open until the end: a worker that loses connections gets the next ones.
     let mut spare = Vec::new();
     let deadline = Instant::now() + PATIENCE;
     while found.iter().any(|found| found.len() < wanted) {
         ensure!(Instant::now() < deadline, "there are no connections of each worker");
-        // About as many as are wanted, so that each worker accepts some.
+        // About as many as needed, so that each worker accepts some.
         let mut batch: Vec<(u64, TcpStream)> = Vec::new();
         for _ in 0..BUSY {
             batch.push(identified(server.resp())?);
@@ -146,7 +146,7 @@ fn connect(server: &Server, workers: usize) -> Result<Vec<TcpStream>> {
     Ok(found.into_iter().flatten().collect())
 }
 
-/// A connection, and its id.
+/// Opens a connection, and returns it with its ID.
 fn identified(address: SocketAddr) -> Result<(u64, TcpStream)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
@@ -166,7 +166,7 @@ fn read_line(stream: &mut TcpStream) -> Result<String> {
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
 }
 
-/// The worker of each connection, once the status page knows all of them.
+/// The worker of each connection, once the status page lists all of them.
 fn workers_of(
     server: &Server,
     connections: &[(u64, TcpStream)],
@@ -200,7 +200,7 @@ fn status(server: &Server) -> Result<Value> {
     serde_json::from_str(body).with_context(|| format!("no JSON: {body}"))
 }
 
-/// What the rest of the connections get while the busy ones send so many requests a second.
+/// Measures the other connections while the busy ones send `rate` requests a second.
 fn measure_rest(
     nagi: &Contestant,
     server: &Server,
@@ -234,7 +234,7 @@ fn measure_rest(
     ]))
 }
 
-/// Connections that have moved from worker to worker.
+/// The number of connections that have moved between workers.
 fn moved(server: &Server) -> Result<f64> {
     let mut client: Connection = server.connect_resp();
     let info = client.run("INFO stats").text();
@@ -242,7 +242,7 @@ fn moved(server: &Server) -> Result<f64> {
     line.and_then(|count| count.parse().ok()).context("INFO has no relocated_connections")
 }
 
-/// The busy connections at work, each on a thread of its own.
+/// The load of the busy connections, each on its own thread.
 struct Load {
     shared: Arc<Shared>,
     threads: Vec<std::thread::JoinHandle<Result<()>>>,
@@ -255,8 +255,7 @@ struct Shared {
 }
 
 impl Load {
-    /// Makes all together send so many requests a second, or as many as are answered if that is
-    /// less.
+    /// Starts to send `rate` requests a second in all, or as many as are answered if that is less.
     fn begin(busy: Vec<TcpStream>, rate: f64) -> Self {
         let shared = Arc::new(Shared::default());
         let pause = Duration::from_secs_f64((BATCH * busy.len()) as f64 / rate);
@@ -291,7 +290,7 @@ fn send_batches(mut stream: TcpStream, pause: Duration, shared: &Shared) -> Resu
     let mut due = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        // What could not be sent in time is not made up for.
+        // Delayed requests are not caught up on.
         due = (due + pause).max(Instant::now());
         stream.write_all(&request)?;
         let mut replies = 0;

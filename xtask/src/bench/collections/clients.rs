@@ -1,5 +1,5 @@
-//! Ten thousand clients that wait for one key or listen to one channel: how long it takes until the
-//! last of them has what it waits for, and what a client beside them notices.
+//! Ten thousand clients that wait for one key or subscribe to one channel: the time until the last
+//! of them is served, and the latency of another client meanwhile.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,18 +17,18 @@ use crate::bench::figures::median;
 use crate::bench::pipelined::receive;
 use crate::bench::report::Table;
 
-/// Descriptors for the crowd, and for what is beside it.
+/// Descriptors for the crowd and everything else.
 pub(crate) const DESCRIPTORS: u64 = 12_000;
 const CROWD: usize = 10_000;
 
-/// What the crowd waits for, and what ends that.
+/// What the crowd waits for, and the requests that end the wait.
 struct Event {
     name: &'static str,
     /// Makes the whole crowd wait.
     gather: fn(&mut Crowd) -> Result<()>,
-    /// The requests that give each of a crowd of this size something, and how many these are.
+    /// The requests that serve a crowd of this size, and their number.
     requests: fn(usize) -> (Vec<u8>, u64),
-    /// What each client is given, with a number of [`DIGITS`] in place of `#`.
+    /// The reply to each client, with a number of [`DIGITS`] in place of `#`.
     reply: &'static str,
 }
 
@@ -68,7 +68,7 @@ fn number(number: usize) -> String {
     format!("{number:0DIGITS$}")
 }
 
-/// Each event on each server, beside the probe.
+/// Measures each event on each server while the probe runs.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let count = if arguments.quick { CROWD / 10 } else { CROWD };
     let mut header = vec![format!("{count} clients")];
@@ -96,12 +96,12 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// What one event did on one server, in microseconds.
+/// The results of one event on one server, in microseconds.
 struct Row {
     took_us: f64,
     busy_us: f64,
     idle_us: f64,
-    /// What nagi has counted, as [`COUNTED`] has it.
+    /// nagi's own counters, as in [`COUNTED`].
     counted_us: Option<[f64; COUNTED.len()]>,
 }
 
@@ -112,7 +112,7 @@ fn measure_one(contestant: &Contestant, arguments: &Arguments, count: usize) -> 
     let mut trigger = connect(pair.busy)?;
     let one = |event: &Event| {
         let (mut took_us, mut busy_us, mut idle_us) = (Vec::new(), Vec::new(), Vec::new());
-        // What it takes to wait is not what is measured.
+        // Starting to wait is not measured.
         (event.gather)(&mut crowd)?;
         check(&mut trigger, &request(&[b"CONFIG", b"RESETSTAT"]), b"+OK\r\n")?;
         for repetition in 0..arguments.repetitions {
@@ -135,7 +135,7 @@ fn measure_one(contestant: &Contestant, arguments: &Arguments, count: usize) -> 
     EVENTS.iter().map(one).collect()
 }
 
-/// Many clients, and one that looks after them.
+/// Many clients, and one that checks their state.
 struct Crowd {
     streams: Vec<TcpStream>,
     observer: Connection,
@@ -160,7 +160,7 @@ impl Crowd {
         until("the crowd to be blocked", are_blocked).map_err(|problem| anyhow!(problem))
     }
 
-    /// Makes all of them listen to the channel, which they do until they leave.
+    /// Makes all of them subscribe to the channel, until they disconnect.
     fn subscribe(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.is_subscribed, true) {
             return Ok(());
@@ -172,12 +172,12 @@ impl Crowd {
         Ok(())
     }
 
-    /// Sends what an event consists of, and receives until each client has something.
+    /// Sends the requests of an event, and receives until each client has been served.
     fn receive(&mut self, trigger: &mut TcpStream, event: &Event) -> Result<()> {
         let (requests, count) = (event.requests)(self.streams.len());
         let (before, after) = event.reply.split_once('#').context("a reply with a number")?;
         let mut reply = vec![0; before.len() + DIGITS + after.len()];
-        // The server may want its replies to be read before it reads on.
+        // The server may read no further before its replies are read.
         let mut from = trigger.try_clone()?;
         std::thread::scope(|scope| {
             let sender = scope.spawn(|| trigger.write_all(&requests));

@@ -1,4 +1,4 @@
-//! What an element costs in memory, its own bytes included, and what small collections cost.
+//! The memory of an element, including its own bytes, and of small collections.
 
 use anyhow::Result;
 
@@ -9,8 +9,8 @@ use crate::bench::contestants::{Contestant, Placement};
 use crate::bench::report::Table;
 use crate::bench::sender::Sender;
 
-/// Elements at which memory is read: between them the slope is that of one element, whatever a
-/// table has allocated ahead.
+/// The numbers of elements at which memory is read: the slope between them is the cost of one
+/// element, independent of what a table has allocated ahead.
 const FROM: u64 = 2_000_000;
 const TO: u64 = 10_000_000;
 
@@ -30,7 +30,7 @@ enum SmallKind {
 }
 
 impl SmallKind {
-    /// The command that makes one, under a key of 16 bytes.
+    /// The command that creates one, under a key of 16 bytes.
     fn request(self, key: u64) -> Vec<Vec<u8>> {
         let (command, prefix, elements): (_, _, Vec<String>) = match self {
             Self::Hash => {
@@ -79,7 +79,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// How many bytes of resident memory one more element takes.
+/// Bytes of resident memory for one more element.
 fn slope(contestant: &Contestant, kind: Kind, from: u64, to: u64) -> Result<f64> {
     let server = contestant.start(Placement::Free)?;
     let mut sender = Sender::new(server.resp())?;
@@ -91,7 +91,7 @@ fn slope(contestant: &Contestant, kind: Kind, from: u64, to: u64) -> Result<f64>
     Ok((server.resident_bytes() as f64 - before) / (to - from) as f64)
 }
 
-/// How many bytes of resident memory a small collection takes, its key included.
+/// Bytes of resident memory for a small collection, including its key.
 fn per_key(contestant: &Contestant, small: &Small, keys: u64) -> Result<f64> {
     let server = contestant.start(Placement::Free)?;
     let empty = server.resident_bytes() as f64;

@@ -1,4 +1,4 @@
-//! Putting elements into collections.
+//! Adds elements to collections.
 
 use anyhow::Result;
 
@@ -7,7 +7,7 @@ use crate::bench::sender::Sender;
 /// Elements of one request.
 const ELEMENTS: u64 = 100;
 
-/// A command that adds elements, and what each element consists of.
+/// A kind of collection, with the command that adds elements to it.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Hash,
@@ -41,12 +41,12 @@ impl Kind {
         }
     }
 
-    /// Adds the words of element `number`, of 16 bytes.
+    /// Adds the words of element `number`, which have 16 bytes.
     fn push_words(self, number: u64, words: &mut Vec<Vec<u8>>) {
         let element = format!("member:{number:09}").into_bytes();
         match self {
             Self::Hash => words.extend([element, format!("value::{number:09}").into_bytes()]),
-            // Scores in another order than members, as of a leaderboard.
+            // Scores in a different order from members, as in a leaderboard.
             Self::SortedSet => {
                 let score = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
                 words.extend([score.to_string().into_bytes(), element]);

@@ -1,9 +1,9 @@
-//! `cargo xtask bench --collections`: hashes, lists, sets and sorted sets beside Valkey's and
-//! Redis'.
+//! `cargo xtask bench --collections`: hashes, lists, sets and sorted sets, compared with Valkey's
+//! and Redis'.
 //!
-//! Each part has a report of its own, and can be measured alone: `--only elements` (memory),
-//! `requests` (CPU time), `stalls` (what long commands do to short ones) or `clients` (what ten
-//! thousand clients do that wait for the same).
+//! Each part has its own report, and can be measured alone: `--only elements` (memory), `requests`
+//! (CPU time), `stalls` (the effect of long commands on short ones) or `clients` (ten thousand
+//! clients that wait for the same key or channel).
 
 mod clients;
 mod elements;

@@ -1,5 +1,5 @@
-//! The server's CPU time for one request on a collection, with 50 connections that have 16 requests
-//! under way each.
+//! The server's CPU time for one request on a collection, with 50 connections of 16 requests in
+//! flight each.
 
 use std::net::SocketAddr;
 use std::slice;
@@ -17,11 +17,11 @@ use crate::bench::servers::{ComparedTable, median_of_each, started};
 
 const PIPELINE: u64 = 16;
 
-/// A request, as [`Load`] has it.
+/// A request in the format of [`Load`].
 struct Workload {
     name: &'static str,
     words: &'static str,
-    /// At most this many times Valkey's.
+    /// The target: at most this multiple of Valkey's.
     asked: f64,
 }
 
@@ -44,7 +44,7 @@ const WORKLOADS: [Workload; 11] = [
     Workload { name: "INCR", words: "INCR counter:{key}", asked: 0.7 },
 ];
 
-/// Each workload on each server in turn, as often as there are repetitions.
+/// Measures each workload on each server in turn, for each repetition.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let mut servers = started(contestants, Placement::Pinned)?;
     for (_, server) in &servers {
@@ -64,7 +64,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table.into_table()], details: None })
 }
 
-/// The collections that are only read.
+/// Creates the collections that are only read.
 fn prepare(address: SocketAddr) -> Result<()> {
     let mut sender = Sender::new(address)?;
     Kind::Hash.fill(&mut sender, "fields", 0, ELEMENTS)?;

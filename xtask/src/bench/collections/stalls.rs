@@ -1,5 +1,5 @@
-//! What the longest commands do to small requests: a probe beside them, and what the server itself
-//! has counted.
+//! The effect of the longest commands on small requests: the latency of a probe meanwhile, and
+//! the server's own counters.
 
 use anyhow::{Context, Result};
 use harness::{Connection, Server};
@@ -14,17 +14,17 @@ use crate::bench::fill::{Shape, fill};
 use crate::bench::report::Table;
 use crate::bench::sender::{Sender, run};
 
-/// Elements or keys of the largest row.
+/// The number of elements or keys in the largest row.
 const MANY: u64 = 10_000_000;
 
 /// A command that takes long.
 struct Long {
     name: &'static str,
-    /// Makes what it works on, of so many elements or keys.
+    /// Creates the data it works on, with this many elements or keys.
     prepare: fn(&Server, u64) -> Result<()>,
     count: u64,
     command: &'static [&'static str],
-    /// Whether what it works on is gone afterwards.
+    /// Whether it removes the data.
     consumes: bool,
 }
 
@@ -111,7 +111,7 @@ const LONG: [Long; 11] = [
     },
 ];
 
-/// Each command once for each server, beside the probe.
+/// Measures each command once on each server while the probe runs.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let scale = if arguments.quick { 100 } else { 1 };
     let mut header = vec!["beside".to_owned()];
@@ -138,11 +138,11 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// What one command did on one server, in microseconds.
+/// The results of one command on one server, in microseconds.
 struct Row {
     busy_us: f64,
     idle_us: f64,
-    /// What nagi has counted, as [`COUNTED`] has it.
+    /// nagi's own counters, as in [`COUNTED`].
     counted_us: Option<[f64; COUNTED.len()]>,
 }
 
@@ -174,8 +174,7 @@ pub(super) const COUNTED: [(&str, &str); 4] = [
     ("holder on a processor", "longest_latch_hold_cpu_usec"),
 ];
 
-/// These counters since CONFIG RESETSTAT, in microseconds; not a number where another build of nagi
-/// does not count so.
+/// These counters since CONFIG RESETSTAT, in microseconds; NaN if another build of nagi lacks them.
 pub(super) fn counted(server: &Server) -> [f64; COUNTED.len()] {
     let info = Connection::open(server.resp()).run("INFO STATS").text();
     COUNTED.map(|(_, name)| {
@@ -184,7 +183,7 @@ pub(super) fn counted(server: &Server) -> [f64; COUNTED.len()] {
     })
 }
 
-/// Leaves what the row before has made.
+/// Keeps the data of the previous row.
 fn keep(_: &Server, _: u64) -> Result<()> {
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A read-through cache's side of one connection.
+//! The client of a read-through cache.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -26,8 +26,8 @@ impl Client {
         Ok(Self { stream: BufReader::new(stream), requests: String::new(), line: String::new() })
     }
 
-    /// Asks for a batch of keys and stores those that are missing. How many were missing, a key
-    /// that occurs twice being there the second time.
+    /// Requests a batch of keys, and stores the missing ones. Returns their number; a key that
+    /// occurs twice is present the second time.
     pub(super) fn read_through(&mut self, keys: &[u64], value: &str) -> Result<usize> {
         self.requests.clear();
         for key in keys {
@@ -78,7 +78,7 @@ impl Client {
         Ok(self.line.get(1..).unwrap_or_default())
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub(super) fn keys(&mut self) -> Result<u64> {
         Ok(self.ask("DBSIZE")?.parse()?)
     }
@@ -95,7 +95,7 @@ impl Client {
         value.parse().with_context(|| format!("{name} is {value}"))
     }
 
-    /// What the server uses once that stays as it is: what FLUSHALL removes may be freed later.
+    /// The memory in use once it no longer changes: keys removed by FLUSHALL may be freed later.
     pub(super) fn settled_memory(&mut self) -> Result<u64> {
         let mut before = self.info("used_memory")?;
         loop {
@@ -108,7 +108,7 @@ impl Client {
         }
     }
 
-    /// Sets the memory limit and what goes when it is reached.
+    /// Sets the memory limit and the eviction policy.
     pub(super) fn limit(&mut self, bytes: u64, policy: &str) -> Result<()> {
         self.ask(&format!("CONFIG SET maxmemory-policy {policy}"))?;
         self.ask(&format!("CONFIG SET maxmemory {bytes}"))?;

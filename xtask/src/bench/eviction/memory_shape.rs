@@ -1,5 +1,5 @@
-//! The resident memory of a server at its limit while the sizes of values change: what a general
-//! allocator cannot give back because something small still lies on the same page.
+//! The resident memory of a server at its limit while the sizes of values change: a general
+//! allocator cannot return pages that still hold small allocations.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -13,14 +13,14 @@ use super::client::{BATCH, Client};
 /// Its name among the measurements.
 pub(super) const NAME: &str = "memory at the limit";
 
-/// Values' sizes, one phase each, of as many bytes in all.
+/// Sizes of values, one phase each, with the same total of bytes.
 const VALUES_BYTES: [usize; 3] = [64, 4096, 100];
-/// How many times the limit is written.
+/// Bytes written, as a multiple of the limit.
 const TIMES: u64 = 20;
-/// How often resident memory is read in a phase.
+/// Readings of resident memory in a phase.
 const LOOKS: u64 = 200;
 
-/// What was seen.
+/// Memory use in a phase.
 pub(super) struct Usage {
     limit: u64,
     phases: Vec<Phase>,
@@ -29,14 +29,14 @@ pub(super) struct Usage {
 struct Phase {
     value_bytes: usize,
     peak_bytes: f64,
-    /// At its end.
+    /// Memory use at its end.
     last_bytes: f64,
     keys: u64,
     longest_latch_hold_us: u64,
     longest_eviction_us: u64,
 }
 
-/// Writes twenty times as much as the limit allows.
+/// Writes twenty times the limit.
 pub(super) fn measure(nagi: &Contestant, arguments: &Arguments) -> Result<Usage> {
     let limit = if arguments.quick { 64 << 20 } else { 256 << 20 };
     let server = nagi.start(Placement::Free)?;

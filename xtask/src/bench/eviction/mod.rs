@@ -1,5 +1,5 @@
-//! What eviction is worth: misses of a read-through cache through sockets beside Redis, an exact
-//! LRU and S3-FIFO, and how much memory a server at its limit really takes.
+//! The quality of eviction: misses of a read-through cache over sockets, compared with Redis, an
+//! exact LRU and S3-FIFO, and the actual memory of a server at its limit.
 
 mod client;
 mod memory_shape;
@@ -21,13 +21,13 @@ const POLICIES: [&str; 2] = ["allkeys-lru", "allkeys-lfu"];
 /// Shares of the keys that fit, in percent.
 const SHARES_PERCENT: [u64; 2] = [1, 10];
 const VALUE_BYTES: usize = 100;
-/// How often the number of keys is looked at during warm-up, and again during measurement.
+/// How often the number of keys is read during the warm-up, and again during the measurement.
 const LOOKS: usize = 50;
 
-/// By which part of the keys that shall fit a run may hold more or less on average.
+/// Tolerated deviation of the average number of keys from the capacity, as a share of it.
 const TOLERATED_FAULT: f64 = 0.02;
 
-/// How large a measurement is.
+/// The size of a measurement.
 #[derive(Clone, Copy)]
 struct Scale {
     keys: u64,
@@ -35,21 +35,21 @@ struct Scale {
     requests: usize,
 }
 
-/// What a server may keep.
+/// The capacity of a server.
 #[derive(Clone, Copy)]
 enum Room {
-    /// So many keys: the limit is adjusted during warm-up until they fit.
+    /// This many keys: the limit is adjusted during the warm-up until they fit.
     Keys(u64),
-    /// So many bytes beyond what the empty server uses.
+    /// This many bytes beyond the use of the empty server.
     Bytes(u64),
 }
 
-/// How one server did at one trace.
+/// The result of one server on one trace.
 struct Outcome {
     miss_ratio: f64,
-    /// Keys that it held, on average.
+    /// Its average number of keys.
     held: f64,
-    /// Its limit, less what it used when it was empty.
+    /// Its limit, less the use of the empty server.
     bytes: u64,
 }
 
@@ -61,7 +61,7 @@ struct Comparison {
     policy: &'static str,
     redis: Option<Outcome>,
     same_keys: Outcome,
-    /// nagi with as many bytes as Redis had.
+    /// nagi with the same number of bytes as Redis.
     same_bytes: Option<Outcome>,
     exact_lru: f64,
     s3_fifo: f64,
@@ -135,8 +135,9 @@ fn compare(
     })
 }
 
-/// Runs a trace against a fresh server; where so many keys shall fit, again with another limit and
-/// smaller corrections until so many did, and the best of these runs counts.
+/// Runs a trace against a fresh server. If the capacity is in keys, the run is repeated with
+/// another limit and smaller corrections until the number of keys is right, and the best run
+/// counts.
 fn run(
     contestant: &Contestant,
     policy: &str,
@@ -200,19 +201,20 @@ struct Cache<'a> {
     limit: u64,
     empty_bytes: u64,
     bytes_per_key: f64,
-    /// The share of what is missing by which a limit is corrected is one of so many.
+    /// The divisor of each correction of the limit.
     damping: f64,
     /// Keys evicted when the limit was last adjusted.
     evicted: u64,
 }
 
 impl<'a> Cache<'a> {
-    /// Reads what the empty server uses and what `capacity` keys add to it, removes them again,
-    /// and sets the limit.
+    /// Measures the memory of the empty server and of `capacity` keys, removes these, and sets the
+    /// limit.
     fn start(server: &Server, policy: &'a str, room: Room, capacity: u64) -> Result<Self> {
         let mut client = Client::connect(server)?;
         let value = "v".repeat(VALUE_BYTES);
-        // Not a key of any trace, but in the shape that they come in, so that buffers are counted.
+        // Keys that are in no trace, but of the same shape and batches, so that buffers are
+        // counted.
         let strange: Vec<u64> = (0..capacity).map(|key| key + 1_000_000_000).collect();
         let first_batch: Vec<u64> = strange.iter().copied().take(BATCH).collect();
         client.read_through(&first_batch, &value)?;
@@ -234,14 +236,14 @@ impl<'a> Cache<'a> {
         Ok(Self { client, policy, value, limit, empty_bytes, bytes_per_key, damping, evicted: 0 })
     }
 
-    /// Sets another limit to begin with.
+    /// Sets another initial limit.
     fn begin_at(&mut self, limit: Option<u64>) -> Result<()> {
         let Some(limit) = limit else { return Ok(()) };
         self.limit = limit;
         self.client.limit(self.limit, self.policy)
     }
 
-    /// How many of the requests missed.
+    /// Sends requests. Returns the number of misses.
     fn ask(&mut self, keys: &[u64]) -> Result<usize> {
         let mut missed = 0;
         for batch in keys.chunks(BATCH) {
@@ -250,7 +252,7 @@ impl<'a> Cache<'a> {
         Ok(missed)
     }
 
-    /// Brings the number of keys closer to that wanted, if it is the limit that decides it.
+    /// Brings the number of keys closer to the target, if the capacity is in keys.
     fn adjust(&mut self, room: Room) -> Result<()> {
         let Room::Keys(wanted) = room else { return Ok(()) };
         let evicted = self.client.info("evicted_keys")?;
@@ -289,14 +291,14 @@ impl Comparison {
         })
     }
 
-    /// nagi's misses over Redis', with as many keys and with as many bytes.
+    /// nagi's misses as a multiple of Redis', with equal keys and with equal bytes.
     fn to_redis(&self) -> [Option<f64>; 2] {
         [Some(&self.same_keys), self.same_bytes.as_ref()]
             .map(|outcome| Some(outcome?.miss_ratio / self.redis.as_ref()?.miss_ratio))
     }
 }
 
-/// A ratio as it stands in tables.
+/// A ratio as formatted in tables.
 fn cell(to_redis: Option<f64>) -> String {
     to_redis.map_or(String::new(), |it| ratio(it, 1.0))
 }
@@ -338,7 +340,7 @@ fn table(all: &[Comparison]) -> String {
     table.to_string()
 }
 
-/// Misses with as many bytes as Redis, by its own, from the least to the most of all shares.
+/// Misses with the same bytes as Redis, as a multiple of Redis': the range over all shares.
 fn summary(all: &[Comparison]) -> String {
     let header = [&["misses at the same memory, to Redis'"], &POLICIES[..]].concat();
     let mut table = Table::new(&header);
@@ -358,7 +360,7 @@ fn summary(all: &[Comparison]) -> String {
     table.to_string()
 }
 
-/// From the least to the most, all of them.
+/// The range of the ratios.
 fn span(mut ratios: Vec<f64>) -> String {
     ratios.sort_by(f64::total_cmp);
     let mut cells: Vec<String> = ratios.into_iter().map(|it| cell(Some(it))).collect();

@@ -1,16 +1,16 @@
-//! What is asked for: sequences of keys that are the same for every server and at every run.
+//! Traces: sequences of keys that are the same for every server and in every run.
 
 use fastrand::Rng;
 
 /// The shape of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
-    /// Key number k is asked for in proportion to 1 / k^exponent.
+    /// Key number k is requested in proportion to 1 / k^exponent.
     Zipf { exponent: f64 },
-    /// The same keys in the same order again and again, a tenth more of them than fit.
+    /// The same keys repeatedly in the same order, a tenth more of them than fit.
     Loop,
-    /// Nine in ten requests go to a hot set half as large as the cache, which moves to other keys
-    /// when each of its own was asked for 18 times; the tenth goes anywhere.
+    /// Nine of ten requests go to a hot set half as large as the cache, which moves to other keys
+    /// after 18 requests for each of its keys; the tenth goes to any key.
     Shifting,
 }
 
@@ -26,7 +26,8 @@ impl Shape {
         }
     }
 
-    /// The first `requests` keys of it, below `keys`, for a cache that holds `capacity` of them.
+    /// The first `requests` keys of the sequence, below `keys`, for a cache that holds `capacity`
+    /// of them.
     pub(super) fn trace(self, keys: u64, capacity: u64, requests: usize) -> Vec<u64> {
         let mut random = Rng::with_seed(0x6e61_6769);
         match self {
@@ -52,7 +53,7 @@ impl Shape {
     }
 }
 
-/// Draws by searching the cumulated weights.
+/// Draws by a search in the cumulative weights.
 struct Zipf {
     cumulated: Vec<f64>,
 }

@@ -1,4 +1,4 @@
-//! What clients of Redis' protocol notice of requests over HTTP.
+//! The effect of requests over HTTP on clients of Redis' protocol.
 
 use std::process::{Command, Stdio};
 
@@ -17,7 +17,7 @@ use crate::bench::report::Table;
 /// Requests over HTTP, a second.
 const HTTP_RATE: u32 = 2_000;
 
-/// The slowest of a thousand requests, with and without requests over HTTP.
+/// Measures the slowest of a thousand requests, with and without requests over HTTP.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let seconds = if arguments.quick { 2 } else { 15 };
@@ -25,7 +25,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     let (mut quiet_us, mut beside_us, mut answered) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..arguments.repetitions {
         quiet_us.push(p99_9_us(nagi, &server, seconds)?);
-        // It goes on for a little longer on both sides.
+        // The HTTP load starts earlier and ends later than the measurement.
         let http = start_http(nagi, &server, seconds + 2)?;
         beside_us.push(p99_9_us(nagi, &server, seconds)?);
         answered.push(http.finish()?);
@@ -62,7 +62,7 @@ fn start_http(nagi: &Contestant, server: &Server, seconds: u32) -> Result<HttpLo
 }
 
 impl HttpLoad {
-    /// Waits for its end. Returns how many requests a second were answered.
+    /// Waits for its end. Returns the answered requests a second.
     fn finish(self) -> Result<f64> {
         let output = self.0.wait_with_output()?;
         let report: Value =

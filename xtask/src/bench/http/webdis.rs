@@ -1,5 +1,5 @@
-//! Commands over HTTP: nagi's own gateway beside webdis in front of Valkey, as one client program
-//! (`ab`) sees them, and what both cost the processor.
+//! Commands over HTTP: nagi's own gateway compared with webdis in front of Valkey, measured by one
+//! client program (`ab`), with the processor time of both.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ const MANNERS: [(&str, &[&str]); 2] = [("a connection a request", &[]), ("kept a
 const CLIENTS: &str = "10";
 const REQUESTS: usize = 60_000;
 
-/// Where commands are sent, and the processes that work for them.
+/// The address of a gateway, and the processes that serve it.
 struct Gateway {
     name: &'static str,
     address: SocketAddr,
@@ -50,7 +50,7 @@ impl Gateway {
                 "logfile": "/dev/null",
             });
             let path = folder.ours.join("webdis.json");
-            // Without it webdis says that it cannot start.
+            // Without it, webdis reports that it cannot start.
             let _ = fs::write(&path, settings.to_string());
             let mut command = tool("webdis");
             command.arg(path);
@@ -64,7 +64,7 @@ impl Gateway {
         self.processes.iter().map(|server| CpuTime::of(server.process_id())).collect()
     }
 
-    /// Requests a second, and the processor's microseconds for each.
+    /// Requests a second, and the processor time of each in microseconds.
     fn measure(&self, manner: &[&str], requests: usize) -> Result<Figures> {
         let before = self.cpu()?;
         let url = format!("http://{}/GET/key.txt", self.address);

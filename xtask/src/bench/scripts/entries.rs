@@ -1,4 +1,4 @@
-//! What entries of streams cost in memory.
+//! The memory of stream entries.
 
 use anyhow::Result;
 
@@ -8,14 +8,14 @@ use crate::bench::contestants::{Contestant, Placement};
 use crate::bench::pipelined::encoded;
 use crate::bench::sender::Sender;
 
-/// What is added, and how many bytes of resident memory one takes.
+/// A kind of entry, whose resident memory is measured.
 struct Added {
     name: &'static str,
-    /// Of which memory is read: the slope between the two.
+    /// The numbers of entries at which memory is read: the slope between them is the result.
     counts: [u64; 2],
-    /// What comes first.
+    /// Commands sent first.
     opening: &'static [&'static str],
-    /// Adds one.
+    /// Adds an entry.
     send: fn(&mut Sender, u64) -> Result<()>,
 }
 

@@ -1,4 +1,4 @@
-//! What a message to many subscribers costs the server, and when the last of them has it.
+//! The server's cost of a message to many subscribers, and the time until the last of them has it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,21 +15,22 @@ use crate::bench::figures::median;
 use crate::bench::pipelined::{encoded, receive};
 use crate::bench::usage::CpuTime;
 
-/// Subscribers, and how much processor time a message to them may take, as a multiple of Valkey's.
+/// The number of subscribers, and the target for the processor time of a message to them, as a
+/// multiple of Valkey's.
 const AUDIENCES: [(usize, &str); 3] = [(1, "1.1"), (100, "1"), (1000, "1")];
-/// The last delivery may take this many times Valkey's.
+/// The target for the time of the last delivery, as a multiple of Valkey's.
 const DELIVERY_ASKED: &str = "0.5";
-/// Messages that are sent at once where processor time is measured.
+/// Messages sent at once when processor time is measured.
 const PIPELINE: usize = 16;
 const MESSAGE: &[u8] = b"*3\r\n$7\r\nmessage\r\n$7\r\nchannel\r\n$5\r\nhello\r\n";
 
-/// Each number of subscribers on each server in turn, as often as there are repetitions.
+/// Measures each number of subscribers on each server in turn, for each repetition.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let names = || contestants.resp().map(|it| it.name).collect();
     let mut cpu = ComparedTable::new("CPU us of PUBLISH, one worker", names());
     let mut delivery = ComparedTable::new("ms until the last has it, default workers", names());
     for (count, asked) in AUDIENCES {
-        // As many deliveries, whatever the number of subscribers.
+        // The number of deliveries does not depend on the number of subscribers.
         let rounds = (100_000.0 * arguments.seconds) as usize / (PIPELINE * count) + 10;
         let cpu_us = medians(contestants, Placement::Pinned, arguments, count, |audience| {
             audience.cpu_us(rounds)
@@ -96,7 +97,7 @@ impl<'a> Audience<'a> {
         Ok((used.user + used.system) * 1e6 / (rounds * PIPELINE) as f64)
     }
 
-    /// From the request to the last of its messages, in microseconds.
+    /// The time from the request to the last of its messages, in microseconds.
     fn last_us(&mut self) -> Result<f64> {
         let request = encoded("PUBLISH channel hello");
         let start = Instant::now();

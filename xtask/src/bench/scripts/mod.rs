@@ -1,8 +1,8 @@
-//! `cargo xtask bench --scripts`: scripts, streams, tracked reads and messages beside Valkey's and
-//! Redis'.
+//! `cargo xtask bench --scripts`: scripts, streams, tracked reads and messages, compared with
+//! Valkey and Redis.
 //!
-//! Each part has a report of its own, and can be measured alone: `--only scripts`, `requests`
-//! (streams and tracked reads), `messages` (what is published) or `entries` (memory of streams).
+//! Each part has its own report, and can be measured alone: `--only scripts`, `requests` (streams
+//! and tracked reads), `messages` (PUBLISH) or `entries` (memory of streams).
 
 mod entries;
 mod messages;

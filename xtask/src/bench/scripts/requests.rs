@@ -1,4 +1,4 @@
-//! What entries of streams and reads that are tracked cost the server.
+//! The server's cost of stream entries and of tracked reads.
 
 use std::slice;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::bench::pipelined::{KEYS, Load, encoded};
 use crate::bench::sender::Sender;
 
 const PIPELINE: u64 = 16;
-/// Entries of each stream that is read: more than are read in a run.
+/// Entries of each stream that is read: more than a run reads.
 const ENTRIES: u64 = 2_000;
 const ASKED: &str = "0.8";
 
-/// A request, as [`Load`] has it.
+/// A request in the format of [`Load`].
 struct Workload {
     name: &'static str,
     words: &'static str,
     opening: &'static [&'static str],
-    /// What makes the keys ready for a run.
+    /// Prepares the keys for a run.
     prepare: fn(&mut Sender) -> Result<()>,
 }
 
@@ -42,7 +42,7 @@ const WORKLOADS: [Workload; 3] = [
     },
 ];
 
-/// Each workload on each server in turn, as often as there are repetitions.
+/// Measures each workload on each server in turn, for each repetition.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let mut servers = started(contestants, Placement::Pinned)?;
     for (_, server) in &servers {
@@ -66,7 +66,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table.into_table()], details: None })
 }
 
-/// The streams and strings that are read.
+/// Creates the streams and strings that are read.
 fn fill(server: &Server) -> Result<()> {
     let mut sender = Sender::new(server.resp())?;
     for key in 0..KEYS {
@@ -78,7 +78,7 @@ fn fill(server: &Server) -> Result<()> {
     sender.flush()
 }
 
-/// Groups that have read nothing.
+/// Creates consumer groups that have read nothing.
 fn begin_anew(sender: &mut Sender) -> Result<()> {
     for key in 0..KEYS {
         sender.send_encoded(&encoded(&format!("XGROUP DESTROY read:{key} group")))?;

@@ -1,4 +1,4 @@
-//! What scripts cost the server, and how many a second it runs.
+//! The server's cost of scripts, and the scripts a second.
 
 use std::net::TcpListener;
 use std::slice;
@@ -14,12 +14,11 @@ use crate::bench::figures::median;
 use crate::bench::pipelined::{Cost, Load, encoded};
 use crate::bench::report::Table;
 
-/// Three calls on keys that are declared.
+/// Three calls on declared keys.
 const THREE_CALLS: &str = "local count = redis.call('INCR', KEYS[1]) \
     redis.call('SET', KEYS[2], count) return redis.call('GET', KEYS[3])";
 
-/// A job of a queue in the manner of BullMQ: the keys are made from a prefix, and not declared. It
-/// is added,
+/// A job of a queue like BullMQ's: keys are built from a prefix and not declared. The job is added,
 const ADD: &str = "local queue = ARGV[1] \
     local id = redis.call('INCR', queue .. ':id') \
     redis.call('HMGET', queue .. ':meta', 'paused', 'concurrency', 'max', 'duration') \
@@ -43,7 +42,7 @@ const TAKE: &str = "local queue = ARGV[1] \
         'jobId', id, 'prev', 'waiting') \
     redis.call('HMSET', queue .. ':' .. id, 'processedOn', ARGV[4], 'attemptsMade', 1) \
     return #redis.call('HGETALL', queue .. ':' .. id)";
-/// and finished, so that a run leaves as much as it has found.
+/// and finished, so that a run does not change the number of jobs.
 const FINISH: &str = "local queue = ARGV[1] \
     local id = redis.call('RPOP', queue .. ':active') \
     if not id then return 0 end \
@@ -54,14 +53,14 @@ const FINISH: &str = "local queue = ARGV[1] \
 const THREE_KEYS: &str = "3 counter:{key} copy:{key} copy:{key}";
 const JOB: &str = "0 queue send-mail {\"to\":\"somebody@example.org\",\"number\":{}} 1764000000000";
 
-/// Scripts that are run one after the other on each connection.
+/// Scripts that each connection runs one after the other.
 struct Workload {
     name: &'static str,
     scripts: &'static [&'static str],
-    /// What follows the name of each script, as [`Load`] has it.
+    /// The arguments after each script's name, in the format of [`Load`].
     words: &'static str,
     pipeline: u64,
-    /// At most this many times Valkey's processor time.
+    /// The target: at most this multiple of Valkey's processor time.
     asked: f64,
 }
 
@@ -89,7 +88,7 @@ const WORKLOADS: [Workload; 3] = [
     },
 ];
 
-/// Each workload on each server in turn, as often as there are repetitions.
+/// Measures each workload on each server in turn, for each repetition.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let servers = started(contestants, Placement::Pinned)?;
     let names = || servers.iter().map(|(name, _)| *name).collect();
@@ -131,8 +130,8 @@ impl Workload {
     }
 }
 
-/// What GET and SET cost nagi while some key is claimed, as by a script, so that each request asks
-/// whether its own is.
+/// nagi's cost of GET and SET while some key is claimed, as by a script, so that each request
+/// checks for a claim on its own key.
 fn beside_claims(
     servers: &[(&'static str, Server)],
     length: Duration,
@@ -162,8 +161,8 @@ fn beside_claims(
     Ok(table)
 }
 
-/// Does `work` while a MIGRATE waits for a server that never replies: its key stays claimed, and it
-/// takes no time.
+/// Runs `work` while a MIGRATE waits for a server that never replies: its key stays claimed without
+/// using processor time.
 fn beside_a_claim<T>(server: &Server, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let silent = TcpListener::bind("127.0.0.1:0")?;
     let port = silent.local_addr()?.port();

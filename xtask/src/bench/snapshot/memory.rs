@@ -1,8 +1,8 @@
-//! Memory of a server and its forked child together, while it saves.
+//! Memory of a server and its forked child together during a save.
 //!
-//! Read from what the whole machine has in use: pages of processes and the tables that lead to
-//! them. Pages that parent and child still share count once there, and reading it costs nothing,
-//! where the sum of shares in /proc/PID/smaps_rollup walks every page and holds the server up.
+//! It is read from the memory in use on the whole machine: pages of processes, and page tables.
+//! There, pages shared by parent and child count once, and reading it is cheap, while the sum of
+//! shares in /proc/PID/smaps_rollup takes a walk over every page, which delays the server.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Time from one look to the next.
+/// Time between two readings.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Points that draw the outline of a save well enough.
+/// Points of a plot of a save.
 const OUTLINE_POINTS: usize = 40;
 
-/// Looks at memory until it is stopped.
+/// Samples memory until it is stopped.
 pub(super) struct Sampler {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<Vec<(f64, f64)>>,
@@ -36,7 +36,8 @@ impl Sampler {
         Self { is_over, thread }
     }
 
-    /// Seconds since `from_s` after the start, and bytes beyond what there were before that.
+    /// Samples from `from_s` after the start on: seconds since then, and bytes beyond those in use
+    /// before.
     pub(super) fn finish(self, from_s: f64) -> Vec<(f64, f64)> {
         self.is_over.store(true, Ordering::Relaxed);
         let samples = self.thread.join().unwrap_or_default();
@@ -46,25 +47,25 @@ impl Sampler {
     }
 }
 
-/// The highest of these samples.
+/// The maximum of the samples.
 pub(super) fn peak(samples: &[(f64, f64)]) -> f64 {
     samples.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max)
 }
 
-/// The highest of each of so many parts of these samples, enough to draw them by.
+/// The maximum of each of several parts of the samples, enough for a plot.
 pub(super) fn outline(samples: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let parts = samples.chunks(samples.len().div_ceil(OUTLINE_POINTS).max(1));
     let highest = |part: &[(f64, f64)]| part.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
     parts.filter_map(highest).collect()
 }
 
-/// Memory that processes have to themselves or share without a file, and page tables, in bytes.
+/// Anonymous and shared memory of processes, and page tables, in bytes.
 fn used_bytes() -> f64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     ["AnonPages:", "PageTables:", "Shmem:"].iter().map(|name| field(&text, name)).sum()
 }
 
-/// A field of /proc/meminfo in bytes; 0 without it.
+/// A field of /proc/meminfo in bytes; 0 if missing.
 pub(super) fn field(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());

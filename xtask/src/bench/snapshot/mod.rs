@@ -1,6 +1,8 @@
-//! What a save does to requests meanwhile: nagi beside Valkey and Redis, with 1 to 8 GB.
+//! The effect of a save on concurrent requests: nagi compared with Valkey and Redis, with 1 to 8
+//! GB.
 //!
-//! The load is paced, and latencies count from when a request was due, so that no freeze can hide.
+//! The load is paced, and latencies count from the due time of a request, so that no freeze is
+//! hidden.
 
 mod memory;
 mod plots;
@@ -24,27 +26,27 @@ use row::Row;
 use runs::Run;
 use session::Plan;
 
-/// The document with the tables, beside which the plots are.
+/// The document with the tables; the plots are in the same folder.
 pub(super) const DOCUMENT: &str = "docs/benchmarks/snapshot.md";
 
 /// Pairs of windows in a quick run.
 const QUICK_PAIRS: u32 = 2;
-/// From so many gigabytes on, where everything takes long, there are fewer pairs of windows, and
+/// From this many gigabytes on, where everything takes long, there are fewer pairs of windows, and
 /// those without a save are shorter.
 const LARGE_GB: f64 = 2.0;
 const LARGE_PAIRS: u32 = 3;
 /// A window without a save is as long as the save before it, within these bounds, in seconds.
 const QUIET_S: (f64, f64) = (2.0, 8.0);
 const LARGE_QUIET_S: (f64, f64) = (2.0, 4.0);
-/// With how much data the limit for processor time is tried and keys are written over, at most.
+/// Maximum data with which the limit for processor time is measured and keys are overwritten.
 const DETAILED_GB: f64 = 1.0;
 const LIMIT_ROUNDS: usize = 3;
-/// From here on no save is measured without load, and Redis, which saves as Valkey does, is left
-/// out.
+/// From this size on, no save is measured without load, and Redis, which saves like Valkey, is
+/// omitted.
 const BARE_GB: f64 = 4.0;
 const ALONE_GB: f64 = 8.0;
 const LEFT_OUT: &str = "Redis";
-/// Room on the disk that is left alone, in gigabytes.
+/// Disk space to leave free, in gigabytes.
 const SPARE_DISK_GB: f64 = 6.0;
 
 /// How a save is measured.
@@ -72,7 +74,8 @@ impl Options {
     }
 }
 
-/// Measures every server with every size of data, and writes each size down when it is done.
+/// Measures every server with every size of data, and stores the results of each size when it is
+/// complete.
 pub(super) fn measure(
     contestants: &[Contestant],
     arguments: &Arguments,
@@ -120,7 +123,7 @@ pub(super) fn measure(
     report(unkept)?.0.keep_apart(machine, contestants)
 }
 
-/// What is worth measuring with so much data. The limit for processor time is tried once, with the
+/// The measurements for a size of data. The limit for processor time is measured once, with the
 /// largest of the sizes that are small enough.
 fn plan<'a>(nagi: &'a Contestant, gb: f64, sizes: &[f64], arguments: &Arguments) -> Plan<'a> {
     let detailed = sizes.iter().copied().filter(|&gb| gb <= DETAILED_GB);
@@ -150,7 +153,7 @@ pub(super) fn redraw() -> Result<()> {
     report.rewrite(&about)
 }
 
-/// What these runs say together, and where each was measured.
+/// The report of these runs, and where each was measured.
 fn report(runs: Vec<Run>) -> Result<(Report, String)> {
     let about = runs.chunk_by(|a, b| a.about == b.about).filter_map(|same| {
         let sizes: Vec<String> = same.iter().map(|run| run.gigabytes.to_string()).collect();
@@ -175,7 +178,7 @@ fn report(runs: Vec<Run>) -> Result<(Report, String)> {
     Ok((report, about))
 }
 
-/// Nothing is worth filling the machine for.
+/// Fails if the machine lacks the memory or disk space.
 fn ensure_room(gigabytes: f64) -> Result<()> {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let memory_gb = memory::field(&text, "MemAvailable:") / 1e9;

@@ -1,5 +1,5 @@
-//! The pictures: the cut or fork against the size of the data, latencies while saving, memory
-//! while saving, and what a limit for processor time costs.
+//! The plots: the cut or fork against the size of the data, latencies and memory during saves, and
+//! the effect of a limit for processor time.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use super::row::{Latency, Pair, Row};
 /// One of the figures of a distribution.
 type Pick = fn(&Latency) -> f64;
 
-/// All of them, by their file names.
+/// All plots, by their file names.
 pub(super) fn all(rows: &[Row]) -> Result<Vec<(&'static str, String)>> {
     let servers = servers(rows);
     let mut all = vec![
@@ -23,7 +23,7 @@ pub(super) fn all(rows: &[Row]) -> Result<Vec<(&'static str, String)>> {
     Ok(all)
 }
 
-/// Names of the servers, as they came.
+/// Names of the servers, in their order.
 fn servers(rows: &[Row]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for row in rows {
@@ -41,7 +41,7 @@ fn sizes(rows: &[Row]) -> Vec<f64> {
     all
 }
 
-/// A line for each server: what `figure` says of each size.
+/// A line for each server: `figure` for each size.
 fn lines(
     rows: &[Row],
     servers: &[String],
@@ -148,7 +148,7 @@ fn memory(rows: &[Row], servers: &[String]) -> Figure {
     }
 }
 
-/// Two panels over the settings: what a save takes, and how late requests are meanwhile.
+/// Two panels over the settings: the duration of a save, and the latency of requests meanwhile.
 fn limits(rows: &[Row]) -> Option<Figure> {
     let row = rows.iter().find(|row| !row.limited.is_empty())?;
     let points = |figure: &dyn Fn(&super::row::Limited) -> f64| -> Vec<(f64, f64)> {

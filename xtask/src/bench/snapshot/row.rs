@@ -1,4 +1,4 @@
-//! What is measured of one server with so much data, as it stands in the results.
+//! The measurements of one server with one size of data, in the format of the results.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,23 +14,23 @@ pub(super) struct Latency {
     pub(super) max: f64,
 }
 
-/// A window with a save and one without, of the same open-loop load; or the medians of several,
-/// but for the memory and the failures, which are the most of all.
+/// A window with a save and one without, under the same open-loop load; or the medians of several
+/// pairs, with the maximum for memory and failures.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Pair {
     pub(super) fork_us: f64,
     pub(super) seconds: f64,
     pub(super) saving: Latency,
     pub(super) quiet: Latency,
-    /// The slowest that an idle server of the kind answered beside the save.
+    /// The slowest answer of an idle server of the same kind during the save.
     pub(super) idle_max_us: Option<f64>,
-    /// The most memory beyond that at the beginning, in bytes.
+    /// The peak memory beyond that at the beginning, in bytes.
     pub(super) extra_bytes: f64,
-    /// Requests of the save's window that failed.
+    /// Failed requests in the window with the save.
     pub(super) errors: f64,
 }
 
-/// A save while requests come as fast as they are answered.
+/// A save under a closed-loop load.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Busy {
     pub(super) seconds: f64,
@@ -40,7 +40,7 @@ pub(super) struct Busy {
     pub(super) is_saved: bool,
 }
 
-/// A save while keys are written over, one after the other.
+/// A save while keys are overwritten, one after the other.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Overwriting {
     /// Half the bytes per second of the save without load.
@@ -52,13 +52,14 @@ pub(super) struct Overwriting {
     pub(super) is_saved: bool,
 }
 
-/// What nagi counts itself, over all saves of a row.
+/// nagi's own counters over all saves of a row.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Counters {
     pub(super) longest_slice_us: f64,
     pub(super) longest_latch_hold_us: f64,
     pub(super) pre_image_peak_bytes: f64,
-    /// The longest that a writer was made to wait, and all of it; none before there are delays.
+    /// The longest delay of a writer, and the sum of all; `None` if the build does not delay
+    /// writers.
     pub(super) longest_delay_us: Option<f64>,
     pub(super) delayed_writes: Option<f64>,
 }
@@ -95,25 +96,25 @@ pub(super) struct Row {
     pub(super) keys: u64,
     pub(super) rate: f64,
     pub(super) resident_bytes: f64,
-    /// How many pairs of windows there were, and what they say together.
+    /// The number of pairs of windows, and their combined result.
     pub(super) pairs: usize,
     pub(super) windows: Pair,
-    /// How long a save takes without requests, if that was measured.
+    /// The duration of a save without requests, if measured.
     pub(super) idle_seconds: Option<f64>,
     pub(super) file_bytes: f64,
     pub(super) busy: Busy,
     pub(super) overwriting: Option<Overwriting>,
-    /// From starting the process to all keys being there.
+    /// Time from the start of the process until all keys are loaded.
     pub(super) load_seconds: f64,
     pub(super) counters: Option<Counters>,
     pub(super) limited: Vec<Limited>,
-    /// Of the last pair: seconds since the save was asked for, and bytes beyond those before; the
-    /// most of each of some parts of the time.
+    /// Of the last pair: seconds since the request to save, and bytes beyond those before; the
+    /// maximum of each of several parts of the time.
     pub(super) memory: Vec<(f64, f64)>,
 }
 
 impl Pair {
-    /// What several pairs say together.
+    /// The combined result of several pairs.
     pub(super) fn together(pairs: &[Pair]) -> Self {
         let median_of = |figure: &dyn Fn(&Pair) -> f64| median(pairs.iter().map(figure).collect());
         let most = |figure: fn(&Pair) -> f64| pairs.iter().map(figure).fold(f64::NAN, f64::max);

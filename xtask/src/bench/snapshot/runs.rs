@@ -1,5 +1,4 @@
-//! Runs as they are kept: a file for each size of data, so that one size can be measured again
-//! without the rest.
+//! Stored runs: a file for each size of data, so that one size can be measured again separately.
 
 use std::fs;
 use std::path::Path;
@@ -14,10 +13,10 @@ use super::row::Row;
 /// Every server with one size of data.
 pub(super) struct Run {
     pub(super) gigabytes: f64,
-    /// Where and when, in a sentence.
+    /// Where and when it was measured, in a sentence.
     pub(super) about: String,
     pub(super) rows: Vec<Row>,
-    /// Everything that its file says.
+    /// The contents of its file.
     pub(super) all: Value,
 }
 
@@ -45,13 +44,13 @@ impl Run {
         Some(settings).filter(|settings| *settings != machine::SETTINGS)
     }
 
-    /// Writes it down, in place of an earlier one.
+    /// Stores it, replacing an earlier one.
     pub(super) fn keep(&self) -> Result<()> {
         report::keep(&format!("snapshot-{}gb", self.gigabytes), &self.all)
     }
 }
 
-/// The last run with each size that there is one of, the smallest first.
+/// The last run of each stored size, the smallest first.
 pub(super) fn last() -> Result<Vec<Run>> {
     let folder = report::folder();
     let names = fs::read_dir(&folder)?.flatten().filter_map(|it| it.file_name().into_string().ok());
@@ -61,7 +60,7 @@ pub(super) fn last() -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// Whether a name is such as `snapshot-4gb.json`.
+/// Whether a name has the form `snapshot-4gb.json`.
 fn is_of_snapshots(name: &str) -> bool {
     let size = name.strip_prefix("snapshot-").and_then(|rest| rest.strip_suffix("gb.json"));
     size.is_some_and(|size| size.parse::<f64>().is_ok())

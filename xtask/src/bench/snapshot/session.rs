@@ -1,4 +1,4 @@
-//! One server with so much data, from filling it to loading what it saved.
+//! One server with one size of data, from filling it to loading its dump file.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,28 +21,28 @@ use crate::process;
 /// Length of a value in bytes.
 const VALUE_BYTES: usize = 1000;
 const CONNECTIONS: u32 = 50;
-/// Measured before and after a save.
+/// Time measured before and after a save.
 const MARGIN_S: f64 = 0.5;
-/// The same of a load that is as fast as it is answered, whose rate is compared.
+/// The same for a closed-loop load, whose rate is compared.
 const BUSY_MARGIN_S: f64 = 2.0;
-/// Nothing takes longer.
+/// A limit for all operations.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// What `save-cpu-limit` is tried at.
+/// The values of `save-cpu-limit` that are measured.
 const LIMITS: [&str; 5] = ["10", "20", "50", "75", "100"];
 
-/// What is measured, the same for all servers.
+/// The plan of measurements, the same for all servers.
 pub(super) struct Plan<'a> {
-    /// nagi's binary, which makes the load.
+    /// nagi's binary, which generates the load.
     pub(super) load: &'a Path,
     pub(super) gigabytes: f64,
     pub(super) pairs: u32,
-    /// The least and the most that a window without a save takes, in seconds.
+    /// Minimum and maximum length of a window without a save, in seconds.
     pub(super) quiet_s: (f64, f64),
     /// Requests a second of the open-loop load.
     pub(super) rate: f64,
-    /// How often nagi is to try each limit for the processor time of a save.
+    /// How often each limit for the processor time of a save is measured with nagi.
     pub(super) limit_rounds: usize,
-    /// Whether keys are written over during a save, if one is measured without load.
+    /// Whether keys are overwritten during a save, if one is measured without load.
     pub(super) overwrites: bool,
     /// Whether a save is measured without load.
     pub(super) saves_idle: bool,
@@ -53,12 +53,12 @@ struct Session<'a> {
     plan: &'a Plan<'a>,
     name: &'a str,
     server: Server,
-    /// Another one, which has nothing to do but to answer a probe.
+    /// Another server, which only answers a probe.
     idle: Server,
     folder: &'a Folder,
 }
 
-/// Measures everything of one server.
+/// Makes all measurements of one server.
 pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
     let folder = contestant.new_folder()?;
     let server = contestant.start_in(&folder)?;
@@ -81,7 +81,7 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
         true => Some(session.overwrite(file_bytes / session.save_awaited()? / 2.0)?),
         false => None,
     };
-    // Last, since what is tried at the end stays.
+    // Last, since the setting is not restored.
     let limits = if contestant.is_nagi() { LIMITS.repeat(plan.limit_rounds) } else { Vec::new() };
     let limited = if limits.is_empty() { Vec::new() } else { session.limited(&limits)? };
     if !session.file().exists() {
@@ -111,15 +111,14 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
     })
 }
 
-/// Reads a file into the page cache, from which some servers drop it.
+/// Reads a file into the page cache, since some servers remove it from there.
 fn read_through(path: &Path) -> Result<()> {
     let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     io::copy(&mut file, &mut io::sink())?;
     Ok(())
 }
 
-/// Starts the server with its dump file. Returns how long it takes until all keys are there, in
-/// seconds.
+/// Starts the server with its dump file. Returns the time until all keys are loaded, in seconds.
 fn load(contestant: &Contestant, folder: &Folder, keys: u64) -> Result<f64> {
     let started = Instant::now();
     let server = contestant.start_in(folder)?;
@@ -142,7 +141,7 @@ impl Plan<'_> {
 }
 
 impl Session<'_> {
-    /// The load tool on this server, which prints JSON.
+    /// Runs the load tool on this server. Returns its JSON.
     fn load(&self, arguments: &[&str]) -> Result<Value> {
         let mut command = Command::new(self.plan.load);
         command
@@ -156,7 +155,7 @@ impl Session<'_> {
         serde_json::from_str(&report).context("nagi bench prints JSON")
     }
 
-    /// The same with a save in the middle, for which the last file makes room.
+    /// The same with a save in the middle; the last dump file is removed first to make room.
     fn load_and_save(&self, arguments: &[&str], margin_s: f64) -> Result<Value> {
         self.remove_file();
         let margin = margin_s.to_string();
@@ -178,7 +177,7 @@ impl Session<'_> {
     }
 
     fn remove_file(&self) {
-        // It is not there before the first save.
+        // It does not exist before the first save.
         let _ = fs::remove_file(self.file());
     }
 
@@ -206,7 +205,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Saves without requests, and says for how many seconds.
+    /// Saves without requests. Returns the duration in seconds.
     fn save_idle(&self) -> Result<f64> {
         self.remove_file();
         let mut client = self.server.connect_resp();
@@ -226,7 +225,7 @@ impl Session<'_> {
         Ok(seconds)
     }
 
-    /// The same with a client waiting, which lets the saver run at full speed.
+    /// The same while a client waits, which makes the saver run at full speed.
     fn save_awaited(&self) -> Result<f64> {
         self.remove_file();
         let started = Instant::now();
@@ -236,7 +235,7 @@ impl Session<'_> {
         Ok(seconds)
     }
 
-    /// A window with a save, and one as long without.
+    /// Measures a window with a save, and one of the same length without.
     fn pair(&self, number: u32) -> Result<(Pair, Vec<(f64, f64)>)> {
         let (rate, connections) = (self.plan.rate.to_string(), CONNECTIONS.to_string());
         let sampler = Sampler::start();
@@ -247,7 +246,7 @@ impl Session<'_> {
         let (least_s, most_s) = self.plan.quiet_s;
         let quiet_s = seconds.clamp(least_s, most_s).to_string();
         let open = ["--connections", &connections, "--rate", &rate, "--seconds", &quiet_s];
-        // For its load, which the window with the save had too.
+        // The window with the save had the load of a probe, too.
         let (_, quiet) = probe_beside(self.idle.resp(), || self.load(&open))?;
         let pair = Pair {
             fork_us: figure(&report, "/save/fork_us"),
@@ -272,7 +271,7 @@ impl Session<'_> {
         Ok((pair, memory))
     }
 
-    /// As many requests as are answered, before, during and after a save.
+    /// A closed-loop load before, during and after a save.
     fn busy(&self) -> Result<Busy> {
         let report = self.load_and_save(&[], BUSY_MARGIN_S)?;
         let sum = |name: &str| -> f64 {
@@ -291,7 +290,7 @@ impl Session<'_> {
         Ok(busy)
     }
 
-    /// A save while keys are written over one after the other, so many bytes of them a second.
+    /// A save while keys are overwritten one after the other, at a rate in bytes a second.
     fn overwrite(&self, asked_bytes_per_second: f64) -> Result<Overwriting> {
         let rate = (asked_bytes_per_second / VALUE_BYTES as f64).to_string();
         let arguments = ["--rate", &rate, "--ratio", "0:1", "--key-distribution", "sequential"];
@@ -359,7 +358,7 @@ fn field(info: &str, name: &str) -> Option<f64> {
     value.trim().parse().ok()
 }
 
-/// A number of a report; not a number if it is not there.
+/// A number of a report; NaN if missing.
 fn figure(report: &Value, pointer: &str) -> f64 {
     report.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN)
 }

@@ -1,4 +1,4 @@
-//! What idle connections cost, and an idle server.
+//! The cost of idle connections, and of an idle server.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::bench::contestants::Placement;
 use crate::bench::report::Table;
 use crate::bench::usage::CpuTime;
 
-/// Memory for each of many connections that were used once, and the share of a core that a server
-/// takes without and with them.
+/// Measures the memory of each of many connections that were used once, and the share of a core
+/// that a server uses without and with them.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let connections = if arguments.quick { 1_000 } else { 10_000 };
     let length = Duration::from_secs(if arguments.quick { 1 } else { 5 });

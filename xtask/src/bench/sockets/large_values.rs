@@ -1,4 +1,4 @@
-//! Values of 500 MB beside small requests, and how long they take themselves.
+//! Values of 500 MB: their effect on small requests, and their own latency.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -14,15 +14,15 @@ use crate::bench::figures::median;
 use crate::bench::report::Table;
 
 const MEGABYTE: usize = 1_000_000;
-/// What is set and read, in tenths of a megabyte.
+/// Sizes of values, in tenths of a megabyte.
 const TENTHS: [usize; 3] = [15, 1000, 5000];
 const SLOW_READERS: usize = 4;
-/// What a slow reader takes at a time, and how long it sleeps then.
+/// Bytes that a slow reader reads at a time, and the pause after each.
 const SIP_BYTES: usize = 256 * 1024;
 const SIP_PAUSE: Duration = Duration::from_millis(5);
 
-/// The slowest small GET at rest, beside a large value in a loop, and beside slow readers of large
-/// values; and the times of large values alone.
+/// Measures the slowest small GET at rest, during a loop with a large value, and during slow reads
+/// of large values; and the times of large values alone.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let length = Duration::from_secs_f64(if arguments.quick { 1.0 } else { 3.0 });
     let large = value(if arguments.quick { 100 } else { 500 } * MEGABYTE);
@@ -59,7 +59,8 @@ fn value(len: usize) -> Vec<u8> {
     vec![b'v'; len]
 }
 
-/// The medians of the runs' slowest, in microseconds: of the server that works and the idle one.
+/// The medians of the slowest requests of each run, in microseconds: of the busy and the idle
+/// server.
 fn slowest_of(
     arguments: &Arguments,
     mut run: impl FnMut() -> Result<(Probed, Probed)>,
@@ -125,7 +126,7 @@ fn set_header(value: &[u8]) -> Vec<u8> {
     format!("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n${}\r\n", value.len()).into_bytes()
 }
 
-/// How long a SET and a GET take, in microseconds: the middle one of five.
+/// The times of a SET and a GET, in microseconds: the median of five.
 fn set_and_get(address: SocketAddr, value: &[u8]) -> Result<(f64, f64)> {
     let (mut sets, mut gets) = (Vec::new(), Vec::new());
     for _ in 0..5 {

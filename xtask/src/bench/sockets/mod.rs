@@ -1,8 +1,8 @@
-//! `cargo xtask bench --sockets`: what connections cost, and what they do to each other.
+//! `cargo xtask bench --sockets`: the cost of connections, and their effect on each other.
 //!
-//! nagi takes part twice, once for each of its drivers. Each part has a report of its own, and can
-//! be measured alone: `--only idle`, `large-values` or `storms`; `--only requests` for the CPU time
-//! of requests with 50, 400 and 10,000 connections.
+//! nagi is measured twice, once with each of its drivers. Each part has its own report, and can be
+//! measured alone: `--only idle`, `large-values` or `storms`; `--only requests` for the CPU time of
+//! requests with 50, 400 and 10,000 connections.
 
 mod idle;
 mod large_values;

@@ -1,4 +1,4 @@
-//! The server's CPU time for one request, without pipeline, by the number of connections.
+//! The server's CPU time for one request without pipelining, by the number of connections.
 
 use anyhow::{Context, Result, ensure};
 use harness::Server;
@@ -11,7 +11,7 @@ use crate::bench::report::{Table, ratio};
 use crate::bench::usage::CpuTime;
 use crate::process;
 
-/// Each with so many connections. Pinned is one worker on a core of its own.
+/// The cases, each with its number of connections. Pinned means one worker on its own core.
 const CASES: [(Protocol, Placement, u32); 7] = [
     (Protocol::Resp, Placement::Pinned, 50),
     (Protocol::Resp, Placement::Free, 50),
@@ -21,11 +21,11 @@ const CASES: [(Protocol, Placement, u32); 7] = [
     (Protocol::Memcached, Placement::Pinned, 400),
     (Protocol::Memcached, Placement::Pinned, 10_000),
 ];
-/// GET and SET alone, as `nagi bench` has it.
+/// Only GET and only SET, as ratios of `nagi bench`.
 const RATIOS: [&str; 2] = ["1:0", "0:1"];
-/// With whom each protocol's servers are compared.
+/// The server that nagi is compared with, by protocol.
 const RIVALS: [&str; 2] = ["Valkey", "memcached"];
-/// One load is no longer than this: there are many.
+/// Maximum length of one load, since there are many.
 const MAX_SECONDS: f64 = 1.0;
 
 /// A server, and the CPU time of each request in every run so far, in microseconds.
@@ -44,7 +44,7 @@ impl Runner<'_> {
     }
 }
 
-/// Medians over the repetitions, which are interleaved, of GET and SET with 32 bytes.
+/// Measures GET and SET with 32 bytes: medians over interleaved repetitions.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let mut table = Table::new(&[
@@ -98,8 +98,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![comparison], details: Some(table) })
 }
 
-/// Adds a case's row: nagi's times, with their ratios to those of the server that it is compared
-/// with, and that server's.
+/// Adds a case's row: nagi's times, their ratios to those of its rival, and the rival's times.
 fn compare(table: &mut Table, case: (Protocol, Placement, u32), runners: &mut [Runner<'_>]) {
     let rival = runners.iter_mut().find(|it| RIVALS.contains(&it.contestant.name));
     let rivals = rival.map_or([f64::NAN; 2], Runner::medians);
@@ -114,13 +113,13 @@ fn compare(table: &mut Table, case: (Protocol, Placement, u32), runners: &mut [R
     table.row(row);
 }
 
-/// What a case is called in tables.
+/// The name of a case in tables.
 fn name((protocol, placement, connections): (Protocol, Placement, u32)) -> [String; 3] {
     let workers = if placement == Placement::Pinned { "1" } else { "default" };
     [protocol.name().to_owned(), workers.to_owned(), connections.to_string()]
 }
 
-/// Adds a case's rows.
+/// Adds the rows of a case.
 fn tell(table: &mut Table, case: (Protocol, Placement, u32), runners: &mut [Runner<'_>]) {
     let rival = runners.iter_mut().find(|it| RIVALS.contains(&it.contestant.name));
     let rivals = rival.map_or([f64::NAN; 2], Runner::medians);

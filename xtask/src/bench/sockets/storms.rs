@@ -1,4 +1,4 @@
-//! Connections that come and go: one after the other, all at once, and beside steady traffic.
+//! Connections that open and close: one after the other, all at once, and during steady traffic.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,11 +13,11 @@ use crate::bench::contestants::Placement;
 use crate::bench::figures::median;
 use crate::bench::report::Table;
 
-/// What takes longer counts as late: a SYN that is sent again takes a second.
+/// A longer connect counts as late: the retransmission of a SYN takes a second.
 const LATE: Duration = Duration::from_secs(1);
 const PER_SECOND: u32 = 1000;
 
-/// All three storms on every server.
+/// Measures all three storms on every server.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let (cycles, rounds, at_once) =
         if arguments.quick { (2_000_u32, 1, 500) } else { (20_000, 10, 5_000) };
@@ -64,8 +64,8 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// p99.9 in microseconds of a probe: when nothing else happens, beside connections that come and
-/// go, and of the idle server meanwhile. `done` is how many cycles there have been.
+/// p99.9 of a probe in microseconds: at rest, while connections open and close, and of the idle
+/// server meanwhile. `done` is the number of cycles so far.
 fn beside_storm(pair: Pair, length: Duration, done: &mut u64) -> Result<[f64; 3]> {
     let sleep = || {
         std::thread::sleep(length);
@@ -76,7 +76,7 @@ fn beside_storm(pair: Pair, length: Duration, done: &mut u64) -> Result<[f64; 3]
     Ok([quiet, beside, idle].map(|probed| probed.p99_9_us))
 }
 
-/// How long the slowest of several took, and how many were late.
+/// The slowest time, and the number of late connections.
 #[derive(Default)]
 struct Tally {
     slowest: Duration,
@@ -90,7 +90,8 @@ impl Tally {
     }
 }
 
-/// Connects, counts, quits, and sees the connection end. The counter has to be at `number`.
+/// Connects, increments a counter, quits, and waits for the end of the connection. The counter must
+/// be at `number`.
 fn cycle(address: SocketAddr, number: u64) -> Result<Duration> {
     let start = Instant::now();
     let mut stream = connect(address)?;
@@ -101,7 +102,7 @@ fn cycle(address: SocketAddr, number: u64) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// Connects very often before it says anything. Each of the crowd is timed from where it begins to
+/// Opens very many connections before the first request. Each is timed from the start of its
 /// connect until it is served.
 fn all_at_once(address: SocketAddr, count: usize, tally: &mut Tally) -> Result<()> {
     let mut streams: Vec<(Instant, TcpStream)> = Vec::new();
@@ -122,7 +123,7 @@ fn all_at_once(address: SocketAddr, count: usize, tally: &mut Tally) -> Result<(
     check(&mut last, &incr, counted.as_bytes())
 }
 
-/// Connects so many times a second, one after the other.
+/// Connects at a fixed rate, one after the other.
 fn steadily(address: SocketAddr, length: Duration, done: &mut u64) -> Result<()> {
     let start = Instant::now();
     let pace = Duration::from_secs(1) / PER_SECOND;

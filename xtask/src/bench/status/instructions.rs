@@ -1,10 +1,9 @@
-//! The server's instructions for a request outside the kernel, by callgrind, which a busy machine
-//! does not blur: on the way from received bytes to the reply that has been handed to the kernel,
-//! since how often the server waits is up to chance.
+//! The server's user-space instructions for a request, by callgrind, whose counts do not depend on
+//! the load of the machine. They are counted from received bytes to the reply passed to the kernel,
+//! since the number of waits varies.
 //!
-//! What is done for a sample of requests is counted apart: its rate goes by the clock, and
-//! callgrind slows the server down some fifty times, so that of as many requests it samples many
-//! more.
+//! Work for sampled requests is counted separately: the sampling rate depends on the clock, and
+//! callgrind slows down the server some fifty times, so that a larger share of requests is sampled.
 
 use std::fs;
 use std::path::Path;
@@ -21,27 +20,26 @@ use crate::bench::contestants::Contestant;
 use crate::bench::report::Table;
 use crate::{process, workspace};
 
-/// The function that each batch of requests passes, with all that it calls.
+/// The function that handles each batch of requests; counted with all that it calls.
 const FROM_BYTES_TO_REPLY: &str = "nagi_server::worker::Sessions::feed";
-/// Functions of it that are for a sample of requests.
+/// Functions that only run for sampled requests.
 const OF_SAMPLES: [&str; 3] = [
     "nagi_server::session::timing::Stopwatch::report",
     "nagi_server::worker::Sessions::keep_until_sent",
     "nagi_commands::state::hot_keys::Counters::note",
 ];
 const KEYS: &str = "10000";
-/// Requests that are counted for each that is sent at once; a few of the first are not like the
-/// rest.
+/// Requests counted for each one sent at once; a few of the first differ from the rest.
 const REQUESTS: u32 = 50_000;
-/// For how long the page is looked at before requests are counted: until connections note keys.
+/// How long the page is open before requests are counted, until connections record keys.
 const BEFORE: Duration = Duration::from_secs(3);
 
-/// How the server is looked at.
+/// How the server is observed.
 #[derive(Clone, Copy, PartialEq)]
 enum Look {
-    /// Not at all: it has no pages, and times nothing.
+    /// Not at all: it has no pages, and no timing.
     None,
-    /// It has pages, which are not asked for.
+    /// It has pages, which are not requested.
     Possible,
     /// The page is open and metrics are scraped, once a second.
     Open,
@@ -50,12 +48,12 @@ enum Look {
 /// Instructions of a request.
 #[derive(Clone, Copy)]
 struct Counted {
-    /// Without those for samples.
+    /// Without the work for samples.
     each: f64,
     samples: f64,
 }
 
-/// Counts GET and SET at each depth, for each way in which the server is looked at.
+/// Counts GET and SET at each depth, for each way of observing the server.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     ensure!(process::in_path("valgrind"), "valgrind is missing (apt-get install valgrind)");
     let mut table = Table::new(&[
@@ -95,7 +93,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// Runs a server under callgrind, and counts so many requests.
+/// Runs a server under callgrind, and counts requests.
 fn count(
     contestant: &Contestant,
     look: Look,
@@ -104,7 +102,7 @@ fn count(
 ) -> Result<Counted> {
     let folder = contestant.new_folder()?;
     let out = folder.ours.join("callgrind.out");
-    // Without it valgrind ends nagi at its start: the script says why.
+    // Without it, valgrind ends nagi at its start; the script explains why.
     let mut command = Command::new(workspace::root().join("bench/without-auxv.py"));
     command
         .args(["valgrind", "--tool=callgrind"])
@@ -139,19 +137,18 @@ fn count(
     read(&dump, requests).with_context(|| format!("{} {ratio}, {pipeline}", contestant.name))
 }
 
-/// Makes callgrind begin again or write down what it has counted; by the time that this returns, it
-/// has.
+/// Makes callgrind reset or dump its counts, and waits until it has done so.
 fn control(server: &Server, what: &str) -> Result<()> {
     let process_id = server.process_id().to_string();
     process::output(Command::new("callgrind_control").args([what, &process_id])).map(drop)
 }
 
-/// What a dump says of functions, for each of so many requests.
+/// The counts of a dump, divided by the number of requests.
 fn read(dump: &Path, requests: u32) -> Result<Counted> {
     let mut annotate = Command::new("callgrind_annotate");
     annotate.args(["--threshold=100", "--auto=no", "--inclusive=yes"]).arg(dump);
     let text = process::output(&mut annotate)?;
-    // What is left of a large file, which the folder's owner removes.
+    // If this fails, the folder's owner removes the file.
     let _ = fs::remove_file(dump);
     let cost = |name| inclusive(&text, name).unwrap_or(0) as f64 / f64::from(requests);
     let all = cost(FROM_BYTES_TO_REPLY);
@@ -160,13 +157,13 @@ fn read(dump: &Path, requests: u32) -> Result<Counted> {
     Ok(Counted { each: all - samples, samples })
 }
 
-/// The instructions of a function with all that it calls. What was inlined into it from other files
-/// has rows of its own, which the largest has in it.
+/// The instructions of a function with all that it calls. Code inlined from other files has
+/// separate rows, which are included in the largest one.
 fn inclusive(text: &str, name: &str) -> Option<u64> {
     let rows = text.lines().filter_map(|row| {
         let (cost, function) = row.trim_start().split_once(' ')?;
         let (_, function) = function.split_once(&format!(":{name}"))?;
-        // Its own name, that of an instance of it, or the name of the binary behind it.
+        // The function itself, an instance of it, or its name followed by that of the binary.
         let is_whole = function.is_empty() || function.starts_with([' ', '<', ':', '\'']);
         is_whole.then(|| cost.replace(',', "").parse().ok())?
     });

@@ -1,11 +1,11 @@
-//! How sure a ratio is that was measured in pairs.
+//! The confidence interval of a ratio that was measured in pairs.
 
-/// Samples that are drawn.
+/// The number of resamples.
 const RESAMPLES: usize = 10_000;
-/// Which of their means are the bounds, of all in order: nineteen of twenty lie between these.
+/// The quantiles of their means that are the bounds: 95 % lie between these.
 const BOUNDS: [f64; 2] = [0.025, 0.975];
 
-/// The mean of some ratios, and an interval that has it with a confidence of 95 %.
+/// The mean of some ratios, and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Interval {
     pub(super) mean: f64,

@@ -1,8 +1,8 @@
-//! `cargo xtask bench --status`: what it costs to see what the server does. A page that is open and
-//! metrics that are scraped are compared with a server that times nothing and has no pages.
+//! `cargo xtask bench --status`: the cost of observing a server. A server with an open page and
+//! scraped metrics is compared with one without timing and pages.
 //!
-//! Each part has a report of its own, and can be measured alone: `--only instructions`,
-//! `throughput` or `scrapers`. With `--beside BINARY` the first also counts another build's.
+//! Each part has its own report, and can be measured alone: `--only instructions`, `throughput` or
+//! `scrapers`. With `--beside BINARY`, the first also counts another build.
 
 mod instructions;
 mod interval;
@@ -12,7 +12,7 @@ mod throughput;
 
 use super::parts::{Contestants, Measured, Part, milliseconds};
 
-/// Options of a server that keeps an eye on nothing.
+/// Options of a server without monitoring.
 const BLIND: [&str; 12] = [
     "--http-port",
     "0",
@@ -27,11 +27,11 @@ const BLIND: [&str; 12] = [
     "--commandlog-reply-larger-than",
     "-1",
 ];
-/// Options of one that has pages, on whatever port.
+/// Options of a server with pages, on any port.
 const SEEN: [&str; 2] = ["--http-port", "any"];
 /// The depths at which requests are sent.
 const PIPELINES: [u32; 3] = [1, 16, 64];
-/// GET and SET alone, as `nagi bench --ratio` has it.
+/// Only GET and only SET, as values of `nagi bench --ratio`.
 const RATIOS: [(&str, &str); 2] = [("GET", "1:0"), ("SET", "0:1")];
 
 /// Descriptors for the connections of one part.

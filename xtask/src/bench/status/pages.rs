@@ -1,5 +1,4 @@
-//! Readers of pages, each of which fetches its page at a pace of its own, as browsers and scrapers
-//! do.
+//! Readers of pages, each of which fetches its page periodically, like browsers and scrapers.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -12,19 +11,19 @@ use anyhow::{Result, anyhow, ensure};
 
 use crate::bench::client::connect;
 
-/// How often a browser asks for the page that it shows, and a scraper for metrics.
+/// The interval at which a browser fetches the page and a scraper fetches metrics.
 const EACH_SECOND: Duration = Duration::from_secs(1);
 
-/// What a reader has received.
+/// The data that a reader has received.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Received {
     pub(super) pages: u64,
     pub(super) slowest: Duration,
-    /// Of the last page.
+    /// Bytes of the last page.
     pub(super) bytes: usize,
 }
 
-/// A thread that fetches a page again and again.
+/// A thread that fetches a page periodically.
 pub(super) struct PageReader {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Received>>,
@@ -57,7 +56,7 @@ impl PageReader {
     }
 }
 
-/// Makes the page open and metrics scraped once a second while `work` is done.
+/// Runs `work` while the page is open and metrics are scraped once a second.
 pub(super) fn beside<T>(address: SocketAddr, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let readers =
         ["/server-status", "/metrics"].map(|path| PageReader::start(address, path, EACH_SECOND));

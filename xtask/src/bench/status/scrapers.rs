@@ -1,4 +1,4 @@
-//! What clients notice of very many scrapers, and of a list of very many connections.
+//! The effect on clients of very many scrapers, and of a list of very many connections.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::bench::figures::median;
 use crate::bench::paced::{RATE, p99_9_us};
 use crate::bench::report::Table;
 
-/// A thousand scrapers, each of which asks every 15 seconds.
+/// A thousand scrapers, each with an interval of 15 seconds.
 const SCRAPE_PACE: Duration = Duration::from_millis(15);
 const LIST_PACE: Duration = Duration::from_secs(1);
 /// Connections that are listed.
 const CONNECTIONS: usize = 10_000;
 
-/// The slowest of a thousand requests at a rate that the server bears, with and without.
+/// Measures the slowest of a thousand requests at a moderate rate, with and without the scrapers.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let (connections, seconds) = if arguments.quick { (1000, 2) } else { (CONNECTIONS, 15) };
@@ -38,7 +38,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         let reader = PageReader::start(server.http(), "/server-status?json", LIST_PACE);
         beside_us.push(p99_9_us(nagi, &server, seconds)?);
         let (scraped, listed) = (scraper.stop()?, reader.stop()?);
-        // One that has to wait for others would make less of a load than it should.
+        // A scraper that waits for others would reduce the load.
         let due = u64::from(seconds) * 1000 / SCRAPE_PACE.as_millis() as u64;
         ensure!(scraped.pages * 2 > due, "only {} of {due} scrapes were made", scraped.pages);
         scrapes += scraped.pages;

@@ -1,5 +1,5 @@
-//! Requests a second of a server whose page is open, beside one that has none: in pairs, one after
-//! the other, so that a slow minute of the machine is that of both.
+//! Requests a second of a server with an open page, compared with one without pages: in pairs, one
+//! after the other, so that a temporary slowdown of the machine affects both.
 
 use anyhow::{Context, Result, ensure};
 use harness::Server;
@@ -14,19 +14,19 @@ use crate::bench::report::Table;
 use crate::bench::usage::CpuTime;
 use crate::process;
 
-/// Pairs for each repetition that is asked for.
+/// Pairs for each repetition.
 const PAIRS: u32 = 4;
 const KEYS: &str = "100000";
 
-/// What a run has found.
+/// The results of a run.
 #[derive(Clone, Copy)]
 struct Run {
     requests_per_second: f64,
-    /// Of the whole process, pages included.
+    /// Processor time of the whole process, including pages.
     cpu_us_per_request: f64,
 }
 
-/// Ratios of the server that is looked at to the other, for each depth.
+/// Measures the ratios of the observed server to the other, for each depth.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let servers = [&BLIND[..], &SEEN].map(|options| nagi.start_with(Placement::Free, options));
@@ -53,7 +53,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
                 let alone = || load(nagi, &blind, (ratio, pipeline), &shape);
                 let looked_at =
                     || pages::beside(seen.http(), || load(nagi, &seen, (ratio, pipeline), &shape));
-                // Neither is always the first.
+                // The order alternates.
                 if pair % 2 == 0 {
                     without.push(alone()?);
                     with.push(looked_at()?);
@@ -78,7 +78,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(Measured { tables: vec![table], details: None })
 }
 
-/// How much a figure has changed, pair by pair.
+/// The change of a figure, pair by pair.
 fn change(with: &[Run], without: &[Run], figure: impl Fn(&Run) -> f64) -> String {
     let pairs = with.iter().zip(without);
     let ratios: Vec<f64> = pairs.map(|(with, without)| figure(with) / figure(without)).collect();
