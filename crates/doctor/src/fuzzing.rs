@@ -5,9 +5,10 @@ use crate::readers::fuzzing::observation;
 use crate::report::Report;
 use nagi_findings::{all, diagnose};
 
-/// Reads texts one after the other, as their first bytes say, and judges what they make up.
+/// Reads texts one after the other, as their first bytes determine, and evaluates the resulting
+/// observation.
 pub fn texts(data: &[u8]) {
-    /// Most time is taken by reports, so that one in so many is written.
+    /// Reports take most of the time, so that only one in this many is written.
     const STRIDE: usize = 8;
     let observed = observation(data);
     let diagnosis = diagnose(&observed);

@@ -1,10 +1,10 @@
-//! `nagi doctor`: what is wrong with a cache server, and the evidence.
+//! `nagi doctor`: diagnoses cache servers, with evidence.
 //!
 //! ```text
 //! options -> observe (probes, readers), placement -> observation -> findings -> report
 //! ```
 //!
-//! What was observed and what it means is in `nagi_findings`.
+//! The types of observations, and their evaluation, are in `nagi_findings`.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
@@ -28,13 +28,13 @@ use std::process::ExitCode;
 
 pub use options::DoctorOptions;
 
-/// The exit status if something is wrong.
+/// The exit status for a fault.
 const FOUND: u8 = 1;
 /// The exit status if no server could be observed.
 const COULD_NOT_OBSERVE: u8 = 2;
 
-/// Observes the servers, and writes the report. The exit status is 0 if nothing is wrong, and
-/// otherwise 1 or 2.
+/// Observes the servers, and writes the report. The exit status is 0 without a fault, and otherwise
+/// 1 or 2.
 #[must_use]
 pub fn run(options: &DoctorOptions) -> ExitCode {
     match try_run(options) {
@@ -48,7 +48,7 @@ pub fn run(options: &DoctorOptions) -> ExitCode {
     }
 }
 
-/// Whether something is wrong.
+/// Whether there is a fault.
 fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     if options.list {
         return write_out(&report::list()).map(|()| false);
@@ -88,14 +88,14 @@ fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     report.has_findings()
 }
 
-/// Examines again and again, and reports in full what differs from before.
+/// Repeats the examination, and reports results in full when they differ from the previous ones.
 fn watch(
     examine: impl Fn() -> Result<Report, String>,
     interrupt: &Interrupt,
     seconds: f64,
 ) -> Result<bool, String> {
     let mut before = None;
-    // A server that goes away, and may come back, does not end this.
+    // An unreachable server, which may return, does not end the loop.
     let mut outcome = Ok(false);
     while !interrupt.is_set() {
         let next_ns = now_ns() + (seconds * SECOND as f64) as u64;
@@ -107,13 +107,13 @@ fn watch(
             false => write_out(&format!("{}\n{report}", report.time()))?,
         }
         before = Some(names);
-        // Where nothing can be reached, that is known at once.
+        // An unreachable server is detected at once, without using up the time.
         let _ = interrupt.sleep_until(next_ns);
     }
     outcome
 }
 
-/// What was observed of each server, or why nothing could be.
+/// The observation of each server, or why it failed.
 type Observations = Vec<Result<Observation, String>>;
 
 /// Observes all servers at the same time.
@@ -169,7 +169,7 @@ fn write_out(text: &str) -> Result<(), String> {
     }
 }
 
-/// A line on standard error that says how far the run is, if that is a terminal.
+/// A progress line on standard error, if that is a terminal.
 struct Progress {
     end: Interrupt,
     thread: Option<std::thread::JoinHandle<()>>,

@@ -1,6 +1,6 @@
 //! One run: probes and samples for some seconds, the server's statistics before and after.
 //!
-//! Whatever cannot be seen becomes a line of [`Observation::unseen`], and the run goes on.
+//! What cannot be observed becomes a line of [`Observation::unseen`], and the run continues.
 
 use crate::options::DoctorOptions;
 use crate::probes::{self, Sampler, Sent, failure_of, is_turned_away, refusal_of};
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// How long the server may take to answer requests beside the probes.
+/// How long the server may take to answer requests other than the probes'.
 const ANSWER_TIMEOUT_NS: u64 = 2 * SECOND;
 
 /// Errors of a server that speaks RESP and is busy.
@@ -26,7 +26,7 @@ const BUSY: [&str; 4] = ["LOADING", "BUSY", "MASTERDOWN", "NOPERM"];
 /// Observes a server.
 ///
 /// # Errors
-/// There is nothing to be seen: no server takes connections there. One line.
+/// No server accepts connections there. One line.
 pub(crate) fn observe(
     target: &Target,
     options: &DoctorOptions,
@@ -51,7 +51,7 @@ pub(crate) fn observe(
         server.sample = querier.sample(options.show_keys);
     }
     let _ = interrupt.sleep_until(start_ns + length_ns);
-    // What is known by now is reported also after Ctrl-C: only a second one ends it at once.
+    // Results so far are reported even after Ctrl-C: only a second one ends the run at once.
     querier.reset();
     let not_interrupted = Interrupt::default();
     querier.interrupt = &not_interrupted;
@@ -66,13 +66,13 @@ pub(crate) fn observe(
     querier.unseen.extend(failed_connections(&probes));
     server.name = name(&server);
     if server.counters.after.is_empty() {
-        // The figures of the beginning are better than none: no counter has grown.
+        // Without the final figures, use the initial ones: no counter has grown.
         server.counters = Counters { before: server.counters.before.clone(), ..<_>::default() };
     }
     Ok(Observation { seconds, server, probes, host, placement: None, unseen: querier.unseen })
 }
 
-/// A line on connections of the doctor's own that failed, if any did.
+/// A line on the doctor's own failed connections, if any.
 fn failed_connections(probes: &Probes) -> Option<String> {
     let failures = probes.failures.iter();
     let shown = failures.map(|(why, count)| format!("{count} {}", why.name()));
@@ -80,7 +80,7 @@ fn failed_connections(probes: &Probes) -> Option<String> {
     (!shown.is_empty()).then(|| format!("connections that failed: {}", shown.join(", ")))
 }
 
-/// Where the server is, as seen from here.
+/// The location of the server, as seen from this host.
 #[derive(Debug, Default)]
 struct Place {
     local: Option<SocketAddr>,
@@ -90,7 +90,7 @@ struct Place {
     is_unix: bool,
 }
 
-/// Connects once, and says where to.
+/// Connects once. Returns the location of the server.
 fn first_contact(target: &Target, querier: &mut Querier<'_>) -> Result<Place, String> {
     let mut place = Place::default();
     match &target.address {
@@ -164,7 +164,7 @@ struct Beginning {
     counts_keys: bool,
 }
 
-/// Queries the server, one request after the other.
+/// Sends queries to the server, one after the other.
 struct Querier<'a> {
     target: &'a Target,
     interrupt: &'a Interrupt,
@@ -176,7 +176,7 @@ struct Querier<'a> {
 
 impl Querier<'_> {
     /// Keeps the connection if the server answers on it in its protocol. A silent, busy or full
-    /// server is observed all the same.
+    /// server is observed nevertheless.
     fn handshake(&mut self, mut wire: Wire) -> Result<(), String> {
         let start_ns = now_ns();
         let refusal = match wire.protocol {
@@ -202,10 +202,10 @@ impl Querier<'_> {
         Ok(())
     }
 
-    /// Takes note of a server that is full, or silent since `start_ns`.
+    /// Records that a server is full, or silent since `start_ns`.
     ///
     /// # Errors
-    /// It is neither: what is there is no such server. One line.
+    /// It is neither, and thus not a server of the expected protocol. One line.
     fn unanswered(&mut self, why: String, start_ns: u64) -> Result<(), String> {
         let is_silent = now_ns() - start_ns >= ANSWER_TIMEOUT_NS;
         if refusal_of(&why) == Some(Failure::Closed) {
@@ -227,7 +227,7 @@ impl Querier<'_> {
         self.wire = None;
     }
 
-    /// Queries a server that speaks `protocol`; an error is noted in `unseen`.
+    /// Queries a server that speaks `protocol`; an error is recorded in `unseen`.
     fn query<T>(
         &mut self,
         what: &str,
@@ -324,7 +324,7 @@ impl Querier<'_> {
         sent.flatten().unwrap_or_default()
     }
 
-    /// Watches requests on a connection of its own, which ends with that.
+    /// Watches requests on a separate connection, which is closed afterwards.
     fn sample(&mut self, show_keys: bool) -> Option<nagi_findings::observation::Sample> {
         self.wire = None;
         let watch = |wire: &mut Wire| readers::sample(wire, show_keys);

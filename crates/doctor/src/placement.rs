@@ -1,14 +1,14 @@
-//! Where two configurations of clients place keys.
+//! Compares the placement of keys by two client configurations.
 
 use nagi_client::Address;
 use nagi_client::ring::{ClientConfiguration, Server, place_differently};
 use nagi_findings::observation::Placement;
 use nagi_load::target::Target;
 
-/// Keys that are compared: enough that one server of a hundred is not missed.
+/// The number of keys compared: enough not to miss one server of a hundred.
 const KEYS: u64 = 10_000;
 
-/// Compares them, over servers of their own or, where they name none, those of the URLs.
+/// Compares them, over their own servers or, if they have none, those of the URLs.
 ///
 /// # Errors
 /// A configuration has no servers; one line.
@@ -30,7 +30,7 @@ pub(crate) fn compare(
     })
 }
 
-/// The server as clients name it: names are what is hashed.
+/// The server as clients name it, since names are hashed.
 fn server_of(address: &Address) -> Result<Server, String> {
     match address {
         Address::Tcp { name, .. } => name.parse(),

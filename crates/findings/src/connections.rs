@@ -3,7 +3,7 @@
 use super::finding::{Evaluation, Evidence, Finding, in_time};
 use crate::observation::{Failure, Observation};
 
-/// The calls that keep connections with the usual clients, with what bounds their number.
+/// The calls that reuse connections in common clients, and the settings that limit their number.
 const REDIS_PY: &str = "redis-py: one redis.ConnectionPool(max_connections=N) for each process, \
                         made at its start and given to every redis.Redis(connection_pool=pool), \
                         with N its threads; redis.BlockingConnectionPool(max_connections=N, \
@@ -94,16 +94,16 @@ fn ports_used_up(observation: &Observation) -> Evaluation {
     }
 }
 
-/// Connections that the doctor tried to make.
+/// Connection attempts of the doctor.
 fn own_attempts(observation: &Observation) -> u64 {
     let failed: u64 =
         observation.probes.failures.values().fold(0, |all, it| all.saturating_add(*it));
     failed.saturating_add(observation.probes.connects.count() as u64)
 }
 
-/// About how many connections a second fail. No kernel counts them, but want of a port meets all
-/// that connect to the same place alike, so that as large a share of them fails as of the doctor's
-/// own. Where all of these failed, no share says how many.
+/// Approximate number of connections that fail per second. Kernels do not count them, but a lack of
+/// ports affects all connections to the same address equally, so that the same share of them fails
+/// as of the doctor's own. If all of these failed, the number cannot be estimated.
 fn failing_rate(succeeding: f64, failed: u64, attempts: u64) -> Option<f64> {
     let succeeded = attempts.checked_sub(failed).filter(|succeeded| *succeeded > 0)?;
     Some((succeeding * failed as f64 / succeeded as f64).round())
@@ -137,8 +137,8 @@ pub(crate) static CLIENTS_REFUSED: Finding = Finding {
 fn clients_refused(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     let turned = failures(observation, Failure::TurnedAway);
-    // The count of Redis' INFO has those of protected mode as well, which want no place; nagi
-    // counts them separately too.
+    // The count in Redis' INFO includes those refused by protected mode, which are not due to the
+    // limit; nagi also counts these separately.
     let of_protected_mode = increase(observation, &["rejected_by_protected_mode"]);
     let refused = (increase(observation, &["rejected_connections"]) - of_protected_mode).max(0.0);
     let disabled = increase(observation, &["listen_disabled_num"]);
@@ -290,17 +290,17 @@ fn no_keep_alive(observation: &Observation) -> Evaluation {
     }
 }
 
-/// New connections a second that are many.
+/// The number of new connections a second that counts as many.
 const MANY_CONNECTIONS: f64 = 20.0;
 
-/// The doctor's own.
+/// Connections of the doctor itself.
 fn own_connections(observation: &Observation) -> f64 {
     observation.probes.connects.count() as f64 + 8.0
 }
 
-/// What counts new connections, with Redis and with memcached.
+/// The counters of new connections, of Redis and of memcached.
 const CONNECTIONS: &[&str] = &["total_connections_received", "total_connections"];
-/// What counts requests.
+/// The counters of requests.
 const REQUESTS: &[&str] = &[
     "total_commands_processed",
     "cmd_get",
@@ -315,10 +315,10 @@ const REQUESTS: &[&str] = &[
     "decr_misses",
 ];
 
-/// By how much these have grown together, as far as there are such.
+/// The total growth of these counters, as far as they exist.
 fn increase(observation: &Observation, names: &[&str]) -> f64 {
     let increases = names.iter().filter_map(|name| observation.server.counters.increase(name));
-    // The sum of none would be -0.
+    // An empty sum would be -0.
     increases.fold(0.0, |all, it| all + it)
 }
 

@@ -1,43 +1,43 @@
-//! The type of the table's rows, and helpers that they share.
+//! The type of the rows, and helpers that they share.
 
 use crate::observation::{Observation, Pressure};
 
-/// Something that may be wrong.
+/// A possible fault.
 #[derive(Debug)]
 pub struct Finding {
-    /// In one word, with hyphens.
+    /// The name, one word with hyphens.
     pub name: &'static str,
-    /// What is looked at.
+    /// What is checked.
     pub looks_at: &'static str,
-    /// From where on it is a finding, and why from there on.
+    /// The threshold, and the reason for it.
     pub threshold: &'static str,
-    /// What helps, the best first.
+    /// Remedies, the best first.
     pub remedies: &'static [&'static str],
-    /// Findings that explain this one where they are found as well.
+    /// Findings that explain this one if they are found as well.
     pub explained_by: &'static [&'static str],
-    /// Whether a server can tell it of itself, with no requests of nagi doctor.
+    /// Whether a server can evaluate it by itself, without requests of nagi doctor.
     pub from_within: bool,
-    /// The judgement.
+    /// The evaluation.
     pub evaluate: fn(&Observation) -> Evaluation,
 }
 
 /// The result of one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evaluation {
-    /// Checked, nothing wrong.
+    /// Checked, without a fault.
     Healthy,
     /// Not enough evidence, and what is needed.
     Unknown(String),
     /// Worth knowing, but no fault.
     Notice(Evidence),
-    /// Wrong.
+    /// A fault.
     Found(Evidence),
 }
 
-/// Why something is found.
+/// The evidence for a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
-    /// One sentence or two, with the numbers that matter.
+    /// One or two sentences, with the relevant numbers.
     pub verdict: String,
     /// All numbers, each with its name.
     pub numbers: Vec<(String, String)>,
@@ -54,7 +54,7 @@ impl Evidence {
     }
 }
 
-/// Whether this program was so late that no delay can be attributed to a server.
+/// Whether this program itself was so late that no delay can be attributed to a server.
 #[must_use]
 pub fn is_late(observation: &Observation) -> bool {
     const LATE_US: u64 = 20_000;
@@ -62,13 +62,14 @@ pub fn is_late(observation: &Observation) -> bool {
     observation.probes.own_delays.share_from(LATE_US) > MAX_LATE_SHARE
 }
 
-/// Whether requests took much longer than undisturbed ones at times: at least this long, and many
+/// Whether some requests took much longer than undisturbed ones: at least `least_us`, and many
 /// times as long as the quick ones. Most of them may be disturbed.
 pub(crate) fn is_delayed(observation: &Observation, least_us: u64) -> bool {
     let (pings, own) = (&observation.probes.pings, &observation.probes.own_delays);
     let Some(quick) = pings.quantile_us(0.05) else { return false };
     let least_us = least_us.max(quick.saturating_mul(5));
-    // A single one is compared with the worst that this host did, and many with what it did often.
+    // A single slow request is compared with this host's longest delay, and many with its frequent
+    // delays.
     let longest = pings.max_us();
     let is_long =
         longest >= Some(least_us) && longest > own.max_us().map(|it| it.saturating_mul(2));
@@ -78,12 +79,12 @@ pub(crate) fn is_delayed(observation: &Observation, least_us: u64) -> bool {
     !is_late(observation) && (is_long || are_many)
 }
 
-/// The time that a count of events is of.
+/// The period of a count of events, as text.
 pub(crate) fn in_time(observation: &Observation) -> String {
     format!("in {:.0} s", observation.seconds)
 }
 
-/// What the server's latency monitor noted of events whose names begin like this.
+/// Text on the events of the server's latency monitor whose names begin with `prefix`.
 pub(crate) fn logged(observation: &Observation, prefix: &str) -> String {
     let events = observation.server.latency.iter().filter(|it| it.name.starts_with(prefix));
     let shown =
@@ -92,7 +93,7 @@ pub(crate) fn logged(observation: &Observation, prefix: &str) -> String {
     if shown.is_empty() { "nothing".to_owned() } else { shown.join(", ") }
 }
 
-/// For which share of the run tasks of the server's host waited, by a kind of waiting.
+/// The share of the run for which tasks of the server's host waited for a kind of resource.
 pub(crate) fn pressure(observation: &Observation, of: fn(&Pressure) -> f64) -> String {
     let pressure = observation.host.pressure.filter(|_| observation.host.has_server);
     pressure.map_or("not counted here".to_owned(), |it| percent(of(&it)))

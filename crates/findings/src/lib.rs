@@ -1,13 +1,13 @@
-//! The faults that a cache server can have: one row for each, with its evaluation, a pure function
-//! of what was observed, from outside (`nagi doctor`) or by the server itself.
+//! The faults of cache servers: one row for each, with its evaluation, a pure function of an
+//! observation from outside (`nagi doctor`) or by the server itself.
 //!
 //! ```text
-//! observation -> each row's evaluate -> found, noticed, healthy or not enough to say
+//! observation -> each row's evaluate -> found, noticed, healthy or unknown
 //!                                    -> which finding explains which -> diagnosis
 //! ```
 //!
-//! The order of the rows is their precedence: of two findings neither of which explains the other,
-//! the one above is named first.
+//! The order of the rows is their precedence: of two findings, neither of which explains the other,
+//! the upper one is named first.
 
 mod connections;
 mod finding;
@@ -57,40 +57,40 @@ pub fn all() -> impl Iterator<Item = &'static Finding> {
 pub struct Diagnosed {
     /// The row.
     pub finding: &'static Finding,
-    /// Why.
+    /// The evidence.
     pub evidence: Evidence,
     /// The name of the finding that explains it.
     pub explained_by: Option<&'static str>,
 }
 
-/// What is wrong, the most specific first, and what is not.
+/// The faults, the most specific first, and the other results.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnosis {
-    /// What is wrong.
+    /// Faults.
     pub found: Vec<Diagnosed>,
-    /// What is worth knowing.
+    /// Notices.
     pub noticed: Vec<Diagnosed>,
-    /// What was looked at and found well.
+    /// Findings that were checked without a fault.
     pub healthy: Vec<&'static Finding>,
-    /// Of what there is not enough to say, with what would be needed.
+    /// Findings without enough evidence, with what would be needed.
     pub unknown: Vec<(&'static Finding, String)>,
 }
 
 impl Diagnosis {
-    /// What is wrong and then what is worth knowing, each with the word for that.
+    /// Faults and then notices, each with its label.
     pub fn findings(&self) -> impl Iterator<Item = (&'static str, &Diagnosed)> {
         let found = self.found.iter().map(|diagnosed| ("finding", diagnosed));
         found.chain(self.noticed.iter().map(|diagnosed| ("notice", diagnosed)))
     }
 }
 
-/// Evaluates what was observed by every row.
+/// Evaluates every row for an observation.
 #[must_use]
 pub fn diagnose(observation: &Observation) -> Diagnosis {
     evaluate(observation, all())
 }
 
-/// Evaluates what a server has observed of itself, by the rows for which that is enough.
+/// Evaluates a server's observation of itself, by the rows for which that is enough.
 #[must_use]
 pub fn diagnose_from_within(observation: &Observation) -> Diagnosis {
     evaluate(observation, all().filter(|finding| finding.from_within))

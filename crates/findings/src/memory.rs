@@ -65,7 +65,7 @@ fn at_its_limit(observation: &Observation) -> Evaluation {
     }
 }
 
-/// Bytes of the process in swap, or beside what it uses, that matter.
+/// Relevant number of bytes of the process in swap, or beyond those in use.
 const MUCH: f64 = 100e6;
 
 pub(crate) static SWAPPING: Finding = Finding {
@@ -146,7 +146,7 @@ pub(crate) static MASS_EXPIRY: Finding = Finding {
 fn mass_expiry(observation: &Observation) -> Evaluation {
     let counters = &observation.server.counters;
     if observation.server.is_memcached {
-        // It frees what has expired when it is asked for it or needs the memory.
+        // It frees expired items when they are requested or when it needs the memory.
         return Evaluation::Healthy;
     }
     let Some(expired) = counters.increase("expired_keys") else {
@@ -175,7 +175,7 @@ fn mass_expiry(observation: &Observation) -> Evaluation {
     }
 }
 
-/// Bytes that a client has not read, and that matter.
+/// Relevant number of bytes that a client has not read.
 pub const UNREAD_BYTES: u64 = 1 << 20;
 
 pub(crate) static SLOW_READER: Finding = Finding {

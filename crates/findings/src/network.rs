@@ -1,4 +1,4 @@
-//! The network between here and the server.
+//! The network between this host and the server.
 
 use super::finding::{Evaluation, Evidence, Finding, bytes, is_late, milliseconds};
 use crate::observation::{Observation, TcpConnections, Transfer};
@@ -23,7 +23,7 @@ pub(crate) static NARROW_LINK: Finding = Finding {
     evaluate: narrow_link,
 };
 
-/// Whether the link is narrow, as far as values went over it.
+/// Whether the link is narrow, if values were transferred over it.
 pub(crate) fn is_narrow(observation: &Observation) -> bool {
     matches!(narrow_link(observation), Evaluation::Found(_))
 }
@@ -38,7 +38,7 @@ fn narrow_link(observation: &Observation) -> Evaluation {
         return Evaluation::Unknown(needed.to_owned());
     };
     let [smallest, ..] = transfers.as_slice() else { return Evaluation::Healthy };
-    // Of two estimates the better: what delays single values grows no time with their size.
+    // The better of two estimates: delays of single values do not grow with their size.
     let between = |less: &Transfer, more: &Transfer, time: fn(&Transfer) -> u64| {
         let taken_us = time(more).saturating_sub(time(less)).max(1);
         more.bytes.saturating_sub(less.bytes) as f64 * 1e6 / taken_us as f64
@@ -79,7 +79,7 @@ fn narrow_link(observation: &Observation) -> Evaluation {
     }
 }
 
-/// What the kernel counted on the way to the server, as evidence.
+/// Adds the kernel's counts of the connections to the server to the evidence.
 fn with_network(mut evidence: Evidence, observation: &Observation) -> Evidence {
     if let Some(tcp) = &observation.host.tcp {
         let us = |time: Option<u64>| time.map_or("not measured".to_owned(), milliseconds);
@@ -98,10 +98,11 @@ fn with_network(mut evidence: Evidence, observation: &Observation) -> Evidence {
     evidence
 }
 
-/// The share of segments sent again from which on a link loses too many, and how few are chance.
+/// The share of retransmitted segments from which a link loses too many, and the number up to which
+/// they may be chance.
 const LOSSY: f64 = 0.01;
 const FEWEST_LOST: u64 = 5;
-/// The same for what is worth knowing.
+/// The same for a notice.
 const NOTEWORTHY: f64 = 0.001;
 const FEWEST_NOTEWORTHY: u64 = 3;
 
@@ -125,7 +126,7 @@ pub(crate) static LOSSY_LINK: Finding = Finding {
     evaluate: lossy_link,
 };
 
-/// Whether packets are lost on the way to the server.
+/// Whether packets to or from the server are lost.
 pub(crate) fn is_lossy(observation: &Observation) -> bool {
     matches!(lossy_link(observation), Evaluation::Found(_))
 }
@@ -134,7 +135,7 @@ fn lossy_link(observation: &Observation) -> Evaluation {
     let unseen = TcpConnections::default();
     let tcp = match &observation.host.tcp {
         Some(tcp) => tcp,
-        // What stays within a host is not lost.
+        // Packets within a host are not lost.
         None if observation.host.has_server => &unseen,
         None => return Evaluation::Unknown("the kernel's figures of TCP (sock_diag)".to_owned()),
     };
@@ -149,7 +150,7 @@ fn lossy_link(observation: &Observation) -> Evaluation {
     );
     let evidence = with_network(Evidence::new(verdict), observation);
     match share {
-        // A stalled host retransmits what was not lost.
+        // A stalled host retransmits segments that were not lost.
         _ if is_late(observation) => Evaluation::Unknown("a host with time to measure".to_owned()),
         LOSSY.. if tcp.retransmitted >= FEWEST_LOST => Evaluation::Found(evidence),
         NOTEWORTHY.. if tcp.retransmitted >= FEWEST_NOTEWORTHY => Evaluation::Notice(evidence),
@@ -157,7 +158,7 @@ fn lossy_link(observation: &Observation) -> Evaluation {
     }
 }
 
-/// The shortest round trip that is long, in microseconds.
+/// Shortest round trip from which on the distance counts as long, in microseconds.
 const LONG_US: u64 = 3000;
 
 pub(crate) static LONG_ROUND_TRIP: Finding = Finding {

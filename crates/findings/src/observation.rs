@@ -1,67 +1,67 @@
 //! An observation: plain values, filled in by readers and probes, or by tests.
 //!
-//! Nothing here reads anything. `None` stands for what could not be seen; an evaluation says so
-//! then, and does not guess.
+//! This module does no I/O. `None` is an unobserved value; an evaluation then reports that instead
+//! of guessing.
 
 use std::collections::BTreeMap;
 
-/// All that one run has seen of a server.
+/// All observations of a server in one run.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
-    /// For how long, in seconds.
+    /// The duration of the run, in seconds.
     pub seconds: f64,
     /// What the server reports.
     pub server: Server,
-    /// What was measured from outside.
+    /// Measurements from outside.
     pub probes: Probes,
-    /// What the kernel says.
+    /// Observations from the kernel.
     pub host: Host,
-    /// Where two configurations of clients place keys, if that was asked for.
+    /// The placement of keys by two client configurations, if requested.
     pub placement: Option<Placement>,
     /// One line for each thing that could not be observed.
     pub unseen: Vec<String>,
 }
 
-/// How two configurations of clients place the same keys.
+/// The placement of the same keys by two client configurations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placement {
-    /// The one configuration.
+    /// The first configuration.
     pub one: String,
-    /// The other one.
+    /// The second configuration.
     pub other: String,
     /// Keys that were compared.
     pub keys: u64,
-    /// Keys that they place on different servers.
+    /// Keys placed on different servers.
     pub different: u64,
 }
 
-/// What the server reports of itself.
+/// The server's own reports.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     /// Such as `Redis 7.0.15`.
     pub name: String,
     /// Whether it speaks memcached's protocol.
     pub is_memcached: bool,
-    /// Its figures.
+    /// Its statistics.
     pub counters: Counters,
-    /// Settings by name, as far as CONFIG GET tells them.
+    /// Settings by name, as far as CONFIG GET returns them.
     pub settings: BTreeMap<String, String>,
     /// Slow requests that ended within the run, the newest first.
     pub slow: Option<Vec<SlowRequest>>,
     /// Lists of clients, in the order in which they were read.
     pub clients: Vec<Vec<Client>>,
-    /// Requests that were watched, if that was asked for.
+    /// Requests that were watched, if requested.
     pub sample: Option<Sample>,
-    /// What keys cost, where the server counts that.
+    /// The cost of keys, if the server counts that.
     pub key_costs: Option<KeyCosts>,
-    /// Large requests and replies within the run, where the server has logs of them.
+    /// Large requests and replies within the run, if the server logs them.
     pub large: Vec<LargeRequest>,
-    /// What its latency monitor noted within the run.
+    /// Events of its latency monitor within the run.
     pub latency: Vec<LatencyEvent>,
 }
 
 impl Server {
-    /// The longest event of a kind whose name begins like this, in milliseconds.
+    /// The longest event of a kind whose name begins with `prefix`, in milliseconds.
     #[must_use]
     pub fn longest_event_ms(&self, prefix: &str) -> Option<u64> {
         let events = self.latency.iter().filter(|event| event.name.starts_with(prefix));
@@ -69,32 +69,32 @@ impl Server {
     }
 }
 
-/// What the server spent on commands within the run, and on which keys.
+/// The server's time for commands within the run, and for the most expensive keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeyCosts {
     /// The time of all commands, in microseconds.
     pub all_us: u64,
-    /// Keys, or what stands for them, and their time.
+    /// Keys, or their hashes, and their time.
     pub keys: Vec<(String, u64)>,
 }
 
-/// A request that was logged for its size, or for that of its reply.
+/// A request logged for its size, or for that of its reply.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LargeRequest {
     /// The size.
     pub bytes: u64,
-    /// Which log has it, its name and how many arguments it had.
+    /// The log that has it, its name and its number of arguments.
     pub what: String,
 }
 
-/// What the latency monitor noted of one kind of event.
+/// The latency monitor's events of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LatencyEvent {
     /// The kind, such as `fork`.
     pub name: String,
-    /// In how many seconds there were any.
+    /// The number of seconds with such events.
     pub count: u64,
-    /// The longest, in milliseconds.
+    /// The longest event, in milliseconds.
     pub longest_ms: u64,
 }
 
@@ -108,13 +108,13 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// A number at the end.
+    /// The value of a number at the end.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<f64> {
         self.after.get(name)?.parse().ok()
     }
 
-    /// By how much a number has grown. What began again from zero has grown by what it is.
+    /// The growth of a number. After a reset to zero, it is the value at the end.
     #[must_use]
     pub fn increase(&self, name: &str) -> Option<f64> {
         let after = self.number(name)?;
@@ -122,7 +122,7 @@ impl Counters {
         Some(if after >= before { after - before } else { after })
     }
 
-    /// A number in a list such as `calls=3,usec=17`, by how much it has grown.
+    /// The growth of a number in a list such as `calls=3,usec=17`.
     #[must_use]
     pub fn part_increase(&self, name: &str, part: &str) -> Option<f64> {
         let of = |fields: &BTreeMap<String, String>| part_of(fields.get(name)?, part);
@@ -137,12 +137,12 @@ pub fn part_of(list: &str, part: &str) -> Option<f64> {
     list.split(',').find_map(|it| it.strip_prefix(part)?.strip_prefix('=')?.parse().ok())
 }
 
-/// A request that the server's log of slow requests has.
+/// An entry of the server's slow log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlowRequest {
     /// How long it took.
     pub duration_us: u64,
-    /// Its name and how many arguments it had: nothing that might be secret.
+    /// Its name and its number of arguments: nothing that might be secret.
     pub what: String,
 }
 
@@ -157,16 +157,16 @@ pub struct Client {
     pub command: String,
     /// Bytes of replies that it has not read.
     pub output_bytes: u64,
-    /// Bytes of requests that have arrived in part.
+    /// Bytes of partial requests.
     pub input_bytes: u64,
 }
 
 /// Requests that were watched for a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// How many.
+    /// The number of requests.
     pub requests: u64,
-    /// Keys, or what stands for them, with how many of the requests named them first.
+    /// Keys, or their hashes, with the number of requests that have them as the first key.
     pub keys: Vec<(String, u64)>,
 }
 
@@ -175,41 +175,41 @@ pub struct Sample {
 pub struct Probes {
     /// Round trips of the smallest request.
     pub pings: Times,
-    /// How long connections took.
+    /// Times to connect.
     pub connects: Times,
-    /// Connections that could not be made, by why.
+    /// Failed connections, by reason.
     pub failures: BTreeMap<Failure, u64>,
-    /// Values of growing size, there and back.
+    /// Round trips of values of growing size.
     pub transfers: Vec<Transfer>,
-    /// Bytes of values that were sent; as many came back.
+    /// Bytes of values sent; the same number came back.
     pub sent_bytes: u64,
-    /// Requests for that.
+    /// The requests for these.
     pub sent_requests: u64,
-    /// How late this program's own thread was, again and again.
+    /// Repeated measurements of how late this program's own thread was.
     pub own_delays: Times,
 }
 
-/// Why a connection could not be made.
+/// Why a connection failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Failure {
     /// No local port is left.
     NoPort,
     /// No descriptor is left, here.
     NoDescriptor,
-    /// Nothing listens there.
+    /// No socket listens there.
     Refused,
     /// It was not established in time.
     TimedOut,
-    /// The server said that it takes no more clients.
+    /// The server reported that it accepts no more clients.
     TurnedAway,
-    /// It was closed at the other end without an answer, whoever that is and for whatever reason.
+    /// The other end closed it without an answer, for an unknown reason.
     Closed,
     /// Any other reason.
     Other,
 }
 
 impl Failure {
-    /// In words.
+    /// The reason in words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -236,13 +236,13 @@ impl Times {
         Times(times_us)
     }
 
-    /// How many there are.
+    /// The number of events.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The time that this share of all does not pass.
+    /// The time that this share of the events does not exceed.
     #[must_use]
     pub fn quantile_us(&self, share: f64) -> Option<u64> {
         let last = self.0.len().checked_sub(1)?;
@@ -250,85 +250,85 @@ impl Times {
         self.0.get(place.saturating_sub(1).min(last)).copied()
     }
 
-    /// Which share of all took this long or longer.
+    /// The share of events that took at least this long.
     #[must_use]
     pub fn share_from(&self, least_us: u64) -> f64 {
         let below = self.0.partition_point(|time| *time < least_us);
         (self.0.len() - below) as f64 / self.0.len().max(1) as f64
     }
 
-    /// The shortest.
+    /// The shortest time.
     #[must_use]
     pub fn min_us(&self) -> Option<u64> {
         self.0.first().copied()
     }
 
-    /// The longest.
+    /// The longest time.
     #[must_use]
     pub fn max_us(&self) -> Option<u64> {
         self.0.last().copied()
     }
 }
 
-/// A value that went to the server and came back.
+/// The transfer of a value to the server and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Transfer {
     /// Its size.
     pub bytes: u64,
-    /// Until the server had acknowledged all of it and begun its reply.
+    /// Time until the server had acknowledged all of it and begun its reply.
     pub up_us: u64,
-    /// From then on until all of it had come back.
+    /// Time from then until all of it had come back.
     pub down_us: u64,
 }
 
-/// What the kernel says, of this host.
+/// The kernel's reports on this host.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     /// Whether the server runs on this host, in this network namespace.
     pub has_server: bool,
-    /// Local ports, where the table of sockets can be read.
+    /// Local ports, if the table of sockets can be read.
     pub ports: Option<Ports>,
-    /// Connections that the kernel turned away since a queue of this namespace was full.
+    /// Connections that the kernel dropped because a queue of this namespace was full.
     pub listen_overflows: Option<u64>,
-    /// Connections that wait to be accepted by the server, if it listens here.
+    /// The server's queue of connections to accept, if it listens here.
     pub accept_queue: Option<AcceptQueue>,
     /// The server's process, if it can be seen.
     pub process: Option<Process>,
-    /// Pages that came back from swap within the run.
+    /// Pages read back from swap within the run.
     pub swapped_in: Option<u64>,
     /// `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
     /// `vm.overcommit_memory`.
     pub overcommit: Option<u64>,
-    /// For how much of the run tasks of this host had to wait, where the kernel counts that.
+    /// How long tasks of this host had to wait, as a share of the run, if the kernel counts that.
     pub pressure: Option<Pressure>,
     /// Queue disciplines that held packets back within the run.
     pub disciplines: Vec<QueueDiscipline>,
-    /// Connections with the server that cross a network, where the kernel tells of them.
+    /// Connections with the server that cross a network, if the kernel reports them.
     pub tcp: Option<TcpConnections>,
-    /// Network devices that gave something up within the run.
+    /// Network devices with errors or drops within the run.
     pub devices: Vec<DeviceLosses>,
 }
 
-/// What TCP counted on connections with the server within the run (TCP_INFO).
+/// TCP's counts on connections with the server within the run (TCP_INFO).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TcpConnections {
-    /// Connections that were seen.
+    /// The number of observed connections.
     pub connections: u64,
-    /// Segments with data that were sent on them.
+    /// Segments with data sent on them.
     pub segments: u64,
-    /// Those that were sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
-    /// Those that were sent again though they had arrived, as the other end said: the answer to
-    /// them was lost or late.
+    /// Segments that were retransmitted although they had arrived, as the other end reported: their
+    /// acknowledgment was lost or late.
     pub duplicates: u64,
     /// The shortest round trip of all, in microseconds.
     pub least_round_trip_us: Option<u64>,
-    /// The middle one of the connections' latest, in microseconds.
+    /// The median of the connections' latest round trips, in microseconds.
     pub round_trip_us: Option<u64>,
 }
 
-/// What a network device gave up within the run, of all that was on it.
+/// Errors and drops of a network device within the run, for all its traffic.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceLosses {
     /// The device.
@@ -346,15 +346,15 @@ pub struct QueueDiscipline {
     pub device: String,
     /// Its kind, such as `tbf`.
     pub kind: String,
-    /// The rate that it allows, where it is a token bucket.
+    /// The rate that it allows, if it is a token bucket.
     pub bytes_per_second: Option<u64>,
     /// Packets that it dropped.
     pub dropped: u64,
-    /// How often it held packets back.
+    /// How often it delayed packets.
     pub held_back: u64,
 }
 
-/// For which share of the run some task of the host waited (pressure stall information).
+/// The share of the run for which some task of the host waited (pressure stall information).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
     /// For a processor.
@@ -368,13 +368,13 @@ pub struct Pressure {
 /// The queue of connections that the server has to accept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AcceptQueue {
-    /// The most that were seen waiting at one of its sockets.
+    /// The maximum observed at one of its sockets.
     pub waiting: u64,
-    /// How many may wait at that one, where the kernel tells.
+    /// The capacity of that socket's queue, if the kernel reports it.
     pub length: Option<u64>,
-    /// Whether as many as may were seen waiting.
+    /// Whether a queue was observed full.
     pub was_full: bool,
-    /// Connections that were dropped at its sockets within the run, where the kernel tells.
+    /// Connections dropped at its sockets within the run, if the kernel reports them.
     pub drops: Option<u64>,
     /// Sockets of the same network namespace that listen for other servers.
     pub other_listeners: Option<u64>,
@@ -389,9 +389,9 @@ pub struct Ports {
     pub remote: String,
     /// Ports that the kernel may choose.
     pub range: u64,
-    /// The most that were seen in TIME_WAIT, from that address to the server's.
+    /// The maximum observed in TIME_WAIT, from that address to the server's.
     pub time_wait: u64,
-    /// The most that were seen in all states.
+    /// The maximum observed in all states.
     pub used: u64,
     /// `net.ipv4.tcp_tw_reuse`.
     pub reuse: Option<u64>,
@@ -404,40 +404,40 @@ pub struct Process {
     pub id: u32,
     /// The share of samples in which it was stopped (T).
     pub stopped_share: f64,
-    /// The share of looks at which one of its threads waited for a disk (D), and which.
+    /// The share of samples in which one of its threads waited for a disk (D).
     pub disk_share: f64,
     /// Its busiest thread.
     pub busiest: Option<BusyThread>,
-    /// Descriptors that it has.
+    /// Its open descriptors.
     pub open_files: Option<u64>,
-    /// How many it may have.
+    /// Its limit on descriptors.
     pub max_files: Option<u64>,
     /// Its memory in swap.
     pub swap_bytes: Option<u64>,
-    /// Pages that it had to wait for within the run.
+    /// Its major page faults within the run.
     pub major_faults: Option<u64>,
-    /// What a limit on its processor time did.
+    /// The effect of a limit on its processor time.
     pub throttling: Option<Throttling>,
 }
 
-/// The thread that wanted a processor most.
+/// The thread with the highest demand for a processor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BusyThread {
     /// Its name.
     pub name: String,
-    /// The share of the run for which it had one.
+    /// The share of the run for which it ran.
     pub used: f64,
-    /// The share for which it waited for one, where the kernel says so.
+    /// The share for which it waited for a processor, if the kernel reports that.
     pub waited: f64,
 }
 
-/// What a control group's limit on processor time did within the run.
+/// The effect of a control group's limit on processor time within the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Throttling {
     /// Periods of the limit.
     pub periods: u64,
-    /// Those at whose end the group had to wait.
+    /// Periods in which the group was throttled.
     pub throttled_periods: u64,
-    /// How long it waited in all.
+    /// The total time for which it was throttled.
     pub throttled_us: u64,
 }

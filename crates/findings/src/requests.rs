@@ -5,11 +5,11 @@ use super::finding::{
 };
 use crate::observation::{Client, Observation};
 
-/// The mean time of a command that is slow, in microseconds.
+/// The mean time from which a command is slow, in microseconds.
 const SLOW_US: f64 = 5000.0;
-/// The share of the run that slow commands have to take.
+/// The minimum share of the run for slow commands.
 const SLOW_SHARE: f64 = 0.005;
-/// Few calls are looked at only if each takes this long, in microseconds.
+/// A command with at most this many calls counts only if each takes this long, in microseconds.
 const FEW_CALLS: f64 = 4.0;
 const LONG_US: f64 = 50_000.0;
 
@@ -32,7 +32,7 @@ pub(crate) static SLOW_COMMANDS: Finding = Finding {
     evaluate: slow_commands,
 };
 
-/// Commands that take as long as a fork does, which is a finding of its own.
+/// Commands that take as long as a fork, which is a separate finding.
 const FORK: [&str; 4] = ["bgsave", "bgrewriteaof", "psync", "sync"];
 
 /// A command's calls and time within the run.
@@ -57,7 +57,8 @@ fn slow_commands(observation: &Observation) -> Evaluation {
         return Evaluation::Unknown("INFO commandstats".to_owned());
     }
     let slow = costs.iter().filter(|cost| cost.calls >= 1.0).filter(|cost| {
-        // A few calls, the doctor's own among them, may just have had to wait for a processor.
+        // A few calls, including the doctor's own, may have been slow because they waited for a
+        // processor.
         let is_heavy = cost.us >= SLOW_SHARE * observation.seconds * 1e6
             && (cost.calls > FEW_CALLS || cost.us >= cost.calls * LONG_US);
         cost.us / cost.calls >= SLOW_US && is_heavy
@@ -95,11 +96,12 @@ fn slow_commands(observation: &Observation) -> Evaluation {
     }
 }
 
-/// The mean size of requests or replies that is large, in bytes.
+/// The mean size from which requests or replies are large, in bytes.
 const LARGE: f64 = 64e3;
-/// What a client may have unread or unsent without being one with large values, in bytes.
+/// Unread or unsent bytes of a client up to which it does not count as one with large values.
 const LARGE_BUFFER: f64 = 1e6;
-/// About what the doctor asks beside its probes, and what a client takes in a list of clients.
+/// Approximate number of the doctor's requests besides its probes, and bytes of a client in a list
+/// of clients.
 const OWN_REQUESTS: usize = 10;
 const LISTED_BYTES: usize = 400;
 /// After this time the server's figures of recent buffers do not include the doctor's own values.
@@ -195,9 +197,9 @@ pub(crate) static HOT_KEY: Finding = Finding {
     evaluate: hot_key,
 };
 
-/// The share of requests or of their time from which on a key is hot.
+/// The share of requests or of their time from which a key is hot.
 const HOT: f64 = 0.2;
-/// The share of a processor that a key has to take for that.
+/// The minimum share of a processor for a hot key.
 const HOT_PROCESSOR: f64 = 0.1;
 
 fn hot_key(observation: &Observation) -> Evaluation {
@@ -226,7 +228,7 @@ fn hot_key(observation: &Observation) -> Evaluation {
     if share >= HOT { Evaluation::Found(evidence) } else { Evaluation::Healthy }
 }
 
-/// The key that takes too much of the server's time, as it counts itself.
+/// The key that takes too much of the server's time, according to the server's own count.
 fn costly_key(observation: &Observation) -> Option<Evidence> {
     let costs = observation.server.key_costs.as_ref()?;
     let (key, us) = costs.keys.iter().max_by_key(|(_, us)| *us)?;

@@ -1,4 +1,4 @@
-//! The evaluation of made-up values: among them what no test can put into a real server.
+//! Evaluations of made-up values, including faults that no test can inject into a real server.
 
 use super::*;
 use crate::observation::{
@@ -11,7 +11,7 @@ use proptest::option;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A server of which nothing is wrong, looked at on its own host.
+/// A healthy server, observed on its own host.
 fn healthy() -> Observation {
     let figures = [
         ("redis_version", "7.0.15"),
@@ -56,7 +56,7 @@ fn healthy() -> Observation {
     }
 }
 
-/// What is found, noticed and said once `change` is made to a healthy server.
+/// The diagnosis after `change` to a healthy server.
 fn diagnose_with(change: impl FnOnce(&mut Observation)) -> Diagnosis {
     let mut observation = healthy();
     change(&mut observation);
@@ -326,7 +326,7 @@ fn a_link_loses_packets_if_segments_are_sent_again() {
     ] {
         assert!(numbers.contains(&(name.to_owned(), value.to_owned())), "{numbers:?}");
     }
-    // Few may be chance, however many percent they are.
+    // Few may be chance, whatever their share.
     assert_eq!(with(100, 4).found.len(), 0);
     assert_eq!(names(&with(2000, 4).noticed), ["lossy-link"]);
     assert_eq!((with(9000, 4).found.len(), with(9000, 4).noticed.len()), (0, 0));
@@ -396,7 +396,7 @@ fn from_within_only_rows_that_need_no_requests_are_evaluated() {
     assert_eq!(told, [("finding", "memory-at-its-limit")]);
 }
 
-/// What the latency monitor is made to have noted.
+/// Adds an event to the latency monitor.
 fn note(observation: &mut Observation, name: &str, longest_ms: u64) {
     let event = LatencyEvent { name: name.to_owned(), count: 3, longest_ms };
     observation.server.latency.push(event);
@@ -502,7 +502,7 @@ prop_compose! {
     }
 }
 
-/// Names of figures that rows look at.
+/// Names of figures that rows evaluate.
 const FIGURES: [&str; 27] = [
     "aof_delayed_fsync",
     "aof_enabled",

@@ -14,11 +14,11 @@ impl Bell {
         self.0.notify_waiters();
     }
 
-    /// Waits until `is_over`, looking at each ring, or for as long as that.
+    /// Waits until `is_over`, which is checked at each ring, for `longest` at most.
     pub(crate) async fn wait(&self, longest: Duration, mut is_over: impl FnMut() -> bool) {
         let end = Instant::now() + longest;
         loop {
-            // One that rings from now on counts, though it is waited for later.
+            // Created before the check, so that a ring during it is not missed.
             let rung = self.0.notified();
             if is_over() || timeout_at(end, rung).await.is_err() {
                 return;

@@ -26,16 +26,16 @@ const MAX_LEAVING: usize = 64;
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// How long the first request of a connection may take to arrive, in checks (seconds).
 const FIRST_REQUEST_WITHIN: u32 = 5;
-/// How long later requests may take, and a connection may be idle, when there is little room. Until
-/// then there is no limit: a proxy may be sending a request on a connection that is closed here,
-/// which is then lost (502). Apache's prefork processes keep theirs without limit, whatever `ttl`
-/// says, so no limit would be long enough.
+/// How long later requests may take, and a connection may be idle, when few slots are left.
+/// Otherwise there is no limit: a proxy may be sending a request on a connection that is just being
+/// closed, and the request would be lost (502). Apache's prefork processes keep connections without
+/// limit, whatever `ttl` is, so that no limit would be long enough.
 const IDLE: u32 = 90;
-/// The number of checks in a row after which an ended connection is closed, so that a response to a
-/// half-closed peer can be completed.
+/// The number of consecutive checks after which an ended connection is closed, so that a response
+/// to a half-closed peer can be completed.
 const ENDED_LOOKS: u32 = 2;
-/// Rejected connections that get the error at a time, and for how long one may take to read
-/// it.
+/// Maximum rejected connections that are sent the error at a time, and how long reading it may
+/// take.
 const MAX_REJECTING: usize = 64;
 const REJECT_TIMEOUT: Duration = Duration::from_secs(1);
 const REJECTION: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 24\r\n\
@@ -52,11 +52,11 @@ pub(crate) struct Connections {
     watched: Cell<usize>,
     begun: Notify,
     counts: Rc<Counts>,
-    /// How many connections are being rejected.
+    /// The number of connections being rejected.
     rejecting: Rc<Cell<usize>>,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 struct Counts {
     /// The number of checks so far.
@@ -66,7 +66,7 @@ struct Counts {
     most_answered: usize,
 }
 
-/// A connection as the checks see it.
+/// A connection in the periodic checks.
 #[derive(Debug)]
 struct Watched {
     socket: Arc<TcpStream>,
@@ -84,7 +84,7 @@ pub(crate) struct Place {
     number: usize,
 }
 
-/// The progress of a connection's conversation.
+/// The state of a connection's requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     counts: Rc<Counts>,
@@ -93,7 +93,8 @@ pub(crate) struct Progress {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// A request has been awaited for so many checks, or its head is arriving.
+    /// A request is awaited, or its head is arriving; with the check at which that began, and the
+    /// limit.
     Awaits { since: u32, within: u32 },
     /// A request is being answered.
     Answers,
@@ -104,7 +105,7 @@ enum Stage {
 pub(crate) struct Answering(Progress);
 
 impl Answering {
-    /// Whether so many requests are in progress that only pages are served.
+    /// Whether there are so many requests in progress that only pages are served.
     pub(crate) fn is_beyond_commands(&self) -> bool {
         let Counts { answered, most_answered, .. } = &*self.0.counts;
         answered.get() > *most_answered
@@ -125,7 +126,7 @@ impl Progress {
         Progress { counts: Rc::clone(counts), stage: Rc::new(Cell::new(stage)) }
     }
 
-    /// A request has arrived.
+    /// Records that a request has arrived.
     pub(crate) fn request_begins(&self) -> Answering {
         self.stage.set(Stage::Answers);
         self.counts.answered.set(self.counts.answered.get() + 1);
@@ -142,10 +143,9 @@ impl Progress {
         }
     }
 
-    /// Whether a request is awaited for too long, given whether there is room for other
-    /// connections.
+    /// Whether a request is awaited for too long. `has_room` means that there are free slots.
     fn is_overdue(&self, has_room: bool) -> bool {
-        // The check in which it began was a fraction of a second ago.
+        // The first check may come only a fraction of a second after the start.
         let is_past = |(looks, within)| looks > within && !(has_room && within == IDLE);
         self.awaited_for().is_some_and(is_past)
     }
@@ -184,8 +184,9 @@ impl Connections {
         Some(Place { connections: Rc::clone(self), number })
     }
 
-    /// Closes the connection that has been idle longest; returns whether there is one. It ends as
-    /// if its client had closed it: a response in progress has time until that is noticed.
+    /// Closes the connection that has been idle longest; returns whether there is one. It ends like
+    /// one that its client has closed: a response that has just begun has time until that is
+    /// detected.
     fn end_idle(&self) -> bool {
         if self.vacant.borrow().is_empty() {
             return false;
@@ -236,7 +237,7 @@ impl Connections {
         }
     }
 
-    /// Checks all connections, while it is polled.
+    /// Checks all connections periodically, while it is polled.
     pub(crate) async fn look_periodically(&self) {
         loop {
             while self.watched.get() == 0 {
@@ -247,8 +248,8 @@ impl Connections {
         }
     }
 
-    /// Ends the connections that are too slow, and those whose peers have closed them. hyper
-    /// notices the latter where it reads; it does not while bytes are left after a request whose
+    /// Ends connections that are too slow, and those closed by their peers. hyper detects the
+    /// latter when it reads, which it does not do while bytes are left after a request whose
     /// response has not ended.
     fn look(&self) {
         self.counts.looks.set(self.counts.looks.get().wrapping_add(1));
@@ -347,7 +348,7 @@ mod tests {
         assert!(!answering.iter().any(Answering::is_beyond_commands));
     }
 
-    /// Both ends of connections, in their order.
+    /// Both ends of several connections.
     async fn sockets(count: usize) -> Vec<(Arc<TcpStream>, TcpStream)> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

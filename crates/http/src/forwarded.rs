@@ -1,7 +1,7 @@
-//! The client's address of a request that trusted proxies have passed on.
+//! The client's address of a request forwarded by trusted proxies.
 //!
-//! Each proxy appends the address that it was asked from, so that only the end of the list can be
-//! believed: the client is the last address that is not a trusted proxy's itself.
+//! Each proxy appends the address of its peer, so that only the end of the list can be trusted: the
+//! client is the last address that is not a trusted proxy's itself.
 
 use crate::site::Site;
 use hyper::header::{FORWARDED, HeaderMap, HeaderName, VIA};
@@ -9,22 +9,22 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The address of a client that its proxy does not name.
+/// The address of a client whose proxy does not report it.
 const UNKNOWN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// Two headers name different clients: one of them is the client's own, which its proxy has let
-/// through, and nothing tells which.
+/// Two headers have different clients: one of them comes from the client itself and was not removed
+/// by the proxy, and it is unknown which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction;
 
-/// Whether a proxy has passed on the request.
+/// Whether a proxy has forwarded the request.
 pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
     let mut names = headers.keys();
     names.any(|it| it == FORWARDED || it == VIA || it.as_str().starts_with("x-forwarded-"))
 }
 
-/// Where the client is whose request has come from `peer`. Of one that a proxy has passed on, the
-/// port is 0, and the address as well if the proxy does not tell it.
+/// The address of the client of a request from `peer`. For a forwarded request, the port is 0, and
+/// the address is 0.0.0.0 if the proxy does not report it.
 ///
 /// # Errors
 /// The headers contradict each other.
@@ -45,7 +45,8 @@ pub(crate) fn client(
     }
 }
 
-/// The client by one header, whose elements `address` reads; nothing if there is no such header.
+/// The client according to one header, whose elements `address` parses; `None` if there is no such
+/// header.
 fn farthest(
     site: &dyn Site,
     headers: &HeaderMap,
@@ -79,7 +80,7 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
     address_of(quoted.unwrap_or(node))
 }
 
-/// An address, which a port may follow. What has another name than its address is unknown.
+/// An address with an optional port. Other identifiers are unknown.
 fn address_of(node: &str) -> Option<IpAddr> {
     if let Some(rest) = node.strip_prefix('[') {
         let (address, _) = rest.split_once(']')?;

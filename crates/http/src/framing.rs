@@ -1,20 +1,20 @@
-//! Finds where requests begin in the bytes of a connection, so that each head is checked before it
-//! is parsed: the parser takes a line feed alone for the end of a line, and one length of two, and
-//! a proxy in front may see other requests than it does (request smuggling).
+//! Finds the start of each request in the bytes of a connection, so that its head is checked before
+//! it is parsed. The parser accepts a line feed alone as the end of a line, and two equal lengths,
+//! so that a proxy in front may see different requests (request smuggling).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The head of a request, or what is left of it.
+/// The head of a request, or the rest of it.
 const HEAD: u64 = u64::MAX;
-/// Nothing: a whole head has been handed over, and has not become a request yet.
+/// Nothing: a whole head has been passed on, and has not been parsed yet.
 const NOTHING: u64 = u64::MAX - 1;
-/// Bytes that are not looked at.
+/// Bytes that are not inspected.
 const ANYTHING: u64 = u64::MAX - 2;
 
-/// What comes next on a connection; below the other values, so many bytes of a body. The requests
-/// of a connection tell its stream. Threads do not share it, but the parser wants streams that they
-/// could.
+/// What is expected next on a connection; values below the constants are remaining bytes of a body.
+/// The requests of a connection set it for its stream. Threads do not share it, but the parser
+/// requires streams that are `Send`.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected(Arc<AtomicU64>);
 
@@ -25,8 +25,8 @@ impl Default for Expected {
 }
 
 impl Expected {
-    /// A request has begun whose body has so many bytes, if that is known. Where it is not, no
-    /// further request is to be taken from the connection.
+    /// Records that a request has begun whose body has `body` bytes. If the length is unknown, no
+    /// further request may be read from the connection.
     pub(crate) fn request_begins(&self, body: Option<u64>) {
         self.set(match body {
             Some(0) => HEAD,
@@ -35,7 +35,7 @@ impl Expected {
         });
     }
 
-    /// What comes is no longer HTTP.
+    /// Records that the following bytes are not HTTP.
     pub(crate) fn protocol_changes(&self) {
         self.set(ANYTHING);
     }
@@ -45,18 +45,18 @@ impl Expected {
     }
 }
 
-/// How much of what has arrived may be handed over.
+/// How many of the received bytes may be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admitted {
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Bytes(usize),
-    /// So many bytes, of which the last one makes the head one that is to be refused.
+    /// This many bytes, of which the last one makes the head invalid.
     Wrong(usize),
-    /// None: the parser has not found the end of the head where it is.
+    /// None: the parser has not found the end of the head at the same place.
     Disagreed,
 }
 
-/// Looks at what arrives on a connection.
+/// Inspects the bytes of a connection.
 #[derive(Debug)]
 pub(crate) struct Inspector {
     expected: Expected,
@@ -68,7 +68,7 @@ pub(crate) struct Inspector {
 struct Head {
     /// Its beginning, while its end has not arrived.
     begun: Vec<u8>,
-    /// Where its last line begins.
+    /// The start of its last line.
     line: usize,
     has_length: bool,
     has_encoding: bool,
@@ -79,7 +79,7 @@ impl Inspector {
         Inspector { expected, head: Head::default() }
     }
 
-    /// Looks at bytes that have arrived, of which there is at least one.
+    /// Inspects received bytes, of which there is at least one.
     pub(crate) fn admit(&mut self, bytes: &[u8]) -> Admitted {
         match self.expected.0.load(Ordering::Relaxed) {
             ANYTHING => Admitted::Bytes(bytes.len()),
@@ -130,7 +130,7 @@ impl Head {
                 });
             }
             if line.is_empty() {
-                // Lines that stand in front of a request mean nothing.
+                // Empty lines before a request are ignored.
                 first = from;
             }
             self.note(line);
@@ -162,8 +162,8 @@ impl Head {
 mod tests {
     use super::*;
 
-    /// What an inspector admits of bytes that come in pieces of this length, as requests without
-    /// bodies; a mark stands after each head, and another one where it is wrong.
+    /// The bytes that an inspector admits from pieces of this length, as requests without bodies;
+    /// with a mark after each head, and another one at an invalid byte.
     fn admitted(bytes: &[u8], step: usize) -> String {
         let expected = Expected::default();
         let (mut inspector, mut out) = (Inspector::new(expected.clone()), Vec::new());

@@ -1,7 +1,7 @@
 //! Access checks before any page is rendered.
 //!
-//! A browser runs what foreign sites send it, and reaches loopback addresses that those sites do
-//! not: so a request has to call the server by a name that no foreign site can have (DNS
+//! A browser executes scripts of foreign sites and has access to loopback addresses that those
+//! sites lack. A request must therefore use a host name that no foreign site can have (DNS
 //! rebinding), and must not come from another site's page.
 
 use crate::forwarded::{self, Contradiction, is_forwarded};
@@ -149,7 +149,8 @@ fn is_port(text: &str) -> bool {
     text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
-/// Whether a request comes from no page, from this server's pages, or from one of `origins`.
+/// Whether a request does not come from a page, or comes from a page of this server or of one of
+/// `origins`.
 fn is_permitted_origin(headers: &HeaderMap, host: &str, origins: &str) -> bool {
     if permitted_origin(headers, origins).is_some() {
         return true;
@@ -388,7 +389,7 @@ mod tests {
         ];
         let caller = checked("", "/command", &lines, local).unwrap();
         assert_eq!(caller.address.to_string(), "127.0.0.3:0");
-        // Without a password, the client has to be on this machine as well as its proxy.
+        // Without a password, both the client and its proxy must be on this machine.
         for (peer, header, value, expected) in [
             (local, "x-forwarded-for", "127.0.0.1", 200),
             (local, "forwarded", "for=\"[::1]\"", 200),

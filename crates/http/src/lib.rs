@@ -1,9 +1,9 @@
-//! HTTP server for pages about the server and for commands; nothing else in the process ever waits
-//! for it.
+//! HTTP server for pages about the server and for commands; no other thread of the process ever
+//! waits for it.
 //!
-//! A [`Site`] provides the pages and opens connections to the workers; everything before that is
-//! here: sockets, limits, access checks, and the formats of commands and replies. One thread of low
-//! priority serves all clients. There is no HTTP/2.
+//! A [`Site`] provides the pages and opens connections to the workers; this crate implements
+//! everything before that: sockets, limits, access checks, and the formats of commands and replies.
+//! One thread of low priority serves all clients. There is no HTTP/2.
 
 mod bell;
 mod connections;

@@ -31,8 +31,8 @@ use tokio::task::spawn_local;
 const LONGEST_HEAD: usize = 32 << 10;
 const MAX_HEADERS: usize = 64;
 const BACKLOG: i32 = 1024;
-/// The silence after which the kernel probes a peer: idle connections are kept, and one whose
-/// machine has vanished would stay for ever.
+/// The silence after which the kernel probes a peer: idle connections are kept, and would otherwise
+/// stay even after their machine has disappeared.
 const KEEPALIVE: Duration = Duration::from_secs(300);
 /// The pause after a failed accept: there may be no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -70,8 +70,8 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     }
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
-    // Connections inherit it: without it a small reply may wait for the acknowledgement of the one
-    // before.
+    // Connections inherit it: without it, a small reply may wait for the acknowledgement of the
+    // previous one.
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
     socket.bind(&address.into())?;
@@ -79,7 +79,7 @@ pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
-/// Serves a site on listeners of [`bind`] with a thread of its own, and at most so many
+/// Serves a site on listeners of [`bind`], with a separate thread and at most `most_connections`
 /// connections.
 ///
 /// # Errors
@@ -162,7 +162,7 @@ async fn accept(listener: TcpListener, gateway: Arc<Gateway>, connections: Rc<Co
         let task = spawn_local(conversation.hold(stream, Arc::clone(&gateway)));
         connections.watch(number, socket, progress, task.abort_handle());
         if were_full {
-            // The connection that ends for this one has to notice it.
+            // The connection that ends for this one needs a turn to end.
             tokio::task::yield_now().await;
         }
     }
@@ -203,7 +203,7 @@ impl Conversation {
         let connection = http1::Builder::new()
             .max_headers(MAX_HEADERS)
             .max_buf_size(LONGEST_HEAD)
-            // The periodic checks do that.
+            // The periodic checks have their own limit.
             .header_read_timeout(None)
             .serve_connection(stream, service)
             .with_upgrades();

@@ -42,7 +42,7 @@ static VALUE_POLICY: HeaderValue =
 /// The body of a response.
 pub(crate) enum ResponseBody {
     Whole(Option<Bytes>),
-    /// Pieces as they come, without end.
+    /// Pieces as they arrive, without end.
     Pieces(mpsc::Receiver<Bytes>),
     /// A body that produces its pieces on demand.
     Made(Pin<Box<dyn Body<Data = Bytes, Error = io::Error>>>),
@@ -125,7 +125,7 @@ pub(crate) fn page(answer: Answer) -> Response<ResponseBody> {
     with_policy(answer.status, media_type, body, &PAGE_POLICY)
 }
 
-/// One line for people.
+/// A response of one readable line.
 pub(crate) fn line(status: u16, line: &str) -> Response<ResponseBody> {
     page(Answer::line(status, line))
 }
@@ -149,7 +149,7 @@ fn with_policy(
     response
 }
 
-/// The response to a request that is refused.
+/// The response to a refused request.
 pub(crate) fn refuse(refusal: Refusal) -> Response<ResponseBody> {
     let mut response = line(refusal.status, refusal.reason);
     let headers = response.headers_mut();

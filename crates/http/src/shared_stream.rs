@@ -1,7 +1,6 @@
-//! A TCP connection that the task which reads and writes shares with the look at all connections:
-//! tokio's own can be read from by its owner only, and another descriptor for it would cost two
-//! calls of the kernel a connection. What it reads is [inspected](Inspector) and handed over one
-//! request after the other.
+//! A TCP connection shared by its task with the check of all connections. tokio's stream can only
+//! be read by its owner, and a second descriptor would cost two system calls per connection.
+//! Received bytes are [inspected](Inspector) and passed on one request after the other.
 
 use crate::framing::{Admitted, Expected, Inspector};
 use socket2::SockRef;
@@ -16,12 +15,12 @@ use tokio::net::TcpStream;
 pub(crate) struct SharedStream {
     stream: Arc<TcpStream>,
     inspector: Inspector,
-    /// What has arrived after what was handed over, and how much of it has been since.
+    /// Bytes received after those passed on, and how many of them have been passed on since.
     ahead: Vec<u8>,
     taken: usize,
 }
 
-/// What no head may contain: in place of a byte it has the parser refuse the head.
+/// A byte that no head may contain: it makes the parser refuse the head.
 const REFUSED: u8 = 0;
 
 impl SharedStream {
@@ -30,7 +29,7 @@ impl SharedStream {
         SharedStream { stream, inspector, ahead: Vec::new(), taken: 0 }
     }
 
-    /// Hands over what is there already. Returns whether there was something.
+    /// Passes on bytes that have already been received. Returns whether there were any.
     fn hand_over(&mut self, buffer: &mut ReadBuf<'_>) -> io::Result<bool> {
         let there = self.ahead.get(self.taken..).unwrap_or_default();
         let there = there.get(..buffer.remaining()).unwrap_or(there);
@@ -50,7 +49,7 @@ impl SharedStream {
         Ok(true)
     }
 
-    /// Keeps what has arrived, after what `buffer` had `before`, that is not to be handed over
+    /// Holds back received bytes, after the `before` bytes in `buffer`, that must not be passed on
     /// yet.
     fn keep_back(&mut self, buffer: &mut ReadBuf<'_>, before: usize) -> io::Result<()> {
         let arrived = buffer.filled().get(before..).unwrap_or_default();
@@ -68,7 +67,7 @@ impl SharedStream {
         Ok(())
     }
 
-    /// Makes the parser refuse the head that ends there, and forgets what is after it.
+    /// Makes the parser refuse the head that ends there, and drops the bytes after it.
     fn refuse(&mut self, buffer: &mut ReadBuf<'_>, end: usize) {
         if let Some(last) = buffer.filled_mut().get_mut(..end).and_then(<[u8]>::last_mut) {
             *last = REFUSED;
@@ -92,7 +91,7 @@ impl SharedStream {
     }
 }
 
-/// How many bytes are admitted, and whether the last one is wrong.
+/// The number of admitted bytes, and whether the last one is invalid.
 fn length(admitted: Admitted) -> io::Result<(usize, bool)> {
     match admitted {
         Admitted::Bytes(len) => Ok((len, false)),
@@ -116,8 +115,8 @@ impl AsyncRead for SharedStream {
             match self.stream.try_read_buf(buffer) {
                 Ok(len) => {
                     if len > 0 && buffer.remaining() > 0 {
-                        // It is empty now: the kernel tells when it no longer is, and would say no
-                        // more than this if it were asked.
+                        // It is empty now. The kernel reports when it no longer is, and another
+                        // read would only return the same error.
                         let empty = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                         let _ = self.stream.try_io(Interest::READABLE, empty);
                     }
@@ -155,8 +154,8 @@ impl AsyncWrite for SharedStream {
         Poll::Ready(Ok(()))
     }
 
-    /// A client that has sent more than is read is told by the close that the connection is broken:
-    /// by then it has to know that the response is whole.
+    /// If a client has sent more than was read, closing resets the connection: the client must know
+    /// before that the response is complete.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(SockRef::from(&*self.stream).shutdown(Shutdown::Write))
     }

@@ -1,4 +1,4 @@
-//! The interface to what is served: pages, commands, and access to them.
+//! The interface to the served content: pages, commands, and access to them.
 
 use crate::bell::Bell;
 use hyper::body::Bytes;
@@ -22,14 +22,14 @@ pub struct Ask<'a> {
     pub accept: &'a str,
 }
 
-/// An answer; the headers that keep browsers safe are added to it.
+/// An answer; security headers for browsers are added to it.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The status code, from 100 to 999.
     pub status: u16,
     /// The media type, with its character set.
     pub content_type: &'static str,
-    /// The body, which answers may share.
+    /// The body, which several answers may share.
     pub body: Bytes,
 }
 
@@ -47,7 +47,7 @@ impl Answer {
 pub enum Rule {
     /// It only reads.
     Read,
-    /// It changes something.
+    /// It changes data.
     Write,
     /// Its replies are messages without end.
     Stream,
@@ -76,13 +76,13 @@ pub struct GatewaySettings {
     pub longest_argument: usize,
 }
 
-/// Pages, commands, and which clients may have them. Users are named; an empty name stands for the
-/// default one.
+/// Pages, commands, and access of clients to them. Users have names; an empty name is the default
+/// user.
 pub trait Site: Send + Sync + 'static {
     /// Called first on the HTTP thread.
     fn thread_starts(&self) {}
 
-    /// Renders a page; `None` if there is no such page. It must not block.
+    /// Renders a page; `None` if there is no such page. Must not block.
     fn answer(&self, ask: Ask<'_>) -> Option<Answer>;
 
     /// Rings when the missing data of a page may be available; `None` if nothing is missing. The
@@ -115,14 +115,14 @@ pub trait Site: Send + Sync + 'static {
     /// The current settings of commands over HTTP.
     fn gateway(&self) -> GatewaySettings;
 
-    /// The rule for a command from a client of this address.
+    /// The rule for a command from a client with this address.
     fn rule(&self, words: &[Bytes], address: IpAddr) -> Rule;
 
-    /// Whether the command may block for ever.
+    /// Whether the command may block without limit.
     fn may_wait(&self, words: &[Bytes]) -> bool;
 
-    /// Makes a worker serve a pipe as a connection in RESP2 of this user, which `client` makes
-    /// requests on.
+    /// Makes a worker serve a pipe as a RESP2 connection of this user, with `client` as the address
+    /// of its requests.
     ///
     /// # Errors
     /// There are too many connections.

@@ -1,4 +1,4 @@
-//! A connection that is closed when its client reads nothing for long.
+//! A connection that is closed when its client does not read for long.
 
 use std::io;
 use std::pin::Pin;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// How long a client may read nothing while data is waiting.
+/// How long a client may stall while data is waiting.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Wraps a connection.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
-    /// Runs while the client takes nothing.
+    /// Runs while the client does not read.
     timeout: Option<Pin<Box<Sleep>>>,
 }
 
@@ -22,7 +22,7 @@ impl<S> WriteTimeout<S> {
         WriteTimeout { stream, timeout: None }
     }
 
-    /// Notes whether something was taken; an error if nothing has been for too long.
+    /// Records whether bytes were written; an error if none have been for too long.
     fn note<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! `nagi top`: what a server does, in a terminal.
+//! `nagi top`: shows the activity of a server in a terminal.
 //!
 //! ```text
 //! a thread: sample, sample, ... -> view (two samples) -> screen, or plain text
@@ -27,10 +27,10 @@ const TICK: Duration = Duration::from_millis(50);
 /// How long the server may take to answer.
 const ANSWER_TIMEOUT_NS: u64 = 5_000_000_000;
 
-/// Shows it until the user quits, or prints one view.
+/// Shows the view until the user quits, or prints it once.
 ///
 /// # Errors
-/// The server cannot be asked, or the terminal cannot be used; one line.
+/// The server cannot be queried, or the terminal cannot be used; one line.
 pub fn run(options: &TopOptions) -> Result<(), String> {
     let password = read_password(options.password_file.as_deref())?;
     let target = Target::parse(&options.url, password.as_deref())?;
@@ -39,7 +39,7 @@ pub fn run(options: &TopOptions) -> Result<(), String> {
         return print_once(&target, &first, options);
     }
     let interval = Duration::from_secs_f64(options.interval);
-    // A sample that has not been received yet is not replaced: the next is later then.
+    // A sample that has not been received is not replaced: the next one is delayed.
     let (sender, receiver) = sync_channel(1);
     let name = target.name.clone();
     std::thread::spawn(move || take_samples(&target, interval, &sender));
@@ -72,7 +72,7 @@ fn take_samples(target: &Target, interval: Duration, samples: &SyncSender<Sample
     let mut wire = None;
     let mut due = Instant::now();
     loop {
-        // One that is late does not make the next one come early.
+        // A late sample does not shorten the next period.
         due = (due + interval).max(Instant::now());
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let opened = wire.take().map_or_else(|| open(target), Ok);
@@ -87,8 +87,8 @@ fn take_samples(target: &Target, interval: Duration, samples: &SyncSender<Sample
     }
 }
 
-/// The latest sample, and the two that are shown: while the screen is paused, later ones come and
-/// are not.
+/// The latest sample, and the two that are shown: while the screen is paused, later ones are taken
+/// but not shown.
 struct SamplesSeen {
     latest: Sample,
     shown: [Sample; 2],

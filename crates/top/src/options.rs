@@ -27,7 +27,7 @@ pub struct TopOptions {
     pub once: bool,
 }
 
-/// What clients are sorted by, the largest first.
+/// The order of clients, the largest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Sort {
     /// Requests a second.
@@ -44,7 +44,7 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// The next one, and after the last the first.
+    /// The next order; the first after the last.
     pub(crate) fn next(self) -> Self {
         match self {
             Sort::Requests => Sort::Bytes,

@@ -1,12 +1,12 @@
-//! A view as plain text, where there is no terminal.
+//! A view as plain text, without a terminal.
 
 use crate::view::{Table, View};
 use std::fmt::Write;
 
-/// Clients that are printed.
+/// Maximum clients that are printed.
 const MAX_CLIENTS: usize = 50;
 
-/// All of it, one table below the other.
+/// The whole view, one table below the other.
 pub(crate) fn print(view: &View) -> String {
     let mut out = format!("{}\n\n", view.title);
     for (name, value) in &view.figures {

@@ -7,20 +7,20 @@ use nagi_load::wire::{Answer, Wire};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Clients that are listed at most: a longer list would load the server.
+/// Maximum clients that are listed: a longer list would load the server.
 const MAX_CLIENTS: u64 = 5000;
 /// Slow requests that are read.
 const SLOWEST: usize = 10;
-/// Letters of a slow request that are kept.
+/// Maximum characters of a slow request that are kept.
 const MAX_LETTERS: usize = 200;
 
-/// All that is shown comes from these.
+/// A sample; all views are computed from samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) at: Instant,
     pub(crate) is_memcached: bool,
     pub(crate) fields: Fields,
-    /// None where there are too many, or the server does not list them.
+    /// `None` if there are too many, or the server does not list them.
     pub(crate) clients: Option<Vec<Client>>,
     pub(crate) slow: Vec<Slow>,
     pub(crate) events: Vec<LatencyEvent>,
@@ -33,14 +33,14 @@ pub(crate) struct Client {
     pub(crate) address: String,
     pub(crate) name: String,
     pub(crate) flags: String,
-    /// What it does, as far as the other fields tell; nothing where there are none.
+    /// Its state, as far as the other fields show it; empty without them.
     pub(crate) state: &'static str,
     pub(crate) database: String,
     pub(crate) command: String,
     pub(crate) age_s: u64,
     pub(crate) idle_s: u64,
     pub(crate) memory_bytes: u64,
-    /// Since it connected, where the server counts them.
+    /// Requests since it connected, if the server counts them.
     pub(crate) requests: Option<u64>,
     pub(crate) bytes: Option<u64>,
 }
@@ -50,16 +50,16 @@ pub(crate) struct Client {
 pub(crate) struct Slow {
     /// In seconds since 1970.
     pub(crate) at_s: u64,
-    /// As long as the server executed it; with phases, all of them.
+    /// The execution time; with phases, the sum of all.
     pub(crate) duration_us: u64,
-    /// In which phase most of that was, where the server tells phases.
+    /// The longest phase, if the server reports phases.
     pub(crate) phase: Option<&'static str>,
     pub(crate) client: String,
-    /// Its words, as far as the server shows them.
+    /// Its words, as far as the server reports them.
     pub(crate) request: String,
 }
 
-/// What made the server wait: a row of LATENCY LATEST.
+/// A delay of the server: a row of LATENCY LATEST.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LatencyEvent {
     pub(crate) name: String,
@@ -70,10 +70,10 @@ pub(crate) struct LatencyEvent {
 }
 
 impl Sample {
-    /// Asks the server.
+    /// Queries the server.
     ///
     /// # Errors
-    /// It cannot be asked, or refuses to tell its figures; one line.
+    /// It cannot be queried, or refuses; one line.
     pub(crate) fn take(wire: &mut Wire) -> Result<Self, String> {
         let is_memcached = wire.protocol != Protocol::Resp;
         let fields = match is_memcached {
@@ -87,7 +87,7 @@ impl Sample {
         let clients = match (are_few, is_memcached) {
             (false, _) => None,
             (true, true) => Some(connections(&figures::stats(wire, "stats conns")?)),
-            // A user may see figures and no clients, nor slow requests.
+            // A user may have access to figures but not to clients or slow requests.
             (true, false) => match wire.command(&[b"CLIENT", b"LIST"])? {
                 Answer::Error(_) => None,
                 list => Some(list.text().lines().map(client).collect()),
@@ -204,8 +204,8 @@ fn request(words: &[Answer]) -> String {
     plain(&words.join(" ").chars().take(MAX_LETTERS).collect::<String>())
 }
 
-/// LATENCY LATEST: name, time, the latest and the longest of each event; nothing where the server
-/// does not tell.
+/// LATENCY LATEST: name, time, the latest and the longest of each event; empty if the server does
+/// not report them.
 fn latency_events(answer: &Answer) -> Vec<LatencyEvent> {
     let entries = if let Answer::Array(entries) = answer { entries.as_slice() } else { &[] };
     let events = entries.iter().filter_map(|entry| {

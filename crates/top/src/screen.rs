@@ -9,10 +9,10 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Row, Sparkline, Table as Grid};
 
-/// Samples whose requests a second are drawn.
+/// Maximum samples whose requests a second are drawn.
 const MAX_POINTS: usize = 300;
 
-/// What the user has chosen, and what is shown.
+/// The user's choices, and the current view.
 #[derive(Debug, Default)]
 pub(crate) struct Screen {
     pub(crate) sort: Sort,
@@ -22,11 +22,11 @@ pub(crate) struct Screen {
     pub(crate) failure: Option<String>,
     /// Requests a second, the latest last.
     history: Vec<u64>,
-    /// Clients that are left out above.
+    /// The number of clients scrolled out at the top.
     scrolled: usize,
 }
 
-/// What happens after a key.
+/// The action after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyAction {
     Continue,
@@ -51,7 +51,7 @@ impl Screen {
         self.view = view;
     }
 
-    /// Does what a key stands for.
+    /// Handles a key.
     pub(crate) fn press(&mut self, key: KeyEvent) -> KeyAction {
         let last = self.view.clients.rows.len().saturating_sub(1);
         match key.code {
@@ -132,7 +132,7 @@ impl Screen {
     }
 }
 
-/// Draws tables beside each other, those that are not empty.
+/// Draws the non-empty tables side by side.
 fn draw_beside(frame: &mut Frame<'_>, tables: &[&Table], area: Rect) {
     let shown: Vec<&Table> =
         tables.iter().copied().filter(|table| !table.rows.is_empty()).collect();

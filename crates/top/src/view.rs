@@ -7,7 +7,7 @@ use nagi_load::figures::server_name;
 use nagi_load::text::plain;
 use std::collections::BTreeMap;
 
-/// How many commands are shown.
+/// Maximum number of commands shown.
 const MAX_COMMANDS: usize = 12;
 
 /// Everything on the screen.
@@ -22,20 +22,20 @@ pub(crate) struct View {
     pub(crate) clients: Table,
     pub(crate) slow: Table,
     pub(crate) events: Table,
-    /// What only nagi reports: its threads, where the time of requests goes, hot keys.
+    /// Reported only by nagi: its threads, the phases of requests, hot keys.
     pub(crate) workers: Table,
     pub(crate) phases: Table,
     pub(crate) hot_keys: Table,
 }
 
 impl View {
-    /// Tables that are left out where they are empty.
+    /// Tables that are omitted if empty.
     pub(crate) fn more(&self) -> [&Table; 4] {
         [&self.workers, &self.phases, &self.hot_keys, &self.events]
     }
 }
 
-/// Rows below names of columns.
+/// Rows with column names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
     pub(crate) title: String,
@@ -121,7 +121,7 @@ fn named<'a>(sample: &'a Sample, prefix: &'static str) -> impl Iterator<Item = (
     fields.filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
 }
 
-/// What each thread of a nagi that executes commands did in the last second.
+/// The activity of nagi's command-executing threads in the last second.
 fn workers(now: &Sample) -> Table {
     let mut threads: Vec<(&str, &str)> = named(now, "worker_").collect();
     threads.sort_by_key(|(name, _)| name.parse::<usize>().unwrap_or(usize::MAX));
@@ -230,7 +230,7 @@ fn yes_or_no(number: Option<f64>) -> String {
     text.to_owned()
 }
 
-/// What commands cost since the sample before.
+/// The cost of commands since the previous sample.
 fn commands(pair: &Pair<'_>) -> Table {
     let title = "Commands".to_owned();
     if pair.now.is_memcached {
@@ -330,7 +330,7 @@ fn slow(now: &Sample) -> Table {
     Table { title: "Slow requests".to_owned(), columns, rows: rows.collect() }
 }
 
-/// Seconds in the unit that suits them.
+/// Seconds in a suitable unit.
 fn duration(seconds: u64) -> String {
     match seconds {
         ..120 => format!("{seconds} s"),

@@ -1,4 +1,4 @@
-//! How late the doctor itself is: what this host does to a sleep, it does to a request's time.
+//! Measures how late the doctor itself is: this host delays requests by as much as sleeps.
 
 use nagi_findings::observation::Times;
 use nagi_load::clock::now_ns;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// How late sleeps ended.
+/// Measures how late sleeps end.
 pub(super) fn start(end: Interrupt) -> JoinHandle<Times> {
     std::thread::spawn(move || {
         let mut delays_us = Vec::new();

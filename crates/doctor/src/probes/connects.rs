@@ -12,9 +12,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 const INTERVAL_NS: u64 = SECOND / 5;
-/// For how long a connection is waited for: longer than the kernel's second and third attempts.
+/// How long to wait for a connection: longer than the kernel's second and third attempts.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// For how long the first answer is waited for.
+/// How long to wait for the first answer.
 const ANSWER_TIMEOUT_NS: u64 = SECOND / 2;
 
 /// The results.
@@ -39,7 +39,7 @@ pub(super) fn start(target: Target, end: Interrupt) -> JoinHandle<Connects> {
     })
 }
 
-/// How long a connection took, if the server keeps it.
+/// The time to connect, if the server keeps the connection.
 fn connect(target: &Target, end: &Interrupt) -> Result<u64, Failure> {
     let start_ns = now_ns();
     let socket =

@@ -1,14 +1,14 @@
-//! Why a connection could not be made.
+//! Classifies failures to connect.
 
 use nagi_client::Error;
 use nagi_findings::observation::Failure;
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 
-/// What servers say that take no more clients.
+/// Errors of servers that accept no more clients.
 const TURNED_AWAY: [&str; 2] = ["max number of clients", "too many open connections"];
-/// Errors of a connection that was just closed: a full server says so first, and what else closes
-/// connections (a port of TLS, a proxy without servers) says nothing of clients.
+/// Errors of a connection that was closed without a reply: a full server replies first, and other
+/// causes (a TLS port, a proxy without servers) are unrelated to the number of clients.
 const CLOSED: [&str; 3] = ["closed the connection", "reset by peer", "broken pipe"];
 
 /// The kind of failure to connect.
@@ -32,13 +32,14 @@ fn failure_of_io(error: &io::Error) -> Failure {
     }
 }
 
-/// Whether a first answer, or the error in place of it, says that the server takes no more clients.
+/// Whether a first answer, or the error in its place, reports that the server accepts no more
+/// clients.
 pub(crate) fn is_turned_away(text: &str) -> bool {
     contains_any(text, &TURNED_AWAY)
 }
 
-/// Why the server did not keep a connection, as far as a first answer or the error in its place
-/// says that it did not.
+/// Why the server did not keep a connection, if a first answer or the error in its place shows
+/// that.
 pub(crate) fn refusal_of(text: &str) -> Option<Failure> {
     if is_turned_away(text) {
         return Some(Failure::TurnedAway);

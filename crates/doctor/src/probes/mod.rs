@@ -24,7 +24,7 @@ pub(crate) use failure::{failure_of, is_turned_away, refusal_of};
 pub(crate) use sampler::{Sampler, start as start_sampler};
 pub(crate) use transfers::{Sent, transfers};
 
-/// Threads that go on until they are stopped.
+/// Threads that run until they are stopped.
 #[derive(Debug)]
 pub(crate) struct Running {
     end: Interrupt,
@@ -33,7 +33,7 @@ pub(crate) struct Running {
     clock: JoinHandle<Times>,
 }
 
-/// Begins.
+/// Starts all probes.
 pub(crate) fn start(target: &Target) -> Running {
     let end = Interrupt::default();
     Running {

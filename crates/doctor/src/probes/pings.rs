@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 
 const INTERVAL_NS: u64 = SECOND / 100;
-/// How many of the shortest round trips the interval is at least: a long way to the server is no
-/// queue of requests.
+/// Minimum interval, as a multiple of the shortest round trip: a long distance to the server must
+/// not cause a queue of requests.
 const ROUND_TRIPS: u64 = 2;
 /// The pause before another attempt to connect.
 const PAUSE_NS: u64 = SECOND / 5;
@@ -31,12 +31,12 @@ pub(super) fn start(target: Target, end: Interrupt) -> JoinHandle<Pings> {
             let start_ns = now_ns();
             let answer = match Wire::open(&target, &end) {
                 Ok(mut wire) => send_pings(&mut wire, &end, &mut times_us).err(),
-                // The password had no answer until the end.
+                // AUTH had no answer until the end.
                 Err(why) if why == INTERRUPTED => {
                     times_us.push((now_ns() - start_ns) / 1000);
                     None
                 }
-                // The probe of connections finds why none can be made.
+                // The probe of connections determines the reason.
                 Err(_) => None,
             };
             if let Some(refusal) = answer.and_then(|answer| refusal_of(&answer)) {
@@ -65,8 +65,8 @@ fn send_pings(wire: &mut Wire, end: &Interrupt, times_us: &mut Vec<u64>) -> Resu
         {
             return Err(text.clone());
         }
-        // The first has to set up what the connection needs at both ends. One without an answer at
-        // the end of the run took that long at least.
+        // The first request includes the set-up of the connection at both ends. One without an
+        // answer at the end of the run took at least that long.
         if !is_first || answer.is_err() {
             times_us.push((answered_ns - start_ns) / 1000);
         }
@@ -80,7 +80,7 @@ fn send_pings(wire: &mut Wire, end: &Interrupt, times_us: &mut Vec<u64>) -> Resu
     Ok(())
 }
 
-/// Sends the smallest request; the text of its answer, errors among them.
+/// Sends the smallest request. Returns the text of its answer, which may be an error.
 pub(super) fn ping(wire: &mut Wire) -> Result<String, String> {
     match wire.protocol {
         Protocol::Resp => Ok(wire.command(&[b"PING"])?.text()),

@@ -1,4 +1,4 @@
-//! Samples the host while the run goes on: the server's process often, the socket table less so.
+//! Samples the host during the run: the server's process often, the socket table less often.
 
 use crate::readers::{
     AcceptQueueReader, ConnectionReader, ProcessReader, SocketReader, Sockets, System,
@@ -11,7 +11,8 @@ use std::net::IpAddr;
 use std::thread::JoinHandle;
 
 const INTERVAL_NS: u64 = SECOND / 20;
-/// Sockets are read for at most this share of the time: reading many costs much time.
+/// The socket table is read for at most one in this many parts of the time, since reading many
+/// sockets takes long.
 const TABLE_SHARE: u64 = 10;
 
 /// What is sampled.
@@ -27,14 +28,14 @@ pub(crate) struct Sampler {
     pub(crate) remote: String,
 }
 
-/// A thread that goes on until it is stopped.
+/// A thread that runs until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Sampling {
     end: Interrupt,
     thread: JoinHandle<Host>,
 }
 
-/// Begins.
+/// Starts to sample.
 pub(crate) fn start(sampler: Sampler) -> Sampling {
     let end = Interrupt::default();
     let until = end.clone();
@@ -79,7 +80,7 @@ impl Sampler {
         let seconds = (now_ns() - start_ns) as f64 / 1e9;
         let counts = self.system.counts();
         let overflows_now = self.sockets.as_ref().and_then(SocketReader::listen_overflows);
-        // Later than the count of all, so that no drop of that is missed.
+        // Read after the total count, so that no drop counted there is missed.
         look_at(&mut queue);
         connections.as_mut().into_iter().for_each(ConnectionReader::look);
         let queue = queue.and_then(|queue| queue.finish());
@@ -117,7 +118,7 @@ impl Sampler {
     }
 }
 
-/// Looks at the queue of connections to be accepted, if there is one here and the kernel tells.
+/// Samples the queue of connections to accept, if it is on this host and the kernel reports it.
 fn look_at(queue: &mut Option<AcceptQueueReader>) {
     if let Some(queue) = queue
         && let Some(listeners) = listeners()
@@ -126,7 +127,7 @@ fn look_at(queue: &mut Option<AcceptQueueReader>) {
     }
 }
 
-/// The most of each that was seen.
+/// The maximum of each figure.
 #[derive(Debug, Default)]
 struct Most {
     has_read: bool,
@@ -138,7 +139,7 @@ struct Most {
 }
 
 impl Most {
-    /// Takes the address of this host that has the most ports towards the server.
+    /// Uses the address of this host with the most ports towards the server.
     fn take(&mut self, sockets: Option<Sockets>, usual: Option<IpAddr>) {
         let Some(sockets) = sockets else { return };
         self.has_read = true;
@@ -153,7 +154,7 @@ impl Most {
         }
     }
 
-    /// The queue as far as the table of sockets shows it.
+    /// The queue, as far as the table of sockets shows it.
     fn accept_queue(&self) -> Option<AcceptQueue> {
         let other_listeners = Some(self.other_listeners);
         self.waiting.map(|waiting| AcceptQueue { waiting, other_listeners, ..<_>::default() })

@@ -1,4 +1,5 @@
-//! Values whose size doubles, there and back: how the time grows with the size is the link's rate.
+//! Transfers values of doubling size, there and back: the growth of the time with the size is the
+//! link's rate.
 
 use nagi_client::Protocol;
 use nagi_findings::observation::Transfer;
@@ -12,12 +13,12 @@ const LARGEST: usize = 1 << 20;
 const LARGEST_ITEM: usize = 1 << 19;
 /// No larger value is sent after one that took this long.
 const LONG_US: u64 = 100_000;
-/// The shortest of so many times counts: what delays some of them is not the link.
+/// The shortest of this many times counts: delays of some of them are not due to the link.
 const TRIES: usize = 5;
-/// What is delayed by something else that often is not the link's: with fewer tries a size does not
-/// count, if there are others.
+/// With fewer tries, a size does not count if there are others: all of its times may include other
+/// delays.
 const MIN_TRIES: usize = 3;
-/// What all of them may take.
+/// Time limit for all transfers.
 const ALL_NS: u64 = 3 * SECOND;
 
 /// All values that were sent.
@@ -29,7 +30,7 @@ pub(crate) struct Sent {
     pub(crate) requests: u64,
 }
 
-/// Sends values to and fro: by ECHO, or on memcached as items that expire after a minute.
+/// Sends values back and forth: by ECHO, or on memcached as items that expire after a minute.
 ///
 /// # Errors
 /// The server refuses, or is silent; one line.

@@ -5,12 +5,13 @@ use nagi_findings::observation::AcceptQueue;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Gathers what was seen of the sockets at which a server listens.
+/// Collects samples of a server's listening sockets.
 #[derive(Debug)]
 pub(crate) struct AcceptQueueReader {
     server: SocketAddr,
     queue: AcceptQueue,
-    /// By a socket's number: the connections dropped at it before the run, and until the last look.
+    /// By a socket's number: the connections dropped at it before the run, and until the last
+    /// sample.
     drops: BTreeMap<u64, (u64, u64)>,
     looks: u64,
 }
@@ -21,7 +22,7 @@ impl AcceptQueueReader {
         AcceptQueueReader { server, queue, drops, looks: 0 }
     }
 
-    /// Takes in all sockets of the network namespace that listen.
+    /// Adds a sample of all listening sockets of the network namespace.
     pub(crate) fn take(&mut self, listeners: &[Listener]) {
         let (own, foreign): (Vec<&Listener>, Vec<&Listener>) =
             listeners.iter().partition(|it| is_servers(self.server, it.address));
@@ -34,7 +35,7 @@ impl AcceptQueueReader {
             }
             self.queue.was_full |= listener.waiting > 0 && listener.waiting >= listener.length;
             if let Some(drops) = listener.drops {
-                // One that was opened within the run has dropped nothing before.
+                // A socket opened within the run has no earlier drops.
                 let before = if self.looks == 0 { drops } else { 0 };
                 self.drops.entry(listener.cookie).or_insert((before, drops)).1 = drops;
             }
@@ -42,7 +43,7 @@ impl AcceptQueueReader {
         self.looks += 1;
     }
 
-    /// What was seen, unless there was nothing.
+    /// The result, unless there were no samples.
     pub(crate) fn finish(&self) -> Option<AcceptQueue> {
         let grown = self.drops.values().map(|(before, now)| now.saturating_sub(*before));
         let drops = (!self.drops.is_empty()).then(|| grown.sum());
@@ -50,7 +51,7 @@ impl AcceptQueueReader {
     }
 }
 
-/// Whether what is sent to the server's address arrives at a socket that listens there.
+/// Whether connections to the server's address arrive at a socket that listens on `local`.
 pub(super) fn is_servers(server: SocketAddr, local: SocketAddr) -> bool {
     local.port() == server.port() && (local.ip().is_unspecified() || local.ip() == server.ip())
 }

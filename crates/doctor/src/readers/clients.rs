@@ -9,7 +9,7 @@ pub(crate) const MAX_CLIENTS: f64 = 1000.0;
 /// All clients.
 ///
 /// # Errors
-/// The server cannot be asked, or refuses; one line.
+/// The server cannot be queried, or refuses; one line.
 pub(crate) fn clients(wire: &mut Wire) -> Result<Vec<Client>, String> {
     Ok(wire.run("CLIENT LIST")?.text().lines().map(client).collect())
 }

@@ -20,24 +20,24 @@ const TCP: u8 = 6;
 const INFO: u16 = 2;
 /// The state of an established connection, as a bit.
 const ESTABLISHED: u32 = 1 << 1;
-/// The length of a socket's description, in bytes, and of what tells it from others.
+/// The length of a socket's description and of its identification, in bytes.
 const SOCKET: usize = 72;
 const IDENTITY: usize = 48;
-/// Where figures are in TCP_INFO (`struct tcp_info` of `linux/tcp.h`); kernels before 4.6 end
-/// before the least round trip, and those before 4.19 before the duplicates.
+/// Offsets of figures in TCP_INFO (`struct tcp_info` of `linux/tcp.h`); kernels before 4.6 end
+/// before the minimum round trip, and those before 4.19 before the duplicates.
 const ROUND_TRIP: usize = 68;
 const RETRANSMITTED: usize = 100;
 const MIN_ROUND_TRIP: usize = 148;
 const DATA_SEGMENTS_OUT: usize = 156;
 const DUPLICATES: usize = 216;
-/// Connections that are remembered: more are not looked at.
+/// Maximum connections that are tracked; more are ignored.
 const MAX_CONNECTIONS: usize = 100_000;
 
-/// One connection's figures, since it was established.
+/// The figures of one connection since it was established.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Figures {
     retransmitted: u64,
-    /// Of these, what had arrived: its acknowledgment was lost or late.
+    /// Of these, segments that had arrived: their acknowledgment was lost or late.
     duplicates: u64,
     segments: u64,
     round_trip_us: u64,
@@ -52,22 +52,22 @@ struct Connection {
     figures: Figures,
 }
 
-/// Which end of connections with the server is looked at.
+/// The end of connections with the server that is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// That of clients on this host.
+    /// The end of clients on this host.
     Clients,
-    /// The server's own.
+    /// The server's own end.
     Servers,
 }
 
-/// Gathers the figures of connections with one server.
+/// Collects the figures of connections with one server.
 #[derive(Debug)]
 pub(crate) struct ConnectionReader {
     server: SocketAddr,
-    /// Whether the server's own ends are here.
+    /// Whether the server's own ends are on this host.
     has_server: bool,
-    /// By a socket's number: its figures at first and at last.
+    /// By a socket's number: its first and last figures.
     seen: HashMap<u64, (Figures, Figures)>,
     looks: u64,
 }
@@ -77,7 +77,7 @@ impl ConnectionReader {
         ConnectionReader { server, has_server, seen: HashMap::new(), looks: 0 }
     }
 
-    /// Looks at all of them once more.
+    /// Samples all connections.
     pub(crate) fn look(&mut self) {
         let ends: &[End] = match self.has_server {
             true => &[End::Clients, End::Servers],
@@ -95,17 +95,17 @@ impl ConnectionReader {
         let Connection { local, remote, cookie, figures } = *connection;
         // The server may have been reached at another of its host's addresses.
         let is_servers = end == End::Servers || remote == self.server;
-        // What has both ends at one address crosses no network.
+        // A connection with both ends at one address does not cross a network.
         let crosses = local.ip() != remote.ip();
         if !is_servers || !crosses || self.seen.len() >= MAX_CONNECTIONS {
             return;
         }
-        // One that was made within the run began with nothing.
+        // A connection made within the run began with zeros.
         let first = if self.looks == 0 { figures } else { Figures::default() };
         self.seen.entry(cookie).or_insert((first, figures)).1 = figures;
     }
 
-    /// What was seen, if there was any.
+    /// The result, if there were any connections.
     pub(crate) fn finish(&self) -> Option<TcpConnections> {
         let grown = |of: fn(&Figures) -> u64| {
             let grown = self.seen.values().map(|(first, last)| of(last).saturating_sub(of(first)));
@@ -127,8 +127,8 @@ impl ConnectionReader {
     }
 }
 
-/// All established connections of this network namespace from or to a port; none where the kernel
-/// does not tell.
+/// All established connections of this network namespace from or to a port; `None` if the kernel
+/// does not report them.
 fn connections(port: u16, end: End) -> Option<Vec<Connection>> {
     let kernel = Kernel::open(Some(netlink::SOCK_DIAG))?;
     let mut all = kernel.dump(BY_FAMILY, &request(INET, port, end), connection)?;
@@ -175,7 +175,7 @@ fn figures(info: &[u8]) -> Option<Figures> {
         duplicates: number(DUPLICATES).unwrap_or(0),
         segments: number(DATA_SEGMENTS_OUT).unwrap_or(0),
         round_trip_us: number(ROUND_TRIP)?,
-        // Nothing was measured yet where all bits are set.
+        // All bits are set if it has not been measured yet.
         least_round_trip_us: number(MIN_ROUND_TRIP)
             .filter(|us| *us != u64::from(u32::MAX))
             .unwrap_or(0),
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
 
-    /// What Linux 6.18 told of a connection in 392 bytes, in the order of bytes of x86: 100 small
+    /// A recorded reply of Linux 6.18 for a connection, 392 bytes in x86 byte order: 100 small
     /// requests from 192.0.2.2:40218 to 192.0.2.1:6379 over a link that lost every sixteenth
     /// packet.
     const RECORDED: &str = "\
@@ -211,7 +211,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// One that was made of a socket's number and figures.
+    /// A connection with this number and these figures.
     fn numbered(cookie: u64, figures: Figures) -> Connection {
         Connection { local: at("10.0.0.7:40000"), remote: at("10.0.0.5:6379"), cookie, figures }
     }

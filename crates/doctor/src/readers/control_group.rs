@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 /// Where control groups are mounted, below the root of the folder that has `proc`.
 const MOUNT: &str = "sys/fs/cgroup";
 
-/// What has been throttled since the group was made; none where there is no limit or it cannot be
-/// read.
+/// The throttling since the group was created; `None` without a limit or if it cannot be read.
 pub(super) fn throttling(process: &Path) -> Option<Throttling> {
     let groups = std::fs::read_to_string(process.join("cgroup")).ok()?;
     let root = process.parent()?.parent()?;
@@ -19,7 +18,7 @@ pub(super) fn throttling(process: &Path) -> Option<Throttling> {
     parse(&std::fs::read_to_string(limited.join("cpu.stat")).ok()?)
 }
 
-/// Whether a group's processor time is limited, as version 2 says it or version 1.
+/// Whether a group's processor time is limited, by version 2 or version 1.
 fn has_limit(folder: &Path) -> bool {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
     let most = read("cpu.max").map(|text| !text.starts_with("max"));
@@ -47,7 +46,7 @@ pub(super) fn folder_of(root: &Path, line: &str) -> Option<(PathBuf, PathBuf)> {
     Some((mount, folder))
 }
 
-/// A folder and those above it, as far as the mount.
+/// A folder and its ancestors, up to the mount.
 fn above(mount: &Path, folder: &Path) -> Vec<PathBuf> {
     folder.ancestors().take_while(|it| it.starts_with(mount)).map(Path::to_path_buf).collect()
 }

@@ -4,11 +4,11 @@
 use nagi_findings::observation::DeviceLosses;
 use std::path::Path;
 
-/// Where errors and drops are after a device's name: of what was received, and of what was sent.
+/// Positions of errors and drops after a device's name: received and sent.
 const ERRORS: [usize; 2] = [2, 10];
 const DROPS: [usize; 2] = [3, 11];
 
-/// All devices, with what they have counted since they were made.
+/// All devices, with their counts since their creation.
 pub(crate) fn devices(proc: &Path) -> Vec<DeviceLosses> {
     let table = std::fs::read_to_string(proc.join("net/dev")).unwrap_or_default();
     table.lines().filter_map(device).collect()
@@ -26,7 +26,7 @@ fn device(line: &str) -> Option<DeviceLosses> {
     Some(DeviceLosses { device, errors: sum(ERRORS)?, dropped: sum(DROPS)? })
 }
 
-/// What those that gave something up within the run did in it.
+/// The devices with errors or drops within the run, with the counts of the run.
 pub(crate) fn losses_since(before: &[DeviceLosses], now: Vec<DeviceLosses>) -> Vec<DeviceLosses> {
     let grown = now.into_iter().map(|now| {
         let before = before.iter().find(|it| it.device == now.device);

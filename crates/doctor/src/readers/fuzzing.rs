@@ -1,4 +1,4 @@
-//! An observation that the readers make from arbitrary bytes.
+//! Builds an observation from arbitrary bytes with the readers.
 
 use super::accept_queue::AcceptQueueReader;
 use super::sockets::{SocketReader, Sockets};
@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// Between two sections.
+/// The separator of sections.
 const SEPARATOR: u8 = 0xfe;
-/// Where the made-up server listens.
+/// The address of the made-up server.
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6379);
 
-/// An observation of sections of texts and of figures, each with a byte in front that says of what.
+/// An observation from sections of texts and of figures, each with a leading byte for its kind.
 pub(crate) fn observation(data: &[u8]) -> Observation {
     let mut observation = Observation { seconds: 20.0, ..Observation::default() };
     for section in data.split(|byte| *byte == SEPARATOR) {
@@ -175,7 +175,7 @@ fn of_probes(observation: &mut Observation, kind: u8, bytes: &[u8]) {
     }
 }
 
-/// What a server answers, of a byte for the kind and what follows it.
+/// A server's answer, from a byte for the kind and the bytes after it.
 fn answer(bytes: &mut &[u8], depth: usize) -> Answer {
     const DEEPEST: usize = 4;
     let mut next = || {

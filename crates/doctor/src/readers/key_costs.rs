@@ -1,16 +1,16 @@
-//! HOTKEYS: which keys cost the most time, where a server can count that (Redis 8.6, nagi).
+//! HOTKEYS: the keys that cost the most time, if a server can count that (Redis 8.6, nagi).
 
 use super::{is_unknown, requests};
 use nagi_findings::observation::KeyCosts;
 use nagi_load::wire::{Answer, Wire};
 
-/// Begins to count, for not much longer than `seconds`. Returns whether the server does. Where a
-/// count is under way, that is left alone and not read.
+/// Starts to count, for not much longer than `seconds`. Returns whether the server does. A count in
+/// progress is neither changed nor read.
 ///
 /// # Errors
-/// The server cannot be asked, or refuses; one line.
+/// The server cannot be queried, or refuses; one line.
 pub(crate) fn start_key_costs(wire: &mut Wire, seconds: f64) -> Result<bool, String> {
-    // It ends by itself where this program does not come to end it.
+    // It ends automatically if this program fails to end it.
     let seconds = seconds.ceil() as u64 + 10;
     match wire.run(&format!("HOTKEYS START METRICS 1 CPU COUNT 10 DURATION {seconds}")) {
         Ok(_) => Ok(true),
@@ -19,10 +19,10 @@ pub(crate) fn start_key_costs(wire: &mut Wire, seconds: f64) -> Result<bool, Str
     }
 }
 
-/// Ends that, and what was counted.
+/// Ends the count, and returns the result.
 ///
 /// # Errors
-/// The server cannot be asked, or refuses; one line.
+/// The server cannot be queried, or refuses; one line.
 pub(crate) fn key_costs(wire: &mut Wire, show_keys: bool) -> Result<Option<KeyCosts>, String> {
     wire.run("HOTKEYS STOP")?;
     let report = wire.run("HOTKEYS GET")?;
@@ -30,7 +30,7 @@ pub(crate) fn key_costs(wire: &mut Wire, show_keys: bool) -> Result<Option<KeyCo
     Ok(costs(&report, show_keys))
 }
 
-/// Names and values in turns, within a list of one.
+/// Parses alternating names and values, within a list of one element.
 pub(super) fn costs(report: &Answer, show_keys: bool) -> Option<KeyCosts> {
     let Answer::Array(list) = report else { return None };
     let fields = match list.as_slice() {

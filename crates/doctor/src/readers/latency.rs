@@ -1,18 +1,18 @@
-//! Events of the server's latency monitor within the run (LATENCY LATEST and HISTORY):
-//! kinds of events, such as `fork` or `aof-fsync-always`, and how long they took.
+//! Events of the server's latency monitor within the run (LATENCY LATEST and HISTORY): kinds of
+//! events, such as `fork` or `aof-fsync-always`, and their durations.
 
 use super::is_unknown;
 use nagi_findings::observation::LatencyEvent;
 use nagi_load::wire::{Answer, Wire};
 use std::collections::BTreeMap;
 
-/// When the latest event of each kind was, in seconds since 1970 by the server's clock.
+/// The time of the latest event of each kind, in seconds since 1970 by the server's clock.
 pub(crate) type Latest = BTreeMap<String, i64>;
 
-/// The latest events until now; none where the server has no latency monitor.
+/// The latest events until now; `None` if the server has no latency monitor.
 ///
 /// # Errors
-/// The server cannot be asked, or refuses; one line.
+/// The server cannot be queried, or refuses; one line.
 pub(crate) fn latest_events(wire: &mut Wire) -> Result<Latest, String> {
     match wire.run("LATENCY LATEST") {
         Ok(answer) => Ok(latest(&answer)),
@@ -24,7 +24,7 @@ pub(crate) fn latest_events(wire: &mut Wire) -> Result<Latest, String> {
 /// The events after these.
 ///
 /// # Errors
-/// The server cannot be asked, or refuses; one line.
+/// The server cannot be queried, or refuses; one line.
 pub(crate) fn events_since(wire: &mut Wire, before: &Latest) -> Result<Vec<LatencyEvent>, String> {
     let mut events = Vec::new();
     for (name, at_s) in latest_events(wire)? {
@@ -46,7 +46,7 @@ pub(super) fn latest(answer: &Answer) -> Latest {
         [name, Answer::Integer(at_s), ..] => Some((name.text(), *at_s)),
         _ => None,
     });
-    // What else it might be is not a kind of event.
+    // Other text is not a kind of event.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
     events.filter(|(name, _)| !name.is_empty() && name.chars().all(is_plain)).collect()
 }

@@ -13,30 +13,30 @@ const BY_FAMILY: u16 = 20;
 const INET: u8 = 2;
 const INET6: u8 = 10;
 const TCP: u8 = 6;
-/// The attribute with figures of a socket's memory (`linux/inet_diag.h`), and where the dropped
-/// connections are among these (`linux/sock_diag.h`).
+/// The attribute with the memory statistics of a socket (`linux/inet_diag.h`), and the offset of
+/// the dropped connections in it (`linux/sock_diag.h`).
 const MEMORY: u16 = 7;
 const DROPS: usize = 8;
-/// The state of a socket that listens, as a bit.
+/// The state of a listening socket, as a bit.
 const LISTEN: u32 = 1 << 10;
 /// The length of a socket's description, in bytes.
 const SOCKET: usize = 72;
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listener {
     pub(crate) address: SocketAddr,
-    /// The kernel's number of it, which no other socket gets.
+    /// The kernel's number of it, which is unique.
     pub(crate) cookie: u64,
     /// Connections that wait to be accepted.
     pub(crate) waiting: u64,
-    /// How many may.
+    /// The maximum number that may wait.
     pub(crate) length: u64,
     /// Connections that were dropped at it since it was opened.
     pub(crate) drops: Option<u64>,
 }
 
-/// All sockets of this network namespace that listen for TCP; none where the kernel does not tell.
+/// All listening TCP sockets of this network namespace; `None` if the kernel does not report them.
 pub(crate) fn listeners() -> Option<Vec<Listener>> {
     let kernel = Kernel::open(Some(netlink::SOCK_DIAG))?;
     let mut listeners = kernel.dump(BY_FAMILY, &request(INET), listener)?;
@@ -46,7 +46,7 @@ pub(crate) fn listeners() -> Option<Vec<Listener>> {
     Some(listeners)
 }
 
-/// A request for all sockets of a family that listen, with figures of their memory.
+/// A request for all listening sockets of a family, with their memory statistics.
 fn request(family: u8) -> Vec<u8> {
     const IDENTITY: usize = 48;
     let mut request = vec![family, TCP, 1 << (MEMORY - 1), 0];

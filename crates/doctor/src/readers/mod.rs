@@ -35,7 +35,7 @@ pub(crate) use settings::settings;
 pub(crate) use sockets::{SocketReader, Sockets};
 pub(crate) use system::System;
 
-/// Whether an error says that a server has no such command.
+/// Whether an error shows that a server has no such command.
 fn is_unknown(error: &str) -> bool {
     error.contains("unknown command")
 }

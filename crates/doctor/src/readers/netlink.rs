@@ -1,4 +1,4 @@
-//! Requests for all things of a kind that the kernel has (`man 7 netlink`).
+//! Requests for all objects of a kind in the kernel (`man 7 netlink`).
 
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -7,15 +7,16 @@ use rustix::net::{
 };
 use std::time::Duration;
 
-/// Types of messages that are no answers, and the flags of a request for all (`linux/netlink.h`).
+/// Types of messages other than answers, and the flags of a request for all objects
+/// (`linux/netlink.h`).
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const DUMP: u16 = 0x301;
-/// The length of a message's head, in bytes.
+/// The length of a message header, in bytes.
 const HEAD: usize = 16;
 /// How long the kernel may take to answer.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Datagrams that are read at most: some ten thousand answers.
+/// Maximum datagrams that are read: some ten thousand answers.
 const MAX_DATAGRAMS: usize = 1000;
 
 /// A connection to the kernel.
@@ -23,7 +24,7 @@ const MAX_DATAGRAMS: usize = 1000;
 pub(super) struct Kernel(OwnedFd);
 
 impl Kernel {
-    /// The part of the kernel that this protocol leads to; `NETLINK_ROUTE` without one.
+    /// Connects to the kernel by this protocol; `NETLINK_ROUTE` without one.
     pub(super) fn open(protocol: Option<Protocol>) -> Option<Self> {
         let flags = SocketFlags::CLOEXEC;
         let socket =
@@ -36,7 +37,7 @@ impl Kernel {
         &self.0
     }
 
-    /// What `read` makes of each answer to a request; none if the kernel refuses it.
+    /// The results of `read` for the answers to a request; `None` if the kernel refuses it.
     pub(super) fn dump<T>(
         &self,
         kind: u16,
@@ -61,8 +62,7 @@ impl Kernel {
     }
 }
 
-/// Takes the messages of one datagram. Returns whether that was the end, and none if it is an
-/// error.
+/// Takes the messages of one datagram. Returns whether that was the end; `None` for an error.
 pub(super) fn take<T>(
     mut datagram: &[u8],
     read: &impl Fn(&[u8]) -> Option<T>,
@@ -83,7 +83,7 @@ pub(super) fn take<T>(
 /// The attribute of this type, if it is there.
 pub(super) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     const HEAD: usize = 4;
-    /// Bits beside the type.
+    /// Flag bits besides the type.
     const FLAGS: u16 = 0xc000;
     loop {
         let (len, kind) = (half(attributes, 0)? as usize, half(attributes, 2)? & !FLAGS);
@@ -95,7 +95,7 @@ pub(super) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// Bytes at a place of a message.
+/// Bytes at an offset of a message.
 pub(super) fn bytes<const N: usize>(from: &[u8], at: usize) -> Option<[u8; N]> {
     from.get(at..at + N)?.try_into().ok()
 }

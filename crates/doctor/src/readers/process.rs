@@ -1,4 +1,4 @@
-//! The server's process: what its threads do, its descriptors, its memory in swap
+//! The server's process: the activity of its threads, its descriptors, its memory in swap
 //! (`Documentation/filesystems/proc.rst` of Linux).
 
 use super::control_group;
@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 
 /// Kernel ticks in a second, in which /proc counts processor time (`sysconf(_SC_CLK_TCK)`).
 const TICKS: f64 = 100.0;
-/// Names of programs that are taken for the server's.
+/// Names of programs that count as servers.
 const PROGRAMS: [&str; 8] =
     ["redis", "valkey", "nagi", "memcached", "dragonfly", "keydb", "garnet", "pogocache"];
 
-/// The folder of a server's process, if it is one here.
+/// The folder of a server's process, if it runs on this host.
 pub(crate) fn process_of(proc: &Path, id: u32) -> Option<PathBuf> {
     let folder = proc.join(id.to_string());
     let program = std::fs::read_to_string(folder.join("comm")).ok()?;
-    // A worker's name may stand in front of the program's.
+    // A worker's name may precede the program's.
     let line = std::fs::read_to_string(folder.join("cmdline")).unwrap_or_default();
     let is_known = |text: &str| PROGRAMS.iter().any(|it| text.contains(it));
     (is_known(&program) || is_known(&line)).then_some(folder)
 }
 
-/// Reads a process again and again.
+/// Reads a process repeatedly.
 #[derive(Debug)]
 pub(crate) struct ProcessReader {
     id: u32,
@@ -30,7 +30,7 @@ pub(crate) struct ProcessReader {
     looks: u64,
     stopped: u64,
     waiting: u64,
-    /// By thread: ticks that it used, nanoseconds that it waited for a processor.
+    /// By thread: the ticks that it used, and the nanoseconds that it waited for a processor.
     first_times: BTreeMap<String, (u64, u64)>,
     first_faults: Option<u64>,
     first_throttling: Option<Throttling>,
@@ -73,15 +73,15 @@ impl ProcessReader {
         })
     }
 
-    /// For how long a thread was ready to run and had no processor (`schedstat`); 0 where the
-    /// kernel does not count it.
+    /// How long a thread was ready to run without a processor (`schedstat`); 0 if the kernel does
+    /// not count it.
     fn waited_ns(&self, thread: &str) -> u64 {
         let path = self.folder.join("task").join(thread).join("schedstat");
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.split_whitespace().nth(1).and_then(|it| it.parse().ok()).unwrap_or(0)
     }
 
-    /// Reads it once more.
+    /// Reads it again.
     pub(crate) fn look(&mut self) {
         let states: Vec<char> = self.threads().map(|(_, _, stat)| stat.state).collect();
         self.looks += u64::from(!states.is_empty());
@@ -89,7 +89,7 @@ impl ProcessReader {
         self.waiting += u64::from(states.contains(&'D'));
     }
 
-    /// What was seen, of a run of so many seconds.
+    /// The result for a run of this many seconds.
     pub(crate) fn finish(&self, seconds: f64) -> Process {
         let share = |count: u64| count as f64 / self.looks.max(1) as f64;
         let busy = self.threads().map(|(id, name, stat)| {
@@ -123,13 +123,13 @@ impl ProcessReader {
     }
 }
 
-/// How many descriptors a process may have, by its `limits`.
+/// The descriptor limit of a process, from its `limits`.
 pub(super) fn max_files(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// What a process has in swap, by its `status`.
+/// The bytes of a process in swap, from its `status`.
 pub(super) fn swap_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
@@ -144,7 +144,7 @@ pub(super) fn since(now: Throttling, first: Throttling) -> Throttling {
     }
 }
 
-/// What `stat` says of a process or thread.
+/// The `stat` of a process or thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     state: char,
@@ -154,7 +154,7 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    /// The fields after the name, which may have blanks and brackets in it.
+    /// Parses the fields after the name, which may contain blanks and brackets.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         let number = |place: usize| fields.get(place)?.parse::<u64>().ok();

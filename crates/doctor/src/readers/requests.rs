@@ -11,27 +11,27 @@ use nagi_load::wire::{Answer, Wire};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 
-/// Entries of the log that are read.
+/// Maximum entries of the log that are read.
 const SLOWEST: usize = 128;
-/// For how long requests are watched, and how many at most.
+/// How long requests are watched, and their maximum number.
 const WATCHED_NS: u64 = SECOND / 5;
 const MAX_LINES: u64 = 10_000;
 /// Keys that a sample keeps.
 const MAX_KEYS: usize = 10_000;
 
-/// The number of the newest entry of the log of slow requests; -1 if it has none.
+/// The number of the newest entry of the slow log; -1 if it is empty.
 ///
 /// # Errors
-/// The server cannot be asked, or refuses; one line.
+/// The server cannot be queried, or refuses; one line.
 pub(crate) fn slow_log_newest(wire: &mut Wire) -> Result<i64, String> {
     let entries = wire.run("SLOWLOG GET 1")?;
     Ok(entries_of(&entries).next().map_or(-1, |(number, _)| number))
 }
 
-/// Entries of the log of slow requests after this one.
+/// Entries of the slow log after this one.
 ///
 /// # Errors
-/// The server cannot be asked, or refuses; one line.
+/// The server cannot be queried, or refuses; one line.
 pub(crate) fn slow_log(wire: &mut Wire, after: i64) -> Result<Vec<SlowRequest>, String> {
     let entries = wire.run(&format!("SLOWLOG GET {SLOWEST}"))?;
     let newer = entries_of(&entries).filter(|(number, _)| *number > after);
@@ -39,16 +39,16 @@ pub(crate) fn slow_log(wire: &mut Wire, after: i64) -> Result<Vec<SlowRequest>, 
     Ok(newer.map(request).collect())
 }
 
-/// The numbers of the newest large request and of the newest large reply; none where the server has
+/// The numbers of the newest large request and of the newest large reply; `None` if the server has
 /// no logs of them (COMMANDLOG of Valkey and nagi).
 pub(crate) type LargeLogs = Option<[i64; 2]>;
 
 const LARGE_LOGS: [&str; 2] = ["large-request", "large-reply"];
 
-/// Where the logs of large requests and replies are at.
+/// The positions of the logs of large requests and replies.
 ///
 /// # Errors
-/// The server cannot be asked, or refuses; one line.
+/// The server cannot be queried, or refuses; one line.
 pub(crate) fn large_log_newest(wire: &mut Wire) -> Result<LargeLogs, String> {
     let mut newest = [-1; 2];
     for (log, number) in LARGE_LOGS.iter().zip(&mut newest) {
@@ -61,10 +61,10 @@ pub(crate) fn large_log_newest(wire: &mut Wire) -> Result<LargeLogs, String> {
     Ok(Some(newest))
 }
 
-/// Entries of both after these, but for those of the doctor's own values.
+/// Entries of both after these, except those of the doctor's own values.
 ///
 /// # Errors
-/// The server cannot be asked, or refuses; one line.
+/// The server cannot be queried, or refuses; one line.
 pub(crate) fn large_log(wire: &mut Wire, after: [i64; 2]) -> Result<Vec<LargeRequest>, String> {
     let mut large = Vec::new();
     for (log, after) in LARGE_LOGS.iter().zip(after) {
@@ -79,8 +79,8 @@ pub(crate) fn large_log(wire: &mut Wire, after: [i64; 2]) -> Result<Vec<LargeReq
     Ok(large)
 }
 
-/// An entry of a log: what it is there for, in microseconds or bytes, and the request without what
-/// might be secret.
+/// An entry of a log: its measure in microseconds or bytes, and the request without possible
+/// secrets.
 #[derive(Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) value: u64,
@@ -102,13 +102,13 @@ pub(super) fn entries_of(answer: &Answer) -> impl Iterator<Item = (i64, Entry)> 
     })
 }
 
-/// A command's name, as far as it is one.
+/// A command's name, if it is one.
 fn plain(name: &str) -> String {
     let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || "._-|".contains(*letter);
     name.chars().take(32).filter(is_plain).collect::<String>().to_uppercase()
 }
 
-/// Watches requests for a moment: MONITOR, or memcached's `watch fetchers mutations`.
+/// Watches requests for a short time: MONITOR, or memcached's `watch fetchers mutations`.
 ///
 /// # Errors
 /// The server refuses; one line.
@@ -123,11 +123,11 @@ pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String>
         wire.run("MONITOR")?;
     }
     let (mut keys, mut requests) = (BTreeMap::new(), 0);
-    // memcached's log comes up to a second late.
+    // memcached's log is up to a second late.
     let mut until_ns = now_ns() + if is_memcached { 6 * WATCHED_NS } else { WATCHED_NS };
     while now_ns() < until_ns && requests < MAX_LINES {
         wire.set_answer_timeout(until_ns.saturating_sub(now_ns()));
-        // No line means no request: that is no fault.
+        // No line means no request, which is not a fault.
         let Ok(line) = wire.line() else { break };
         requests += 1;
         if requests == 1 {
@@ -144,7 +144,7 @@ pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String>
     Ok(Sample { requests, keys: keys.iter().map(|(key, count)| (shown(key), *count)).collect() })
 }
 
-/// What stands for a key in a report: its name only if the user wants that.
+/// The representation of a key in a report: its name only if the user asks for that.
 pub(super) fn key_names(show_keys: bool) -> impl Fn(&str) -> String {
     let hasher = RandomState::new();
     move |key: &str| match show_keys {
@@ -158,7 +158,7 @@ pub(super) fn monitored_key(line: &str) -> Option<String> {
     let words = line.split_once("] ")?.1;
     let mut quoted = words.split("\" \"");
     let command = quoted.next()?.trim_start_matches('"');
-    // These have no key at the usual place, and may have a secret there.
+    // These have no key in the usual position, and may have a secret there.
     let has_no_key = ["auth", "hello", "config", "client", "acl", "eval", "evalsha", "publish"];
     if has_no_key.iter().any(|name| command.eq_ignore_ascii_case(name)) {
         return None;

@@ -3,10 +3,10 @@
 use nagi_load::figures::Fields;
 use nagi_load::wire::{Answer, Wire};
 
-/// Settings that findings speak of.
+/// Settings that findings use.
 const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendfsync", "appendonly", "maxclients"];
 
-/// Settings, as far as CONFIG GET may be used.
+/// The settings, as far as CONFIG GET is permitted.
 pub(crate) fn settings(wire: &mut Wire) -> Result<Fields, String> {
     let mut fields = Fields::new();
     for name in SETTINGS {

@@ -1,5 +1,5 @@
 //! The kernel's table of TCP sockets (`/proc/net/tcp` and `tcp6`, `Documentation/networking/
-//! proc_net_tcp.rst` of Linux), and what its counters say of full queues.
+//! proc_net_tcp.rst` of Linux), and its counters of full queues.
 
 use super::accept_queue::is_servers;
 use std::collections::BTreeMap;
@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 /// States as the table numbers them.
 const TIME_WAIT: u8 = 6;
 const LISTEN: u8 = 10;
-/// Where the table has more lines, the rest is left out: some 50 MB of text.
+/// Maximum lines of the table that are read: some 50 MB of text.
 const MAX_LINES: usize = 300_000;
 
-/// Reads them below a folder, which is `/proc` but in tests.
+/// Reads them below a folder, which is `/proc` except in tests.
 #[derive(Clone, Debug)]
 pub(crate) struct SocketReader {
     proc: PathBuf,
     server: SocketAddr,
 }
 
-/// Sockets that have to do with one server.
+/// Sockets that relate to one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sockets {
     /// By local address: ports in TIME_WAIT, and in all states.
     pub(crate) towards: BTreeMap<IpAddr, (u64, u64)>,
-    /// Connections that wait for the server to accept them, if it listens here.
+    /// Connections that wait to be accepted by the server, if it listens here.
     pub(crate) waiting: Option<u64>,
-    /// Sockets of other servers that listen.
+    /// Listening sockets of other servers.
     pub(crate) other_listeners: u64,
 }
 
@@ -35,7 +35,7 @@ impl SocketReader {
         SocketReader { proc, server }
     }
 
-    /// The sockets now; none if the table cannot be read.
+    /// The sockets now; `None` if the table cannot be read.
     pub(crate) fn read(&self) -> Option<Sockets> {
         let mut sockets = Sockets::default();
         let mut has_read = false;
@@ -76,7 +76,7 @@ impl SocketReader {
         }
     }
 
-    /// The process that listens there, as far as this user may see.
+    /// The process that listens there, if this user may see it.
     pub(crate) fn listener(&self) -> Option<u32> {
         let tables = ["net/tcp", "net/tcp6"].map(|name| self.proc.join(name));
         let tables = tables.iter().filter_map(|path| std::fs::read_to_string(path).ok());
@@ -111,7 +111,8 @@ impl SocketReader {
         self.server
     }
 
-    /// How many ports the kernel may choose from, and whether those in TIME_WAIT may be used again.
+    /// The number of ports that the kernel may choose from, and whether those in TIME_WAIT may be
+    /// reused.
     pub(crate) fn port_range(&self) -> (Option<u64>, Option<u64>) {
         let read =
             |name: &str| std::fs::read_to_string(self.proc.join("sys/net/ipv4").join(name)).ok();
@@ -119,13 +120,13 @@ impl SocketReader {
         (range, read("tcp_tw_reuse").and_then(|text| text.trim().parse().ok()))
     }
 
-    /// Connections that were turned away since a queue was full, from the start of the namespace.
+    /// Connections dropped because a queue was full, since the creation of the namespace.
     pub(crate) fn listen_overflows(&self) -> Option<u64> {
         counter(&std::fs::read_to_string(self.proc.join("net/netstat")).ok()?, "ListenOverflows")
     }
 }
 
-/// How many ports there are from the first number to the second.
+/// The number of ports from the first number to the second.
 pub(super) fn ports_between(text: &str) -> Option<u64> {
     let mut numbers = text.split_whitespace().filter_map(|it| it.parse::<u64>().ok());
     let (low, high) = (numbers.next()?, numbers.next()?);

@@ -3,7 +3,7 @@
 use nagi_findings::observation::Pressure;
 use std::path::PathBuf;
 
-/// Reads it below a folder, which is `/` but in tests.
+/// Reads it below a folder, which is `/` except in tests.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
     root: PathBuf,
@@ -14,13 +14,13 @@ pub(crate) struct System {
 pub(crate) struct SystemCounts {
     /// Pages read back from swap since the host was started.
     pub(crate) swapped_in: Option<u64>,
-    /// For how many microseconds some task has waited for a processor, memory and a disk; none
-    /// where the kernel does not count it (`Documentation/accounting/psi.rst` of Linux).
+    /// How many microseconds some task has waited for a processor, memory and a disk; `None` if the
+    /// kernel does not count it (`Documentation/accounting/psi.rst` of Linux).
     stalled_us: Option<[u64; 3]>,
 }
 
 impl SystemCounts {
-    /// For which share of so many seconds some task waited since `before`.
+    /// The share of `seconds` for which some task waited since `before`.
     pub(crate) fn pressure_since(&self, before: &SystemCounts, seconds: f64) -> Option<Pressure> {
         let (now, before) = self.stalled_us.zip(before.stalled_us)?;
         let share = |now: u64, before: u64| {
@@ -40,7 +40,7 @@ impl System {
         System { root }
     }
 
-    /// The folder of what the kernel tells.
+    /// The `proc` folder.
     pub(crate) fn proc(&self) -> PathBuf {
         self.root.join("proc")
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::readers::sample_files::SampleFiles;
 
-    /// Counts of a made-up root folder with these totals.
+    /// The counts read from a made-up root folder with these totals.
     fn counts(totals: [(&str, u64); 3]) -> SystemCounts {
         let files = totals.map(|(name, total)| {
             let text =

@@ -2,7 +2,7 @@
 
 use nagi_findings::observation::Observation;
 
-/// Takes what is compared from an observation.
+/// Extracts a figure to compare from an observation.
 type Figure<T> = fn(&Observation) -> Option<T>;
 
 /// Figures that are compared as text: any difference is reported.
@@ -15,12 +15,12 @@ const EQUAL_FIGURES: [(&str, Figure<String>); 6] = [
     ("role", |it| figure(it, &["role"])),
 ];
 
-/// How many times the median a rate has to be.
+/// The multiple of the median from which a rate is reported.
 const MANY_TIMES: f64 = 3.0;
 
 /// A server is reported if its rate is many times the median of all.
 const SIMILAR_RATES: [(&str, Figure<f64>, f64); 4] = [
-    // With the least rate that matters.
+    // With the minimum relevant rate.
     ("middle round trip in us", |it| Some(it.probes.pings.quantile_us(0.5)? as f64), 500.0),
     ("evictions a second", |it| rate(it, &["evicted_keys", "evictions"]), 10.0),
     (
@@ -60,7 +60,7 @@ pub(super) fn between<'a>(
     lines
 }
 
-/// The values that differ from that of most servers; all of them, where most have none in common.
+/// The values that differ from that of most servers; all of them if there is no majority.
 fn deviating_values(name: &str, values: &[(&str, String)]) -> Option<String> {
     let count = |value: &String| values.iter().filter(|(_, other)| other == value).count();
     let (_, usual) = values.iter().max_by_key(|(_, value)| count(value))?;

@@ -30,14 +30,14 @@ struct Examined<'a> {
     found: Vec<JsonFinding<'a>>,
     noticed: Vec<JsonFinding<'a>>,
     well: Vec<&'static str>,
-    /// What would be needed, by finding.
+    /// The missing evidence, by finding.
     unknown: BTreeMap<&'static str, &'a str>,
     unseen: &'a [String],
     round_trips: RoundTrips,
-    /// Connections with the server that cross a network, as TCP counted on them.
+    /// TCP's counts for connections with the server that cross a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     tcp: Option<Tcp>,
-    /// Connections of the doctor's own that failed, by why.
+    /// The doctor's own failed connections, by reason.
     failed_connections: BTreeMap<&'static str, u64>,
 }
 
@@ -60,7 +60,7 @@ struct RoundTrips {
     p99_us: Option<u64>,
     max_us: Option<u64>,
     own_delay_us: u64,
-    /// Whether this host had too little time to attribute delays to a server.
+    /// Whether this host was too slow to attribute delays to a server.
     was_late: bool,
 }
 

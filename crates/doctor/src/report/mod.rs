@@ -23,7 +23,7 @@ pub(crate) struct PrivateFile<'a> {
 }
 
 impl<'a> PrivateFile<'a> {
-    /// Opens it for what is known later. What it has stays until then.
+    /// Opens it for a later write. Its contents stay until then.
     ///
     /// # Errors
     /// It cannot be written; one line with its path.
@@ -34,7 +34,7 @@ impl<'a> PrivateFile<'a> {
         Ok(PrivateFile { path, file })
     }
 
-    /// Writes it in place of what was in it.
+    /// Replaces its contents.
     ///
     /// # Errors
     /// It cannot be written; one line with its path.
@@ -45,7 +45,7 @@ impl<'a> PrivateFile<'a> {
     fn replace(&mut self, text: &str) -> std::io::Result<()> {
         // A device has neither a mode of this kind nor a length.
         if self.file.metadata()?.is_file() {
-            // What existed kept its mode when it was opened.
+            // An existing file kept its mode when it was opened.
             self.file.set_permissions(Permissions::from_mode(0o600))?;
             self.file.set_len(0)?;
         }

@@ -1,4 +1,4 @@
-//! The result of a run, before it is text, a page or JSON.
+//! The result of a run, before it is formatted as text, a page or JSON.
 
 use super::differences;
 use nagi_findings::Diagnosis;
@@ -9,7 +9,7 @@ use nagi_load::clock::since_1970;
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(super) servers: Vec<ServerReport>,
-    /// In what servers differ, one line each.
+    /// Differences between servers, one line each.
     pub(super) differences: Vec<String>,
     pub(super) unix_seconds: u64,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Report {
 pub(super) struct ServerReport {
     /// Its URL without its password.
     pub(super) url: String,
-    /// Or why it could not be observed.
+    /// The result, or why it could not be observed.
     pub(super) examined: Examined,
 }
 
@@ -54,7 +54,7 @@ impl Report {
         if reasons.is_empty() { Ok(false) } else { Err(reasons.join("; ")) }
     }
 
-    /// What was found, by name, and what could not be observed.
+    /// The names of findings, and what could not be observed.
     pub(crate) fn names(&self) -> String {
         let names = self.servers.iter().flat_map(|server| match &server.examined {
             Ok((_, diagnosis)) => {
@@ -66,7 +66,7 @@ impl Report {
         if names.is_empty() { "nothing is wrong".to_owned() } else { names.join(", ") }
     }
 
-    /// When, as UTC.
+    /// The time of the run in UTC.
     pub(crate) fn time(&self) -> String {
         let of_day = self.unix_seconds % 86_400;
         format!("{:02}:{:02}:{:02} UTC", of_day / 3600, of_day / 60 % 60, of_day % 60)

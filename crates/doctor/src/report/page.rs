@@ -1,4 +1,4 @@
-//! The report as one page, which needs no network and runs no script.
+//! The report as one HTML page, without network access or scripts.
 
 use super::outcome::{Report, ServerReport};
 use super::text::heading;

@@ -60,7 +60,7 @@ fn of_server(server: &ServerReport) -> String {
     out
 }
 
-/// Which server was observed, for how long and from where.
+/// The heading: the server, the duration, and the observing host.
 pub(super) fn heading(url: &str, observation: &Observation) -> String {
     let place = match (observation.host.has_server, &observation.host.process) {
         (true, Some(process)) => format!("on its own host, process {}", process.id),

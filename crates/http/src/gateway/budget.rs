@@ -1,5 +1,5 @@
-//! A limit on the memory of all requests over HTTP for bodies, replies and messages that are
-//! buffered. Each may be long, and there may be a thousand of them.
+//! A limit on the memory of buffered bodies, replies and messages of all requests over HTTP. Each
+//! may be long, and there may be a thousand of them.
 
 use hyper::body::Bytes;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Counted {
 }
 
 impl Budget {
-    /// A reservation of nothing yet.
+    /// An empty reservation.
     pub(super) fn reservation(&self) -> Reservation {
         Reservation { budget: self.clone(), bytes: 0 }
     }
@@ -58,7 +58,7 @@ impl Reservation {
         self.budget.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Gives all of it back.
+    /// Releases all of it.
     pub(super) fn clear(&mut self) {
         self.shrink(self.bytes);
     }

@@ -1,5 +1,5 @@
-//! Reads replies in RESP2 as they arrive, piece by piece, so that no reply has to be in memory as a
-//! whole.
+//! Decodes replies in RESP2 as they arrive, piece by piece, so that no whole reply has to be in
+//! memory.
 
 /// A part of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,22 +9,22 @@ pub(super) enum Part<'a> {
     Error(&'a [u8]),
     Integer(i64),
     Nil,
-    /// The beginning of a string of so many bytes, which follow in one or more [`Part::Bytes`].
+    /// The beginning of a string of this many bytes, which follow in one or more [`Part::Bytes`].
     Text(usize),
     /// The next bytes of the string that has begun, and whether they are its last.
     Bytes(&'a [u8], bool),
-    /// The beginning of an array of so many elements.
+    /// The beginning of an array of this many elements.
     Array(usize),
-    /// The end of the array that began last and has not ended.
+    /// The end of the innermost open array.
     End,
 }
 
-/// Whether a reply of so many elements is fields and their values.
+/// Whether a reply of `len` elements consists of fields and their values.
 pub(super) fn are_fields(verb: &[u8], len: usize) -> bool {
     verb.eq_ignore_ascii_case(b"HGETALL") && len.is_multiple_of(2)
 }
 
-/// What is not RESP2, or nested deeper than any reply.
+/// The bytes are not RESP2, or nested deeper than any reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -32,12 +32,12 @@ pub(super) struct Malformed;
 const LONGEST_LINE: usize = 64 << 10;
 const DEEPEST: usize = 64;
 
-/// Where a reader is within replies.
+/// The decoder's position within replies.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// How many elements are left of each array that has begun.
+    /// Remaining elements of each open array.
     arrays: Vec<usize>,
-    /// How many bytes are left of the string that has begun, its line end included.
+    /// Remaining bytes of the open string, including its line end.
     text: Option<usize>,
     /// Ends of arrays that have not been reported.
     ends: usize,
@@ -45,11 +45,11 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Reads the next part of a reply. Returns it and how many bytes it took; `None` if more have
-    /// to arrive.
+    /// Decodes the next part of a reply. Returns it with the number of bytes consumed; `None` if
+    /// more must arrive.
     ///
     /// # Errors
-    /// The bytes are no reply.
+    /// The bytes are not a reply.
     pub(super) fn next<'a>(
         &mut self,
         input: &'a [u8],
@@ -98,7 +98,7 @@ impl Decoder {
         !self.is_within
     }
 
-    /// The next bytes of a string of which so many are left.
+    /// The next bytes of a string, of which `left` are left.
     fn bytes<'a>(&mut self, input: &'a [u8], left: usize) -> Option<(Part<'a>, usize)> {
         let text = left.saturating_sub(2);
         let here = text.min(input.len());
@@ -145,7 +145,7 @@ fn number(line: &[u8]) -> Result<i64, Malformed> {
 mod tests {
     use super::*;
 
-    /// The parts of replies that arrive in pieces of so many bytes.
+    /// The parts of replies that arrive in pieces of `step` bytes.
     fn parts(replies: &[u8], step: usize) -> Vec<String> {
         let (mut decoder, mut told, mut at, mut end) = (Decoder::default(), Vec::new(), 0, 0);
         let mut text = String::new();

@@ -6,16 +6,16 @@ use super::decoder::Part;
 use hyper::body::Bytes;
 use std::time::Duration;
 
-/// How long a client hears nothing at most: some clients and proxies give up after a minute.
+/// Maximum time without data to a client: some clients and proxies give up after a minute.
 pub(super) const SILENCE: Duration = Duration::from_secs(20);
-/// What no client takes for an event.
+/// A comment, which clients ignore.
 pub(super) const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
 /// Writes one message as an event, part by part.
 ///
-/// Further lines of a message begin with `data:` without a space, which means the same. Clients
-/// that look for the space do not take such a line, which any publisher may have written, for a
-/// message.
+/// Further lines of a message begin with `data:` without a space, which has the same meaning.
+/// Clients that expect the space then do not take such a line, whose text any publisher may choose,
+/// for a message.
 #[derive(Debug, Default)]
 pub(super) struct Event {
     has_begun: bool,
@@ -23,19 +23,19 @@ pub(super) struct Event {
     line: Line,
 }
 
-/// Where in a line an event is.
+/// The position of an event in a line.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Line {
     #[default]
     Within,
-    /// At its beginning, the line before having ended with a carriage return alone, as yet.
+    /// At its beginning, after a carriage return that a line feed may still follow.
     BehindReturn,
     /// At its beginning.
     Begun,
 }
 
 impl Event {
-    /// Appends what a part of the message becomes.
+    /// Appends the encoding of a part of the message.
     pub(super) fn write(&mut self, part: Part<'_>, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_begun, true) {
             out.extend(b"data: ");
@@ -52,7 +52,7 @@ impl Event {
         }
     }
 
-    /// Appends what ends an event.
+    /// Appends the end of an event.
     pub(super) fn end(out: &mut Vec<u8>) {
         out.extend(b"\n\n");
     }
@@ -67,7 +67,7 @@ impl Event {
                     self.line = if byte == b'\r' { Line::BehindReturn } else { Line::Begun };
                 }
                 byte => {
-                    // One space after the colon belongs to it.
+                    // One space after the colon is part of the delimiter.
                     if line != Line::Within && byte == b' ' {
                         out.push(b' ');
                     }
@@ -100,7 +100,7 @@ mod tests {
         event(&parts)
     }
 
-    /// What a browser makes of a stream that holds one event.
+    /// The data that a browser parses from a stream with one event.
     fn heard(stream: &str) -> String {
         let lines = stream.strip_suffix("\n\n").unwrap().split('\n');
         let data = lines.map(|line| line.strip_prefix("data:").unwrap());

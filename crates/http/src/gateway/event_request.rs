@@ -8,7 +8,7 @@ use hyper::header::{self, HeaderMap};
 
 const COMMANDS: [&str; 4] = ["subscribe", "psubscribe", "ssubscribe", "monitor"];
 
-/// Whether a client wants events.
+/// Whether a client requests events.
 pub(super) fn are_wanted(method: &Method, headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut ranges = values.flat_map(|value| value.split(','));
@@ -26,8 +26,8 @@ pub(super) fn command(path: &str) -> Option<Result<PathCommand, BadPath>> {
     is_of_messages.then(|| request::parse_plain(path, Kind::Events))
 }
 
-/// The last argument that the body of a POST is; an empty list, which clients send beside a path,
-/// is none.
+/// The body of a POST as the last argument; an empty list, which clients send in addition to a
+/// path, is none.
 pub(super) fn last_word(body: Bytes) -> Bytes {
     if body.trim_ascii() == b"[]" { Bytes::new() } else { body }
 }

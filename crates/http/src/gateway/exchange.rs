@@ -1,5 +1,5 @@
-//! One command and its reply, both streamed: a body is passed to the worker as it arrives, and a
-//! reply to the client as it comes.
+//! One command and its reply, both streamed: a body is passed to the worker, and a reply to the
+//! client, as it arrives.
 
 use super::event::{COMMENT, SILENCE};
 use super::format::{Formatter, Kind};
@@ -24,10 +24,10 @@ use tokio::task::spawn_local;
 
 /// Replies up to this length are buffered, so that they have a length and an ETag.
 const HELD_BYTES: usize = 64 << 10;
-/// The number of pieces of messages that may wait for their client.
+/// Maximum pieces of messages that wait for their client.
 const PIECES: usize = 2;
 
-/// How long the sender of a body may pause.
+/// How long a client may pause within a body.
 pub(super) const BODY_PAUSE: Duration = Duration::from_secs(30);
 
 /// A command and the requested format.
@@ -40,7 +40,7 @@ pub(super) struct Command {
     pub(super) known: Option<HeaderValue>,
 }
 
-/// Runs a command and answers with its reply, or with its messages as they come.
+/// Runs a command and responds with its reply, or with its messages as they arrive.
 pub(super) async fn run(
     service: &Service,
     command: Command,
@@ -88,7 +88,7 @@ async fn send_with_body(
         let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await;
         let frame = frame.map_err(|_| refuse(408, "the body did not arrive in time"))?;
         let data = frame.and_then(Result::ok).and_then(|frame| frame.into_data().ok());
-        // The connection is closed, and the worker has half a request, which it forgets.
+        // The connection is closed, and the worker drops its partial request.
         let data = data.ok_or_else(|| refuse(400, "the body cannot be read"))?;
         left = left.saturating_sub(data.len() as u64);
         connection.send_bytes(&data).await.map_err(|it| failed(&it))?;
@@ -147,7 +147,7 @@ pub(super) fn media_type(options: &Options) -> HeaderValue {
     HeaderValue::from_static(known)
 }
 
-/// Bytes of a hash that an ETag has.
+/// Bytes of the hash in an ETag.
 const TAG_BYTES: usize = 16;
 
 /// A strong ETag: a hash of the bytes.
@@ -169,7 +169,7 @@ fn has_tag(known: &HeaderValue, tag: &HeaderValue) -> bool {
     known.split(',').map(str::trim).any(|it| it == "*" || it.trim_start_matches("W/") == tag)
 }
 
-/// Messages on their way to a client, each a reply of its own.
+/// Messages to a client, each a separate reply.
 struct Messages {
     reply: Reply,
     verb: Bytes,
@@ -177,7 +177,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// Answers with messages until the client disconnects, or with the error that there is instead.
+    /// Responds with messages until the client disconnects, or with an error.
     async fn respond(mut self, pool: &ConnectionPool) -> Result<Response<ResponseBody>, Refused> {
         let is_of_events = self.options.kind == Kind::Events;
         let media_type = media_type(&self.options);
@@ -205,8 +205,7 @@ impl Messages {
         Ok(beginning)
     }
 
-    /// Waits for messages: all that have arrived, or a piece of them where they are long. It is
-    /// cancel-safe.
+    /// Waits for messages: all that have arrived, or a piece of long ones. It is cancel-safe.
     async fn next(&mut self) -> Result<Bytes, Failure> {
         loop {
             let is_whole = self.is_between() && self.reply.connection.is_empty();
@@ -218,7 +217,7 @@ impl Messages {
         }
     }
 
-    /// Whether no message has begun that is not over.
+    /// Whether the stream is between two messages.
     fn is_between(&self) -> bool {
         self.reply.connection.is_over()
     }

@@ -1,28 +1,28 @@
-//! Replies in the forms that webdis gives them.
+//! Replies in the formats of webdis.
 
 use super::decoder::{Part, are_fields};
 use super::event::Event;
 use super::message_pack::MessagePack;
 
-/// A form of replies.
+/// A format of replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An object of the command's name and its reply.
     #[default]
     Json,
-    /// The same as a script, for calls of functions.
+    /// The same as a script that calls a function (JSONP).
     Script,
-    /// As they come from the server, in RESP2.
+    /// Unchanged, in RESP2.
     Raw,
     /// A map of the command's name and its reply, in MessagePack.
     MessagePack,
     /// The bytes alone, of this media type.
     Text(&'static str),
-    /// Server-sent events, which no extension asks for.
+    /// Server-sent events, which have no extension.
     Events,
 }
 
-/// Extensions, what they ask for, and whether a browser would run what has their type.
+/// Extensions and their formats.
 pub(super) const EXTENSIONS: &[(&str, Kind)] = &[
     ("json", Kind::Json),
     ("raw", Kind::Raw),
@@ -56,11 +56,11 @@ impl Kind {
     }
 }
 
-/// What most replies are, and no browser runs.
+/// The most frequent media types, which no browser executes.
 const HARMLESS: [&str; 2] = ["text/plain; charset=utf-8", "binary/octet-stream"];
 
-/// Whether a browser may run what has this media type: pages, scripts, and documents that have
-/// scripts in them.
+/// Whether a browser may execute content of this media type: pages, scripts, and documents that may
+/// contain scripts.
 pub(super) fn is_active(media_type: &str) -> bool {
     if HARMLESS.contains(&media_type) {
         return false;
@@ -93,7 +93,7 @@ impl Formatter {
         }
     }
 
-    /// Appends what a part of the reply becomes.
+    /// Appends the encoding of a part of the reply.
     pub(super) fn write(&mut self, part: Part<'_>, out: &mut Vec<u8>) {
         match self {
             Formatter::Event(event) => event.write(part, out),
@@ -119,7 +119,7 @@ impl Formatter {
         }
     }
 
-    /// Appends what stands after the reply.
+    /// Appends the text after the reply.
     pub(super) fn end(&mut self, out: &mut Vec<u8>) {
         match self {
             Formatter::Event(_) => Event::end(out),
@@ -133,11 +133,11 @@ impl Formatter {
 #[derive(Debug)]
 pub(super) struct Json {
     verb: Vec<u8>,
-    /// Of each array that has begun: whether it is an object, and how many elements it has so far.
+    /// For each open array: whether it is an object, and its number of elements so far.
     arrays: Vec<(bool, usize)>,
     has_begun: bool,
     text: JsonText,
-    /// The text of INFO, which becomes an object when it is whole.
+    /// The text of INFO, which becomes an object once it is complete.
     info: Option<Vec<u8>>,
 }
 
@@ -242,10 +242,10 @@ pub(super) fn json_string(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Escapes a string that comes in pieces. Bytes that are not UTF-8 become U+FFFD.
+/// Escapes a string that arrives in pieces. Bytes that are not UTF-8 become U+FFFD.
 #[derive(Debug, Default)]
 pub(super) struct JsonText {
-    /// The beginning of a letter whose end is to come.
+    /// The beginning of an incomplete character.
     cut: Vec<u8>,
 }
 
@@ -409,7 +409,7 @@ mod tests {
         #[test]
         fn any_reply_is_json(reply in replies(), verb in "(GET|HGETALL|INFO|\"x)") {
             let out = formatted("json", &verb, &reply, b"");
-            // An object that HGETALL makes of anything may have keys that are no strings.
+            // With HGETALL, other replies may become objects with keys that are not strings.
             if verb != "HGETALL" {
                 let json: Result<serde_json::Value, _> = serde_json::from_slice(&out);
                 prop_assert!(json.is_ok(), "{}", String::from_utf8_lossy(&out));

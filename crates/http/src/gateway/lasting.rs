@@ -1,5 +1,5 @@
-//! A limit on requests that may last for ever: commands that block, messages, WebSockets. Beyond it
-//! there are connections left for those that end by themselves.
+//! A limit on requests of unlimited duration: blocking commands, messages, WebSockets. It leaves
+//! connections for other requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,17 +11,17 @@ pub(super) struct Lasting {
     most: usize,
 }
 
-/// One of them, until it is dropped.
+/// One such request, counted until it is dropped.
 #[derive(Debug)]
 pub(super) struct LastingRequest(Lasting);
 
 impl Lasting {
-    /// None yet, and so many at most.
+    /// A counter at zero with this maximum.
     pub(super) fn most(most: usize) -> Self {
         Lasting { under_way: Arc::default(), most }
     }
 
-    /// Counts another one, unless there are too many.
+    /// Counts another request, unless there are too many.
     pub(super) fn begin(&self) -> Option<LastingRequest> {
         let request = LastingRequest(self.clone());
         (self.under_way.fetch_add(1, Ordering::Relaxed) < self.most).then_some(request)

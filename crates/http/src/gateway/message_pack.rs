@@ -1,6 +1,5 @@
 //! Replies in MessagePack (<https://github.com/msgpack/msgpack/blob/master/spec.md>), each value in
-//! the shortest form that holds it. As in JSON, HGETALL is a map, and text is a string whatever its
-//! bytes are.
+//! its shortest form. As in JSON, HGETALL is a map, and text is a string whatever its bytes are.
 
 use super::decoder::{Part, are_fields};
 
@@ -16,7 +15,7 @@ impl MessagePack {
         MessagePack { verb: verb.to_vec(), has_begun: false }
     }
 
-    /// Appends what a part of the reply becomes.
+    /// Appends the encoding of a part of the reply.
     pub(super) fn write(&mut self, part: Part<'_>, out: &mut Vec<u8>) {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         if is_first {
@@ -39,7 +38,7 @@ impl MessagePack {
     }
 }
 
-/// A status or an error: whether it is well, and its text.
+/// A status or an error: whether it is a status, and its text.
 fn result(is_fine: u8, message: &[u8], out: &mut Vec<u8>) {
     out.extend([0x92, is_fine]);
     text(message, out);
@@ -65,7 +64,7 @@ fn text_head(len: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The head of an array or a map of so many elements: of up to 15, of 16 bits, or of 32.
+/// The head of an array or a map of `len` elements: of up to 15, of 16 bits, or of 32.
 fn head([few, many]: [u8; 2], len: usize, out: &mut Vec<u8>) {
     match (u8::try_from(len), u16::try_from(len)) {
         (Ok(len @ 0..16), _) => out.push(few | len),

@@ -1,5 +1,5 @@
-//! A connection whose bytes are reserved as they arrive, until what they make up has been taken:
-//! for a reader that holds a message until it is whole.
+//! A connection whose received bytes are reserved from the budget until their message has been
+//! taken, for a reader that buffers whole messages.
 
 use super::budget::{Budget, Reservation};
 use std::io;
@@ -7,14 +7,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that are not counted, since a reader takes about so many at a time anyhow.
+/// Bytes that are not counted, since a reader takes about this many at a time anyway.
 const FREE_BYTES: usize = 64 << 10;
 
 /// Wraps a connection.
 pub(super) struct Metered<S> {
     stream: S,
     reservation: Reservation,
-    /// Bytes that have arrived since something was taken.
+    /// Bytes received since a message was last taken.
     arrived: usize,
 }
 
@@ -23,13 +23,13 @@ impl<S> Metered<S> {
         Metered { stream, reservation: budget.reservation(), arrived: 0 }
     }
 
-    /// Notes that what has arrived has been taken.
+    /// Records that the received bytes have been taken.
     pub(super) fn taken(&mut self) {
         self.reservation.clear();
         self.arrived = 0;
     }
 
-    /// Counts bytes that have arrived; an error where requests hold too much.
+    /// Counts received bytes; an error if the budget is exhausted.
     fn count(&mut self, bytes: usize) -> io::Result<()> {
         self.arrived += bytes;
         if self.arrived > FREE_BYTES && self.reservation.grow(bytes).is_err() {

@@ -54,7 +54,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// For so many connections at most.
+    /// Creates it for at most this many connections.
     pub(crate) fn new(site: Arc<dyn Site>, most_connections: usize) -> Self {
         let service = Service {
             site,
@@ -183,7 +183,7 @@ impl Gateway {
         self.run(Command { caller, path, body: None, known: None }, true, settings).await
     }
 
-    /// Answers with messages as events.
+    /// Responds with messages as events.
     async fn send_events(
         &self,
         mut path: PathCommand,

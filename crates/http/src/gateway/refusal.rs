@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A response in place of a reply.
 pub(super) type Refused = Box<Response<ResponseBody>>;
 
-/// One line for people.
+/// A refusal with one readable line.
 pub(super) fn refuse(status: u16, line: &str) -> Refused {
     Box::new(response::line(status, line))
 }
@@ -30,7 +30,7 @@ pub(super) fn failed(failure: &Failure) -> Refused {
     }
 }
 
-/// Says so in the log, once a second at most, however many requests there are.
+/// Logs that the budget is exhausted, at most once a second.
 fn log_full() {
     static LOGGED_AT_S: AtomicU64 = AtomicU64::new(0);
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
@@ -39,7 +39,7 @@ fn log_full() {
     }
 }
 
-/// The status of a response that tells an error.
+/// The status of a response with an error reply.
 pub(super) fn status_of(error: &[u8]) -> u16 {
     let word = error.split(|byte| *byte == b' ').next().unwrap_or_default();
     match word {

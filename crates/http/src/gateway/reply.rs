@@ -1,5 +1,5 @@
-//! A reply on its way to a client, in any format. A long one is read only as fast as its client
-//! takes it: a client that reads nothing holds one piece of it.
+//! A reply to a client, in any format. A long one is read only as fast as its client reads: a
+//! client that stalls holds one piece of it in memory.
 
 use super::decoder::Part;
 use super::format::{Formatter, Kind};
@@ -18,18 +18,18 @@ use std::task::{Context, Poll};
 /// The target size of a piece.
 const PIECE_BYTES: usize = 8 << 10;
 
-/// A reply on its way to a client.
+/// A reply to a client.
 pub(super) struct Reply {
     pub(super) connection: WorkerConnection,
     pub(super) formatter: Option<Formatter>,
-    /// What a call of a function is ended by.
+    /// The end of a function call.
     tail: &'static [u8],
     pub(super) out: Vec<u8>,
 }
 
-/// How a reply begins.
+/// The beginning of a reply.
 pub(super) struct Beginning {
-    /// The error that it is.
+    /// The error, if it is one.
     pub(super) error: Option<Vec<u8>>,
     pub(super) status: u16,
     pub(super) is_nil: bool,
@@ -47,8 +47,8 @@ impl Reply {
         Reply { connection, formatter, tail, out }
     }
 
-    /// Waits for the next part of the reply and appends what it becomes. Returns how the reply
-    /// begins, if this is its beginning.
+    /// Waits for the next part of the reply and appends its encoding. Returns the beginning of the
+    /// reply, if this is its first part.
     pub(super) async fn advance(&mut self) -> Result<Beginning, Failure> {
         poll_fn(|cx| self.poll_advance(cx)).await
     }
@@ -118,13 +118,13 @@ impl Drop for Piece {
 }
 
 impl ReplyBody {
-    /// The body of a reply of which `reply.out` has come, and which has `len` bytes in all if that
-    /// is known. Its connection goes back to the pool.
+    /// The body of a reply of which `reply.out` has arrived, with a total of `len` bytes if that is
+    /// known. Its connection returns to the pool.
     pub(super) fn new(reply: Reply, len: Option<u64>, pool: &Arc<ConnectionPool>) -> Self {
         ReplyBody { reply: Some(reply), left: len, pool: Arc::clone(pool), sent: Arc::default() }
     }
 
-    /// Whether the piece before has been sent; if not, the task is woken when it has.
+    /// Whether the previous piece has been sent; if not, the task is woken once it has.
     fn is_sent(&self, cx: &Context<'_>) -> bool {
         self.sent.waker.register(cx.waker());
         !self.sent.is_under_way.load(Ordering::Acquire)
@@ -146,7 +146,7 @@ impl Body for ReplyBody {
         while !reply.connection.is_over() && reply.out.len() < PIECE_BYTES {
             match reply.poll_advance(cx) {
                 Poll::Ready(Ok(_)) => {}
-                // The client has to notice that the reply is not whole.
+                // The client must detect that the reply is incomplete.
                 Poll::Ready(Err(_)) => {
                     return Poll::Ready(Some(Err(io::ErrorKind::ConnectionAborted.into())));
                 }

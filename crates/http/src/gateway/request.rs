@@ -1,24 +1,24 @@
-//! Commands as paths, in webdis' form: `/COMMAND/argument/argument.ext?option=value`.
+//! Commands as paths, in the format of webdis: `/COMMAND/argument/argument.ext?option=value`.
 
 use super::format::Kind;
 use hyper::body::Bytes;
 
-/// A command that a request's path names.
+/// The command in a request's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PathCommand {
     pub(super) database: usize,
-    /// The command's name as it was written, and its arguments.
+    /// The command's name as written, and its arguments.
     pub(super) words: Vec<Bytes>,
     pub(super) options: Options,
 }
 
-/// How the reply is wanted.
+/// The options of the reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) kind: Kind,
     /// The media type, in place of the format's own.
     pub(super) media_type: Option<String>,
-    /// What stands between the elements of an array, as text.
+    /// The separator between the elements of an array, as text.
     pub(super) separator: Vec<u8>,
     /// The file name under which a browser saves the reply.
     pub(super) filename: Option<String>,
@@ -33,7 +33,7 @@ pub(super) enum BadPath {
     Empty,
     /// A percent sign is not followed by two hexadecimal digits.
     Percent,
-    /// `type` is no media type of the form token/token.
+    /// `type` is not a media type of the form token/token.
     MediaType,
     /// The name of a file or of a function has other characters than letters, digits and `._-`.
     Name,
@@ -50,10 +50,10 @@ impl BadPath {
     }
 }
 
-/// Reads the path and the query of a request.
+/// Parses the path and the query of a request.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The fault of the path or query.
 pub(super) fn parse(path: &str, query: &str) -> Result<PathCommand, BadPath> {
     let mut options = read_query(query)?;
     let path = path.strip_prefix('/').unwrap_or(path);
@@ -74,17 +74,17 @@ pub(super) fn parse(path: &str, query: &str) -> Result<PathCommand, BadPath> {
         return Err(BadPath::Empty);
     }
     if let (Kind::Json, Some(_)) = (options.kind, &options.media_type) {
-        // A type is for bytes, as with an extension that has one.
+        // A media type applies to plain bytes, as with an extension that has one.
         options.kind = Kind::Text("text/plain; charset=utf-8");
     }
     Ok(PathCommand { database, words, options })
 }
 
-/// Reads a path as Upstash's REST interface has it: no form of the reply after a dot, and plus
-/// signs stand for themselves.
+/// Parses a path in the format of Upstash's REST interface: without an extension, and with literal
+/// plus signs.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the path.
 pub(super) fn parse_plain(path: &str, kind: Kind) -> Result<PathCommand, BadPath> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let words = path.split('/').map(|word| percent_decoded(word, b'+'));
@@ -116,7 +116,7 @@ fn read_query(query: &str) -> Result<Options, BadPath> {
     Ok(options)
 }
 
-/// Whether a query has Upstash's token, in whatever spelling.
+/// Whether a query has Upstash's token, in any spelling.
 pub(super) fn has_token(query: &str) -> bool {
     query.split('&').any(|pair| {
         let name = pair.split_once('=').map_or(pair, |(name, _)| name);
@@ -124,7 +124,7 @@ pub(super) fn has_token(query: &str) -> bool {
     })
 }
 
-/// A name that needs no quoting anywhere.
+/// Checks a name that must need no quoting anywhere.
 fn plain_name(name: String) -> Result<String, BadPath> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-$".contains(&byte);
     let is_fine = !name.is_empty() && name.len() <= 128 && name.bytes().all(is_plain);
@@ -149,7 +149,7 @@ pub(super) fn decode(text: &str) -> Result<Bytes, BadPath> {
     percent_decoded(text, b' ')
 }
 
-/// Decodes `%41`, with a byte in place of each `+`.
+/// Decodes `%41`, with the byte `plus` in place of each `+`.
 fn percent_decoded(text: &str, plus: u8) -> Result<Bytes, BadPath> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

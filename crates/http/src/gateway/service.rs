@@ -20,7 +20,8 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// A connection of a client's user, for a request that `may_last` for ever or ends by itself.
+    /// A worker connection for a client's user; `may_last` if the request may have unlimited
+    /// duration.
     pub(super) fn connection(
         &self,
         caller: &Caller,
@@ -38,7 +39,7 @@ impl Service {
     /// The rule for a client's command.
     ///
     /// # Errors
-    /// It is not allowed, or not in this way.
+    /// It is not allowed, or not by this method.
     pub(super) fn check(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! Commands as lists in JSON, in the form of Upstash's REST interface
+//! Commands as lists in JSON, in the format of Upstash's REST interface
 //! (<https://upstash.com/docs/redis/features/restapi>).
 
 use super::budget::Reservation;
@@ -16,10 +16,10 @@ use hyper::{Response, StatusCode};
 use serde_json::Value;
 
 const JSON: &str = "application/json";
-/// Commands of a list that are sent before the first of their replies is read.
+/// Maximum commands of a list that are sent before the first reply is read.
 const AHEAD: usize = 64;
 
-/// What a body holds, and how replies are wanted.
+/// The contents of a body, and the format of replies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) many: Many,
@@ -30,7 +30,7 @@ pub(super) struct Form {
 pub(super) enum Many {
     /// One command.
     One,
-    /// Commands, each with a reply of its own.
+    /// Commands, each with a separate reply.
     Pipeline,
     /// Commands of a transaction.
     Transaction,
@@ -97,7 +97,7 @@ pub(super) async fn serve(
     Ok(response::value(status, HeaderValue::from_static(JSON), body))
 }
 
-/// Appends replies to so many commands; the status of the response.
+/// Appends the replies to `commands` commands. Returns the status of the response.
 pub(super) fn write(form: Form, commands: usize, replies: &[Reply], out: &mut Vec<u8>) -> u16 {
     match (form.many, replies) {
         (Many::One, [reply]) => item(reply, form, out),
@@ -133,12 +133,12 @@ fn with_refused(replies: Vec<Reply>, refused: &[Option<&'static [u8]>]) -> Vec<R
     in_place.flatten().collect()
 }
 
-/// A refusal in the form that errors have here.
+/// A refusal in the error format of this interface.
 pub(super) fn as_error(refused: &Refused) -> Refused {
     error(error_status(refused.status()), error_of(refused.status()))
 }
 
-/// The error that a refusal of this status is.
+/// The error text for a refusal with this status.
 fn error_of(status: StatusCode) -> &'static [u8] {
     match status.as_u16() {
         404 => b"ERR unknown command",
@@ -147,12 +147,12 @@ fn error_of(status: StatusCode) -> &'static [u8] {
     }
 }
 
-/// The status of a response that tells it.
+/// The status of a response with this error.
 fn error_status(status: StatusCode) -> u16 {
     if status == StatusCode::NOT_FOUND { 400 } else { status.as_u16() }
 }
 
-/// A response that tells an error.
+/// A response with an error.
 pub(super) fn error(status: u16, text: &[u8]) -> Refused {
     let mut out = Vec::new();
     item_error(text, &mut out);
@@ -179,9 +179,9 @@ pub(super) fn commands(many: Many, body: &[u8]) -> Result<Vec<Vec<Bytes>>, Refus
         .ok_or_else(|| fault("a command must be a list of its name and arguments"))
 }
 
-/// What a text in JSON takes at most about when it has been parsed, in bytes: its text, and for
-/// each of its values that one and the word it becomes, in lists that have room for twice as many.
-/// A list has room for four values from the first on, and an object for eleven pairs.
+/// The approximate memory of a parsed JSON text, in bytes: its text, and for each of its values the
+/// value and the resulting word, in lists with room for twice as many. A list has room for four
+/// values initially, and an object for eleven pairs.
 pub(super) fn parsed_bytes(text: &[u8]) -> usize {
     const OF_OBJECT: usize = 6;
     let values = text.iter().map(|byte| match byte {
@@ -192,7 +192,7 @@ pub(super) fn parsed_bytes(text: &[u8]) -> usize {
     text.len() + (1 + values.sum::<usize>()) * 2 * (size_of::<Value>() + size_of::<Bytes>())
 }
 
-/// The words of a command that is a list in JSON.
+/// The words of a command in a JSON list.
 pub(super) fn words(text: &[u8]) -> Option<Vec<Bytes>> {
     words_of(serde_json::from_slice(text).ok()?)
 }
@@ -204,7 +204,7 @@ fn words_of(list: Value) -> Option<Vec<Bytes>> {
     }
 }
 
-/// An argument: text as it is, anything else as it is written in JSON.
+/// An argument: a string as it is, any other value as JSON.
 fn word(value: Value) -> Option<Bytes> {
     match value {
         Value::String(text) => Some(text.into()),
@@ -250,7 +250,7 @@ async fn run_transaction(
     })
 }
 
-/// Appends a reply as an object; the status of a response that has it alone.
+/// Appends a reply as an object. Returns the status of a response with only this reply.
 fn item(reply: &Reply, form: Form, out: &mut Vec<u8>) -> u16 {
     if let Reply::Error(error) = reply {
         item_error(error, out);

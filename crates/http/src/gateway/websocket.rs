@@ -1,8 +1,8 @@
 //! Commands over a WebSocket (RFC 6455), as with webdis: `/.json` takes lists in JSON, `/.raw`
-//! requests in RESP, and each reply is a message of its own.
+//! requests in RESP, and each reply is a separate message.
 //!
-//! A socket has a connection to itself. Replies come in the order of the commands; a message that
-//! comes while none is awaited was published.
+//! A socket has an exclusive worker connection. Replies arrive in the order of the commands; a
+//! message that arrives while no reply is awaited was published.
 
 use super::budget::Reservation;
 use super::decoder::{Decoder, Part};
@@ -37,12 +37,12 @@ const LONGEST: usize = 64 << 20;
 const KEY_BYTES: usize = 16;
 /// Commands whose replies are awaited at a time; further ones wait to be read.
 const MAX_AWAITED: usize = 1024;
-/// How long a client may read nothing while data is waiting.
+/// How long a client may stall while data is waiting.
 const STALL: Duration = Duration::from_secs(60);
 
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
-/// The form of a socket's messages, and its database, if a path is that of one.
+/// The format of a socket's messages and its database, if the path is that of a socket.
 pub(super) fn form(path: &str) -> Option<(Kind, usize)> {
     let (database, name) = path.strip_prefix('/')?.rsplit_once('/').unwrap_or(("0", path));
     let kind = match name.trim_start_matches('/') {
@@ -117,7 +117,7 @@ async fn run(upgrade: OnUpgrade, mut conversation: Conversation) {
     let _ = tokio::time::timeout(STALL, socket.close(None)).await;
 }
 
-/// A socket's commands and replies.
+/// The commands and replies of a socket.
 struct Conversation {
     service: Arc<Service>,
     caller: Caller,
@@ -127,10 +127,10 @@ struct Conversation {
     awaited: VecDeque<Bytes>,
     /// The name of the last command whose replies are messages.
     subscription: Bytes,
-    /// The reply that comes, as far as it has.
+    /// The current reply, as far as it has arrived.
     formatter: Option<Formatter>,
     out: Vec<u8>,
-    /// For `out`.
+    /// The reservation for `out`.
     reservation: Reservation,
     has_begun: bool,
 }
@@ -156,7 +156,7 @@ impl Conversation {
         }
     }
 
-    /// Passes commands on and sends replies until the client disconnects.
+    /// Passes on commands and sends replies until the client disconnects.
     async fn go_on(&mut self, socket: &mut Socket) -> Result<(), Failure> {
         loop {
             let may_read = self.awaited.len() < MAX_AWAITED;
@@ -226,7 +226,7 @@ impl Conversation {
         Ok(None)
     }
 
-    /// An error that comes from no worker.
+    /// An error that does not come from a worker.
     fn fault(&self, name: &[u8], reason: &str) -> Vec<u8> {
         let mut out = Vec::new();
         match Formatter::new(self.kind, name, b"") {
@@ -239,7 +239,7 @@ impl Conversation {
         out
     }
 
-    /// The next reply as a whole. Dropping the future keeps what has arrived of it.
+    /// The next whole reply. Dropping the future keeps the part that has arrived.
     async fn reply(&mut self) -> Result<Vec<u8>, Failure> {
         loop {
             let Conversation { connection, formatter, out, has_begun, awaited, .. } = self;
@@ -269,8 +269,8 @@ impl Conversation {
     }
 }
 
-/// What the words of a request in RESP take at most about, in bytes: the request, and for each word
-/// a place in a list with room for twice as many.
+/// The approximate maximum memory of the words of a request in RESP, in bytes: the request, and for
+/// each word an entry in a list with room for twice as many.
 pub(super) fn held_bytes(message: &[u8]) -> usize {
     let words = message.iter().filter(|byte| **byte == b'$').count();
     message.len() + words * 2 * size_of::<Bytes>()

@@ -1,10 +1,10 @@
-//! Connections between this thread and the workers: pipes, of which a worker serves one end as it
-//! serves any client. A request uses one exclusively until its reply is complete, so that it waits
-//! for no other; then the next request uses it.
+//! Connections between this thread and the workers: pipes, of which a worker serves one end like
+//! any client. A request uses a pipe exclusively until its reply is complete, so that it does not
+//! wait for another request; then the pipe is reused.
 //!
-//! A pipe has no address and no port, so ports cannot be exhausted. To a worker it is a client's
-//! connection, so requests over HTTP take the same path as all requests, and stall if their client
-//! does not read.
+//! A pipe has no address and no port, so ports cannot be exhausted. To a worker, it is a client's
+//! connection. Requests over HTTP therefore take the same path as all requests, and stall if their
+//! client does not read.
 
 use super::budget::{Exceeded, Reservation};
 use super::decoder::{Decoder, Malformed, Part};
@@ -38,16 +38,16 @@ pub(super) struct ConnectionPool {
 pub(super) struct WorkerConnection {
     pipe: ClientEnd,
     user: Vec<u8>,
-    /// The client of the current request, which the worker shows.
+    /// The client of the current request, which CLIENT LIST shows.
     client: HttpClient,
     database: usize,
     decoder: Decoder,
-    /// What has arrived, and how much of it has been read.
+    /// The received bytes, and how many of them have been read.
     input: Vec<u8>,
     read: usize,
-    /// Whether buffers have become larger than those that are kept.
+    /// Whether buffers have grown beyond the kept capacity.
     has_grown: bool,
-    /// Counts its request, if that may last.
+    /// The count of its request, if that has unlimited duration.
     pub(super) lasting: Option<LastingRequest>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct WorkerConnection {
 pub(super) enum Failure {
     /// There are too many requests that may block.
     TooMany,
-    /// The connection to the worker broke, or could not be made.
+    /// The connection to the worker failed.
     Lost(io::Error),
     /// The memory budget is exhausted.
     Full,
@@ -83,7 +83,7 @@ impl From<Malformed> for Failure {
 }
 
 impl ConnectionPool {
-    /// A connection of a client's user.
+    /// Takes a connection for a client's user.
     pub(super) fn take(
         &self,
         site: &dyn Site,
@@ -146,7 +146,7 @@ impl WorkerConnection {
         }
     }
 
-    /// A connection to a worker that a test plays.
+    /// A connection whose worker is a test.
     #[cfg(test)]
     pub(super) fn of_pipe(pipe: ClientEnd) -> Self {
         let client = Arc::new(Mutex::new(([127, 0, 0, 1], 0).into()));
@@ -169,7 +169,7 @@ impl WorkerConnection {
         }
     }
 
-    /// Chooses the database of further requests; the error if there is none of this number.
+    /// Selects the database of further requests. Returns the error if there is no such database.
     pub(super) async fn select(&mut self, database: usize) -> Result<Option<Vec<u8>>, Failure> {
         if database == self.database {
             return Ok(None);
@@ -242,7 +242,7 @@ impl WorkerConnection {
         self.read == self.input.len()
     }
 
-    /// A whole reply, for which memory is reserved as it arrives.
+    /// A whole reply, with memory reserved as it arrives.
     pub(super) async fn reply(&mut self, reservation: &mut Reservation) -> Result<Reply, Failure> {
         let mut arrays: Vec<Vec<Reply>> = Vec::new();
         let mut text = Vec::new();
@@ -267,7 +267,7 @@ impl WorkerConnection {
     }
 }
 
-/// A reply that is held as a whole.
+/// A whole reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     Status(Vec<u8>),
@@ -304,7 +304,7 @@ pub(super) fn reply_of(part: Part<'_>, text: &mut Vec<u8>) -> Element {
     })
 }
 
-/// Appends a request of so many words, of which these are the first.
+/// Appends a request of `count` words, of which these are the first.
 pub(super) fn encode(words: &[Bytes], count: usize, request: &mut Vec<u8>) {
     head(b'*', count, request);
     for word in words {
@@ -314,7 +314,7 @@ pub(super) fn encode(words: &[Bytes], count: usize, request: &mut Vec<u8>) {
     }
 }
 
-/// Appends the head of an array of so many words, or of a string of so many bytes.
+/// Appends the head of an array of `count` words, or of a string of `count` bytes.
 pub(super) fn head(kind: u8, count: usize, request: &mut Vec<u8>) {
     request.push(kind);
     request.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());

@@ -1,12 +1,12 @@
 //! Invariants for arbitrary bytes that clients send over HTTP, for fuzz targets and this crate's
-//! property tests: paths, bodies, headers, and replies on their way into a response.
+//! property tests: paths, bodies, headers, and replies that become responses.
 
 #![allow(clippy::indexing_slicing, clippy::panic, reason = "a fault is told by a panic")]
 
 mod replies;
 mod requests;
 
-/// Checks what a client sends: the first byte chooses as what the others are read.
+/// Checks input from a client: the first byte chooses how the rest is interpreted.
 pub fn request(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else { return };
     match kind % 5 {

@@ -1,4 +1,4 @@
-//! Replies of a worker on their way into a response.
+//! Replies of a worker that become responses.
 
 use crate::gateway::decoder::{Decoder, Part};
 use crate::gateway::format::{Formatter, Kind};
@@ -7,7 +7,7 @@ use crate::gateway::worker_connection::{Element, Reply, reply_of};
 use hyper::header::HeaderMap;
 use serde_json::Value;
 
-/// What became of replies: each that is whole, and whether the bytes after them are none.
+/// The decoded replies, and whether the bytes after them are malformed.
 #[derive(Debug, PartialEq)]
 struct Seen {
     shown: Vec<Vec<u8>>,
@@ -15,8 +15,8 @@ struct Seen {
     is_malformed: bool,
 }
 
-/// A byte for the form and the command, one for where the reply is cut, and replies in RESP2: they
-/// mean the same in whatever pieces they arrive, and are written in the form that is asked for.
+/// A byte for the format and the command, one for the places where the reply is split, and replies
+/// in RESP2. The result must not depend on the split, and must be valid in the format.
 pub(super) fn reply(data: &[u8]) {
     const VERBS: [&[u8]; 4] = [b"GET", b"HGETALL", b"INFO", b"a\"\n\xff</script>"];
     let [form, cut, replies @ ..] = data else { return };
@@ -44,7 +44,7 @@ pub(super) fn reply(data: &[u8]) {
     }
 }
 
-/// Names and values, of which an object is made.
+/// Whether a reply consists of names and values, which become an object.
 fn is_fields(reply: &Reply) -> bool {
     match reply {
         Reply::Array(elements) => elements.iter().all(|it| matches!(it, Reply::Text(_))),
@@ -57,7 +57,7 @@ fn is_json(text: &[u8]) {
     assert!(read.is_ok(), "{read:?}: {}", String::from_utf8_lossy(text));
 }
 
-/// One event: what it says is on lines of `data`, and nothing else.
+/// Checks that the text is one event, with all content on lines of `data`.
 fn is_event(text: &[u8]) {
     let lines = text.strip_suffix(b"\n\n").unwrap_or_default().split(|byte| *byte == b'\n');
     let are_data = lines.clone().all(|line| line.starts_with(b"data:") && !line.contains(&b'\r'));

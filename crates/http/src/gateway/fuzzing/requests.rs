@@ -18,10 +18,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Media types that a browser runs, beside those that end with `+xml`.
+/// Media types that a browser executes, besides those that end with `+xml`.
 const RUN: [&str; 4] = ["text/html", "text/xml", "text/javascript", "application/javascript"];
 
-/// An address, with what stands after its question mark.
+/// A URL with its query.
 pub(super) fn address(data: &[u8]) {
     let Ok(target) = std::str::from_utf8(data) else { return };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -40,14 +40,15 @@ pub(super) fn address(data: &[u8]) {
     }
 }
 
-/// Words of an input of so many bytes: a command, and no longer than that.
+/// Checks the words of an input of `bytes` bytes: a command, and no longer than that.
 fn within(words: &[Bytes], bytes: usize) {
     assert!(words.first().is_some_and(|name| !name.is_empty()), "a command has a name");
     let len: usize = words.iter().map(Bytes::len).sum();
     assert!(len <= bytes, "{len} bytes of words in {bytes}");
 }
 
-/// What an address asks for becomes headers, and nothing that a browser runs unless that is on.
+/// Checks that the options of a URL are valid as headers, and that the media type is not executed
+/// by browsers unless that is enabled.
 fn options(command: &PathCommand) {
     let options = &command.options;
     let is_header = |text: &Option<String>| {
@@ -67,7 +68,7 @@ fn encoded(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// An address that says the same, with every letter that may be encoded.
+/// An equivalent URL with all possible characters percent-encoded.
 fn written(command: &PathCommand) -> (String, String) {
     let options = &command.options;
     let words: Vec<String> = command.words.iter().map(|word| encoded(word)).collect();
@@ -116,9 +117,9 @@ fn texts(words: &[Bytes]) -> Vec<&str> {
     words.iter().map(|word| std::str::from_utf8(word).unwrap_or_default()).collect()
 }
 
-/// What a value takes beside the one that holds it.
+/// The memory of a value besides the place that holds it.
 fn held_bytes(value: &Value) -> usize {
-    /// What a node takes of a tree, which has room for eleven pairs and is about half full.
+    /// The memory of a tree node, which has room for eleven pairs and is about half full.
     const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 32;
     match value {
         Value::String(text) => text.len(),
@@ -146,15 +147,15 @@ pub(super) fn socket(data: &[u8]) {
     let _ = upstash::words(data);
 }
 
-/// What goes to a worker is the request that was read.
+/// Checks that the encoded request for a worker has the words that were parsed.
 fn request_of(words: &[Bytes]) {
     let mut request = Vec::new();
     encode(words, words.len(), &mut request);
     assert_eq!(websocket::words(&request).as_deref(), Some(words), "on the way to a worker");
 }
 
-/// Headers of a request: two bytes for what it is and for where it comes from, then a line for each
-/// header, whose first byte chooses its name.
+/// Headers of a request: two bytes for its kind and its peer, then a line for each header, whose
+/// first byte chooses its name.
 pub(super) fn headers(data: &[u8]) {
     static NAMES: [HeaderName; 12] = [
         header::HOST,
@@ -178,7 +179,7 @@ pub(super) fn headers(data: &[u8]) {
     for line in lines.split(|byte| *byte == b'\n') {
         let Some((name, value)) = line.split_first() else { continue };
         let name = NAMES.get(usize::from(*name) % NAMES.len()).cloned();
-        // What no line of a request can hold does not come from hyper either.
+        // Values that are invalid in a header line never come from hyper.
         let value = HeaderValue::from_bytes(value.trim_ascii()).ok();
         name.zip(value).into_iter().for_each(|(name, value)| {
             headers.append(name, value);
@@ -202,7 +203,7 @@ pub(super) fn headers(data: &[u8]) {
     }
 }
 
-/// Whatever a client says, these hold for one that may have what it asks for.
+/// Invariants of every request that is permitted.
 fn permitted(site: &Guarded, parts: &Parts, peer: SocketAddr, caller: &Caller) {
     let texts = |name: &HeaderName| -> Vec<String> {
         let values = parts.headers.get_all(name).iter();
@@ -246,7 +247,7 @@ fn settings(is_on: bool) -> GatewaySettings {
     }
 }
 
-/// A site with a page and with commands, which knows one password.
+/// A site with a page, commands and one password.
 struct Guarded {
     has_password: bool,
     has_login: AtomicBool,
