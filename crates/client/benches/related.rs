@@ -48,7 +48,7 @@ fn start() -> Result<(Servers, Vec<Server>), Box<dyn Error>> {
     Ok((children, names))
 }
 
-/// The sum over all servers of a figure of their statistics.
+/// The sum of a statistic over all servers.
 fn sum(cache: &mut Cache, name: &str) -> u64 {
     let all = cache.stats().into_iter().flatten().flat_map(|(_, pairs)| pairs);
     all.filter(|(of, _)| of == name).filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
@@ -97,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
             }
             times.push(start.elapsed().as_secs_f64() * 1e6 / ROUNDS as f64);
-            // Of a machine that does other things too: the least is nearest.
+            // Other programs send packets as well: the minimum is the best estimate.
             sent.push((packets() - sent_before) as f64 / ROUNDS as f64);
         }
         let bytes = (bytes(&mut cache) - before - overhead) / (REPEATS * ROUNDS) as u64;

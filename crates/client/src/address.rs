@@ -48,7 +48,7 @@ impl Address {
         Address::resolved(host, port, (host, port).to_socket_addrs().map(Vec::from_iter))
     }
 
-    /// What a lookup of `host` found.
+    /// The address from the result of a lookup of `host`.
     pub(crate) fn resolved(
         host: &str,
         port: u16,

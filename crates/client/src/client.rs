@@ -12,18 +12,18 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use crate::error::REPLY_LIMIT_BYTES;
 use crate::{Address, Error};
 
-/// Bytes received at once.
+/// Maximum bytes of one receive.
 const RECEIVE_BYTES: usize = 16 * 1024;
 
-/// Replies to commands as they arrive, without the socket that they come from.
+/// Parses replies to commands as they arrive, without the socket.
 #[derive(Debug)]
 pub(crate) struct CommandReplies {
     parser: ReplyParser,
-    /// Received and not looked at.
+    /// Received bytes that have not been parsed.
     input: Vec<u8>,
-    /// How many bytes a reply may have.
+    /// Maximum length of a reply in bytes.
     pub(crate) limit_bytes: usize,
-    /// Whether a command has no reply yet. If it is given up, its reply would be taken for that of
+    /// Whether a command has no reply yet. If it is cancelled, its reply would be taken for that of
     /// the next.
     is_waiting: bool,
 }
@@ -40,7 +40,7 @@ impl Default for CommandReplies {
 }
 
 impl CommandReplies {
-    /// A command is about to be sent.
+    /// Records that a command is about to be sent.
     pub(crate) fn begin(&mut self) -> Result<(), Error> {
         if self.is_waiting {
             return Err(Error::Closed);
@@ -49,12 +49,12 @@ impl CommandReplies {
         Ok(())
     }
 
-    /// The command has its reply.
+    /// Records that the command has its reply.
     pub(crate) fn end(&mut self) {
         self.is_waiting = false;
     }
 
-    /// The next reply, once it is there.
+    /// The next reply, if it is complete.
     pub(crate) fn next(&mut self) -> Result<Option<Reply>, Error> {
         let malformed = || Error::malformed(&self.input);
         let len = self.parser.next(&self.input).map_err(|_| malformed())?;
@@ -68,7 +68,7 @@ impl CommandReplies {
         Ok(Some(reply))
     }
 
-    /// Where more may be received to.
+    /// The buffer to receive into.
     pub(crate) fn room(&mut self) -> &mut Vec<u8> {
         self.input.reserve(RECEIVE_BYTES);
         &mut self.input
@@ -111,7 +111,7 @@ impl Client {
         Ok(Client { socket, replies, request: Vec::new() })
     }
 
-    /// Sets how many bytes a reply may have, which is 513 MiB at first; a longer one is an error.
+    /// Sets the maximum length of a reply in bytes, by default 513 MiB; a longer one is an error.
     ///
     /// ```
     /// # use std::io::Write;

@@ -1,7 +1,7 @@
 //! One non-blocking connection with many requests in flight.
 //!
-//! The caller encodes requests and owns the event loop; this keeps what did not fit into the
-//! socket, and tells replies apart in what comes back.
+//! The caller encodes requests and owns the event loop. A connection keeps bytes that did not fit
+//! into the socket, and splits received bytes into replies.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -13,7 +13,7 @@ use crate::error::REPLY_LIMIT_BYTES;
 use crate::outcome::Parser;
 use crate::{Address, Error, Framing, Outcome, Protocol};
 
-/// What a buffer may hold in memory, in bytes, while it has no use for it.
+/// Maximum capacity of an unused buffer, in bytes.
 const IDLE_BYTES: usize = 256 * 1024;
 
 /// A connection.
@@ -61,7 +61,7 @@ impl Connection {
         Connection::over(address.connect()?, protocol.into())
     }
 
-    /// The same over a socket, which may still be about to connect: what is sent waits for that.
+    /// The same over a socket, which may still be connecting: sends wait for that.
     ///
     /// # Errors
     /// The socket cannot be made non-blocking.
@@ -86,7 +86,7 @@ impl Connection {
         })
     }
 
-    /// Sets how many bytes a reply may have, which is 513 MiB at first; a longer one is an error.
+    /// Sets the maximum length of a reply in bytes, by default 513 MiB; a longer one is an error.
     ///
     /// ```
     /// # use std::io::{Read, Write};
@@ -143,7 +143,7 @@ impl Connection {
         !self.unsent.is_empty()
     }
 
-    /// Sends `bytes`, which hold `requests` requests, keeping what the socket does not take.
+    /// Sends `bytes`, which hold `requests` requests, and keeps what the socket does not take.
     ///
     /// # Errors
     /// The connection is broken.
@@ -274,7 +274,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Hands over the replies in `input`; returns where the first incomplete one starts.
+    /// Passes on the replies in `input`. Returns the start of the first incomplete one.
     fn take_replies(
         &mut self,
         input: &[u8],
@@ -296,7 +296,7 @@ impl Connection {
     }
 }
 
-/// Sends once; a full socket takes nothing.
+/// Sends once; returns 0 if the socket is full.
 fn send_once(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Error> {
     match retry_on_intr(|| send(socket, bytes, SendFlags::NOSIGNAL)) {
         Ok(sent) => Ok(sent),
@@ -305,7 +305,7 @@ fn send_once(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Error> {
     }
 }
 
-/// How many bytes came; none while the socket is empty.
+/// The number of received bytes; `None` while the socket is empty.
 fn received(result: rustix::io::Result<(usize, usize)>) -> Result<usize, Error> {
     match result {
         Ok((0, _)) => Err(Error::Closed),

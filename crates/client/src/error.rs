@@ -5,8 +5,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// How many bytes a reply may have unless more are allowed: the longest string of Redis, 512 MB,
-/// and what is around it.
+/// Default maximum length of a reply: the longest string of Redis, 512 MB, with its framing.
 pub(crate) const REPLY_LIMIT_BYTES: usize = (512 << 20) + (1 << 20);
 
 /// Why a connection failed.

@@ -1,19 +1,19 @@
-//! Where responses of HTTP/1.1 end (RFC 9112), as far as servers send them to simple requests:
-//! with a length, in chunks, or without a body.
+//! Finds the ends of HTTP/1.1 responses (RFC 9112) to simple requests: with a length, in chunks, or
+//! without a body.
 
 use nagi_proto::MalformedReply;
 
 /// Longest head, in bytes.
 const HEAD_BYTES: usize = 64 * 1024;
 
-/// Finds responses in what a server sends, and goes on where it stopped when one comes in pieces.
+/// Finds responses in received bytes, and continues where it stopped if one arrives in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseParser {
-    /// Input shorter than this has nothing to add.
+    /// Input shorter than this cannot complete the next step.
     need_bytes: usize,
-    /// Bytes that hold no end of the head.
+    /// Bytes known not to contain the end of the head.
     searched: usize,
-    /// The next chunk of a body that comes in chunks.
+    /// The offset of the next chunk of a chunked body.
     chunk: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl ResponseParser {
         Ok(Some(end))
     }
 
-    /// Where the last chunk ends, once it has come.
+    /// The end of the last chunk, once it has arrived.
     fn chunks(&mut self, input: &[u8], body: usize) -> Result<Option<usize>, MalformedReply> {
         let mut at = self.chunk.unwrap_or(body);
         loop {
@@ -77,7 +77,7 @@ impl ResponseParser {
     }
 }
 
-/// Whether the body is JSON, in which nagi's gateway says how a command went.
+/// Whether the body is JSON, in which nagi's gateway reports the result of a command.
 pub(crate) fn is_json(response: &[u8]) -> bool {
     field(response, "content-type").is_some_and(|kind| kind.contains("json"))
 }
@@ -93,7 +93,7 @@ pub(crate) fn status(head: &[u8]) -> u16 {
     digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
 }
 
-/// The value of a field of the head, whose name is given in small letters.
+/// The value of a field of the head, with its name in lower case.
 fn field<'a>(response: &'a [u8], name: &str) -> Option<&'a str> {
     for line in response.split(|byte| *byte == b'\n').skip(1) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -1,9 +1,9 @@
-//! Talking to a cache server.
+//! Clients for cache servers.
 //!
-//! A [`Connection`] has many requests in flight and is driven by its owner's event loop, as the
-//! load tool does by the hundred; a [`Client`] waits for each reply. A [`ring::Ring`] says which of
-//! several servers has a key, and a [`cache::Cache`] asks it. With the feature `tokio` both clients
-//! are also there for tasks, in the module `asynchronous`.
+//! A [`Connection`] has many requests in flight and is driven by its owner's event loop, as in the
+//! load tool; a [`Client`] waits for each reply. A [`ring::Ring`] selects one of several servers
+//! for a key, and a [`cache::Cache`] sends requests to it. With the feature `tokio`, the module
+//! `asynchronous` has both clients for tasks.
 
 mod address;
 #[cfg(feature = "tokio")]

@@ -4,7 +4,7 @@ use nagi_proto::{MalformedReply, memcached, resp};
 
 use crate::http;
 
-/// Which protocol a connection speaks.
+/// The protocol of a connection.
 ///
 /// ```
 /// assert_ne!(nagi_client::Protocol::Resp, nagi_client::Protocol::Memcached);
@@ -17,7 +17,7 @@ pub enum Protocol {
     Memcached,
 }
 
-/// How what comes on a connection falls into replies.
+/// How received bytes are split into replies.
 ///
 /// ```
 /// use nagi_client::{Framing, Protocol};
@@ -42,7 +42,7 @@ impl From<Protocol> for Framing {
     }
 }
 
-/// What a reply amounts to.
+/// The outcome of a reply.
 ///
 /// ```
 /// use nagi_client::Outcome;
@@ -77,8 +77,8 @@ impl Parser {
         }
     }
 
-    /// The length of the reply at the start of `input`, once it is all there, and what it amounts
-    /// to; `None` for what answers no request.
+    /// The length of the reply at the start of `input`, once it is complete, and its outcome, which
+    /// is `None` for data that answers no request.
     #[inline]
     pub(crate) fn next<'a>(
         &mut self,
@@ -127,7 +127,7 @@ fn memcached_outcome(reply: &[u8]) -> Outcome<'_> {
     }
 }
 
-/// JSON says how a command went; a body of any other type is a value.
+/// JSON reports the result of a command; a body of any other type is a value.
 fn http_outcome(response: &[u8]) -> Outcome<'_> {
     match http::status(response) {
         404 => Outcome::Miss,
@@ -141,7 +141,7 @@ fn http_outcome(response: &[u8]) -> Outcome<'_> {
 mod tests {
     use super::*;
 
-    /// What the first reply in `input` amounts to.
+    /// The outcome of the first reply in `input`.
     fn outcome(protocol: Protocol, input: &str) -> Option<Outcome<'_>> {
         let (len, outcome) = Parser::new(protocol.into()).next(input.as_bytes()).unwrap().unwrap();
         assert_eq!(len, input.len());

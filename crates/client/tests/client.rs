@@ -125,7 +125,7 @@ fn a_command_is_answered_with_its_reply() {
     assert!(matches!(client.receive(), Err(Error::Closed)));
 }
 
-/// Sends `header` and then bytes without an end, until the other side has had enough.
+/// Sends `header` and then endless bytes, until the other side closes the connection.
 fn endless(listener: TcpListener, header: &'static [u8]) -> thread::JoinHandle<usize> {
     thread::spawn(move || {
         let (mut peer, _) = listener.accept().unwrap();

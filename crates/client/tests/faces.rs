@@ -1,4 +1,4 @@
-//! Blocking clients and those of tokio hold the same conversations and come to the same results.
+//! Blocking and tokio clients send the same requests and return the same results.
 #![expect(clippy::unwrap_used, reason = "a test stops where it finds something wrong")]
 
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ mod peer;
 
 use peer::Peer;
 
-/// What a client is asked to do.
+/// A call of a client.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Get(&'static str),
@@ -32,7 +32,7 @@ enum Call {
     Replace(&'static str, &'static str),
     Append(&'static str, &'static str),
     Prepend(&'static str, &'static str),
-    /// Compares with the number that a get brings, plus this.
+    /// Compares with the number from a get, plus this.
     Compare(&'static str, u64, &'static str),
     Delete(&'static str),
     Touch(&'static str, u32),
@@ -56,8 +56,8 @@ fn bytes<'a>(keys: &[&'a str]) -> Vec<&'a [u8]> {
     keys.iter().map(|key| key.as_bytes()).collect()
 }
 
-/// Calls a client of either face: one waits where the other blocks. Unique numbers differ from
-/// server to server and are not shown.
+/// Calls a client of either kind: one awaits where the other blocks. Unique numbers differ between
+/// servers and are not shown.
 macro_rules! call {
     ($cache:expr, $call:expr $(, $wait:tt)?) => {{
         let cache = $cache;
@@ -160,11 +160,11 @@ fn waiting(ring: Ring, settings: Settings, calls: &[Call]) -> Vec<String> {
 type Face = fn(Ring, Settings, &[Call]) -> Vec<String>;
 const FACES: [Face; 2] = [blocking, waiting];
 
-/// What a server does when a request has come.
+/// What a server does after a request.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Reply(&'static str),
-    /// The same in two pieces.
+    /// The answer in two pieces.
     Pieces(&'static str, &'static str),
     Close,
     Silence,
@@ -172,18 +172,18 @@ enum Turn {
 
 use Turn::{Close, Pieces, Silence};
 
-/// A request, byte for byte, and what the server does then.
+/// A request, byte for byte, and the server's reaction.
 type Exchange = (&'static str, Turn);
 
 struct Conversation {
     dialect: Dialect,
     call: Call,
-    /// Those of each connection in turn.
+    /// The exchanges of each connection.
     connections: &'static [&'static [Exchange]],
     result: &'static str,
 }
 
-/// Plays a server.
+/// Acts as the server.
 fn play(listener: &TcpListener, connections: &[&[Exchange]]) {
     for exchanges in connections {
         let (mut peer, _) = listener.accept().unwrap();
@@ -199,7 +199,7 @@ fn play(listener: &TcpListener, connections: &[&[Exchange]]) {
                     peer.write_all(other.as_bytes()).unwrap();
                 }
                 Close => break,
-                // Until the client has had enough.
+                // Until the client closes the connection.
                 Silence => {
                     assert_eq!(peer.read(&mut [0; 1]).unwrap_or(0), 0);
                     break;
@@ -233,7 +233,7 @@ const CONVERSATIONS: &[Conversation] = &[
         )]],
         result: "[Ok(None), Err(Failure { server: \"SERVER\", reason: Refused(\"ERR no\") })]",
     },
-    // A read whose connection breaks is asked once more; then it has failed.
+    // A read on a broken connection is repeated once; then it fails.
     Conversation {
         dialect: Dialect::Text,
         call: Get("k"),
@@ -246,7 +246,7 @@ const CONVERSATIONS: &[Conversation] = &[
         connections: &[&[("gets k\r\n", Close)], &[("gets k\r\n", Close)]],
         result: "Err(Failure { server: \"SERVER\", reason: Broken(\"closed by the server\") })",
     },
-    // A write is not.
+    // A write is not repeated.
     Conversation {
         dialect: Dialect::Text,
         call: Set("k", "v"),
@@ -303,7 +303,7 @@ fn both_hold_the_same_conversations() {
             let address = listener.local_addr().unwrap();
             let settings = Settings {
                 dialect: *dialect,
-                // Only silence lasts so long.
+                // Only silence takes this long.
                 timeout: match connections {
                     [[(_, Silence)]] => Duration::from_millis(100),
                     _ => Duration::from_secs(20),
@@ -326,7 +326,7 @@ fn ring(ports: &[u16]) -> Ring {
     "php-ketama".parse::<Configuration>().unwrap().ring(servers)
 }
 
-/// Of every kind, some refused.
+/// Calls of every kind, some refused.
 const CALLS: &[Call] = &[
     Flush,
     Get("a"),
@@ -405,7 +405,7 @@ fn a_request_that_is_given_up_leaves_no_answer_behind() {
         let (mut first, _) = listener.accept().unwrap();
         first.read_exact(&mut [0; b"gets a\r\n".len()]).unwrap();
         tell.send(()).unwrap();
-        // The next request comes over another connection; only then the old answer.
+        // The next request arrives over another connection; only then the old answer is sent.
         let (mut second, _) = listener.accept().unwrap();
         first.write_all(b"VALUE b 0 3\r\nold\r\nEND\r\n").ok();
         second.read_exact(&mut [0; b"gets b\r\n".len()]).unwrap();
@@ -515,7 +515,7 @@ fn a_refused_connection_fails_alike() {
     assert_eq!(error.to_string(), Client::connect(&nowhere).unwrap_err().to_string());
 }
 
-/// What becomes of a server that fails is decided by the same code; here it goes through tokio.
+/// Failed servers are handled by the same code; here it runs on tokio.
 #[test]
 fn tasks_go_on_without_a_server_that_is_killed() {
     let mut peers = [(); 3].map(|()| Peer::fresh("memcached"));

@@ -1,4 +1,4 @@
-//! Keys are where the libraries themselves place them: libmemcached, twemproxy, dalli, pymemcache.
+//! Keys are placed like by the libraries themselves: libmemcached, twemproxy, dalli, pymemcache.
 #![expect(clippy::unwrap_used, reason = "a test stops where it finds something wrong")]
 #![expect(clippy::indexing_slicing, reason = "a test stops where it finds something wrong")]
 
@@ -20,13 +20,13 @@ use libraries::{compile, setup};
 
 const COUNTS: [usize; 5] = [1, 2, 3, 10, 50];
 
-/// A program that `cargo xtask setup` brings, or that of the machine.
+/// A program from `cargo xtask setup`, or else of the machine.
 fn tool(name: &str) -> Command {
     let script = setup().join("bin").join(name);
     if script.is_file() { Command::new(script) } else { Command::new(name) }
 }
 
-/// `count` keys as applications have them, some beyond ASCII, and the file that holds them.
+/// `count` realistic keys, some beyond ASCII, and the file that holds them.
 fn keys(count: usize, name: &str) -> (Vec<Vec<u8>>, PathBuf) {
     let mut random = fastrand::Rng::with_seed(20);
     let keys: Vec<String> = (0..count)
@@ -54,7 +54,7 @@ fn servers(count: usize, is_odd: bool) -> Vec<Server> {
         .collect()
 }
 
-/// A sequence of calls, made on libmemcached as text and on ours.
+/// A sequence of calls, as text for libmemcached and on [`Libmemcached`].
 #[derive(Default)]
 struct Calls {
     text: String,
@@ -63,7 +63,7 @@ struct Calls {
 
 impl Calls {
     fn set(&mut self, behavior: Behavior) {
-        // The numbers of libmemcached's enumerations, of which the C program knows nothing.
+        // The numbers of libmemcached's enumerations, which the C program takes as numbers.
         let hash = |hash: Hash| [0, 1, 2, 3, 4, 5, 6, 8, 9, 10][index_of(hash)];
         let (number, value) = match behavior {
             Behavior::Hash(of) => (2, hash(of)),
@@ -119,8 +119,8 @@ fn index_of(hash: Hash) -> usize {
     Hash::ALL.into_iter().position(|one| one == hash).unwrap()
 }
 
-/// Asks libmemcached about each sequence of calls and compares every key. Returns how many were
-/// compared.
+/// Runs each sequence of calls with libmemcached, and compares every key. Returns the number of
+/// keys compared.
 fn compare(all: &[Calls], keys: &[Vec<u8>], path: &Path) -> usize {
     let mut child = Command::new(compile())
         .arg(path)
@@ -138,7 +138,7 @@ fn compare(all: &[Calls], keys: &[Vec<u8>], path: &Path) -> usize {
                 input.write_all(b"ask\n").unwrap();
             }
         });
-        // All is read before anything is compared: the program would wait for a reader for ever.
+        // All output is read before the comparison: the program would block without a reader.
         for Calls { text, ours } in all {
             let (mut names, mut places) = (String::new(), vec![0; keys.len()]);
             output.read_line(&mut names).unwrap();
@@ -210,7 +210,7 @@ fn every_hash_and_distribution_agrees_with_libmemcached() {
             distributions.into_iter().flat_map(|one| COUNTS.map(|count| (one, count)))
         {
             for is_odd in [false, true] {
-                // The hash first, and the hash when the ring stands.
+                // The hash set first, and the hash set after the ring is built.
                 let mut first = Calls::default();
                 first.set(Behavior::Hash(hash));
                 first.set(Behavior::Distribution(distribution));
@@ -273,7 +273,7 @@ fn weighted_ketama_agrees_with_twemproxy() {
     }
 }
 
-/// What a program prints of where keys are.
+/// A program's output of the placement of keys.
 fn places(command: &mut Command) -> Vec<u8> {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

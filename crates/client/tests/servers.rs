@@ -29,8 +29,8 @@ fn signal(peer: &Peer, name: &str) {
     assert!(kill.args([name, &peer.child.id().to_string()]).status().unwrap().success());
 }
 
-/// Stops the server and waits until each of its threads is stopped: the signal alone is
-/// accepted before they are, and a thread on the other core may still answer.
+/// Stops the server and waits until each of its threads is stopped: sending the signal returns
+/// before that, and a thread on another core may still answer.
 fn stop(peer: &Peer) {
     signal(peer, "-STOP");
     let tasks = format!("/proc/{}/task", peer.child.id());
@@ -52,7 +52,7 @@ fn settings_for(dialect: Dialect) -> Settings {
     Settings { dialect, timeout: Duration::from_secs(10), ..Settings::default() }
 }
 
-/// What every protocol has in common.
+/// Operations that every protocol supports.
 fn common_operations(cache: &mut Cache) {
     assert_eq!(cache.get(b"none"), Ok(None));
     assert_eq!(cache.set(b"a", &Item::new(b"one\r\ntwo")), Ok(Stored::Yes));
@@ -186,7 +186,7 @@ fn reads_are_repeated_and_lost_writes_are_reported_as_unknown() {
     let port = listener.local_addr().unwrap().port();
     let server = thread::spawn(move || {
         let mut requests = Vec::new();
-        // The first connection ends at once, the second behind one answer and one request.
+        // The first connection ends at once, the second after one answer and another request.
         for replies in [&[""][..], &["END\r\n", ""]] {
             let (mut stream, _) = listener.accept().unwrap();
             for reply in replies {
@@ -268,7 +268,7 @@ fn quiet_writes_are_done_and_refusals_reported() {
             for (key, value) in names.iter().zip(cache.get_many(&names)) {
                 assert_eq!(value.unwrap().unwrap().bytes, *key, "{dialect:?}");
             }
-            // Half of them, and one that is not there.
+            // Half of them, and a missing one.
             let deleted: Vec<&[u8]> =
                 names.iter().copied().step_by(2).chain([&b"none"[..]]).collect();
             assert_eq!(cache.delete_many_quietly(&deleted), [], "{dialect:?}");
@@ -286,7 +286,7 @@ fn quiet_writes_are_done_and_refusals_reported() {
             ];
             let failures = cache.set_many_quietly(&items);
             assert!(matches!(failures[0].reason, Reason::Request(_)), "{failures:?}");
-            // In text memcached keeps even that to itself.
+            // In the text protocol, memcached does not report even that.
             assert_eq!(
                 failures.len(),
                 if dialect == Dialect::Text { 1 } else { 2 },

@@ -1,4 +1,4 @@
-//! The operations of a cache for async tasks, as `cache::Cache` has them for threads.
+//! The operations of a cache for async tasks, like those of `cache::Cache` for threads.
 
 use super::socket::Stream;
 use crate::cache::{Engine, Failure, Item, Settings, Statistics, Stored};
@@ -8,11 +8,11 @@ use crate::wire::{Mode, Value};
 /// Seconds from now, or a Unix time above 30 days; 0 means never.
 type Expiry = u32;
 
-/// A client of several servers for a task of tokio, whose runtime has I/O and time enabled. It
-/// answers and fails as [`cache::Cache`](crate::cache::Cache) does.
+/// A client of several servers for a task of tokio, whose runtime has I/O and time enabled. Results
+/// and errors are those of [`cache::Cache`](crate::cache::Cache).
 ///
-/// A request that is given up, because its future is dropped, may have been executed. Its
-/// connection is closed, so that its answer cannot be taken for that of another.
+/// A request whose future is dropped may have been executed. Its connection is closed, so that its
+/// answer cannot be taken for that of another request.
 ///
 /// ```
 /// use nagi_client::asynchronous::Cache;
@@ -52,7 +52,7 @@ impl Cache {
         Cache { engine: Engine::new(ring, settings) }
     }
 
-    /// What is left of a client that has gone back to its pool.
+    /// An empty client, left in place of one returned to its pool.
     pub(super) fn without_servers() -> Self {
         Cache::new(Ring::Dalli(Dalli::new(Vec::new())), Settings::default())
     }

@@ -1,4 +1,4 @@
-//! A client that sends one command and has its task wait for the reply.
+//! A client that sends one command and awaits the reply.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::cache::Socket;
 use crate::client::{CommandReplies, encode_command};
 use crate::{Address, Error, Reply};
 
-/// What stands for no limit, in seconds: runtimes count in milliseconds from some start.
+/// Stands for no limit: runtimes count in milliseconds from some start.
 const EVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 /// How long a TCP connection may take to be established.
@@ -62,7 +62,7 @@ impl Client {
         Ok(Client { socket, replies: CommandReplies::default(), timeout: None })
     }
 
-    /// Lets sends fail that make no progress for so long, and replies that take longer; `None`
+    /// Makes sends fail after `timeout` without progress, and replies that take longer; `None`
     /// waits for ever.
     ///
     /// ```
@@ -83,7 +83,7 @@ impl Client {
         self.timeout = timeout;
     }
 
-    /// Sets how many bytes a reply may have, which is 513 MiB at first; a longer one is an error.
+    /// Sets the maximum length of a reply in bytes, by default 513 MiB; a longer one is an error.
     ///
     /// ```
     /// # use std::io::Write;

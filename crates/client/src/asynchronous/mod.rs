@@ -1,5 +1,5 @@
-//! The same clients for programs that run on tokio, with the feature `tokio`: nothing here but
-//! waiting differs from [`cache`](crate::cache) and [`Client`](crate::Client).
+//! The same clients for programs on tokio, with the feature `tokio`. Only the waiting differs from
+//! [`cache`](crate::cache) and [`Client`](crate::Client).
 
 mod batches;
 mod cache;

@@ -1,4 +1,4 @@
-//! A cache for several tasks: each takes a client of its own for as long as it needs it.
+//! A cache for several tasks: each takes a separate client for as long as it needs it.
 
 use std::ops::{Deref, DerefMut};
 
@@ -48,7 +48,7 @@ impl Pool {
         Pool { ring, settings, kept, idle: Mutex::default() }
     }
 
-    /// Lends a client, which comes back with its connections when it is dropped.
+    /// Lends a client, which returns with its connections when it is dropped.
     ///
     /// ```
     /// use nagi_client::asynchronous::Pool;

@@ -1,4 +1,4 @@
-//! A connection that a runtime waits for.
+//! A connection polled by a runtime.
 
 use std::io;
 use std::net::SocketAddr;
@@ -85,7 +85,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -
     timeout(limit, work).await.unwrap_or_else(|_| Err(timed_out()))
 }
 
-/// In the words of the standard library, as in blocking clients.
+/// The error of the standard library, as in blocking clients.
 fn timed_out() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "connection timed out")
 }

@@ -1,10 +1,10 @@
 //! Ejecting failed servers from the ring, and readmitting them without reading old values.
 //!
-//! A server that is left out and comes back may hold what this client has replaced elsewhere since.
-//! So it comes back empty: restarted, or flushed. Nor is that all: while it was away its keys were
-//! written to other servers, which would show them again the next time it is away, and on a ring of
-//! unequal weights keys of other servers move as well. So each write that goes to another server
-//! than usual is noted, and the copies are deleted before the ring changes.
+//! An ejected server may hold values that this client has replaced elsewhere in the meantime. It
+//! must therefore be empty when it returns: restarted, or flushed. During the ejection, its keys
+//! were written to other servers, which would return them at the next ejection, and on a ring of
+//! unequal weights keys of other servers move as well. Each write to another server than usual is
+//! therefore recorded, and the copies are deleted before the ring changes.
 
 use std::time::Instant;
 
@@ -17,13 +17,13 @@ use super::watch::Out;
 use crate::ring::Server;
 use crate::wire::{Answer, Dialect, Request};
 
-/// What came of asking a server that is left out.
+/// The state of an ejected server.
 enum Visit {
     /// It does not answer, or refuses to be flushed.
     Failed,
-    /// It is there again, and what was sent to it before may still be executed.
+    /// It answers again, but may still execute earlier requests.
     Settling,
-    /// It has nothing of what this client wrote.
+    /// It has no values written by this client.
     Empty,
 }
 
@@ -42,7 +42,7 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// Notes that a request may leave or miss a copy on another server than usual.
+    /// Records that a request may write, or miss, a copy on another server than usual.
     ///
     /// # Errors
     /// There are too many of them.
@@ -67,7 +67,7 @@ impl<S: Socket> Engine<S> {
             )));
         }
         self.watch.away.insert(copy);
-        // What an ejected server holds is gone when it comes back.
+        // An ejected server is empty when it returns.
         if !self.watch.is_out(home) {
             self.watch.away.insert((home, key.to_vec()));
         }
@@ -98,7 +98,7 @@ impl<S: Socket> Engine<S> {
 
     async fn visit_due(&mut self, ejection: &Ejection) {
         let now = Instant::now();
-        // One at a time, so that it costs one time-out if it still does not answer.
+        // One server at a time, to limit the cost to one time-out if it still does not answer.
         let due = |out: &Option<Out>| out.as_ref().is_some_and(|out| out.until <= now);
         let Some(server) = self.watch.out.iter().position(due) else { return };
         let Some(Some(mut out)) = self.watch.out.get(server).cloned() else { return };
@@ -128,7 +128,7 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// Asks a server whether it is there again and empty, or else empties it.
+    /// Checks whether a server answers again and is empty, or else flushes it.
     async fn visit(&mut self, server: usize, out: &Out) -> Visit {
         let connections = self.connections();
         let Some(link) = self.links.get_mut(server * connections) else { return Visit::Failed };
@@ -161,11 +161,11 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// Makes the ring leave out these servers from now on, once no server has a copy of a key that
-    /// would be old then. Returns whether it does.
+    /// Ejects exactly these servers from the ring, once no server has a copy of a key that would
+    /// then be stale. Returns whether it has done so.
     async fn change(&mut self, out: Vec<Option<Out>>) -> bool {
         let is_out = |server: usize| matches!(out.get(server), Some(Some(_)));
-        // What a server holds that is left out is gone when it comes back.
+        // An ejected server is empty when it returns.
         let copies = self.watch.away.iter().filter(|(server, _)| !is_out(*server));
         let copies: Vec<(usize, Vec<u8>)> = copies.cloned().collect();
         let deletions: Vec<Routed<'_>> =

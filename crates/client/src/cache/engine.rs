@@ -1,5 +1,5 @@
-//! Requests to several servers at once and their answers, for blocking and asynchronous clients:
-//! the engine only needs sockets that send and receive.
+//! Sends requests to several servers at once, for blocking and asynchronous clients: the engine
+//! only needs sockets that send and receive.
 
 use std::time::Instant;
 
@@ -12,17 +12,18 @@ use super::watch::Watch;
 use crate::ring::{Ring, Server};
 use crate::wire::{Answer, Request};
 
-/// Bytes of requests that are under way at once on a connection, unless one alone has more: what
-/// the system buffers, so that a server never has to wait for us to read while we wait to send.
+/// Maximum bytes of requests in flight on a connection, unless a single one has more. The system
+/// buffers this much, so that a server never waits for the client to read while the client waits to
+/// send.
 const WINDOW_BYTES: usize = 32 * 1024;
 
-/// How often one request follows a cluster's servers to another.
+/// Maximum redirections of one request in a cluster.
 const REDIRECTIONS: usize = 5;
 
-/// A request and the number of the server that it goes to.
+/// A request and the index of its server.
 pub(super) type Routed<'a> = (usize, Request<'a>);
 
-/// Several servers and what is known of them.
+/// Several servers and their state.
 #[derive(Debug)]
 pub(crate) struct Engine<S> {
     pub(super) ring: Ring,
@@ -32,7 +33,7 @@ pub(crate) struct Engine<S> {
     pub(super) replica_failures: Vec<Failure>,
 }
 
-/// Requests of one connection as bytes, the first `sent` of which are under way or done.
+/// Encoded requests of one connection, the first `sent` of which have been sent.
 #[derive(Clone, Default)]
 struct Queue {
     requests: Vec<(usize, Vec<u8>)>,
@@ -67,7 +68,7 @@ impl<S: Socket> Engine<S> {
         Failure { server: self.name(server), reason }
     }
 
-    /// Makes the links of servers that have none; those of one server are behind each other.
+    /// Creates the links of servers that have none; the links of one server are adjacent.
     fn add_links(&mut self) {
         let connections = self.connections();
         let known = self.links.len() / connections;
@@ -76,9 +77,8 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// Sends requests to all their servers at once and returns the answers in their order. Where a
-    /// cluster's server says that a key is elsewhere, it has done nothing, and the request goes
-    /// there.
+    /// Sends requests to all their servers at once and returns the answers in their order. A
+    /// redirected request of a cluster has not been executed, and is sent to the new server.
     pub(super) async fn exchange(
         &mut self,
         requests: &[Routed<'_>],
@@ -116,7 +116,7 @@ impl<S: Socket> Engine<S> {
         results
     }
 
-    /// Sends one request to the server that a slot is on its way to.
+    /// Sends one request to the server that a slot is migrating to.
     async fn ask_once(&mut self, server: Server, request: &Request<'_>) -> Result<Answer, Failure> {
         let name = server.to_string();
         let failed = |reason| Failure { server: name.clone(), reason };
@@ -204,7 +204,7 @@ impl<S: Socket> Engine<S> {
         queues
     }
 
-    /// Sends as many of a connection's next requests as a window takes: their numbers.
+    /// Sends as many of a connection's next requests as fit into a window. Returns their numbers.
     async fn send_window(
         &mut self,
         link: usize,
@@ -232,7 +232,7 @@ impl<S: Socket> Engine<S> {
             let Some((_, request)) = requests.get(number) else { continue };
             set(results, number, Err(lost(request, &reason)));
         }
-        // An empty window ends a server's turn: what is left fails likewise, at once.
+        // An empty window ends a server's turn: the rest fails in the same way, at once.
         for (number, _) in queue.requests.iter().skip(queue.sent) {
             set(results, *number, Err(not_sent(&reason)));
         }
@@ -260,7 +260,7 @@ impl<S: Socket> Engine<S> {
                 link.fail(reason, &self.settings);
                 failed = Some(failure_of_later(reason));
             }
-            // What changes nothing is asked once more, unless the server was too slow.
+            // An idempotent request is repeated once, unless the server was too slow.
             if request.is_idempotent() && matches!(answer, Err(Reason::Broken(_))) {
                 answer = link.ask(&self.settings, request).await;
                 if let Err(reason) = &answer {
@@ -273,7 +273,7 @@ impl<S: Socket> Engine<S> {
     }
 }
 
-/// Where a refused request belongs, if the refusal says so.
+/// The target of a redirected request, if the error is a redirection.
 fn redirect(result: &Result<Answer, Failure>) -> Option<Redirect> {
     let Err(Failure { server, reason: Reason::Refused(text) }) = result else { return None };
     let (answering, _) = server.rsplit_once(':')?;
@@ -290,7 +290,7 @@ fn set(
     }
 }
 
-/// What the failure of a request means for those after it on its connection.
+/// The failure of later requests on the connection of a failed request.
 fn failure_of_later(reason: &Reason) -> Reason {
     match reason {
         Reason::TooLong { .. } => Reason::Broken(reason.cause()),
@@ -298,7 +298,7 @@ fn failure_of_later(reason: &Reason) -> Reason {
     }
 }
 
-/// What a failure means for a request that was, perhaps in part, sent.
+/// The failure of a request that was sent, perhaps in part.
 fn lost(request: &Request<'_>, reason: &Reason) -> Reason {
     match reason {
         reason if request.is_idempotent() => reason.clone(),
@@ -309,7 +309,7 @@ fn lost(request: &Request<'_>, reason: &Reason) -> Reason {
     }
 }
 
-/// What a failure means for a request of which nothing was sent.
+/// The failure of a request of which nothing was sent.
 fn not_sent(reason: &Reason) -> Reason {
     match reason {
         Reason::Connect(_) | Reason::Refused(_) => reason.clone(),

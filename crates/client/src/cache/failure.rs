@@ -13,11 +13,11 @@ use std::fmt;
 pub struct Failure {
     /// The server; empty if none was selected.
     pub server: String,
-    /// What went wrong.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// What went wrong.
+/// The reason for a failure.
 ///
 /// ```
 /// assert_ne!(nagi_client::cache::Reason::Dead, nagi_client::cache::Reason::TimedOut);
@@ -60,7 +60,7 @@ impl fmt::Display for Failure {
 }
 
 impl Reason {
-    /// What happened, as part of what it means for another request.
+    /// The cause, as a part of the failure of another request.
     pub(super) fn cause(&self) -> String {
         match self {
             Reason::Broken(text) => text.clone(),

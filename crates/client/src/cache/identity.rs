@@ -1,12 +1,12 @@
-//! Whether a server that comes back is the process that it was.
+//! Determines whether a returning server is still the same process.
 //!
-//! A process keeps its identifier, and its age only grows, by whatever clock. The time of day is
-//! not used: it jumps when a clock is set, and after a machine has slept.
+//! A process keeps its identifier, and its age only grows, by any clock. The time of day is not
+//! used: it jumps when the clock is set and after a machine has been suspended.
 
-/// What a server says of its process.
+/// The identity of a server's process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
-    /// Redis' `run_id`, another at each start.
+    /// Redis' `run_id`, different after each start.
     run: Option<String>,
     process: Option<String>,
     uptime_seconds: Option<u64>,
@@ -25,8 +25,8 @@ impl Identity {
         (identity.run.is_some() || identity.process.is_some()).then_some(identity)
     }
 
-    /// Whether it is certain that the process with this identity started after that with the
-    /// `earlier` one answered. In containers processes share an identifier.
+    /// Whether the process with this identity certainly started after that with the `earlier` one
+    /// answered. In containers, different processes may have the same identifier.
     pub(super) fn is_newer_than(&self, earlier: &Identity) -> bool {
         if let (Some(run), Some(earlier)) = (&self.run, &earlier.run) {
             return run != earlier;
@@ -41,8 +41,8 @@ impl Identity {
     }
 }
 
-/// Whether a server says that it was empty when it started: memcached in `stats settings`, Redis
-/// from 7.0 on in the persistence section of INFO. What loads a dump brings old values back.
+/// Whether a server reports that it started empty: memcached in `stats settings`, Redis from 7.0 on
+/// in the persistence section of INFO. A server that loads a dump file would restore old values.
 pub(super) fn starts_empty(pairs: &[(String, String)]) -> bool {
     let is = |name, expected| field(pairs, name) == Some(expected);
     is("memory_file", "(null)") || is("aof_enabled", "0") && is("rdb_last_load_keys_loaded", "0")
@@ -75,7 +75,7 @@ mod tests {
             ("pid=1 uptime=90", "pid=1 uptime=90", false),
             ("run_id=a process_id=1 uptime_in_seconds=3", "run_id=a process_id=1", false),
             ("run_id=b process_id=1", "run_id=a process_id=1", true),
-            // A clock that was set back makes Redis younger.
+            // After setting back the clock, Redis reports a lower age.
             ("run_id=a uptime_in_seconds=3", "run_id=a uptime_in_seconds=9", false),
         ] {
             assert_eq!(is_newer(now, earlier), expected, "{now}, earlier {earlier}");

@@ -1,5 +1,5 @@
-//! The connection to one server: opened when it is needed, given up when it fails, and not tried
-//! again for a while, so that a dead server costs one time-out and not one per request.
+//! The connection to one server: opened when needed, closed after a failure, and not retried for a
+//! while, so that a dead server costs one time-out instead of one per request.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,23 +17,23 @@ use crate::ring::Server;
 use crate::wire::{Answer, Decoder, Dialect, Request};
 use crate::{Address, Error};
 
-/// Bytes received at once.
+/// Maximum bytes of one receive.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// What a buffer may hold in memory, in bytes, while it has no use for it.
+/// Maximum capacity of an unused buffer, in bytes.
 const IDLE_BYTES: usize = 256 * 1024;
 
-/// A server and perhaps a connection.
+/// A server and an optional connection.
 #[derive(Debug)]
 pub(super) struct Link<S> {
     server: Server,
-    /// Where the server was found last.
+    /// The last address of the server.
     address: Option<Address>,
     open: Option<Open<S>>,
     dead_until: Option<Instant>,
     /// Time-outs and refused connections since the last answer.
     pub(super) failures: u32,
-    /// Which process answered the newest connection, and when, where servers are ejected.
+    /// The process that answered the newest connection, and the time, if servers are ejected.
     pub(super) identity: Option<(Instant, Identity)>,
 }
 
@@ -43,8 +43,8 @@ impl<S: Socket> Link<S> {
         Link { server, address, open, dead_until, failures: 0, identity: None }
     }
 
-    /// Sends the bytes of `requests` requests over the connection, which is opened first where
-    /// there is none.
+    /// Sends the bytes of `requests` requests over the connection, which is opened first if there
+    /// is none.
     pub(super) async fn send(
         &mut self,
         settings: &Settings,
@@ -83,7 +83,7 @@ impl<S: Socket> Link<S> {
         self.receive(settings, request, Instant::now() + settings.timeout).await
     }
 
-    /// Gives the connection up. After a time-out the server is left alone for a while.
+    /// Closes the connection. After a time-out, the server is skipped for a while.
     pub(super) fn fail(&mut self, reason: &Reason, settings: &Settings) {
         self.close(settings);
         if matches!(reason, Reason::TimedOut | Reason::Connect(_)) {
@@ -92,7 +92,7 @@ impl<S: Socket> Link<S> {
         }
     }
 
-    /// Gives the connection up and forgets that it failed.
+    /// Closes the connection and clears its failures.
     pub(super) fn reset(&mut self, settings: &Settings) {
         self.close(settings);
         (self.dead_until, self.failures) = (None, 0);
@@ -101,17 +101,17 @@ impl<S: Socket> Link<S> {
     fn close(&mut self, settings: &Settings) {
         let Some(open) = self.open.take() else { return };
         if matches!(settings.on_failure, OnFailure::Eject(_)) && !self.server.is_unix() {
-            // What the server has not received, it never shall: the client goes on without it.
+            // Unsent bytes must not reach the server later: the client continues without it.
             set_socket_linger(&open.socket, Some(Duration::ZERO)).ok();
         }
     }
 
-    /// The connection, which its caller has to put back: what is left off midway is closed.
+    /// The connection, which its caller must put back: a cancelled operation thus closes it.
     async fn connected(&mut self, settings: &Settings) -> Result<Open<S>, Reason> {
         if self.dead_until.is_some_and(|until| Instant::now() < until) {
             return Err(Reason::Dead);
         }
-        // A server that was restarted has closed the connection; a write must not go there.
+        // A restarted server has closed the connection; a write must not be sent on it.
         let usable = |open: &mut Open<S>| open.owed == 0 && !is_closed(&open.socket);
         if let Some(open) = self.open.take_if(usable) {
             return Ok(open);
@@ -134,14 +134,14 @@ impl<S: Socket> Link<S> {
             Error::Connect { source, .. } => Reason::Connect(source.to_string()),
             error => Reason::Connect(error.to_string()),
         };
-        // A server that has moved has another address under the same name.
+        // A server may have moved to another address under the same name.
         let resolved = match self.server.is_unix() {
             true => Ok(Address::Unix((&self.server.host).into())),
             false => S::resolve(&self.server).await,
         };
         let address = match (resolved, &mut self.address) {
             (Ok(address), known) => known.insert(address),
-            // The name server may be away for a while.
+            // The name server may be temporarily unavailable.
             (Err(_), Some(known)) => known,
             (Err(error), None) => return Err(failed(error)),
         };
@@ -160,11 +160,11 @@ impl<S: Socket> Link<S> {
 struct Open<S> {
     socket: S,
     decoder: Decoder,
-    /// Received; the first `read` bytes have been answers.
+    /// Received bytes, the first `read` of which have been processed.
     input: Vec<u8>,
     read: usize,
-    /// Requests that were sent, perhaps in part, and have no answer. A caller that went away leaves
-    /// them, and the next could not tell its own answers from theirs.
+    /// Requests that were sent, perhaps in part, and have no answer. After a cancelled call, the
+    /// next one could not distinguish its own answers from theirs.
     owed: usize,
 }
 
@@ -201,7 +201,7 @@ impl<S: Socket> Open<S> {
         }
     }
 
-    /// The next `len` bytes have been an answer.
+    /// Consumes an answer of `len` bytes.
     fn take(&mut self, len: usize) {
         self.read += len;
         self.owed = self.owed.saturating_sub(1);
@@ -212,7 +212,7 @@ impl<S: Socket> Open<S> {
         }
     }
 
-    /// Which process the server is; `None` where it does not say.
+    /// The identity of the server's process; `None` if it does not report one.
     async fn identify(&mut self, settings: &Settings) -> Result<Option<Identity>, Reason> {
         Ok(match self.ask(settings, &Request::Stats { section: "" }).await? {
             Answer::Pairs(pairs) => Identity::read(&pairs),
@@ -260,7 +260,7 @@ fn reason(error: io::Error) -> Reason {
 fn is_closed(socket: impl AsFd) -> bool {
     let mut byte = [0; 1];
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    // Bytes that answer no request make a connection unusable, as its end does.
+    // Unexpected bytes make a connection unusable, like its end.
     !matches!(retry_on_intr(|| recv(&socket, &mut byte[..], flags)), Err(Errno::AGAIN))
 }
 
@@ -273,11 +273,11 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// Where the host is found from now on; nowhere if there is no port.
+        /// The port that the host resolves to; `None` makes the lookup fail.
         static PORT: RefCell<Option<u16>> = const { RefCell::new(None) };
     }
 
-    /// A socket whose host moves.
+    /// A socket whose host changes its address.
     #[derive(Debug)]
     struct Moving(Blocking);
 

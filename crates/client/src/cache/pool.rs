@@ -1,4 +1,4 @@
-//! A cache for several threads: each takes a client of its own for as long as it needs it.
+//! A cache for several threads: each takes a separate client for as long as it needs it.
 
 use parking_lot::{Mutex, MutexGuard};
 

@@ -1,19 +1,19 @@
-//! A Redis Cluster's answer that a key is elsewhere.
+//! Redirections of a Redis Cluster.
 
 use crate::ring::Server;
 
-/// Where a request belongs instead.
+/// The new target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
-    /// The slot is there from now on.
+    /// The slot has moved to the server.
     Moved { slot: u16, server: Server },
-    /// This request goes there, after `ASKING`; the slot is on its way.
+    /// Only this request goes to the server, after `ASKING`; the slot is migrating.
     Ask { server: Server },
 }
 
 impl Redirect {
-    /// Reads `MOVED SLOT HOST:PORT` and `ASK SLOT HOST:PORT`. An empty host is the one that
-    /// answered, `answering`.
+    /// Parses `MOVED SLOT HOST:PORT` and `ASK SLOT HOST:PORT`. An empty host means `answering`, the
+    /// server that replied.
     pub(super) fn parse(refusal: &str, answering: &str) -> Option<Self> {
         let mut words = refusal.split(' ');
         let kind = words.next()?;

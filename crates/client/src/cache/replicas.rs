@@ -1,5 +1,5 @@
-//! Copies of values on further servers, as libmemcached keeps them with `NUMBER_OF_REPLICAS`: on
-//! those that follow in the list of servers, read when the first does not answer.
+//! Copies of values on further servers, as in libmemcached with `NUMBER_OF_REPLICAS`: on the next
+//! servers in the list, read when the first does not answer.
 
 use super::engine::{Engine, Routed};
 use super::failure::{Failure, Reason};
@@ -8,10 +8,10 @@ use super::socket::Socket;
 use crate::ring::Ring;
 use crate::wire::{Answer, Mode, Request, Value};
 
-/// How many failures of copies are kept until they are asked for.
+/// Maximum failures of copies that are kept until they are taken.
 const KEPT_FAILURES: usize = 100;
 
-/// A read, as far as it has been answered.
+/// The state of a read.
 struct Read<'a, 'k> {
     /// Its number among the requests.
     number: usize,
@@ -19,19 +19,19 @@ struct Read<'a, 'k> {
     keys: Vec<&'k [u8]>,
     /// The server of the first copy.
     home: usize,
-    /// Which of the copies is asked first.
+    /// The copy that is read first.
     start: usize,
     values: Vec<Option<Value>>,
     is_answered: bool,
-    /// Whether nothing better can come: the first copy has answered, or the request is refused.
+    /// Whether the result is final: the first copy has answered, or the request is refused.
     is_final: bool,
     failure: Option<Failure>,
-    /// An answer that no read has.
+    /// An unexpected answer.
     odd: Option<Answer>,
 }
 
 impl<'k> Read<'_, 'k> {
-    /// Where the request goes in a round, for the keys that have no value yet.
+    /// The request of a round and its server, for keys without a value.
     fn next(&self, round: usize, copies: usize, servers: usize) -> Option<Routed<'k>> {
         if self.is_final {
             return None;
@@ -55,7 +55,7 @@ impl<'k> Read<'_, 'k> {
             Ok(Answer::Values(found)) => {
                 let missing = self.values.iter_mut().filter(|value| value.is_none());
                 for (value, found) in missing.zip(found) {
-                    // Unique numbers mean something to their own server alone.
+                    // Unique numbers are only valid on their own server.
                     let is_home = copy == 0;
                     *value = found.map(|it| Value { cas: it.cas.filter(|_| is_home), ..it });
                 }
@@ -96,7 +96,7 @@ impl<S: Socket> Engine<S> {
         }
     }
 
-    /// The failures of copies since the last time: their requests themselves did not fail.
+    /// Takes the failures of copies since the last call, whose requests themselves did not fail.
     pub(crate) fn take_replica_failures(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.replica_failures)
     }
@@ -109,7 +109,7 @@ impl<S: Socket> Engine<S> {
     ) -> Vec<Result<Answer, Failure>> {
         let copies = replicas.count.min(servers - 1);
         let mut reads = reads(requests, replicas, copies);
-        // Writes and their copies, and the first round of reads, go out together.
+        // Writes, their copies and the first round of reads are sent together.
         let mut sent: Vec<Routed<'_>> = requests.to_vec();
         for read in &reads {
             if let (Some(place), Some(routed)) =
@@ -147,7 +147,7 @@ impl<S: Socket> Engine<S> {
         results
     }
 
-    /// Asks further copies for what has no value yet.
+    /// Reads missing values from further copies.
     async fn read_further(&mut self, reads: &mut [Read<'_, '_>], copies: usize, servers: usize) {
         for round in 1..=copies {
             let (mut sent, mut asking) = (Vec::new(), Vec::new());
@@ -201,7 +201,7 @@ fn reads<'a, 'k>(
     reads.collect()
 }
 
-/// A request to the servers that follow the first.
+/// A request to the servers after the first.
 fn on_copies<'k>(
     home: usize,
     request: Request<'k>,
@@ -211,7 +211,7 @@ fn on_copies<'k>(
     (1..=copies).map(move |copy| (home.saturating_add(copy) % servers, request.clone()))
 }
 
-/// The request that copies receive together with the first server.
+/// The request sent to copies together with that to the first server.
 fn copy_at_once<'k>(request: &Request<'k>) -> Option<Request<'k>> {
     match request {
         Request::Store { mode: Mode::Set, .. } | Request::Delete { .. } | Request::Touch { .. } => {
@@ -222,8 +222,8 @@ fn copy_at_once<'k>(request: &Request<'k>) -> Option<Request<'k>> {
     }
 }
 
-/// The request that copies receive once the first server has answered a conditional request, or one
-/// whose result only it knows: copies delete what may be stale.
+/// The request sent to copies after the first server has answered a conditional request, or one
+/// whose result only that server has: copies then delete values that may be stale.
 fn copy_later<'k>(request: &Request<'k>, result: &Result<Answer, Failure>) -> Option<Request<'k>> {
     let is_done = matches!(result, Ok(Answer::Done | Answer::Number(_)));
     let is_unknown = matches!(result, Err(Failure { reason: Reason::Unknown(_), .. }));

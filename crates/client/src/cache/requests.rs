@@ -7,7 +7,7 @@ use super::socket::Socket;
 use crate::ring::Ring;
 use crate::wire::{Answer, Dialect, Mode, Request, Value};
 
-/// Keys of one request, so that no request is too long a line for a server.
+/// Maximum keys of one request, so that its line is not too long for a server.
 const KEYS_AT_ONCE: usize = 100;
 
 /// A server's name, and its statistics by name.
@@ -18,7 +18,7 @@ const KEYS_AT_ONCE: usize = 100;
 /// ```
 pub type Statistics = (String, Vec<(String, String)>);
 
-/// What became of each of several keys.
+/// The results of several keys.
 type Each<T> = Vec<Result<T, Failure>>;
 
 impl<S: Socket> Engine<S> {
@@ -89,7 +89,7 @@ impl<S: Socket> Engine<S> {
 
     pub(crate) async fn get_many(&mut self, keys: &[&[u8]]) -> Each<Option<Value>> {
         if matches!(self.ring, Ring::Cluster(_)) {
-            // A cluster refuses one request for keys of several slots.
+            // A cluster refuses a request with keys of several slots.
             return self.get_each(keys).await;
         }
         self.tend().await;
@@ -193,7 +193,7 @@ impl<S: Socket> Engine<S> {
         failures
     }
 
-    /// Performs writes, each with the key that decides its server. Returns the error of each server
+    /// Performs writes, each with the key that selects its server. Returns the error of each server
     /// that failed.
     async fn write_quietly(&mut self, writes: Vec<(&[u8], Request<'_>)>) -> Vec<Failure> {
         self.tend().await;
@@ -243,7 +243,7 @@ impl<S: Socket> Engine<S> {
         [&self.settings.prefix, key].concat()
     }
 
-    /// Asks the server that `master` decides: which it is, and its answer.
+    /// Sends a request to the server that `master` selects. Returns its index and its answer.
     async fn ask(
         &mut self,
         master: &[u8],

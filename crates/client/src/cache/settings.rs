@@ -1,4 +1,4 @@
-//! How a client talks to its servers, and what it does about those that fail.
+//! Settings for the protocol with the servers, and for failed servers.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ pub enum RespVersion {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Requests for them fail. They are not moved to other servers: two clients that notice a
+    /// Requests for them fail. They are not moved to other servers: two clients that detect a
     /// failure at different times would write to different servers.
     #[default]
     Fail,
@@ -104,7 +104,7 @@ pub enum OnFailure {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ejection {
-    /// The number of failures in a row, each a time-out or a refused connection, after which a
+    /// The number of consecutive failures, each a time-out or a refused connection, after which a
     /// server is ejected.
     pub failures: u32,
     /// The minimum duration of an ejection.
@@ -112,8 +112,8 @@ pub struct Ejection {
     /// How long a server that was not restarted must answer before it is flushed, so that by then
     /// it has executed requests that were sent before it failed.
     pub settling: Duration,
-    /// How many keys this client may write to other servers than usual. Further writes fail, since
-    /// they could not be deleted there.
+    /// Maximum keys that this client may write to other servers than usual. Further writes fail,
+    /// since they could not be deleted there.
     pub keys: usize,
 }
 

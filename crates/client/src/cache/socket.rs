@@ -17,9 +17,9 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use crate::ring::Server;
 use crate::{Address, Error};
 
-/// A connection to a server. What takes too long fails with [`io::ErrorKind::TimedOut`].
+/// A connection to a server. Operations that take too long fail with [`io::ErrorKind::TimedOut`].
 pub(crate) trait Socket: AsFd + Sized {
-    /// Looks up where a server listens.
+    /// Looks up the address of a server.
     async fn resolve(server: &Server) -> Result<Address, Error>;
 
     /// Connects; each address of a host may take `timeout`.
@@ -28,11 +28,11 @@ pub(crate) trait Socket: AsFd + Sized {
     /// Sends all bytes, with progress every `timeout`.
     async fn send(&mut self, bytes: &[u8], timeout: Duration) -> io::Result<()>;
 
-    /// Appends what comes to `input`, which has room for some: how many bytes, 0 at the end.
+    /// Appends received bytes to `input`, which has room. Returns their number, 0 at the end.
     async fn receive(&mut self, input: &mut Vec<u8>, deadline: Instant) -> io::Result<usize>;
 }
 
-/// The result of what never waits without blocking.
+/// The result of a future that is always ready.
 pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());

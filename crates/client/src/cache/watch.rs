@@ -1,4 +1,4 @@
-//! Which servers are ejected from the ring, and which keys were written elsewhere because of that.
+//! The servers ejected from the ring, and the keys written elsewhere during that.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -6,21 +6,21 @@ use std::time::Instant;
 use super::identity::Identity;
 use crate::ring::Ring;
 
-/// Which servers are left out.
+/// The state of ejections.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// For each server, since one was left out.
+    /// For each server, its ejection; empty before the first one.
     pub(super) out: Vec<Option<Out>>,
-    /// The ring with every server, while one is left out.
+    /// The ring with all servers, during an ejection.
     pub(super) home: Option<Ring>,
-    /// Servers with keys of which they may hold a copy that is old when the ring changes.
+    /// Servers with keys of which they may hold a copy that is stale when the ring changes.
     pub(super) away: HashSet<(usize, Vec<u8>)>,
 }
 
-/// A server that is left out.
+/// An ejected server.
 #[derive(Clone, Debug)]
 pub(super) struct Out {
-    /// When it is asked again.
+    /// When it is tried again.
     pub(super) until: Instant,
     /// The process that failed.
     pub(super) earlier: Option<Identity>,

@@ -1,10 +1,10 @@
-//! Which server of a Redis Cluster has a slot, as far as its servers have reported.
+//! The servers of a Redis Cluster by slot, as far as they have been reported.
 
 use super::server::Server;
 use super::slots::{SLOTS, slot_of};
 
-/// A map of slots that servers correct: at first every slot is at the first server, which
-/// redirects where that is wrong (`MOVED`).
+/// A map of slots, corrected by redirections: initially every slot is mapped to the first server,
+/// which replies `MOVED` if that is wrong.
 ///
 /// ```
 /// use nagi_client::ring::{Cluster, Server, slot_of};
@@ -16,12 +16,12 @@ use super::slots::{SLOTS, slot_of};
 #[derive(Clone, Debug)]
 pub struct Cluster {
     servers: Vec<Server>,
-    /// The server of each slot; the first where none is known.
+    /// The server of each slot; the first one if unknown.
     slots: Vec<usize>,
 }
 
 impl Cluster {
-    /// A cluster of which at least one server is known.
+    /// A cluster, given at least one of its servers.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Cluster::new(Vec::new()).locate(b"key"), None);
@@ -31,7 +31,7 @@ impl Cluster {
         Cluster { servers, slots: vec![0; SLOTS.into()] }
     }
 
-    /// The servers that are known so far, in the order that [`Cluster::locate`] counts.
+    /// The servers known so far, in the order of [`Cluster::locate`].
     ///
     /// ```
     /// assert!(nagi_client::ring::Cluster::new(Vec::new()).servers().is_empty());
@@ -41,7 +41,7 @@ impl Cluster {
         &self.servers
     }
 
-    /// Which of the servers has `key`, as far as is known; `None` without servers.
+    /// The index of the server that has `key`, as far as known; `None` without servers.
     ///
     /// ```
     /// use nagi_client::ring::{Cluster, Server};
@@ -53,7 +53,7 @@ impl Cluster {
         (server < self.servers.len()).then_some(server)
     }
 
-    /// Notes that `server` has `slot`; its place among the servers.
+    /// Records that `server` has `slot`. Returns its index among the servers.
     ///
     /// ```
     /// use nagi_client::ring::{Cluster, Server};
@@ -69,7 +69,7 @@ impl Cluster {
         place
     }
 
-    /// The place of a server, which is known from now on.
+    /// The index of a server, which is added if unknown.
     pub(crate) fn add(&mut self, server: Server) -> usize {
         let known = self.servers.iter().position(|one| *one == server);
         known.unwrap_or_else(|| {

@@ -1,4 +1,5 @@
-//! Whether two programs' clients place keys alike: if not, one misses what the other has stored.
+//! Compares the placement of keys by two programs' clients: if it differs, one misses values that
+//! the other has stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +22,7 @@ pub struct ClientConfiguration {
 }
 
 impl ClientConfiguration {
-    /// Its ring, of its own servers or, if it names none, of the `usual` ones.
+    /// Its ring, of its own servers or, if it has none, of the `usual` ones.
     ///
     /// ```
     /// use nagi_client::ring::{ClientConfiguration, Server};

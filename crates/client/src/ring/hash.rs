@@ -62,7 +62,7 @@ impl Hash {
         Hash::Murmur3,
     ];
 
-    /// What it is called in configurations.
+    /// Its name in configurations.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Hash::OneAtATime.name(), "default");
@@ -190,7 +190,7 @@ fn jenkins(key: &[u8]) -> u32 {
         c = (c ^ b).wrapping_sub(b.rotate_left(turn));
         (a, b, c) = (b, c, a);
     }
-    // After seven turns the word that changed last is the second.
+    // After seven rounds, the word that changed last is the second.
     b
 }
 

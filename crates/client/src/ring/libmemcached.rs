@@ -1,8 +1,8 @@
 //! libmemcached 1.1.4's placement of keys, including its dependence on the order of configuration.
 //!
-//! Its ring is made when the distribution or the servers change, with the hash that is set then. A
-//! hash that is set later applies to keys and leaves the points as they are, so that the same
-//! settings in another order put keys elsewhere. This does the same, call for call.
+//! Its ring is built when the distribution or the servers change, with the hash set at that time. A
+//! hash that is set later applies to keys but does not change the points, so that the same settings
+//! in another order place keys differently. This module does the same, call for call.
 
 use std::str::FromStr;
 
@@ -20,7 +20,7 @@ const WEIGHTED_POINTS: u32 = 160;
 /// The longest key together with its prefix, in bytes.
 const KEY_BYTES: usize = 250;
 
-/// How keys are distributed.
+/// The distribution of keys.
 ///
 /// ```
 /// use nagi_client::ring::Distribution;
@@ -37,7 +37,7 @@ pub enum Distribution {
     Consistent,
     /// A ring by MD5 with 160 points for a server of average weight.
     Weighted,
-    /// A ring whose points are named as spymemcached names them.
+    /// A ring with the point names of spymemcached.
     KetamaSpy,
 }
 
@@ -77,7 +77,7 @@ impl FromStr for Distribution {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behavior {
-    /// `HASH`: of keys, and of the points of rings made from now on.
+    /// `HASH`: for keys, and for the points of rings built from now on.
     Hash(Hash),
     /// `DISTRIBUTION`.
     Distribution(Distribution),
@@ -97,7 +97,7 @@ struct Point {
     server: usize,
 }
 
-/// A `memcached_st`: servers, behaviors, and where keys are by them.
+/// A `memcached_st`: servers, behaviors, and the resulting placement of keys.
 ///
 /// ```
 /// use nagi_client::ring::{Behavior, Libmemcached, Server};
@@ -117,7 +117,7 @@ pub struct Libmemcached {
     hashes_prefix: bool,
     prefix: Vec<u8>,
     points: Vec<Point>,
-    /// Whether each server is left out of the points; those after the end are not.
+    /// Whether each server is excluded from the points; those after the end are not.
     out: Vec<bool>,
 }
 
@@ -132,7 +132,7 @@ impl Libmemcached {
         Self::default()
     }
 
-    /// Sets a behavior, which takes effect as it does in libmemcached at this point of the order.
+    /// Sets a behavior, with the same effect as in libmemcached at this point of the order.
     ///
     /// ```
     /// use nagi_client::ring::{Behavior, Libmemcached};
@@ -159,8 +159,8 @@ impl Libmemcached {
         self
     }
 
-    /// Sets the prefix of keys, `MEMCACHED_CALLBACK_PREFIX_KEY`; it decides over the server only
-    /// with [`Behavior::HashWithPrefixKey`].
+    /// Sets the prefix of keys, `MEMCACHED_CALLBACK_PREFIX_KEY`; it affects the selection of
+    /// servers only with [`Behavior::HashWithPrefixKey`].
     ///
     /// ```
     /// nagi_client::ring::Libmemcached::new().set_prefix("app:");
@@ -170,7 +170,7 @@ impl Libmemcached {
         self
     }
 
-    /// `memcached_server_add_with_weight`: on a ring a weight over 1 turns weights on.
+    /// `memcached_server_add_with_weight`: on a ring, a weight over 1 enables weights.
     ///
     /// ```
     /// use nagi_client::ring::{Libmemcached, Server};
@@ -183,7 +183,7 @@ impl Libmemcached {
         self
     }
 
-    /// `memcached_server_push`: a weight over 1 turns weights on, whatever the distribution is.
+    /// `memcached_server_push`: a weight over 1 enables weights, whatever the distribution is.
     ///
     /// ```
     /// use nagi_client::ring::{Libmemcached, Server};
@@ -196,10 +196,9 @@ impl Libmemcached {
         self
     }
 
-    /// Leaves out the servers whose place is true here, and no others: the points are rebuilt
-    /// as if there were only the rest, which is what `AUTO_EJECT_HOSTS` does with servers that
-    /// fail. Modula has no points and leaves none out; when all are out, the points stay as they
-    /// are.
+    /// Ejects exactly the servers whose entry is true: the points are rebuilt as if only the rest
+    /// existed, like `AUTO_EJECT_HOSTS` does with failed servers. Modula has no points and ejects
+    /// none; if all are ejected, the points do not change.
     ///
     /// ```
     /// use nagi_client::ring::{Behavior, Libmemcached, Server};
@@ -219,7 +218,7 @@ impl Libmemcached {
         self.distribution != Distribution::Modula
     }
 
-    /// The servers, in the order that [`Libmemcached::locate`] counts.
+    /// The servers, in the order of [`Libmemcached::locate`].
     ///
     /// ```
     /// assert!(nagi_client::ring::Libmemcached::new().servers().is_empty());
@@ -229,7 +228,7 @@ impl Libmemcached {
         &self.servers
     }
 
-    /// Which of [`Libmemcached::servers`] has `key`; `None` without servers.
+    /// The index in [`Libmemcached::servers`] of the server that has `key`; `None` without servers.
     ///
     /// ```
     /// use nagi_client::ring::{Libmemcached, Server};
@@ -311,8 +310,8 @@ impl Libmemcached {
     }
 }
 
-/// How many names of a server are hashed, each to four points, on a ring of `servers` servers. In
-/// single precision, as there.
+/// The number of names of a server that are hashed, each to four points, on a ring of `servers`
+/// servers. In single precision, as in libmemcached.
 fn weighted_names(server: &Server, total: u64, servers: usize) -> u32 {
     let share = server.weight as f32 / total as f32;
     let names = share * WEIGHTED_POINTS as f32 / 4.0 * servers as f32;

@@ -1,5 +1,5 @@
-//! Which server has a key: the distributions of the libraries that cache users have, bit for bit,
-//! so that programs in several languages find each other's values.
+//! Selects the server of a key: the distributions of common cache libraries, bit for bit, so that
+//! programs in several languages find each other's values.
 
 mod cluster;
 mod comparison;
@@ -31,7 +31,7 @@ pub use slots::{SLOTS, slot_of};
 /// ```
 #[derive(Clone, Debug)]
 pub enum Ring {
-    /// libmemcached's, also for pylibmc and PHP, which use it; and twemproxy's.
+    /// libmemcached's, also used by pylibmc and PHP; and twemproxy's.
     Libmemcached(Libmemcached),
     /// dalli's.
     Dalli(Dalli),
@@ -42,7 +42,7 @@ pub enum Ring {
 }
 
 impl Ring {
-    /// The servers, in the order that [`Ring::locate`] counts.
+    /// The servers, in the order of [`Ring::locate`].
     ///
     /// ```
     /// use nagi_client::ring::{Dalli, Ring};
@@ -58,7 +58,7 @@ impl Ring {
         }
     }
 
-    /// Which of the servers has `key`; `None` without servers.
+    /// The index of the server that has `key`; `None` without servers.
     ///
     /// ```
     /// use nagi_client::ring::{Dalli, Ring, Server};
@@ -99,8 +99,8 @@ impl Ring {
         matches!(self, Ring::Libmemcached(ring) if ring.has_points())
     }
 
-    /// Ejects exactly the servers whose place is true here, as libmemcached does with
-    /// `AUTO_EJECT_HOSTS`; see [`Libmemcached::eject`].
+    /// Ejects exactly the servers whose entry is true, like libmemcached with `AUTO_EJECT_HOSTS`;
+    /// see [`Libmemcached::eject`].
     ///
     /// ```
     /// use nagi_client::ring::{Configuration, Library, Server};

@@ -45,7 +45,7 @@ impl Dalli {
         Dalli { servers, points }
     }
 
-    /// The servers, in the order that [`Dalli::locate`] counts.
+    /// The servers, in the order of [`Dalli::locate`].
     ///
     /// ```
     /// assert!(nagi_client::ring::Dalli::new(Vec::new()).servers().is_empty());
@@ -55,7 +55,7 @@ impl Dalli {
         &self.servers
     }
 
-    /// Which of the servers has `key`; `None` without servers.
+    /// The index of the server that has `key`; `None` without servers.
     ///
     /// ```
     /// use nagi_client::ring::{Dalli, Server};
@@ -85,7 +85,7 @@ pub struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// Keys spread over these servers, whose weights pymemcache does not know.
+    /// A ring of these servers, without weights, which pymemcache does not support.
     ///
     /// ```
     /// assert_eq!(nagi_client::ring::Rendezvous::new(Vec::new()).locate(b"key"), None);
@@ -96,7 +96,7 @@ impl Rendezvous {
         Rendezvous { servers, names }
     }
 
-    /// The servers, in the order that [`Rendezvous::locate`] counts.
+    /// The servers, in the order of [`Rendezvous::locate`].
     ///
     /// ```
     /// assert!(nagi_client::ring::Rendezvous::new(Vec::new()).servers().is_empty());
@@ -106,8 +106,8 @@ impl Rendezvous {
         &self.servers
     }
 
-    /// Which of the servers has `key`; `None` without servers. Of a key beyond ASCII pymemcache
-    /// hashes one byte per character, so that two such keys may share more than they do here.
+    /// The index of the server that has `key`; `None` without servers. For a key beyond ASCII,
+    /// pymemcache hashes one byte per character, so that such keys may be placed differently.
     ///
     /// ```
     /// use nagi_client::ring::{Rendezvous, Server};

@@ -33,12 +33,12 @@ pub enum Library {
     Dalli,
     /// Python's pymemcache, `HashClient`.
     Pymemcache,
-    /// Clients of Redis Cluster; the servers need not be all of them.
+    /// Clients of Redis Cluster; a subset of its servers is enough.
     RedisCluster,
 }
 
 impl Library {
-    /// Every one of them.
+    /// All libraries.
     ///
     /// ```
     /// assert!(nagi_client::ring::Library::ALL.iter().any(|library| library.name() == "dalli"));
@@ -137,7 +137,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Whose settings they are.
+    /// The library of the settings.
     ///
     /// ```
     /// use nagi_client::ring::{Configuration, Library};
@@ -148,7 +148,7 @@ impl Configuration {
         self.library
     }
 
-    /// The rule of this configuration over `servers`.
+    /// The ring of this configuration over `servers`.
     ///
     /// ```
     /// use nagi_client::ring::{Configuration, Library, Server};

@@ -1,4 +1,4 @@
-//! A server of a ring as libraries name it: its name is what is hashed, not its address.
+//! A server of a ring as libraries name it: the name is hashed, not the address.
 
 use std::fmt;
 use std::str::FromStr;

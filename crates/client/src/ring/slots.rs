@@ -11,8 +11,8 @@ static CRC16: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_XMODEM);
 /// ```
 pub const SLOTS: u16 = 16384;
 
-/// The slot of a key. What is between the first `{` and the `}` after it decides alone, unless it
-/// is empty, so that keys which share it are on one server.
+/// The slot of a key. If there is a non-empty text between the first `{` and the `}` after it, only
+/// that is hashed, so that keys which share it are on one server.
 ///
 /// ```
 /// use nagi_client::ring::slot_of;

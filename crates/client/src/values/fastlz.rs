@@ -1,12 +1,12 @@
-//! FastLZ, the compression that PHP's extension uses if nothing else is set.
+//! FastLZ, the default compression of PHP's extension.
 //!
-//! A stream of instructions: so many bytes as they are, or a copy of earlier ones. Level 2 has
-//! longer lengths and distances.
+//! A stream of instructions: literal bytes, or a copy of earlier ones. Level 2 has longer lengths
+//! and distances.
 
 /// Distances from which level 2 writes them in two more bytes.
 const FAR: usize = 8191;
 
-/// Unpacks to at most `limit_bytes`; `None` if it is damaged or longer.
+/// Decompresses to at most `limit_bytes`; `None` if the data is damaged or longer.
 pub(super) fn decompress(packed: &[u8], limit_bytes: usize) -> Option<Vec<u8>> {
     let is_long = match packed.first()? >> 5 {
         0 => false,
@@ -15,7 +15,7 @@ pub(super) fn decompress(packed: &[u8], limit_bytes: usize) -> Option<Vec<u8>> {
     };
     let mut out = Vec::new();
     let mut input = packed.iter();
-    // The level is in the first instruction, which is always of bytes as they are.
+    // The level is in the first instruction, which is always literal.
     let mut instruction = *input.next()? & 31;
     loop {
         if instruction < 32 {
@@ -43,7 +43,7 @@ pub(super) fn decompress(packed: &[u8], limit_bytes: usize) -> Option<Vec<u8>> {
             if out.len() + len > limit_bytes {
                 return None;
             }
-            // A copy may reach into what it writes itself.
+            // A copy may overlap its own output.
             let start = out.len().checked_sub(distance)?;
             for at in start..start + len {
                 out.push(*out.get(at)?);

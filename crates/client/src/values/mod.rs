@@ -1,5 +1,5 @@
-//! Values as other libraries store them: what their flags say of the type, and compressed values
-//! unpacked, so that a program in Rust reads what one in Python or PHP has cached.
+//! Values stored by other libraries: decodes flags to types, and decompresses values, so that a
+//! program in Rust can read what one in Python or PHP has cached.
 
 mod fastlz;
 
@@ -22,7 +22,7 @@ pub enum Origin {
     Php,
 }
 
-/// What the bytes of a value mean in the language that stored it.
+/// The type of a value in the language that stored it.
 ///
 /// ```
 /// assert_ne!(nagi_client::values::Kind::Bytes, nagi_client::values::Kind::Text);
@@ -37,7 +37,7 @@ pub enum Kind {
     Integer,
     /// A decimal fraction.
     Double,
-    /// PHP's true, `1`, or false, which is nothing.
+    /// PHP's true, `1`, or false, which is empty.
     Boolean,
     /// Python's pickle.
     Pickle,
@@ -63,18 +63,18 @@ pub enum Kind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpacked {
-    /// What the bytes mean.
+    /// The type.
     pub kind: Kind,
     /// The bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Unpacked {
-    /// Reads the flags of `value` as `origin` sets them and unpacks its bytes, of which there may
-    /// be at most `limit_bytes`.
+    /// Decodes the flags of `value` as set by `origin`, and decompresses its bytes to at most
+    /// `limit_bytes`.
     ///
     /// # Errors
-    /// The flags mean nothing there, or the bytes are damaged or too many.
+    /// The flags are invalid for `origin`, or the bytes are damaged or too many.
     ///
     /// ```
     /// use nagi_client::values::{Origin, Unpacked};
@@ -95,7 +95,7 @@ fn pylibmc(value: &Value, limit_bytes: usize) -> Result<Unpacked, String> {
     let kind = match value.flags & !ZLIB {
         0 => Kind::Bytes,
         1 => Kind::Pickle,
-        // True and False are 2, as integers of other clients for Python.
+        // True and False are 2, like integers of other Python clients.
         2 | 4 => Kind::Integer,
         16 => Kind::Text,
         _ => return Err(unknown(value.flags, "pylibmc")),
@@ -126,7 +126,7 @@ fn php(value: &Value, limit_bytes: usize) -> Result<Unpacked, String> {
     if value.flags & COMPRESSED == 0 {
         return Ok(Unpacked { kind, bytes: value.bytes.clone() });
     }
-    // The length before compression is in front.
+    // The uncompressed length comes first.
     let (len, packed) = value.bytes.split_first_chunk().ok_or("a compressed value is cut short")?;
     let len = u32::from_le_bytes(*len) as usize;
     if len > limit_bytes {
@@ -153,7 +153,7 @@ fn too_long(limit_bytes: usize) -> String {
 
 fn inflate(packed: &[u8], limit_bytes: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    // One byte more shows that there are too many.
+    // One extra byte shows that there are too many.
     let mut decoder = ZlibDecoder::new(packed).take(limit_bytes as u64 + 1);
     decoder.read_to_end(&mut bytes).map_err(|error| format!("a value is damaged: {error}"))?;
     if bytes.len() > limit_bytes {

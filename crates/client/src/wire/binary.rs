@@ -7,7 +7,7 @@ use super::request::{Answer, Mode, Request, Value, malformed, quiet_answer};
 
 const HEADER_BYTES: usize = 24;
 
-/// An expiry that has counting fail where nothing is.
+/// An expiry that makes counting fail for a missing key.
 const NO_INITIAL: [u8; 4] = [0xff; 4];
 
 const DELETE: u8 = 0x04;
@@ -17,7 +17,7 @@ const STAT: u8 = 0x10;
 const GET_AND_TOUCH: u8 = 0x1d;
 const SASL_AUTHENTICATE: u8 = 0x21;
 
-/// The operation that does the same and answers only if it fails.
+/// The quiet variant of an operation, which is answered only if it fails.
 fn quiet(operation: u8) -> u8 {
     match operation {
         0x0e | 0x0f => operation + 0x0b,
@@ -89,7 +89,7 @@ fn put(out: &mut Vec<u8>, operation: u8, cas: u64, extras: &[u8], key: &[u8], va
     out.extend_from_slice(value);
 }
 
-/// One packet of the server's.
+/// One packet from the server.
 struct Packet<'a> {
     operation: u8,
     status: u16,
@@ -100,7 +100,7 @@ struct Packet<'a> {
     len: usize,
 }
 
-/// The packet at the start of `input`, or how many bytes have to be there first.
+/// The packet at the start of `input`, or the number of bytes that are needed first.
 fn packet(input: &[u8]) -> Result<Result<Packet<'_>, usize>, MalformedReply> {
     if input.first().is_some_and(|&magic| magic != 0x81) {
         return Err(malformed());
@@ -141,7 +141,7 @@ pub(super) fn step(
             quiet_answer(writes.len(), progress.refusals, progress.refused.take())
         }
         (Request::Quietly { .. }, operation) => {
-            // What was to be removed and is not there is as good as removed.
+            // Removing a missing key counts as success.
             if !(operation == quiet(DELETE) && packet.status == 1) {
                 progress.refuse(answer(&packet));
             }

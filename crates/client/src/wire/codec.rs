@@ -1,4 +1,4 @@
-//! Requests into the bytes of a protocol, and its bytes into answers.
+//! Encodes requests in a protocol, and decodes answers.
 
 use nagi_proto::{MalformedReply, memcached};
 
@@ -53,7 +53,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Whether the protocol takes its keys.
+    /// Checks that the protocol allows the keys.
     pub(crate) fn check(&self, dialect: Dialect) -> Result<(), String> {
         self.keys().into_iter().try_for_each(|key| check_key(dialect, key))
     }
@@ -74,14 +74,14 @@ fn check_key(dialect: Dialect, key: &[u8]) -> Result<(), String> {
     if key.is_empty() || key.len() > KEY_BYTES {
         return Err(format!("a key of {} bytes: memcached's have 1 to {KEY_BYTES}", key.len()));
     }
-    // The binary protocol would take them, and no client of another could ask for them.
+    // The binary protocol would accept them, but clients of other protocols could not request them.
     if key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
         return Err(format!("the key \"{}\" has a blank or control character", shown()));
     }
     Ok(())
 }
 
-/// Finds the answers in what a server sends.
+/// Finds answers in the bytes from a server.
 ///
 /// ```
 /// use nagi_client::wire::{Answer, Decoder, Dialect, Request};
@@ -99,7 +99,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For a new connection.
+    /// A decoder for a new connection.
     ///
     /// ```
     /// use nagi_client::wire::{Decoder, Dialect};
@@ -115,11 +115,11 @@ impl Decoder {
         }
     }
 
-    /// The answer to `request` at the start of `input` with its length in bytes, or `None` until
-    /// all of it is there; the caller then comes again with the same bytes and more after them.
+    /// The answer to `request` at the start of `input` with its length in bytes, or `None` until it
+    /// is complete; the caller then calls again with the same bytes followed by more.
     ///
     /// # Errors
-    /// What the server sends answers no such request.
+    /// The bytes are not an answer to such a request.
     ///
     /// ```
     /// use nagi_client::wire::{Decoder, Dialect, Request};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a server asks for before it answers: perhaps a user, and a password.
+/// A server's login: an optional user, and a password.
 ///
 /// Redis takes it with `AUTH` or `HELLO`, memcached in its binary protocol by SASL (`PLAIN`) and in
 /// its text protocols as the first `set` of a connection.
@@ -13,7 +13,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
-    /// Whose password it is; Redis has a default user, memcached has none.
+    /// The user; Redis has a default user, memcached has none.
     pub user: Option<String>,
     /// The password.
     pub password: String,
@@ -27,7 +27,8 @@ impl fmt::Debug for Login {
 }
 
 impl Login {
-    /// The user, whom memcached cannot do without; `forbidden` stands in neither of the two.
+    /// The user, which memcached requires; fails if the user or password contains one of
+    /// `forbidden`.
     pub(super) fn named(&self, forbidden: &[char]) -> Result<&str, String> {
         let user = self.user.as_deref().ok_or("memcached needs a user name")?;
         match user.contains(forbidden) || self.password.contains(forbidden) {

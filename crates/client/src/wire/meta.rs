@@ -1,5 +1,4 @@
-//! memcached's meta commands; statistics, the flush and the login, which they lack, go as
-//! text.
+//! memcached's meta commands; statistics, flush and login, which they lack, use the text protocol.
 
 use nagi_proto::MalformedReply;
 
@@ -7,14 +6,14 @@ use super::progress::{Progress, Step};
 use super::request::{Answer, Mode, Request, Value, malformed, number, quiet_answer, split_value};
 use super::text;
 
-/// What memcached answers to everything before a login, and once to what came together.
+/// memcached's answer to all requests before a login, sent once for requests that arrived together.
 const NOT_LOGGED_IN: &[u8] = b"CLIENT_ERROR unauthenticated";
 
 pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
     encode_with(request, "", out);
 }
 
-/// Encodes with a flag at the end of the request's line.
+/// Encodes a request with a flag at the end of its line.
 fn encode_with(request: &Request<'_>, flag: &str, out: &mut Vec<u8>) {
     let mut put = |parts: &[&[u8]]| {
         for part in parts {
@@ -114,9 +113,9 @@ pub(super) fn step(
         _ => text::refusal(line).ok_or_else(malformed)?,
     };
     let is_last = line.starts_with(b"MN") || line == NOT_LOGGED_IN;
-    // The end of several is the answer to `mn`, even after an error.
+    // A series of requests ends with the answer to `mn`, even after an error.
     if matches!(request, Request::Quietly { .. }) && !is_last {
-        // What was to be removed and is not there is as good as removed.
+        // Removing a missing key counts as success.
         if answer != Answer::Missing {
             progress.refuse(answer);
         }

@@ -1,23 +1,23 @@
-//! How far the answer to a request has been read, so that no byte of an answer that arrives in many
-//! pieces is read more than a few times, and no value is copied twice.
+//! The progress of parsing an answer, so that no byte of an answer in many pieces is read more than
+//! a few times, and no value is copied twice.
 
 use nagi_proto::MalformedReply;
 
 use super::request::{Answer, Value, malformed};
 
-/// What one element of an answer amounts to. Bytes are counted from the element's first.
+/// The result of parsing one element of an answer. Bytes are counted from the element's start.
 pub(super) enum Step {
-    /// Not all of it is there.
+    /// The element is incomplete.
     Incomplete {
-        /// Fewer bytes are not worth looking at.
+        /// The minimum number of bytes for the next attempt.
         need_bytes: usize,
     },
-    /// It has been noted, and the answer goes on after it.
+    /// The element has been recorded, and the answer continues after it.
     More {
         /// Its length.
         bytes: usize,
     },
-    /// It is the last of the answer.
+    /// The element is the last of the answer.
     Done {
         /// Its length.
         bytes: usize,
@@ -26,25 +26,25 @@ pub(super) enum Step {
     },
 }
 
-/// What has been read of an answer.
+/// The parsed part of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// Offset of the next element.
     at: usize,
-    /// Input shorter than this has nothing to add.
+    /// Input shorter than this cannot complete the next step.
     need_bytes: usize,
-    /// The end of the element's line is not among so many bytes at its start.
+    /// The number of bytes from the element's start known not to contain its line end.
     scanned: usize,
     pub(super) found: Found,
     pub(super) pairs: Vec<(String, String)>,
-    /// What the server refused, after which the rest of the answer still comes.
+    /// The first refusal, after which the rest of the answer still follows.
     pub(super) refused: Option<Answer>,
-    /// How many writes among several were refused.
+    /// The number of refused writes.
     pub(super) refusals: usize,
 }
 
 impl Progress {
-    /// Reads elements until the answer is complete: its length, and what it says.
+    /// Parses elements until the answer is complete. Returns its length and the answer.
     pub(super) fn run(
         &mut self,
         input: &[u8],
@@ -73,7 +73,7 @@ impl Progress {
         }
     }
 
-    /// The length of the line at the start of `rest`, where the next element is, with its end.
+    /// The length, with its end, of the line at the start of `rest`, the next element.
     pub(super) fn line_end(&mut self, rest: &[u8]) -> Option<usize> {
         let unseen = rest.get(self.scanned..).unwrap_or_default();
         let end = unseen.iter().position(|&byte| byte == b'\n');
@@ -84,32 +84,32 @@ impl Progress {
         end.map(|end| from + end + 1)
     }
 
-    /// Notes that one write among several was refused.
+    /// Records that one of several writes was refused.
     pub(super) fn refuse(&mut self, answer: Answer) {
         self.refusals += 1;
         self.refused.get_or_insert(answer);
     }
 
-    /// What was refused, or else the values of `keys`.
+    /// The refusal, or else the values of `keys`.
     pub(super) fn answer(&mut self, keys: &[&[u8]]) -> Answer {
         self.refused.take().unwrap_or_else(|| std::mem::take(&mut self.found).answer(keys))
     }
 }
 
-/// The values of an answer, put where their keys are as they come.
+/// The values of an answer, in the order of the requested keys.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     values: Vec<Option<Value>>,
-    /// Where the next value is looked for first: servers answer in the order of the keys, leaving
-    /// out what they do not have.
+    /// The first position to try for the next value: servers answer in the order of the keys, and
+    /// omit missing ones.
     next: usize,
 }
 
 impl Found {
-    /// Notes the value of a key.
+    /// Records the value of a key.
     ///
     /// # Errors
-    /// The key was not asked for, or not as often.
+    /// The key was not requested, or not this often.
     pub(super) fn put(
         &mut self,
         keys: &[&[u8]],
@@ -129,7 +129,7 @@ impl Found {
         Ok(())
     }
 
-    /// A value, or nothing, for each key.
+    /// A value or `None` for each key.
     pub(super) fn answer(mut self, keys: &[&[u8]]) -> Answer {
         self.values.resize(keys.len(), None);
         Answer::Values(self.values)

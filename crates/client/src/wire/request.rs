@@ -4,7 +4,7 @@ use nagi_proto::MalformedReply;
 
 use super::login::Login;
 
-/// What a connection speaks.
+/// The protocol of a connection.
 ///
 /// ```
 /// use nagi_client::wire::Dialect;
@@ -39,24 +39,24 @@ impl std::str::FromStr for Dialect {
     }
 }
 
-/// On what condition a value is stored, and how.
+/// The condition and the kind of a store.
 ///
 /// ```
 /// assert_ne!(nagi_client::wire::Mode::Add, nagi_client::wire::Mode::Cas(7));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Whatever was there.
+    /// Unconditionally.
     Set,
-    /// Only where nothing is.
+    /// Only if the key does not exist.
     Add,
-    /// Only where something is.
+    /// Only if the key exists.
     Replace,
-    /// After what is there.
+    /// Appends to the value.
     Append,
-    /// Before what is there.
+    /// Prepends to the value.
     Prepend,
-    /// Only where the value still has this unique number.
+    /// Only if the value still has this unique number.
     Cas(u64),
 }
 
@@ -85,11 +85,11 @@ pub enum Request<'a> {
     },
     /// Stores a value.
     Store {
-        /// On what condition.
+        /// The condition and kind.
         mode: Mode,
         /// The key.
         key: &'a [u8],
-        /// What to store.
+        /// The value to store.
         value: &'a [u8],
         /// memcached's client flags; 0 in RESP.
         flags: u32,
@@ -117,15 +117,15 @@ pub enum Request<'a> {
         /// Seconds from now, or a Unix time above 30 days; 0 means never.
         expiry: u32,
     },
-    /// Stores and removals of which memcached answers only those that it refuses, which saves it
-    /// the answers and the client their reading.
+    /// Stores and removals of which memcached only answers refused ones, which saves sending and
+    /// reading answers.
     Quietly {
         /// [`Request::Store`] without [`Mode::Cas`], and [`Request::Delete`].
         writes: Vec<Request<'a>>,
     },
     /// The server's statistics.
     Stats {
-        /// Which of them, such as `settings`, or `persistence` in Redis; empty for the usual ones.
+        /// The section, such as `settings`, or `persistence` in Redis; empty for the default.
         section: &'a str,
     },
     /// Removes every key.
@@ -137,9 +137,9 @@ pub enum Request<'a> {
         /// Its user and password.
         login: &'a Login,
     },
-    /// Makes Redis answer in RESP3 from here on, and names the client.
+    /// Switches Redis to RESP3, and optionally logs in.
     Hello {
-        /// Its user and password, where the server asks for one.
+        /// The user and password, if the server requires a login.
         login: Option<&'a Login>,
     },
 }
@@ -154,9 +154,9 @@ pub enum Request<'a> {
 pub struct Value {
     /// The value itself.
     pub bytes: Vec<u8>,
-    /// What the client that stored it said of its kind.
+    /// The flags set by the client that stored it.
     pub flags: u32,
-    /// Its unique number, where the protocol has one.
+    /// Its unique number, if the protocol has one.
     pub cas: Option<u64>,
 }
 
@@ -167,11 +167,11 @@ pub struct Value {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// For each key in turn its value, or nothing.
+    /// For each key in order, its value or `None`.
     Values(Vec<Option<Value>>),
-    /// It is done.
+    /// The request was executed.
     Done,
-    /// The key is not there.
+    /// The key does not exist.
     Missing,
     /// The condition does not hold.
     NotStored,
@@ -181,12 +181,12 @@ pub enum Answer {
     Number(u64),
     /// Statistics by name.
     Pairs(Vec<(String, String)>),
-    /// The server refuses, in its words.
+    /// The server's error.
     Refused(String),
 }
 
 impl<'a> Request<'a> {
-    /// Whether doing it twice is the same as doing it once, so that it may be repeated.
+    /// Whether executing it twice has the same effect as once, so that it may be repeated.
     ///
     /// ```
     /// use nagi_client::wire::Request;
@@ -225,7 +225,7 @@ pub(super) fn number<T: std::str::FromStr>(text: &[u8]) -> Result<T, MalformedRe
     std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or_else(malformed)
 }
 
-/// What came of quiet writes, the first refusal of which is `first`.
+/// The answer to quiet writes, with `first` as the first refusal.
 pub(super) fn quiet_answer(count: usize, refused: usize, first: Option<Answer>) -> Answer {
     match first {
         Some(Answer::Refused(text)) => {
@@ -236,11 +236,10 @@ pub(super) fn quiet_answer(count: usize, refused: usize, first: Option<Answer>) 
     }
 }
 
-/// A value and what is after it, once both are there.
+/// A value and the bytes after it, once complete.
 type Split<'a> = Option<(&'a [u8], &'a [u8])>;
 
-/// The first `len` bytes of `input` and what is after the line end after them; `None` until all
-/// of it is there.
+/// The first `len` bytes of `input` and the bytes after their line end; `None` until complete.
 pub(super) fn split_value(input: &[u8], len: usize) -> Result<Split<'_>, MalformedReply> {
     let Some((value, rest)) = input.split_at_checked(len) else { return Ok(None) };
     match rest {

@@ -1,4 +1,4 @@
-//! The same requests for Redis. Flags and version numbers do not exist there and are refused.
+//! The same requests for Redis. Flags and version numbers do not exist in Redis and are refused.
 
 use nagi_proto::resp::Reply;
 use nagi_proto::{MalformedReply, split_line};
@@ -80,12 +80,12 @@ fn unit(expiry: u32) -> &'static [u8] {
     if expiry > MONTH_SECONDS { b"EXAT" } else { b"EX" }
 }
 
-/// What a whole reply says. Nothing is made of elements that were not asked for, which may be many
-/// more than there are bytes of memory for.
+/// Decodes a whole reply. Elements that were not requested are not decoded, since they may be more
+/// than memory can hold.
 pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, MalformedReply> {
     match (request, reply) {
         (Request::Get { keys }, [b'*', rest @ ..]) => return values(keys.len(), rest),
-        // What the server says of itself is of no use here.
+        // The server's description of itself is not used.
         (Request::Hello { .. }, [b'%' | b'*', ..]) => return Ok(Answer::Done),
         (Request::Stats { .. }, [b'=', ..]) | (_, [b'+' | b'-' | b':' | b'$' | b'_', ..]) => {}
         _ => return Err(malformed()),

@@ -9,7 +9,7 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
     encode_with(request, "", out);
 }
 
-/// Encodes with a word at the end of the request's line.
+/// Encodes a request with a word at the end of its line.
 fn encode_with(request: &Request<'_>, word: &str, out: &mut Vec<u8>) {
     let mut put = |parts: &[&[u8]]| {
         for part in parts {
@@ -58,7 +58,7 @@ fn encode_with(request: &Request<'_>, word: &str, out: &mut Vec<u8>) {
         Request::Stats { section } => put(&[b"stats ", section.as_bytes(), b"\r\n"]),
         Request::Flush => put(&[b"flush_all\r\n"]),
         Request::Login { login } => {
-            // The key is not looked at.
+            // The server ignores the key.
             let user = login.user.as_deref().unwrap_or_default();
             let value = format!("{user} {}", login.password);
             put(&[b"set login 0 0 ", value.len().to_string().as_bytes(), b"\r\n"]);
@@ -68,7 +68,7 @@ fn encode_with(request: &Request<'_>, word: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the next line of what answers quiet writes, the last of which is the version.
+/// Parses the next line of the answer to quiet writes, the last of which is the version.
 pub(super) fn quiet_step(
     progress: &mut Progress,
     count: usize,
@@ -86,7 +86,7 @@ pub(super) fn quiet_step(
     Ok(Step::More { bytes })
 }
 
-/// What a whole reply says.
+/// Decodes a whole reply.
 pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, MalformedReply> {
     let (line, _) = split_line(reply).ok_or_else(malformed)?;
     if let Some(refused) = refusal(line) {
@@ -141,7 +141,7 @@ fn statistics(mut reply: &[u8]) -> Result<Answer, MalformedReply> {
     while let Some((line, rest)) = split_line(reply) {
         reply = rest;
         let Some(line) = line.strip_prefix(b"STAT ") else {
-            // What is reset and switched by `stats` is answered by a word.
+            // `stats` commands that reset or switch something are answered by one word.
             let is_end = matches!(line, b"END" | b"RESET" | b"OK");
             return if is_end { Ok(Answer::Pairs(pairs)) } else { Err(malformed()) };
         };

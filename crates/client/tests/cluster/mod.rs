@@ -1,4 +1,4 @@
-//! A Redis Cluster whose slots the client learns, also while one is being moved.
+//! A Redis Cluster whose slots the client gets from redirections, even while one is migrating.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn node(name: &str) -> (Peer, Client) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::remove_dir_all(&folder).ok();
     fs::create_dir_all(&folder).unwrap();
-    // A node takes a second port, 10,000 above the first.
+    // A node uses a second port, 10,000 above the first.
     let port = (0..100).map(|_| peer::free_port()).find(|port| *port < 55_000).unwrap();
     let folder = folder.to_str().unwrap();
     let peer = Peer::start("redis-server", port, &["--cluster-enabled", "yes", "--dir", folder]);
@@ -75,7 +75,7 @@ fn slots_are_learned_from_redirections() {
     }
     assert_eq!(cache.ring().servers().len(), 2);
 
-    // A slot that is on its way: what the first no longer has is asked of the second.
+    // A migrating slot: keys that the first node no longer has are requested from the second.
     let slot = slot_of(b"key-1");
     let ((from, to), ports) = match slot < 8192 {
         true => ((&mut first, &mut second), (one.port, other.port)),

@@ -1,4 +1,4 @@
-//! Servers that fail under load and come back: nothing old is read, and a dead server costs no more
+//! Servers that fail under load and return: no stale value is read, and a dead server costs no more
 //! than its time-outs.
 
 use std::collections::HashMap;
@@ -41,10 +41,10 @@ struct Load {
     cache: Cache,
     random: fastrand::Rng,
     version: u64,
-    /// The newest version of each key that is certain: a smaller one is old.
+    /// The newest confirmed version of each key: a lower one is stale.
     certain: HashMap<u32, u64>,
     hits: u32,
-    /// How many requests of each server failed, other than at once.
+    /// The number of requests of each server that failed, other than immediately.
     failed: HashMap<String, u32>,
     not_sent: u32,
     slowest: Duration,
@@ -116,7 +116,7 @@ impl Load {
         Ok(())
     }
 
-    /// Goes on for some requests, and until as many servers are ejected; prints what it saw.
+    /// Runs some requests, until `ejected` servers are ejected; prints the results.
     fn run(&mut self, phase: &str, ejected: usize) {
         let (start, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(120));
         let mut steps = 0;
@@ -137,7 +137,7 @@ impl Load {
         (self.hits, self.not_sent, self.slowest) = (0, 0, Duration::ZERO);
     }
 
-    /// How many requests of a server failed since the last time, other than at once.
+    /// The number of requests of a server that failed since the last call, other than immediately.
     fn failures(&mut self, peer: &Peer) -> u32 {
         let failures = self.failed.get(&format!("127.0.0.1:{}", peer.port)).copied();
         self.failed.clear();
@@ -153,8 +153,8 @@ fn statistic(peer: &Peer, name: &str) -> String {
     pairs.into_iter().find(|(key, _)| key == name).unwrap().1
 }
 
-/// Stops a server, has it back, and does both again: what was written elsewhere the first time is
-/// not read the second.
+/// Pauses and resumes a server twice: values written elsewhere the first time must not be read the
+/// second time.
 fn pause(name: &str, dialect: Dialect) {
     let peers = [Peer::fresh(name), Peer::fresh(name), Peer::fresh(name)];
     let mut load = Load::new(cache(&peers, ejecting(dialect)));
@@ -162,7 +162,7 @@ fn pause(name: &str, dialect: Dialect) {
     for peer in [&peers[0], &peers[0], &peers[2]] {
         stop(peer);
         load.run("stopped", 1);
-        // Nothing but the time-outs that it takes to be ejected: of a request, and of a connection.
+        // Only the time-outs until the ejection: of a request, and of a connection.
         assert_eq!(load.failures(peer), FAILURES, "{name} {dialect:?}");
         assert_eq!(load.cache.ejected()[0].port, peer.port);
         signal(peer, "-CONT");
@@ -189,7 +189,7 @@ fn a_server_that_was_restarted_is_back_without_a_flush() {
         let mut killed = std::mem::replace(&mut peers[place], Peer::fresh("memcached"));
         killed.kill();
         load.run("killed", 1);
-        // A write over the connection that broke, and connections that were refused.
+        // A write over the broken connection, and refused connections.
         assert!(load.failures(&killed) <= 1 + FAILURES);
         peers[place] = Peer::start("memcached", port, &[]);
         load.run("restarted", 0);
@@ -264,6 +264,6 @@ fn keys_elsewhere_are_bounded() {
             }
         }
     }
-    // A key of the server that is away is noted once, another that moved twice.
+    // A key of the ejected server is recorded once, another one that moved twice.
     assert!((1..=20).contains(&stored) && refused > 50, "{stored} stored, {refused} refused");
 }

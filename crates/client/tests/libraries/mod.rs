@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `cargo xtask setup` brings.
+/// The folder of `cargo xtask setup`.
 pub(crate) fn setup() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.setup").canonicalize().unwrap()
 }
 
-/// The program, made once.
+/// The program, compiled once.
 pub(crate) fn compile() -> PathBuf {
     static ONCE: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
     ONCE.get_or_init(|| {

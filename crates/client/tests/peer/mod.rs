@@ -48,7 +48,7 @@ impl Drop for Peer {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that was free just now.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

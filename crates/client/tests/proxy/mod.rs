@@ -1,4 +1,4 @@
-//! twemproxy before servers of the test, each of which notes the keys that it is asked for.
+//! twemproxy in front of the test's servers, each of which records the requested keys.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Which server was asked for each key.
+/// The server that each key was requested from.
 type Places = Arc<Mutex<HashMap<String, usize>>>;
 
 /// Answers `get` with a miss, in a thread for each connection.

@@ -1,4 +1,4 @@
-//! Copies on the servers that follow in the list, where libmemcached puts them.
+//! Copies on the next servers in the list, placed like by libmemcached.
 
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,7 @@ fn cache(peers: &[Peer], settings: Settings) -> Cache {
     Cache::new("php-ketama".parse::<Configuration>().unwrap().ring(servers), settings)
 }
 
-/// What each server has under a key.
+/// The value of a key on each server.
 fn copies(peers: &[Peer], dialect: Dialect, key: &str) -> Vec<Option<String>> {
     let value = |peer| {
         let mut cache = cache(std::slice::from_ref(peer), settings_for(dialect));
@@ -116,7 +116,7 @@ fn copies_are_written_and_never_left_old() {
     assert_eq!(cache.take_replica_failures(), []);
 }
 
-/// Every key is read while a server stands still, at the cost of one time-out.
+/// Every key can be read while a server is stopped, at the cost of one time-out.
 fn read_from_copies(name: &str, dialect: Dialect) {
     let peers = [(); 3].map(|()| Peer::fresh(name));
     let keys = names(100);
@@ -139,7 +139,7 @@ fn read_from_copies(name: &str, dialect: Dialect) {
     }
     let stopped = keys.iter().find(|key| cache.ring().locate(key) == Some(1)).unwrap();
     assert_eq!(cache.get(stopped).unwrap().unwrap().bytes, *stopped);
-    // A write fails with its first server, and is read from the copy, which has it.
+    // A write fails with its first server, but the copy has the value.
     assert_eq!(cache.set(stopped, &Item::new(b"new")).unwrap_err().reason, Reason::Dead);
     assert_eq!(cache.get(stopped).unwrap().unwrap().bytes, b"new");
     let before = keys.iter().find(|key| cache.ring().locate(key) == Some(0)).unwrap();
@@ -174,7 +174,7 @@ fn reads_begin_anywhere_and_find_what_one_copy_lacks() {
     };
     let hits: Vec<u32> = peers.iter().map(gets).collect();
     assert!(hits.iter().all(|hits| *hits > 5) && hits.iter().sum::<u32>() == 100, "{hits:?}");
-    // Only the first has it: the others do not hide that.
+    // Only the first server has it: the misses of the others do not hide that.
     let home = cache.ring().locate(b"k").unwrap();
     for peer in [&peers[(home + 1) % 3], &peers[(home + 2) % 3]] {
         let mut one = self::cache(std::slice::from_ref(peer), settings_for(Dialect::Text));
