@@ -92,10 +92,10 @@ pub fn command_table() -> &'static CommandTable {
     &TABLE
 }
 
-/// The same by the names that requests are to call them by (`rename-command`).
+/// The same with the names set by `rename-command`.
 ///
 /// # Errors
-/// The place of a name that cannot be given, and why.
+/// The place of an invalid renaming, and the reason.
 pub fn renamed_table(config: &Config) -> Result<&'static CommandTable, String> {
     let renamings = config.renamings();
     if renamings.is_empty() {
@@ -106,7 +106,7 @@ pub fn renamed_table(config: &Config) -> Result<&'static CommandTable, String> {
         let place = renamings.get(place).map_or("", |renaming| &renaming.place);
         format!("{place}: {reason}")
     })?;
-    // Once in the life of a process, which needs it to its end.
+    // Leaked once per process, which needs it to its end.
     Ok(Box::leak(Box::new(renamed)))
 }
 
@@ -150,10 +150,10 @@ mod tests {
             assert_ne!(arity, 0, "{full_name}: the name counts");
             let least = i64::from(arity.unsigned_abs());
             let ([first, last, _], _) = keys.as_one_range();
-            // Channels are no keys: SUNSUBSCRIBE may be given none.
+            // Channels are not keys: SUNSUBSCRIBE may have none.
             let may_lack = keys.all_groups().is_empty();
             assert!(may_lack || first < least && last < least, "{full_name}: a key is missing");
-            // WATCH does neither: it looks at keys on behalf of what comes. Nor does a script.
+            // WATCH does neither: it prepares a later transaction. Nor does a script.
             let may_do_neither = name == "WATCH" || flags.contains(Flags::RUNS_SCRIPTS);
             if !keys.all_groups().is_empty() && !may_do_neither {
                 let both = Flags::WRITE | Flags::READONLY;

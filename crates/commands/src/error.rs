@@ -1,40 +1,41 @@
-//! Error replies: what was wrong, with Redis' code in front, since clients compare these texts.
+//! Error replies, with the texts and codes of Redis, since clients compare these.
 
 use nagi_store::WrongType;
 use nagi_store::types::Refusal;
 use std::borrow::Cow;
 
-/// Most bytes of a word that an error repeats.
+/// Maximum bytes of a word that an error repeats.
 pub(crate) const QUOTED_BYTES: usize = 128;
 
-/// What Redis sees of a word where it takes it for a string of C: what stands before a zero byte.
+/// The part of a word before a zero byte: where Redis treats it as a C string, it sees no more.
 pub(crate) fn quotable(word: &[u8], most: usize) -> &[u8] {
     let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
     word.get(..most).unwrap_or(word)
 }
 
-/// An error reply, its code first. It may repeat what a client sent, which may be any bytes.
+/// An error reply that begins with its code. It may repeat input of a client, which may be any
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(pub Cow<'static, [u8]>);
 
 impl Error {
-    /// An argument that is no option here, or an option without its value.
+    /// An argument that is not an option, or an option without its value.
     pub const SYNTAX: Error = Error::fixed("ERR syntax error");
-    /// A number that is not one, or beyond 64 bits.
+    /// An invalid integer, or one beyond 64 bits.
     pub const NOT_AN_INTEGER: Error = Error::fixed("ERR value is not an integer or out of range");
     /// A sum beyond 64 bits.
     pub const OVERFLOW: Error = Error::fixed("ERR increment or decrement would overflow");
-    /// A command that needs memory where there is none and nothing may be evicted.
+    /// A command that needs memory when the limit is reached and nothing may be evicted.
     pub const OUT_OF_MEMORY: Error =
         Error::fixed("OOM command not allowed when used memory > 'maxmemory'.");
-    /// A string that would pass `proto-max-bulk-len`.
+    /// A string that would exceed `proto-max-bulk-len`.
     pub const TOO_LONG: Error =
         Error::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
-    /// A value of another type than the command works on.
+    /// A value whose type does not match the command.
     pub const WRONG_TYPE: Error =
         Error::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
-    /// A string that is no HyperLogLog.
+    /// A string that is not a HyperLogLog.
     pub const NOT_A_SKETCH: Error =
         Error::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
     /// A HyperLogLog with invalid registers.
@@ -47,7 +48,8 @@ impl Error {
         Error::new(format!("ERR wrong number of arguments for '{full_name}' command"))
     }
 
-    /// Words that no form of a command with subcommands has; `container` is its name.
+    /// An unknown subcommand, or a wrong number of its arguments; `container` is the command's
+    /// name.
     #[must_use]
     #[cold]
     pub fn unknown_form(container: &str, subcommand: &[u8]) -> Self {
@@ -65,14 +67,14 @@ impl Error {
         Error(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// An error with a text made for the occasion.
+    /// An error with a formatted text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Error(Cow::Owned(text.into().into_bytes()))
     }
 
-    /// An error that repeats bytes of a client between two texts, as far as Redis shows them: up
-    /// to a zero byte, and without line breaks at the end.
+    /// An error that repeats bytes of a client between two texts. Like in Redis, they end at a zero
+    /// byte, and have no line breaks at the end.
     #[must_use]
     #[cold]
     pub fn quoting(before: &str, bytes: &[u8], after: &str) -> Self {

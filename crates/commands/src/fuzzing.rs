@@ -13,7 +13,8 @@ pub fn list_options(data: &[u8]) {
 }
 
 /// The first byte chooses whether it is a file of users or the arguments of ACL SETUSER, one a
-/// line, and whether new users may use all channels. What is accepted reads the same once written.
+/// line, and whether new users may use all channels. Accepted input must be the same after writing
+/// and reading it.
 pub fn acl_file(data: &[u8]) {
     let Some((kind, data)) = data.split_first() else { return };
     let acl = Acl::new(command_table(), kind & 1 != 0);
@@ -35,7 +36,7 @@ pub fn acl_file(data: &[u8]) {
     }
 }
 
-/// What is written of users reads as the same users.
+/// Checks that users are the same after writing and reading them.
 fn comes_back<H>(acl: &Acl<'_, H>, users: &UsersByName) {
     let text = text(users);
     let told = |error: Error| String::from_utf8_lossy(&error.0).into_owned();
@@ -61,9 +62,9 @@ mod tests {
             "\non",
             // A pattern that ends like a selector, in one.
             "a\n(~a))",
-            // All keys, by a pattern that is told like the rule for all of them.
+            // All keys, by a pattern that is shown like the rule for all of them.
             "a\n%RW~*\n~b",
-            // First arguments in capitals, with spaces, with a line of their own.
+            // First arguments in capitals, with spaces, on a separate line.
             "a\n+get|B",
             "a\n+get|b c",
             "a\n+get|b\x0bc",

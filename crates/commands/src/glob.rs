@@ -1,15 +1,15 @@
-//! Patterns as KEYS, SCAN and CONFIG GET take them: `*`, `?`, `[a-z]`, `[^a]` and `\`.
+//! Patterns of KEYS, SCAN and CONFIG GET: `*`, `?`, `[a-z]`, `[^a]` and `\`.
 //!
-//! What a star has matched is only ever extended, never given back to an earlier star, so that no
-//! pattern takes longer than its length times that of the text. For long ones that is seconds: a
-//! comparison can be done in parts.
+//! The match of a star is only ever extended, without backtracking to an earlier star, so that no
+//! pattern takes more steps than its length times that of the text. For long ones that takes
+//! seconds, so that a comparison can be done in parts.
 
-/// Where a comparison that is done in parts goes on: what is left of the pattern and of the text.
+/// Where to continue a partial comparison: the remaining lengths of the pattern and of the text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pattern: usize,
     text: usize,
-    /// The same if this try fails: after the last star, with one byte more given to it.
+    /// The same if this attempt fails: after the last star, which then matches one byte more.
     retry: Option<(usize, usize)>,
 }
 
@@ -26,28 +26,28 @@ pub(crate) struct Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// A pattern in which every letter means itself.
+    /// A case-sensitive pattern.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Pattern { bytes, any_case: false }
     }
 
-    /// A pattern in which a letter stands for both its cases.
+    /// A case-insensitive pattern.
     pub(crate) fn in_any_case(bytes: &'a [u8]) -> Self {
         Pattern { bytes, any_case: true }
     }
 
-    /// Whether the whole of `text` fits.
+    /// Whether the whole of `text` matches.
     pub(crate) fn matches(&self, text: &[u8]) -> bool {
         self.advance(text, &mut self.begin(text), &mut { usize::MAX }).unwrap_or(false)
     }
 
-    /// Where a comparison with `text` begins.
+    /// The start of a comparison with `text`.
     pub(crate) fn begin(&self, text: &[u8]) -> Place {
         Place { pattern: self.bytes.len(), text: text.len(), retry: None }
     }
 
-    /// Continues a comparison for about so many steps, which are taken off. Returns whether the
-    /// whole of `text` fits, once that is known.
+    /// Continues a comparison for about `steps` steps, and subtracts those taken. Returns whether
+    /// the whole of `text` matches, once that is known.
     pub(crate) fn advance(
         &self,
         text: &[u8],
@@ -91,7 +91,7 @@ impl<'a> Pattern<'a> {
         None
     }
 
-    /// Whether `byte` fits the first element of `pattern`, and what follows that element.
+    /// Whether `byte` matches the first element of `pattern`, and the pattern after that element.
     fn one<'p>(&self, pattern: &'p [u8], byte: u8) -> (bool, &'p [u8]) {
         match pattern {
             [b'?', after @ ..] => (true, after),
@@ -107,8 +107,8 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Whether `byte` is in the class whose inside begins at `class`, and what follows it. A class
-    /// without an end extends to that of the pattern.
+    /// Whether `byte` is in the class whose contents begin at `class`, and the pattern after it. An
+    /// unclosed class extends to the end of the pattern.
     fn class<'p>(&self, mut class: &'p [u8], byte: u8) -> (bool, &'p [u8]) {
         let byte = self.fold(byte);
         let mut fits = false;
@@ -189,7 +189,7 @@ mod tests {
         assert!(started.elapsed().as_secs() < 5);
     }
 
-    /// The same by trying every length for every star.
+    /// A reference implementation that tries every length for every star.
     fn model(pattern: &Pattern<'_>, text: &[u8]) -> bool {
         match (pattern.bytes, text) {
             ([], text) => text.is_empty(),

@@ -52,7 +52,7 @@ pub use state::statistics::{CommandTotals, Statistics, Tally, Totals};
 pub use state::tracking::begin_worker as begin_tracking_worker;
 pub use state::{histogram, large_values, loading, phases, pubsub, saves};
 
-/// The version of Redis whose commands, replies and error texts these are.
+/// The version of Redis that commands, replies and error texts follow.
 pub const REDIS_VERSION: &str = "7.2.4";
 
 /// nagi's own version.

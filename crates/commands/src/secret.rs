@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-/// Whether two secrets are the same. How long it takes depends on the second alone.
+/// Whether two secrets are equal. The time depends only on the second.
 pub(crate) fn is_same(expected: &[u8], password: &[u8]) -> bool {
     let mut differences = usize::from(expected.len() != password.len());
     for (byte, other) in password.iter().zip(expected.iter().cycle()) {

@@ -21,7 +21,7 @@ use replica::Replica;
 /// The time at which every test begins, in milliseconds since 1970.
 pub(crate) const START_MS: u64 = 1_700_000_000_000;
 
-/// A store, a client of each protocol, and a clock that the test moves.
+/// A store, a client of each protocol, and a clock controlled by the test.
 pub(crate) struct Bench {
     clock: Arc<AtomicU64>,
     pub(crate) process: FakeServer,
@@ -30,7 +30,7 @@ pub(crate) struct Bench {
     pub(crate) store: Arc<Store>,
     pub(crate) counters: Arc<Counters>,
     tally: Arc<Tally>,
-    /// Receives all changes, and has the same data at the end of every test.
+    /// Receives all changes, and must have the same data at the end of every test.
     replica: Replica,
 }
 
@@ -42,7 +42,7 @@ impl Drop for Bench {
     }
 }
 
-/// The process around the commands, as far as they see it.
+/// A stand-in for the process around the commands.
 pub(crate) struct FakeServer {
     pub(crate) clients: Vec<Arc<ClientInfo>>,
     pub(crate) config: Config,
@@ -57,7 +57,7 @@ pub(crate) struct FakeServer {
 }
 
 impl FakeServer {
-    /// One with these clients, and tallies of so many workers.
+    /// A server with these clients, and tallies for `workers` workers.
     pub(crate) fn new(clients: Vec<Arc<ClientInfo>>, workers: usize) -> Self {
         FakeServer {
             clients,
@@ -186,8 +186,7 @@ impl Bench {
         Bench { clock, process, client, memcached, store, counters, tally, replica }
     }
 
-    /// The events that were told since the last call, as `key:event` words, but for those of new
-    /// keys.
+    /// The events since the last call, as `key:event` words, except those of new keys.
     pub(crate) fn take_events(&self) -> String {
         let mut words = Vec::new();
         for change in self.replica.take() {
@@ -201,12 +200,12 @@ impl Bench {
         words.join(" ")
     }
 
-    /// Moves the clock on.
+    /// Advances the clock.
     pub(crate) fn advance_ms(&self, ms: u64) {
         self.clock.fetch_add(ms, Ordering::Relaxed);
     }
 
-    /// What the server replies to requests in RESP, which may be inline.
+    /// The replies to requests in RESP, which may be inline.
     pub(crate) fn resp(&mut self, request: &[u8]) -> Vec<u8> {
         let limits = resp::Limits { bulk_bytes: 512 << 20, authenticated: true };
         let mut input = request.to_vec();
@@ -254,8 +253,8 @@ impl Bench {
         }
     }
 
-    /// What the server replies to requests in RESP, inline ones, all of which run at one moment:
-    /// with the latches of `keys` held, which all keys of theirs must be among.
+    /// The replies to inline requests that all run at one moment: with the latches of `keys` held,
+    /// which must include all their keys.
     pub(crate) fn at_one_moment(&mut self, keys: &[&str], requests: &[&str]) -> String {
         let db = self.store.database(0, &self.counters, self.store.now_ms());
         let keys: Vec<_> = keys.iter().map(|key| db.key(key.as_bytes())).collect();
@@ -289,7 +288,7 @@ impl Bench {
             .join("|")
     }
 
-    /// What the server replies to requests in memcached's protocol.
+    /// The replies to requests in memcached's protocol.
     pub(crate) fn memcached(&mut self, request: &[u8]) -> Vec<u8> {
         let limits = nagi_proto::memcached::Limits { item_bytes: 1 << 20 };
         let mut parser = nagi_proto::memcached::Parser::default();
@@ -327,21 +326,20 @@ impl Bench {
         collect(&out)
     }
 
-    /// What the server replies to a request of these words.
+    /// The reply to a request of these words.
     pub(crate) fn call(&mut self, words: &[&str]) -> String {
         let words = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
         let request = format!("*{}\r\n{}", words.len(), words.collect::<String>());
         show(&self.resp(request.as_bytes()))
     }
 
-    /// Checks one request line against its reply, in which `|` stands for a line break.
+    /// Checks one request line against its reply, in which `|` is a line break.
     pub(crate) fn expect(&mut self, request: &str, reply: &str) {
         let answer = self.resp(format!("{request}\r\n").as_bytes());
         assert_eq!(show(&answer), reply, "{request}");
     }
 
-    /// Checks memcached requests against their replies, in both of which `|` stands for a line
-    /// break.
+    /// Checks memcached requests against their replies, in both of which `|` is a line break.
     pub(crate) fn expect_memcached(&mut self, request: &str, reply: &str) {
         let answer = self.memcached(format!("{request}|").replace('|', "\r\n").as_bytes());
         assert_eq!(show(&answer), reply, "{request}");
@@ -371,7 +369,7 @@ pub(crate) fn collect(out: &Output) -> Vec<u8> {
     out.slices().flatten().copied().collect()
 }
 
-/// A reply in which `|` stands for a line break.
+/// A reply with `|` in place of line breaks.
 pub(crate) fn show(reply: &[u8]) -> String {
     String::from_utf8_lossy(reply).replace("\r\n", "|")
 }

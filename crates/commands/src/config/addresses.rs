@@ -1,14 +1,14 @@
-//! The settings that say where a server listens, which are changed together.
+//! The settings of a server's addresses, which are changed together.
 
 use super::current::Config;
 use super::kinds::Value;
 use super::setting::Setting;
 use std::sync::Arc;
 
-/// Where a server listens over TCP.
+/// The TCP addresses that a server listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// `bind`: addresses, parted by blanks.
+    /// `bind`: addresses, separated by blanks.
     pub bind: Arc<str>,
     /// `port`, for Redis clients; 0 for none, and beyond all ports for one that the kernel chooses.
     pub port: u64,
@@ -19,7 +19,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// What a setting is to be changed to, if it is one of these.
+    /// Applies the new value of a setting, if it is one of these.
     pub(crate) fn change(&mut self, setting: &Setting, value: &Value) {
         match (setting.name, value) {
             ("bind", Value::Text(bind)) => self.bind = Arc::clone(bind),
@@ -30,7 +30,7 @@ impl Addresses {
         }
     }
 
-    /// The port that both protocols are to be spoken on, if there is one.
+    /// The port of both protocols, if they have the same one.
     #[must_use]
     pub fn shared_port(&self) -> Option<u64> {
         let is_shared = self.port == self.memcached_port && (1..1 << 16).contains(&self.port);
@@ -39,7 +39,7 @@ impl Addresses {
 }
 
 impl Config {
-    /// Where the settings say to listen.
+    /// The addresses in the settings.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         Addresses {

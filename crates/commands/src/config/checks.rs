@@ -17,17 +17,17 @@ pub(super) static EVENT_CLASSES: Letters = Letters {
     },
 };
 
-/// `hz`: what is out of its range counts as the nearest that is not.
+/// `hz`: values out of range are clamped.
 pub(super) fn frequency(given: &str) -> Result<String, Fault> {
     let number = integer(given, &(0..=i32::MAX.into()))?;
     Ok(number.clamp(1, 500).to_string())
 }
 
-/// `oom-score-adj-values`, which replace those before.
+/// `oom-score-adj-values`; later lines replace earlier ones.
 pub(super) static SCORES: Lines =
     Lines { add: |_, given, _| scores(given), words_a_line: usize::MAX };
 
-/// `http-trusted-proxies`, which replace those before.
+/// `http-trusted-proxies`; later lines replace earlier ones.
 pub(super) static NETWORKS: Lines =
     Lines { add: |_, given, _| networks::check(given), words_a_line: usize::MAX };
 
@@ -65,7 +65,7 @@ pub(super) fn host_name(given: &str) -> Result<String, Fault> {
     Ok(given.to_owned())
 }
 
-/// `cluster-announce-human-nodename`: a name without the characters that part fields.
+/// `cluster-announce-human-nodename`: a name without characters that separate fields.
 pub(super) fn node_name(given: &str) -> Result<String, Fault> {
     if given.chars().any(|letter| "!#$%&()*+:;<>?@[]^{|}~ ".contains(letter)) {
         return Err("Announced human node name contained invalid character".into());
@@ -81,7 +81,7 @@ pub(super) fn file_name(given: &str) -> Result<String, Fault> {
     Ok(given.to_owned())
 }
 
-/// `locale-collate`: what could be the name of a locale.
+/// `locale-collate`: a possible name of a locale.
 pub(super) fn locale(given: &str) -> Result<String, Fault> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-.@".contains(letter);
     let begins_well = given.is_empty() || given.starts_with(|it: char| it.is_ascii_alphabetic());

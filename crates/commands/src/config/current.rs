@@ -16,13 +16,13 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// A name for a command in place of the one that it has had (`rename-command`).
+/// A new name for a command (`rename-command`).
 #[derive(Clone, Debug)]
 pub(crate) struct Renaming {
     /// Where it was given.
     pub(crate) place: String,
     pub(crate) old: String,
-    /// None at all if it is empty.
+    /// The new name; if empty, the command is disabled.
     pub(crate) new: String,
 }
 
@@ -30,31 +30,31 @@ pub(crate) struct Renaming {
 #[derive(Debug)]
 pub struct Config {
     values: Values,
-    /// Values of settings without effect, where they are not the default.
+    /// Values of settings without effect that differ from the default.
     unused: RwLock<BTreeMap<&'static str, Arc<str>>>,
     /// The file that they were read from, which CONFIG REWRITE writes.
     file: OnceLock<PathBuf>,
     /// Ports that the kernel has chosen, by the names of their settings.
     found: RwLock<BTreeMap<&'static str, String>>,
-    /// Defaults of the server whose place this one takes, where they are not the rows'.
+    /// Defaults of the emulated server that differ from those in the rows.
     defaults: RwLock<BTreeMap<&'static str, String>>,
-    /// Names of settings that were given when it started.
+    /// Names of settings given at the start.
     given: RwLock<BTreeSet<&'static str>>,
     /// The users of memcached's protocols, if there is a file of them.
     memcached_users: OnceLock<MemcachedUsers>,
     /// The users of Redis' commands.
     users: Users,
-    /// Lines about them that were given when it started, each with its place.
+    /// Lines about users given at the start, each with its place.
     user_lines: Mutex<Vec<(String, Vec<Vec<u8>>)>>,
-    /// Commands that are called otherwise, in the order in which that was said.
+    /// Renamed commands, in the order of the directives.
     renamings: Mutex<Vec<Renaming>>,
-    /// What options of the command line are called, where it is not that of `nagi serve`.
+    /// The names of command-line options, if the command line is not that of `nagi serve`.
     option_names: OnceLock<OptionNames>,
     /// Held while settings that belong together are changed.
     changing: Mutex<()>,
 }
 
-/// The option of a command line that changes a setting, as it is written there, if there is one.
+/// The command-line option that changes a setting, as written there, if there is one.
 pub type OptionNames = fn(&str) -> Option<String>;
 
 impl Deref for Config {
@@ -87,7 +87,7 @@ impl Default for Config {
             }
         }
         if let Some(limit_bytes) = usage::container_memory_bytes() {
-            // Fails only if the row were not there.
+            // This fails only if the row is missing.
             let _ = config.set_default("maxmemory", &(limit_bytes / 4 * 3).to_string());
         }
         config
@@ -95,7 +95,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What the logs of slow and large requests take and hold.
+    /// The thresholds and lengths of the logs of slow and large requests.
     #[must_use]
     pub fn log_limits(&self) -> LogLimits {
         let bytes = |threshold: &Number| usize::try_from(threshold.signed()).ok();
@@ -108,7 +108,7 @@ impl Config {
         }
     }
 
-    /// Sets a port to the one that is listened on, which the kernel may have chosen.
+    /// Sets a port to the actual one, which the kernel may have chosen.
     pub fn found_port(&self, name: &str, port: u16) {
         let Some(setting) = find(name) else { return };
         let Place::Number(number) = setting.place else { return };
@@ -141,7 +141,7 @@ impl Config {
         kinds::IO.get(self.io.bytes()).copied().unwrap_or_default()
     }
 
-    /// The version of files that are saved, unless it is the lowest.
+    /// The version of saved files, unless it is the lowest possible.
     #[must_use]
     pub fn pinned_rdb_version(&self) -> Option<u16> {
         kinds::RDB_VERSIONS.get(self.rdb_version.bytes())?.parse().ok()
@@ -150,7 +150,7 @@ impl Config {
     /// Sets a setting by name.
     ///
     /// # Errors
-    /// What is wrong with it, in the words that CONFIG SET puts after the setting's name.
+    /// The fault, in the text of CONFIG SET after the setting's name.
     pub fn set(&self, name: &str, value: &str, origin: Origin) -> Result<(), Cow<'static, str>> {
         let setting = find(name).ok_or("unknown setting")?;
         let value = setting.check(self, value, origin)?;
@@ -158,7 +158,7 @@ impl Config {
         Ok(())
     }
 
-    /// Sets a setting to what is its default for the server whose place this one takes.
+    /// Sets a setting to its default in the emulated server.
     ///
     /// # Errors
     /// As for [`Config::set`].
@@ -176,12 +176,12 @@ impl Config {
         self.given.read().contains(name)
     }
 
-    /// Notes that a setting was given.
+    /// Records that a setting was given.
     pub(super) fn note_given(&self, setting: &'static Setting) {
         self.given.write().insert(setting.name);
     }
 
-    /// Which of memcached's protocols is spoken.
+    /// The enabled protocols of memcached.
     #[must_use]
     pub fn memcached_protocol(&self) -> MemcachedProtocol {
         match self.memcached_protocol.get() {
@@ -199,7 +199,7 @@ impl Config {
 
     /// Sets the users of memcached's protocols, once.
     pub fn set_memcached_users(&self, users: MemcachedUsers) {
-        // A server reads one file.
+        // Only set once: a server reads one file.
         let _ = self.memcached_users.set(users);
     }
 
@@ -208,34 +208,34 @@ impl Config {
         &self.users
     }
 
-    /// Lines about users that were given when it started, each with its place, once.
+    /// Takes the lines about users given at the start, each with its place.
     pub(crate) fn take_user_lines(&self) -> Vec<(String, Vec<Vec<u8>>)> {
         std::mem::take(&mut self.user_lines.lock())
     }
 
-    /// Notes a line about a user.
+    /// Records a line about a user.
     pub(super) fn add_user_line(&self, place: String, words: Vec<Vec<u8>>) {
         self.user_lines.lock().push((place, words));
     }
 
-    /// Commands that are called otherwise, in the order in which that was said.
+    /// Renamed commands, in the order of the directives.
     pub(crate) fn renamings(&self) -> Vec<Renaming> {
         self.renamings.lock().clone()
     }
 
-    /// Has a command be called otherwise.
+    /// Renames a command.
     pub(super) fn add_renaming(&self, renaming: Renaming) {
         self.renamings.lock().push(renaming);
     }
 
-    /// Sets what the options of the command line are called, once.
+    /// Sets the names of command-line options, once.
     pub fn set_option_names(&self, names: OptionNames) {
-        // A process has one command line.
+        // Only set once: a process has one command line.
         let _ = self.option_names.set(names);
     }
 
-    /// The option of the command line that changes a setting, as it is written there, if there is
-    /// one: messages name options that exist.
+    /// The command-line option that changes a setting, as written there, if there is one, so that
+    /// messages name existing options.
     #[must_use]
     pub fn option(&self, setting: &str) -> Option<String> {
         match self.option_names.get() {
@@ -244,7 +244,7 @@ impl Config {
         }
     }
 
-    /// Prevents concurrent changes while settings that are given together are checked and set.
+    /// Prevents concurrent changes while several settings are checked and set together.
     pub(crate) fn changing(&self) -> MutexGuard<'_, ()> {
         self.changing.lock()
     }
@@ -257,7 +257,7 @@ impl Config {
 
     /// Sets the file that the settings were read from, once.
     pub fn set_file(&self, path: PathBuf) {
-        // A server reads one file.
+        // Only set once: a server reads one file.
         let _ = self.file.set(path);
     }
 }
@@ -291,7 +291,7 @@ impl Setting {
         }
     }
 
-    /// Its value, as a file is to say it: a port that was left to the kernel is left to it again.
+    /// Its value as written to a file: a port left to the kernel stays so.
     pub(crate) fn written_value(&self, config: &Config) -> String {
         let value = self.value(config);
         let found = config.found.read();

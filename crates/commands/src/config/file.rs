@@ -1,16 +1,16 @@
-//! Configuration files: their lines, the quoting of their words, and the files that they include.
+//! Configuration files: lines, quoting of words, and included files.
 
 use crate::glob::Pattern;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// How deep files may include each other; more is a circle.
+/// Maximum depth of included files; more is treated as a cycle.
 const MAX_DEPTH: usize = 16;
 
 /// One option with its words, and where it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directive {
-    /// The option's name, as it was written.
+    /// The option's name, as written.
     pub name: String,
     /// Its words, of any bytes: users' passwords and comments of old files may not be UTF-8.
     pub words: Vec<Vec<u8>>,
@@ -21,7 +21,7 @@ pub struct Directive {
 /// Where an option was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// On the command line, as a line that would say the same.
+    /// On the command line, as the equivalent line of a file.
     CommandLine(String),
     /// In a line of a file; the standard input is called `-`.
     Line {
@@ -29,7 +29,7 @@ pub enum Source {
         file: PathBuf,
         /// The line's number, from 1.
         number: usize,
-        /// The line, with a replacement for what is not UTF-8.
+        /// The line, with replacements for invalid UTF-8.
         text: String,
     },
 }
@@ -45,12 +45,12 @@ impl fmt::Display for Source {
     }
 }
 
-/// A file that cannot be read, or a line that cannot be understood.
+/// A file that cannot be read, or a line that cannot be parsed.
 #[derive(Debug)]
 pub struct FileError {
-    /// Where.
+    /// The place of the error.
     pub place: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -62,17 +62,17 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// Reads a file and what it includes, in the order of their lines.
+/// Reads a file and the files that it includes, in the order of their lines.
 ///
 /// # Errors
-/// What cannot be read, or a line whose quotes do not end.
+/// A file cannot be read, or a line has unclosed quotes.
 pub fn read_file(path: &Path) -> Result<Vec<Directive>, FileError> {
     let mut directives = Vec::new();
     read_into(&mut directives, path, 0)?;
     Ok(directives)
 }
 
-/// Reads text that has come from elsewhere, such as the standard input.
+/// Reads text from another source, such as the standard input.
 ///
 /// # Errors
 /// As for a file.
@@ -128,7 +128,7 @@ fn lines_into(
     Ok(())
 }
 
-/// Adds a directive, or in place of `include` those of the files that it names.
+/// Adds a directive, or for `include`, those of the included files.
 fn take(
     directives: &mut Vec<Directive>,
     directive: Directive,
@@ -142,7 +142,7 @@ fn take(
         |reason: &str| FileError { place: directive.source.to_string(), reason: reason.to_owned() };
     let [pattern] = directive.words.as_slice() else { return Err(fail("include takes one path")) };
     for path in included(&String::from_utf8_lossy(pattern)) {
-        // What is wrong within the file has its own place there.
+        // Errors within the file have their own place.
         read_into(directives, &path, depth + 1).map_err(|error| match error.place {
             place if place == path.display().to_string() => {
                 fail(&format!("{place} {}", error.reason))
@@ -161,8 +161,8 @@ pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The files that a pattern names, in the order of their names; a path without wildcards names
-/// itself, whether it is there or not.
+/// The files that match a pattern, in the order of their names; a path without wildcards matches
+/// itself, even if the file does not exist.
 fn included(pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "" })];
     if !is_pattern(pattern) {
@@ -183,7 +183,8 @@ fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// What a folder holds that a pattern matches; hidden files only if it begins with a dot as well.
+/// The files in a folder that match a pattern; hidden files only if the pattern begins with a dot
+/// as well.
 fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let entries = std::fs::read_dir(listed).into_iter().flatten().flatten();
@@ -262,8 +263,8 @@ fn single_quoted(rest: &mut Bytes<'_>, word: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// A word as a file has it: in double quotes where it could be read as something else, and bytes
-/// that are not UTF-8 as escapes.
+/// A word in the syntax of a file: in double quotes if it would be ambiguous otherwise, and invalid
+/// UTF-8 as escapes.
 pub(super) fn quoted(word: &[u8]) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
     if !word.is_empty() && !word.starts_with(b"#") && word.iter().all(is_plain) {

@@ -1,7 +1,7 @@
 //! The rows of the settings of Redis and Valkey that have no effect here.
 //!
-//! They are accepted, kept for CONFIG GET and written by CONFIG REWRITE, because files and clients
-//! name them; the log says so once. Those whose absence would lose data or let clients in are
+//! They are accepted, kept for CONFIG GET and written by CONFIG REWRITE, because existing files and
+//! clients use them; this is logged once. Settings whose absence would lose data or open access are
 //! refused instead.
 
 use super::checks::{self, SCORES};
@@ -14,9 +14,9 @@ use super::setting::{Place, Setting};
 /// The largest `int` of Redis.
 const INT: i64 = i32::MAX as i64;
 
-/// What CONFIG SET may change.
+/// A setting that CONFIG SET may change.
 const SET: bool = true;
-/// What it may not.
+/// A setting that it may not change.
 const FIXED: bool = false;
 
 const NO_AOF: &str = "There is no append-only file: a crash loses the changes since the last save";
@@ -48,7 +48,7 @@ const fn unused(
     Setting { name, aliases, kind, default, changeable, place: Place::Unused, summary }
 }
 
-/// The same, of which only the default and some more values are harmless.
+/// The same, where only the default and some other values are harmless.
 const fn refused(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -62,7 +62,7 @@ const fn refused(
     Setting { name, aliases, kind, default, changeable, place, summary }
 }
 
-/// A line of a file that no value makes harmless.
+/// A line of a file that is not harmless with any value.
 const fn directive(name: &'static str, summary: &'static str) -> Setting {
     let (kind, place) = (Words, Place::Directive);
     Setting { name, aliases: &[], kind, default: "", changeable: false, place, summary }

@@ -7,16 +7,16 @@ use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What leaves the choice of a port to the kernel.
+/// The value that leaves the choice of a port to the kernel.
 pub(crate) const ANY: &str = "any";
 
-/// The values of `loglevel`, from the most to the least.
+/// The values of `loglevel`, from the most to the least verbose.
 pub const LOG_LEVELS: [&str; 5] = ["debug", "verbose", "notice", "warning", "nothing"];
 
-/// Which of memcached's protocols is spoken.
+/// The protocols of memcached that are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemcachedProtocol {
-    /// A client's first byte tells.
+    /// Both: a client's first byte determines its protocol.
     Auto,
     /// The text protocol.
     Ascii,
@@ -50,7 +50,7 @@ pub(super) static IO: [&str; 3] = ["auto", "epoll", "uring"];
 /// The words of `rdb-version`.
 pub(super) static RDB_VERSIONS: [&str; 5] = ["lowest", "10", "11", "12", "80"];
 
-/// Where a setting is set from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The command line or a file, before the server listens.
@@ -59,20 +59,20 @@ pub enum Origin {
     Runtime,
 }
 
-/// What is wrong with a value, in the words that CONFIG SET puts after the setting's name.
+/// The fault of a value, in the text of CONFIG SET after the setting's name.
 pub(crate) type Fault = Cow<'static, str>;
 
-/// What values a setting takes.
+/// The kind of values of a setting.
 pub enum Kind {
-    /// A whole number in a range.
+    /// An integer in a range.
     Integer(RangeInclusive<i64>),
-    /// A number of bytes, for which units such as `512mb` may be used.
+    /// A number of bytes, optionally with a unit, such as `512mb`.
     Memory(RangeInclusive<u64>),
-    /// The same, or a number of percent such as `5%`, which is kept as its negative.
+    /// The same, or a percentage such as `5%`, which is stored as a negative number.
     MemoryOrPercent,
     /// `yes` or `no`.
     Switch,
-    /// One of several words, kept as its place among them.
+    /// One of several words, stored as its index.
     Choice(&'static [&'static str]),
     /// A TCP port, 0 for none, or `any`.
     Port,
@@ -80,38 +80,38 @@ pub enum Kind {
     Permissions,
     /// One word.
     Text,
-    /// One word that may have zero bytes in it.
+    /// One word that may contain zero bytes.
     Password,
-    /// One word that has to pass a check, which may change how it is written.
+    /// One word that must pass a check, which may normalize it.
     Checked(fn(&str) -> Result<String, Fault>),
-    /// Letters in any order, each of which stands for something.
+    /// Letters with a meaning each, in any order.
     Letters(&'static Letters),
     /// Several words.
     Words,
-    /// Several words that may be given in several lines, which add up.
+    /// Several words that may be given in several lines, which are combined.
     Lines(&'static Lines),
 }
 
-/// How a setting is read that may be given in several lines.
+/// How the lines of a setting are combined.
 pub struct Lines {
-    /// What the value is once more words are given.
+    /// The new value after further words.
     pub add: fn(&str, &str, Origin) -> Result<String, Fault>,
-    /// How many words CONFIG REWRITE writes into a line.
+    /// The number of words that CONFIG REWRITE writes per line.
     pub words_a_line: usize,
 }
 
-/// How a setting is read and shown that consists of letters.
+/// How a setting of letters is parsed and shown.
 pub struct Letters {
-    /// What they stand for, as bits of a number.
+    /// Parses the letters to bits of a number.
     pub parse: fn(&str) -> Result<u64, Fault>,
-    /// These as letters.
+    /// Shows the bits as letters.
     pub show: fn(u64) -> String,
 }
 
 /// A value that a setting accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A number, of which negative ones are kept as their two's complement.
+    /// A number; negative ones are stored as their two's complement.
     Number(u64),
     /// Words.
     Text(Arc<str>),
@@ -128,7 +128,7 @@ impl Kind {
         self.parse_onto("", value, Origin::Runtime)
     }
 
-    /// Reads a value that may add to the present one.
+    /// Parses a value that may add to the current one.
     pub(crate) fn parse_onto(
         &self,
         present: &str,
@@ -191,7 +191,7 @@ impl Kind {
     }
 }
 
-/// What a port is kept as while the kernel has not chosen it.
+/// The stored value of a port that the kernel has not chosen yet.
 pub(crate) const ANY_PORT: u64 = 1 << 16;
 
 pub(super) fn integer(value: &str, range: &RangeInclusive<i64>) -> Result<i64, Fault> {
@@ -215,7 +215,7 @@ fn place(value: &str, words: &[&str]) -> Option<u64> {
     Some(place as u64)
 }
 
-/// Reads a number of bytes with an optional unit: `k` is 1000, `kb` 1024, likewise for m and g.
+/// Parses a number of bytes with an optional unit: `k` is 1000, `kb` 1024, likewise for m and g.
 pub(crate) fn parse_memory(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|byte: char| byte.is_ascii_digit()).len();
     let (number, unit) = text.split_at_checked(digits)?;
@@ -229,12 +229,12 @@ pub(crate) fn parse_memory(text: &str) -> Option<u64> {
         "gb" => 1 << 30,
         _ => return None,
     };
-    // Redis reads a unit without a number as none of it, and too long a number as the largest.
+    // Redis parses a unit without a number as 0, and a number that is too long as the largest one.
     let number = if number.is_empty() { 0 } else { number.parse::<u64>().unwrap_or(u64::MAX) };
     Some(number.saturating_mul(factor))
 }
 
-/// Reads a number of bytes, or of percent as its negative.
+/// Parses a number of bytes, or a percentage, which becomes negative.
 fn memory_or_percent(value: &str) -> Result<i64, Fault> {
     const WRONG: &str = "argument must be a memory or percent value";
     let Some(percent) = value.strip_suffix('%') else {
@@ -265,7 +265,7 @@ pub(super) static SAVE_POINTS: Lines = Lines {
     words_a_line: 2,
 };
 
-/// `bind`: addresses, which replace those before; as many as Redis takes.
+/// `bind`: addresses; later lines replace earlier ones. At most as many as Redis allows.
 pub(super) static BIND: Lines = Lines {
     add: |_, given, _| {
         if given.split_whitespace().count() > 16 {
@@ -276,7 +276,7 @@ pub(super) static BIND: Lines = Lines {
     words_a_line: usize::MAX,
 };
 
-/// `latency-tracking-info-percentiles`: numbers from 0 to 100, which replace those before.
+/// `latency-tracking-info-percentiles`: numbers from 0 to 100; later lines replace earlier ones.
 pub(super) static PERCENTILES: Lines = Lines {
     add: |_, given, _| {
         let mut percents = Vec::new();
@@ -332,7 +332,7 @@ pub(super) static OUTPUT_LIMITS: Lines = Lines {
     words_a_line: 4,
 };
 
-/// `shutdown-on-sigterm` and its sibling: flags, which nothing here uses.
+/// `shutdown-on-sigterm` and its sibling: flags, which have no effect here.
 pub(super) static SHUTDOWN_FLAGS: Lines = Lines {
     add: |_, given, _| {
         let flags = ["default", "save", "nosave", "now", "force"];

@@ -1,4 +1,4 @@
-//! Settings that limit what clients may use, in the form in which they are enforced.
+//! Settings that limit the resources of clients, in the form in which they are enforced.
 
 use super::current::Config;
 use super::values::Number;
@@ -6,25 +6,25 @@ use crate::Class;
 use nagi_store::types::collection::Limits;
 use nagi_store::{HashLimits, ListLimit, SetLimits, SortedSetLimits, StreamLimits};
 
-/// How many bytes of replies a client may leave unread; 0 stands for any number.
+/// Maximum bytes of replies that a client may leave unread; 0 is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimit {
-    /// So many are too many.
+    /// The limit at any time.
     pub hard_bytes: u64,
-    /// So many are too many for longer than the following time.
+    /// The limit for longer than `soft_ms`.
     pub soft_bytes: u64,
-    /// In milliseconds.
+    /// The time of the soft limit, in milliseconds.
     pub soft_ms: u64,
 }
 
 impl OutputLimit {
-    /// Whether so many bytes are too many at any time.
+    /// Whether `bytes` exceed the hard limit.
     #[must_use]
     pub fn is_passed(self, bytes: u64) -> bool {
         self.hard_bytes > 0 && bytes >= self.hard_bytes
     }
 
-    /// Whether so many bytes are too many for long.
+    /// Whether `bytes` exceed the soft limit.
     #[must_use]
     pub fn is_neared(self, bytes: u64) -> bool {
         self.soft_bytes > 0 && bytes >= self.soft_bytes
@@ -62,7 +62,7 @@ impl Config {
 }
 
 impl Config {
-    /// Up to where entries are added to a node of a stream.
+    /// The limits of a stream's nodes.
     #[must_use]
     pub fn stream_limits(&self) -> StreamLimits {
         StreamLimits {
@@ -71,7 +71,7 @@ impl Config {
         }
     }
 
-    /// Up to where OBJECT ENCODING gives collections the names of small ones.
+    /// The limits up to which OBJECT ENCODING reports the encodings of small collections.
     #[must_use]
     pub fn collection_limits(&self) -> Limits {
         Limits {

@@ -7,12 +7,12 @@ use super::nearest::nearest;
 use super::setting::{Place, Setting};
 use std::fmt;
 
-/// An option that cannot be taken as it was given.
+/// An option that cannot be applied.
 #[derive(Debug)]
 pub struct LoadError {
-    /// Where it was given, as it was written there.
+    /// Where it was given, as written there.
     pub place: String,
-    /// What is wrong with it.
+    /// The fault.
     pub reason: String,
 }
 
@@ -24,17 +24,17 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// What is to be said about options that were accepted.
+/// Remarks about accepted options.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// Names of settings that were given and have no effect.
     pub without_effect: Vec<&'static str>,
-    /// What is not supported, and was left out because that was asked for.
+    /// Unsupported options that were skipped because of `ignore_unsupported`.
     pub left_out: Vec<String>,
 }
 
-/// Sets `config` to what was given; what is given later holds. With `ignore_unsupported`, what
-/// would stop the start is left out instead.
+/// Applies directives to `config`; later ones take precedence. With `ignore_unsupported`, options
+/// that would prevent the start are skipped.
 ///
 /// # Errors
 /// The first option that is unknown, malformed, or not supported.
@@ -48,7 +48,7 @@ pub fn load(
         let fail = |reason| LoadError { place: directive.source.to_string(), reason };
         let setting = find(&directive.name).ok_or_else(|| fail(unknown(directive)))?;
         if matches!(setting.place, Place::User) {
-            // On a command line they are often one word.
+            // On a command line, they are often one word.
             let words = directive.words.iter().flat_map(|it| it.split(u8::is_ascii_whitespace));
             let words = words.filter(|word| !word.is_empty());
             let line = std::iter::once(&b"user"[..]).chain(words).map(<[u8]>::to_vec).collect();
@@ -86,11 +86,11 @@ pub fn load(
 const WRONG_NUMBER: &str = "wrong number of arguments";
 const NOT_TEXT: &str = "argument must be UTF-8";
 
-/// Why an option is not taken.
+/// Why an option is refused.
 enum Refusal {
     /// It is not supported.
     Unsupported,
-    /// It cannot be understood.
+    /// It cannot be parsed.
     Malformed(String),
 }
 
@@ -110,7 +110,7 @@ fn unknown(directive: &Directive) -> String {
 fn value(setting: &Setting, directive: &Directive) -> Result<String, Refusal> {
     let value = match directive.words.as_slice() {
         [word] => word.clone(),
-        // `save` alone says the same as `save ""`.
+        // `save` alone is equivalent to `save ""`.
         words if setting.kind.takes_words() => words.join(&b' '),
         _ => return Err(Refusal::Malformed(WRONG_NUMBER.to_owned())),
     };

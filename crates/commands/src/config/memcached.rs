@@ -1,4 +1,4 @@
-//! The rows of the settings of what memcached clients may do.
+//! The rows of the settings for memcached clients.
 
 use super::kinds::Kind;
 use super::setting::{Place, Setting};

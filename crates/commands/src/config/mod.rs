@@ -1,8 +1,8 @@
-//! The settings: one literal row each, from which the command line, configuration files, CONFIG
-//! and the documentation derive, and where their values are kept.
+//! The settings: one literal row each, from which the command line, configuration files, CONFIG and
+//! the documentation are derived, and the storage of their values.
 //!
-//! A setting that does something has a row in `rows`, and a field in [`Values`]. Those of Redis
-//! that do nothing here have a row in `kept`.
+//! A setting with an effect has a row in `rows` and a field in [`Values`]. Settings of Redis that
+//! have no effect here have a row in `kept`.
 
 mod addresses;
 mod checks;

@@ -1,6 +1,6 @@
 //! The closest of some names, for suggestions.
 
-/// The name that takes the fewest changes of a letter to become `word`, if they are few.
+/// The name with the smallest edit distance from `word`, if that is small.
 #[must_use]
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
@@ -9,8 +9,8 @@ pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&
     distances.filter(|(distance, _)| *distance <= most).min().map(|(_, name)| name)
 }
 
-/// How many letters have to be inserted, deleted, replaced or swapped with their neighbour
-/// (optimal string alignment).
+/// The number of letters to insert, delete, replace or swap with their neighbour (optimal string
+/// alignment).
 fn distance(from: &str, to: &str) -> usize {
     let (from, to) = (from.as_bytes(), to.as_bytes());
     let mut before: Vec<usize> = Vec::new();

@@ -3,11 +3,11 @@
 use super::kinds::Fault;
 use std::net::IpAddr;
 
-/// Those addresses that begin with the same bits.
+/// The addresses that share a prefix of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Network {
     address: IpAddr,
-    /// How many bits at the end may be any.
+    /// The number of arbitrary bits at the end.
     free_bits: u32,
 }
 
@@ -42,7 +42,7 @@ impl Network {
     }
 }
 
-/// Networks as they were given, each of which has to be one.
+/// Checks that each word is a network.
 pub(crate) fn check(given: &str) -> Result<String, Fault> {
     let mut words = Vec::new();
     for word in given.split_whitespace() {
@@ -55,7 +55,7 @@ pub(crate) fn check(given: &str) -> Result<String, Fault> {
     Ok(words.join(" "))
 }
 
-/// Whether one of these networks has an address. What is not a network has none.
+/// Whether one of these networks contains an address. Invalid networks contain none.
 #[must_use]
 pub fn has_address(networks: &str, address: IpAddr) -> bool {
     let mut networks = networks.split_whitespace().filter_map(Network::parse);

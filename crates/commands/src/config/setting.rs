@@ -7,36 +7,36 @@ use super::values::{Number, Text, Values};
 pub struct Setting {
     /// Its name, as in `redis.conf`.
     pub name: &'static str,
-    /// Other names for it, which older versions of Redis have used.
+    /// Other names, from older versions of Redis.
     pub aliases: &'static [&'static str],
-    /// What values it takes.
+    /// The kind of its values.
     pub kind: Kind,
-    /// Its value until something else is said, as it would be written in `redis.conf`.
+    /// Its default value, in the syntax of `redis.conf`.
     pub default: &'static str,
     /// Whether CONFIG SET may change it.
     pub changeable: bool,
-    /// Where its value is kept, which is also whether it has an effect.
+    /// Where its value is stored, which also determines whether it has an effect.
     pub place: Place,
-    /// What it does, in one sentence without a full stop; of one without effect, why.
+    /// What it does, in one sentence without a full stop; without effect, the reason.
     pub summary: &'static str,
 }
 
-/// Where a setting's value is kept, and what it does.
+/// The storage of a setting's value, and its kind of effect.
 pub enum Place {
     /// A number that the server uses.
     Number(fn(&Values) -> &Number),
-    /// Words that the server uses.
+    /// Text that the server uses.
     Text(fn(&Values) -> &Text),
     /// Kept for CONFIG GET and CONFIG REWRITE: it has no effect here.
     Unused,
-    /// Kept like `Unused`, but a value other than the default, or than one of these, asks for what
-    /// is not supported: it stops the start.
+    /// Kept like `Unused`, but values other than the default or one of these require an unsupported
+    /// feature and prevent the start.
     Refused(&'static [&'static str]),
-    /// A line of a file that CONFIG does not know, and that stops the start.
+    /// A line of a file that is unknown to CONFIG and prevents the start.
     Directive,
-    /// A line of a file about a user, of which there may be many and CONFIG does not know.
+    /// A line of a file about a user; there may be many, and they are unknown to CONFIG.
     User,
-    /// A line of a file with another name for a command, likewise.
+    /// A line of a file that renames a command, likewise.
     Renaming,
 }
 
@@ -52,7 +52,7 @@ impl Setting {
         matches!(self.place, Place::Number(_) | Place::Text(_) | Place::User | Place::Renaming)
     }
 
-    /// Whether it is a line of a file that CONFIG does not know.
+    /// Whether it is a line of a file that is unknown to CONFIG.
     pub(crate) fn is_line(&self) -> bool {
         matches!(self.place, Place::Directive | Place::User | Place::Renaming)
     }
@@ -63,13 +63,13 @@ impl Setting {
         parsed.map_or_else(|_| self.default.to_owned(), |value| self.kind.show(&value))
     }
 
-    /// Whether it says where files are written, which `enable-protected-configs` leaves to the
-    /// command line and the file.
+    /// Whether it determines where files are written, which `enable-protected-configs` may restrict
+    /// to the command line and the file.
     pub(crate) fn is_protected(&self) -> bool {
         matches!(self.name, "dir" | "dbfilename")
     }
 
-    /// Whether a value asks for what is not supported.
+    /// Whether a value requires an unsupported feature.
     pub(super) fn is_refused(&self, value: &Value) -> bool {
         match self.place {
             Place::Number(_) | Place::Text(_) | Place::Unused | Place::User | Place::Renaming => {

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-/// What a template may name.
+/// A variable of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TitleVariable {
-    /// The word that the program was started by.
+    /// The command that the program was started by.
     Title,
     /// The first address and the port, or else the Unix socket.
     ListenAddress,
-    /// What kind of server it is, of which there is none beside the ordinary one.
+    /// The mode of the server; there is only the standard one.
     ServerMode,
     /// `port`.
     Port,
@@ -19,7 +19,7 @@ pub enum TitleVariable {
     UnixSocket,
     /// The configuration file.
     ConfigFile,
-    /// The letter of the busiest worker.
+    /// The state letter of the busiest worker.
     State,
     /// Requests in the last second.
     Rate,
@@ -29,7 +29,7 @@ pub enum TitleVariable {
     Connections,
 }
 
-/// The names of all variables; those after `config-file` Redis lacks.
+/// The names of all variables; Redis lacks those after `config-file`.
 const VARIABLES: [(&str, TitleVariable); 11] = [
     ("title", TitleVariable::Title),
     ("listen-addr", TitleVariable::ListenAddress),
@@ -51,7 +51,7 @@ enum Part {
     Variable(TitleVariable),
 }
 
-/// Takes a template apart; `{{` is a brace. `None` if a variable is unknown or a brace is not
+/// Parses a template; `{{` is a literal brace. `None` if a variable is unknown or a brace is not
 /// closed.
 fn parse(template: &str) -> Option<Vec<Part>> {
     let mut parts = Vec::new();
@@ -70,13 +70,13 @@ fn parse(template: &str) -> Option<Vec<Part>> {
     Some(parts)
 }
 
-/// Whether this is a template whose title is not empty. What is called title may be.
+/// Whether this is a template with a non-empty title, assuming that `{title}` may be empty.
 pub(super) fn is_template(text: &str) -> bool {
     let fills = |part: &Part| *part != Part::Variable(TitleVariable::Title);
     parse(text).is_some_and(|parts| parts.iter().any(fills))
 }
 
-/// The title that a template makes, without spaces at its end; nothing if it is none.
+/// The title of a template, without trailing spaces; empty if the template is invalid.
 #[must_use]
 pub fn render_title(template: &str, value: impl Fn(TitleVariable) -> String) -> String {
     let mut title = String::new();

@@ -4,26 +4,26 @@ use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A setting that is a number; reading it costs a load.
+/// A numeric setting; reading it is one load.
 #[derive(Debug, Default)]
 pub struct Number(AtomicU64);
 
 impl Number {
-    /// Its value now.
+    /// The current value.
     #[must_use]
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Its value now, for settings that may be negative.
+    /// The current value, for settings that may be negative.
     #[must_use]
     #[inline]
     pub fn signed(&self) -> i64 {
         self.get().cast_signed()
     }
 
-    /// Its value now, as a length in memory.
+    /// The current value, as a length in memory.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> usize {
@@ -37,7 +37,7 @@ impl Number {
         self.get() != 0
     }
 
-    /// Sets it to what is known only when the server runs, such as a port that the kernel chose.
+    /// Sets a value known only at runtime, such as a port chosen by the kernel.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
@@ -48,7 +48,7 @@ impl Number {
 pub struct Text(RwLock<Arc<str>>);
 
 impl Text {
-    /// Its value now.
+    /// The current value.
     #[must_use]
     pub fn get(&self) -> Arc<str> {
         Arc::clone(&self.0.read())

@@ -1,4 +1,4 @@
-//! `docs/commands.md`, generated from the rows so that it is never out of date.
+//! `docs/commands.md`, generated from the rows so that it is always current.
 
 use crate::docs::{check_page, row};
 use crate::memcached::VERBS;

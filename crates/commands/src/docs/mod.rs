@@ -16,7 +16,7 @@ fn code(text: &str) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
-/// Compares a page of docs/ with what the rows say, or writes it.
+/// Compares a page of docs/ with the rows, or writes it.
 fn check_page(name: &str, page: &str) {
     let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("NAGI_WRITE_DOCS").is_some() {

@@ -1,4 +1,4 @@
-//! `docs/configuration.md`, generated from the rows so that it is never out of date.
+//! `docs/configuration.md`, generated from the rows so that it is always current.
 
 use crate::config::{Kind, Place, Setting, settings};
 use crate::docs::{check_page, code};
@@ -81,7 +81,7 @@ fn row(page: &mut String, setting: &Setting) {
     );
 }
 
-/// The values that a setting takes, in a few words.
+/// A short description of a setting's values.
 fn values(kind: &Kind) -> String {
     match kind {
         Kind::Integer(range) if *range.end() >= i64::from(i32::MAX) => {

@@ -1,5 +1,5 @@
 //! Cluster commands, answered as by a Redis without cluster mode. Clients request the slots when
-//! they start, and take this error for a server that has all keys.
+//! they start, and take this error to mean that the server has all keys.
 
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
@@ -64,15 +64,15 @@ const SUBCOMMANDS: &[&Command] = &[
     },
 ];
 
-/// How subcommands behave that are for administrators.
+/// Flags of subcommands for administrators.
 const ADMIN: Flags = Flags::ADMIN.union(Flags::STALE);
-/// How subcommands behave that change a node.
+/// Flags of subcommands that change a node.
 const CHANGES: Flags = ADMIN.union(Flags::NO_ASYNC_LOADING);
 
-/// The notes of what no two nodes of a cluster answer alike.
+/// Notes of commands whose replies differ between the nodes of a cluster.
 const VARYING: Notes = Notes::of("O(1)").tips(&["nondeterministic_output"]);
 
-/// A row of what takes as long as it takes to refuse it.
+/// A row of a command that is only refused.
 const fn command(name: &'static str, syntax: &'static str, arity: i8, flags: Flags) -> Command {
     Command {
         name,
@@ -102,7 +102,7 @@ pub(crate) static CLUSTER: Command = Command {
     ..command("CLUSTER", "subcommand", -2, Flags::empty())
 };
 
-/// How commands behave that say what a client means to read from a node.
+/// Flags of commands that declare what a client reads from a node.
 const READING: Flags = Flags::FAST.union(Flags::LOADING).union(Flags::STALE);
 
 pub(crate) static ASKING: Command =

@@ -1,7 +1,6 @@
-//! Sorted sets that are computed from the values of other keys, to be returned or stored: at one
-//! moment where that is quick. Otherwise the values are shared and read in slices, and a request
-//! that stores has its keys claimed meanwhile, so that its client sees no sources that are newer
-//! than the result.
+//! Sorted sets computed from the values of other keys, to be returned or stored. If that is quick,
+//! they are computed at once. Otherwise the values are shared and read in slices, and a request
+//! that stores claims its keys meanwhile, so that its client sees no sources newer than the result.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, begin_members, write_member};
 use crate::runtime::context::Job;
@@ -13,7 +12,7 @@ use nagi_store::types::sorted_set::NewSortedSet;
 use nagi_store::{Event, Key, Kind, SharedValue};
 use std::ops::ControlFlow;
 
-/// Most elements of all sources that are processed while their latches are held.
+/// Maximum elements of all sources that are processed while their latches are held.
 const QUICK_ELEMENTS: u64 = 128;
 
 /// A sorted set that is being computed.
@@ -28,8 +27,8 @@ pub(crate) trait Derivation: Sized + Send + 'static {
     fn take(&mut self) -> NewSortedSet;
 }
 
-/// Begins to derive the set of a request from the values of its sources; refuses the request if it
-/// is wrong.
+/// Begins to derive the set of a request from the values of its sources; refuses an invalid
+/// request.
 pub(crate) type Begin<D> = fn(&Context<'_>, Vec<Option<SharedValue>>) -> Result<D, Error>;
 
 /// A command that derives a set.
@@ -150,7 +149,7 @@ impl<D: Derivation> Stage<D> {
 struct SetReply {
     set: NewSortedSet,
     shown: Shown,
-    /// How many members have been written, once it has begun.
+    /// The number of members written, once it has begun.
     rank: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ use nagi_proto::resp::Writer;
 use nagi_store::{Member, StringValue};
 use std::collections::HashSet;
 
-/// Most elements that are written while a latch is held, and between two readings of the clock.
+/// Maximum elements that are written while a latch is held, and between two readings of the clock.
 pub(crate) const ELEMENTS_PER_HOLD: u64 = 64;
 
 /// Writes a string of a collection.
@@ -74,7 +74,7 @@ pub(crate) fn strides(mut write: impl FnMut(&mut Writer<'_>) -> bool + Send + 's
     })
 }
 
-/// How many random elements a request wants; a negative count allows repetitions.
+/// The number of random elements that a request asks for; a negative count allows repetitions.
 pub(crate) fn drawn_count(argument: &[u8]) -> Result<i64, Error> {
     let count = integer(argument)?;
     if count == i64::MIN {
@@ -92,7 +92,7 @@ pub(crate) fn drawn_count(argument: &[u8]) -> Result<i64, Error> {
 pub(crate) struct Drawn {
     /// Number of elements to draw from.
     len: u64,
-    /// How many are still to be drawn.
+    /// The number left to draw.
     left: u64,
     random: Rng,
     method: Method,
@@ -121,7 +121,7 @@ impl Drawn {
         Drawn { len, left, random: Rng::with_seed(seed), method }
     }
 
-    /// How many are still to be drawn.
+    /// The number left to draw.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
@@ -167,9 +167,9 @@ pub(crate) struct ScanOptions {
     /// The cursor with which the step begins.
     cursor: u64,
     pattern: Option<Box<[u8]>>,
-    /// About how many elements are scanned.
+    /// The approximate number of elements to scan.
     count: u64,
-    /// Whether the values or scores of elements are left out.
+    /// Whether the values or scores of elements are omitted.
     pub(crate) names_only: bool,
 }
 
@@ -179,8 +179,8 @@ impl ScanOptions {
         cursor(args.at(2)).ok_or(Error::fixed("ERR invalid cursor"))
     }
 
-    /// Reads the options after the cursor; `names_only` is the word that leaves out values or
-    /// scores, if the command has one.
+    /// Reads the options after the cursor; `names_only` is the word that omits values or scores, if
+    /// the command has one.
     pub(crate) fn parse(
         args: Args<'_>,
         cursor: u64,
@@ -245,7 +245,7 @@ impl<'a> Scanned<'a> {
 }
 
 /// Replies with a step of a scan. `step` passes about the requested number of elements on from a
-/// cursor, and returns the next one; `None` if the step is unfinished and `step` is to be called
+/// cursor, and returns the next one; `None` if the step is unfinished and `step` must be called
 /// again with the same cursor. It is run twice, first to count the matches.
 pub(crate) fn scan(
     cx: &mut Context<'_>,

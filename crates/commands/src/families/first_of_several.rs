@@ -10,13 +10,13 @@ pub(crate) struct PopOptions<S> {
     /// The position after the last key among the arguments.
     pub(crate) after_keys: usize,
     pub(crate) side: S,
-    /// How many elements at most; at least one.
+    /// The maximum number of elements, at least one.
     pub(crate) count: u64,
 }
 
 impl<S> PopOptions<S> {
-    /// Reads `numkeys key [key ...] side [COUNT count]`, whose `numkeys` stands at `at`; `side`
-    /// reads the side.
+    /// Reads `numkeys key [key ...] side [COUNT count]`, whose `numkeys` is at `at`; `side` reads
+    /// the side.
     ///
     /// # Errors
     /// A number is invalid or not above zero, the side is unknown, or there are further arguments.

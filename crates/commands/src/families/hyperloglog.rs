@@ -1,4 +1,4 @@
-//! HyperLogLog: sketches that estimate how many different elements they have seen.
+//! HyperLogLog: sketches that estimate the number of distinct elements.
 
 use crate::runtime::arguments::is;
 use crate::runtime::multi_key::{self, Claimed, Strings};
@@ -15,9 +15,9 @@ use nagi_store::{CHUNK_BYTES, Event, Rope};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&PFADD, &PFCOUNT, &PFDEBUG, &PFMERGE, &PFSELFTEST];
 
-/// Elements that are added at once; more take several slices.
+/// Maximum elements that are added at once; more take several slices.
 const BATCH: usize = 16;
-/// Most bytes of all sketches that are merged while their latches are held.
+/// Maximum bytes of all sketches that are merged while their latches are held.
 const QUICK_BYTES: usize = 512;
 
 fn pfadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -49,10 +49,10 @@ pub(crate) static PFADD: Command = Command {
 /// A sketch that is being changed.
 struct Draft {
     sketch: Sketch,
-    /// Whether the key existed before.
+    /// Whether the key existed.
     is_there: bool,
     changed: bool,
-    /// How many elements have been added.
+    /// The number of elements added.
     done: usize,
 }
 
@@ -73,7 +73,7 @@ impl Draft {
     }
 }
 
-/// Reads a string as a sketch. A string of more than a chunk is none.
+/// Reads a string as a sketch. A string of more than one chunk is not a sketch.
 fn sketch_of(rope: &Rope) -> Result<Sketch, Refusal> {
     let sketch = Sketch::new(rope.chunk(0).map_or(&[], |chunk| chunk))?;
     if rope.len() == sketch.bytes().len() { Ok(sketch) } else { Err(Refusal::Corrupted) }
@@ -157,7 +157,7 @@ struct Union {
     strings: Vec<Option<Rope>>,
     next: usize,
     registers: Registers,
-    /// Whether one of them was dense.
+    /// Whether any of them was dense.
     dense: bool,
 }
 

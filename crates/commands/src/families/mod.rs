@@ -1,4 +1,4 @@
-//! The commands, a folder for each group and a file for each family: rows with their handlers.
+//! The commands: a folder for each group, and a file for each family with rows and their handlers.
 
 pub(crate) mod bitmaps;
 pub(crate) mod cluster;

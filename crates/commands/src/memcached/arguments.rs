@@ -1,9 +1,9 @@
-//! Numbers and times as memcached reads them: in C's spelling, which allows a sign in front.
+//! Numbers and times in the syntax of memcached, which is that of C, with an optional sign.
 
 use super::Context;
 use nagi_store::types::string::Expiry;
 
-/// The time at which something is to happen.
+/// A time for an expiry or a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     /// Not at all.
@@ -27,7 +27,7 @@ pub(super) fn flags(word: &[u8]) -> Option<u32> {
     number(word).map(|number| number as u32)
 }
 
-/// Reads seconds as all but storage commands take them: 32 bits, of which one is a minus sign.
+/// Reads seconds in the format of all except storage commands: a signed 32-bit number.
 fn seconds(word: &[u8]) -> Option<i32> {
     let (digits, sign) = word.strip_prefix(b"-").map_or((word, 1), |digits| (digits, -1));
     let number = i64::try_from(nagi_store::parse_u64(digits)?).ok()?;
@@ -39,8 +39,8 @@ pub(super) fn when(word: &[u8], now_ms: u64) -> Option<When> {
     seconds(word).map(|seconds| timestamp(seconds.into(), now_ms))
 }
 
-/// Reads the seconds of a storage command: 64 bits, of which memcached keeps the low 32. So a time
-/// after January 2038 means the past, and 2^32 means never.
+/// Reads the seconds of a storage command: 64 bits, of which memcached keeps the low 32. A time
+/// after January 2038 therefore means the past, and 2^32 means never.
 fn stored_seconds(word: &[u8]) -> Option<i32> {
     let seconds = match word.strip_prefix(b"-") {
         Some(digits) => 0_i64.checked_sub_unsigned(nagi_store::parse_u64(digits)?),
@@ -49,8 +49,8 @@ fn stored_seconds(word: &[u8]) -> Option<i32> {
     seconds.map(|seconds| seconds as i32)
 }
 
-/// A number of seconds as a time; one below 0 means the past, and one beyond the latest time of
-/// Redis' commands means that.
+/// Converts seconds to a time; below 0 means the past, and beyond the latest time of Redis'
+/// commands means that time.
 pub(super) fn timestamp(seconds: i64, now_ms: u64) -> When {
     const THIRTY_DAYS_S: u64 = 60 * 60 * 24 * 30;
     const LATEST_MS: u64 = i64::MAX as u64;

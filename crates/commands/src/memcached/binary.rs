@@ -21,16 +21,16 @@ pub struct Opcode {
     pub code: u8,
     /// Its name in memcached's `protocol_binary.h`.
     pub name: &'static str,
-    /// How many bytes of extras it may have.
+    /// The allowed lengths of extras in bytes.
     extras: &'static [usize],
     key: Part,
     value: Part,
-    /// In which case the reply is left out.
+    /// The case in which the reply is suppressed.
     quiet: Quiet,
     run: fn(&mut Context<'_>, &Call<'_, '_>) -> Result<(), Failure>,
 }
 
-/// Whether a part of a request is there.
+/// Whether a request has a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     None,
@@ -38,13 +38,13 @@ enum Part {
     Any,
 }
 
-/// In which case the reply is left out.
+/// The case in which the reply is suppressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quiet {
     Never,
-    /// If the request was carried out.
+    /// If the request succeeds.
     Success,
-    /// If there is nothing under the key.
+    /// If the key does not exist.
     Miss,
 }
 
@@ -150,7 +150,7 @@ fn is_login(row: &Opcode) -> bool {
     matches!(row.code, 0x20..=0x22)
 }
 
-/// The name of what a request asks for; nothing if there is no such thing.
+/// The name of a request's opcode; empty if unknown.
 #[must_use]
 pub fn name_of(frame: &Frame<'_>) -> &'static str {
     OPCODES.iter().find(|row| row.code == frame.opcode).map_or("", |row| row.name)
@@ -182,7 +182,7 @@ pub fn execute<'a>(cx: &mut Context<'a>, frame: &Frame<'a>) {
     execute_row(cx, row, frame);
 }
 
-/// The same where monitors see it, or what it costs is counted by its key.
+/// The same if monitors see it, or its cost is counted for its key.
 #[cold]
 fn execute_observed<'a>(
     cx: &mut Context<'a>,
@@ -201,7 +201,7 @@ fn execute_observed<'a>(
     key_costs::measure(Named::key(frame.key), bytes, cx, run);
 }
 
-/// The same where monitors see it.
+/// The same if monitors see it.
 fn execute_shown<'a>(cx: &mut Context<'a>, row: &'static Opcode, frame: &Frame<'a>) {
     let hooks = cx.hooks;
     let _order = hooks.monitors.order();
@@ -221,7 +221,7 @@ fn execute_row<'a>(cx: &mut Context<'a>, row: Option<&Opcode>, frame: &Frame<'a>
         Some(row) => run(cx, row, frame),
     };
     if let Err(failure) = done {
-        // A key goes back with a miss where it goes back with a hit.
+        // Opcodes that return the key with a hit also return it with a miss.
         let is_miss = failure.0 == NOT_FOUND.0 && matches!(frame.opcode, 0x0c | 0x23);
         refuse(cx, frame, &failure, if is_miss { frame.key } else { b"" });
     }
@@ -246,8 +246,8 @@ pub fn meets_claim(cx: &Context<'_>, key: &[u8]) -> Option<Wait> {
     cx.db.store().meets_claim(std::iter::once(key), Intent::Write, &cx.client.waker)
 }
 
-/// Whether a request must wait for the save under way, or for the end of a pause, before it runs;
-/// the client's waker is called when it can be tried again.
+/// Whether a request must wait for the current save, or for the end of a pause, before it runs; the
+/// client's waker is called when it can be tried again.
 #[must_use]
 pub fn must_wait(cx: &mut Context<'_>, frame: &Frame<'_>) -> bool {
     let reasons = cx.hooks.reasons();
@@ -378,7 +378,7 @@ impl Call<'_, '_> {
     }
 }
 
-/// Returns a value, and changes when it expires where the extras say so.
+/// Returns a value, and changes its expiry if the extras have one.
 fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), Failure> {
     let touched = !call.frame.extras.is_empty();
     let expiry = if touched { call.expiry(cx, 0) } else { Expiry::Keep };

@@ -110,7 +110,7 @@ pub(super) fn reset(cx: &Context<'_>) {
     cx.server.statistics().reset();
 }
 
-/// Statistics by prefixes of keys, of which none are kept: the replies are those of a memcached
+/// Statistics by prefixes of keys, which are not supported: the replies are those of a memcached
 /// without any.
 fn detail(cx: &mut Context<'_>, sub: Option<&[u8]>) -> Result<(), Error> {
     if !cx.server.config().memcached_dump.is_on() {

@@ -18,7 +18,7 @@ use nagi_proto::memcached::Writer;
 use nagi_store::Wait;
 use std::sync::atomic::Ordering;
 
-/// Every verb, the most frequent ones at the front.
+/// Every verb, the most frequent ones first.
 pub static VERBS: &[&Verb] = &[
     &retrieval::GET,
     &storage::SET,
@@ -155,8 +155,7 @@ fn has_right(verb: &'static Verb, cx: &mut Context<'_>, args: Args<'_>) -> bool 
     }
 }
 
-/// Runs what nothing keeps from running; shows it to monitors, and counts what it costs by its
-/// keys.
+/// Runs a permitted request, shows it to monitors, and counts its cost for its keys.
 #[cold]
 fn run_observed<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>, reasons: HookFlags) {
     let run = match reasons.contains(HookFlags::MONITORED) {

@@ -1,5 +1,5 @@
-//! `lru_crawler` and `stats cachedump`: every key of database 0 with its metadata, and the switches
-//! of a thread that does not exist here.
+//! `lru_crawler` and `stats cachedump`: every key of database 0 with its metadata, and the options
+//! of memcached's crawler thread, which does not exist here.
 
 use super::arguments::{gives_versions, number};
 use super::verb::{KEY_BYTES, Verb};
@@ -17,17 +17,17 @@ const STRIDE: usize = 64;
 /// Reply bytes of one slice.
 const SLICE_REPLY_BYTES: usize = 256 << 10;
 
-/// Writes one entry; `now_ms` is the time, followed by the milliseconds for which it was not used.
+/// Writes one entry, given the current time and its idle time, both in milliseconds.
 type Line = fn(&mut Vec<u8>, &EntryView<'_>, u64, u64);
 
-/// What a dump has of each entry.
+/// The format of a dump.
 struct Dump {
     line: Line,
     /// Its last line.
     end: &'static str,
-    /// The answer where keys are not to be listed.
+    /// The answer if keys must not be listed.
     refusal: &'static str,
-    /// Whether a version without a number is given one.
+    /// Whether a version without a number gets one.
     numbers: bool,
 }
 
@@ -80,12 +80,12 @@ fn accept(cx: &mut Context<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The class of all entries: memory is not divided among sizes for good here.
+/// The class of all entries: memory is not permanently divided among sizes here.
 const CLASS: u32 = 1;
 /// Number of classes in memcached.
 const CLASSES: u32 = 64;
 
-/// Whether a list of classes includes that of the entries. Of a number memcached reads the low 32
+/// Whether a list of classes includes that of the entries. Of a number, memcached reads the low 32
 /// bits.
 fn includes_entries(classes: &[u8]) -> Result<bool, Error> {
     if matches!(classes, b"all" | b"hash") {
@@ -102,7 +102,7 @@ fn includes_entries(classes: &[u8]) -> Result<bool, Error> {
     if is_empty { Err(Error("NOTSTARTED no items to crawl")) } else { Ok(includes) }
 }
 
-/// `stats cachedump`: a line for each entry, or for as many as are asked for. All are of class 1.
+/// `stats cachedump`: a line for each entry, or for the requested number. All are of class 1.
 pub(super) fn cachedump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if !cx.server.config().memcached_dump.is_on() {
         return Err(Error("CLIENT_ERROR stats cachedump not allowed"));
@@ -149,8 +149,8 @@ fn item(out: &mut Vec<u8>, entry: &EntryView<'_>) -> bool {
     true
 }
 
-/// Answers with a line for every entry of some classes. As if `noreply` were a word too many, it
-/// does nothing for a client that wants no reply.
+/// Answers with a line for every entry of some classes. With `noreply`, it does nothing, as if that
+/// word were one too many.
 fn dump(cx: &mut Context<'_>, classes: &[u8], dump: &'static Dump) -> Result<(), Error> {
     if cx.reply.is_quiet() {
         return Err(Error::UNKNOWN);
@@ -172,12 +172,12 @@ fn dump(cx: &mut Context<'_>, classes: &[u8], dump: &'static Dump) -> Result<(),
     show_entries(cx, each, numbers, dump.end)
 }
 
-/// Passes every entry to `each` with the time and the milliseconds for which it was not used, until
-/// `each` returns that it wants no more; leaves out keys of more than 2 KiB, which only Redis
-/// clients can set, since memcached's own have 250 bytes at most. Then writes the line `end`.
+/// Passes every entry to `each` with the time and its idle time in milliseconds, until `each` stops
+/// it. Skips keys of more than 2 KiB, which only Redis clients can set, since memcached's keys have
+/// at most 250 bytes. Then writes the line `end`.
 ///
-/// Where `numbers` asks for it, a version without a number gets one, unless memory is full: a list
-/// is not to drive out what it lists.
+/// If `numbers` is set, a version without a number gets one, unless memory is full: listing entries
+/// must not evict them.
 fn show_entries(
     cx: &mut Context<'_>,
     mut each: impl FnMut(&mut Vec<u8>, &EntryView<'_>, u64, u64) -> bool + Send + 'static,

@@ -158,8 +158,8 @@ fn emptying() {
     );
 }
 
-/// Stores `5` with flags, expiry and a version that a client knows, then has Redis' or memcached's
-/// client do something; `k` is the key.
+/// Stores `5` under `k`, with flags, expiry and a version known to a client, then runs a request of
+/// a Redis or memcached client.
 fn after(change: &str) -> Bench {
     let mut bench = Bench::new();
     bench.expect_memcached("set k 7 100 1|5", "STORED|");
@@ -445,8 +445,8 @@ fn counters_that_are_not_there() {
     );
 }
 
-/// Checks what a memcached request about `k` answers, where `k` is a hash that expires in 100 s,
-/// and what TYPE and TTL say then.
+/// Checks the reply to a memcached request for `k`, a hash that expires in 100 s, and the replies
+/// to TYPE and TTL after it.
 fn of_a_hash(request: &str, reply: &str, kind: &str, ttl: i64) {
     let mut bench = Bench::new();
     bench.expect("HSET k field 5", ":1|");

@@ -129,7 +129,7 @@ pub(super) static GATS: Verb = Verb {
     run: gats,
 };
 
-/// Writes a value, with the number of its version where `cas` has one.
+/// Writes a value, with the number of its version if `cas` has one.
 fn value(reply: &mut Writer<'_>, entry: EntryView<'_>, cas: Option<u64>) {
     let Ok(value) = entry.string() else { return };
     reply.value_header(entry.key(), entry.flags(), value.len(), cas);

@@ -2,7 +2,7 @@
 
 use crate::Tally;
 
-/// Counts a lookup of a key, and whether its expiry was to change.
+/// Counts a lookup of a key, also as a touch if its expiry was to change.
 pub(super) fn count_get(tally: &Tally, found: bool, touched: bool) {
     let verbs = &tally.verbs;
     verbs.get_keys.add(1);

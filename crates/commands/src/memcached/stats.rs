@@ -1,6 +1,6 @@
 //! The fields of `stats`, by the names of memcached 1.6.45. Exporters read nearly all of them, so
-//! none is left out; a field without a counterpart here has the value of a memcached that has not
-//! used the feature.
+//! that none is omitted; a field without a counterpart here has the value of a memcached that has
+//! not used the feature.
 
 use super::{Context, VERSION};
 use crate::config::{Config, MemcachedProtocol};
@@ -224,13 +224,13 @@ fn addresses(config: &Config) -> String {
     addresses.join(",")
 }
 
-/// The file that the data is saved to at the end and loaded from at the start, as by `-e`.
+/// The file to which data is saved at the end and from which it is loaded at the start, like `-e`.
 fn memory_file(config: &Config) -> Option<String> {
     let path = std::path::absolute(&*config.dir.get()).ok()?.join(&*config.dbfilename.get());
     (!config.save.get().is_empty()).then(|| path.display().to_string())
 }
 
-/// One class contains everything: memory is not divided among sizes for good here.
+/// One class contains everything: memory is not permanently divided among sizes here.
 fn items(cx: &Context<'_>) -> Vec<Field> {
     let store = cx.db.store().totals();
     let items = cx.db.size();
@@ -270,8 +270,8 @@ fn items(cx: &Context<'_>) -> Vec<Field> {
     known.iter().map(|(name, value)| field(format_args!("items:1:{name}"), value)).collect()
 }
 
-/// For how many seconds the item has not been used that was used least recently, of all items or
-/// of a sample: there is no list of them in that order.
+/// The idle time in seconds of the least recently used item, of all items or of a sample: there is
+/// no list of items in that order.
 fn age_s(cx: &Context<'_>) -> u64 {
     const SAMPLE: usize = 1000;
     let mut idle_ms = 0;
@@ -285,8 +285,8 @@ fn counted(cx: &Context<'_>, name: &str) -> u64 {
     verbs.fields().find(|(known, _)| *known == name).map_or(0, |(_, value)| value)
 }
 
-/// Memory in pages of the size that the store's have, and in chunks of the step between two sizes
-/// of entries, of which an item takes as many as it needs.
+/// Memory in pages of the store's size, and in chunks of the step between two sizes of entries, of
+/// which an item takes as many as it needs.
 fn slabs(cx: &Context<'_>) -> Vec<Field> {
     const PAGE_BYTES: u64 = 4096;
     const CHUNK_BYTES: u64 = 8;

@@ -57,7 +57,7 @@ pub(super) static REPLACE: Verb = Verb {
     run: replace,
 };
 
-/// Stores a value where the condition allows it.
+/// Stores a value if the condition allows it.
 fn store<'a>(cx: &mut Context<'a>, args: Args<'a>, condition: Condition) -> Result<(), Error> {
     let options = SetOptions { condition, ..options(cx, args)? };
     let (key, value) = (cx.key(args.at(1)), value(args, 5));
@@ -119,7 +119,7 @@ fn extend<'a>(cx: &mut Context<'a>, args: Args<'a>, mode: Mode) -> Result<(), Er
     Ok(())
 }
 
-/// A value to be stored as the line of a storage request says.
+/// The write of a storage request, by its line.
 fn write<'a>(
     cx: &Context<'_>,
     args: Args<'a>,
@@ -209,8 +209,8 @@ fn step<'a>(
 }
 
 fn delete<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    // A time of 0 was an argument in old versions; memcached 1.6.18 refuses any other with this
-    // text.
+    // Old versions had a time of 0 as an argument; memcached 1.6.18 refuses any other argument with
+    // this text.
     match (args.len(), args.get(2)) {
         (2, _) | (3, Some(b"0")) => {}
         (3 | 4, _) => {

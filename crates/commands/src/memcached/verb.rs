@@ -19,8 +19,8 @@ pub type Context<'a> = crate::Context<'a, Memcached>;
 pub type Job = crate::Job<Memcached>;
 
 impl Context<'_> {
-    /// Runs `each` for every key and then `last`, in slices if there are many keys: a client is
-    /// guaranteed nothing about several keys at one moment.
+    /// Runs `each` for every key and then `last`, in slices if there are many keys: several keys
+    /// need not be read at one moment.
     pub(super) fn each_key(
         &mut self,
         keys: &'static Keys,
@@ -31,7 +31,7 @@ impl Context<'_> {
         let mut go_on = move |cx: &mut Context<'_>| {
             let (before, mut slice) = (cx.reply.waiting(), None);
             let is_over = |cx: &Context<'_>| {
-                // For few keys the clock is not read.
+                // For few keys, the clock is not read.
                 let slice = slice.get_or_insert_with(Slice::begin);
                 cx.reply.waiting() - before > SLICE_REPLY_BYTES || slice.is_over()
             };
@@ -58,13 +58,13 @@ pub(super) const SLICE_REPLY_BYTES: usize = 256 << 10;
 /// A verb's row.
 #[derive(Debug)]
 pub struct Verb {
-    /// Its name, in the only case that memcached knows.
+    /// Its name, in lower case, which memcached requires.
     pub name: &'static str,
     /// Its arguments as memcached's documentation shows them.
     pub syntax: &'static str,
-    /// Fewest words of a request, the verb and a data block included.
+    /// Minimum words of a request, including the verb and a data block.
     pub words: usize,
-    /// Which of them are keys.
+    /// The keys among them.
     pub keys: Keys,
     /// The command of Redis that a user must have the right to run; empty if none is needed.
     pub right: &'static str,
@@ -95,14 +95,14 @@ impl Error {
     pub(super) const EXPTIME: Error = Error("CLIENT_ERROR invalid exptime argument");
 }
 
-/// Longest key in bytes.
+/// Maximum length of a key in bytes.
 pub(super) const KEY_BYTES: usize = 250;
 
 /// The reply to `version`: the version of memcached that verbs behave like, which clients read,
 /// followed by nagi's own version.
 pub(super) const VERSION: &str = concat!("1.6.45-nagi/", env!("CARGO_PKG_VERSION"));
 
-/// The version of memcached whose place is taken, alone.
+/// Only the version of memcached.
 #[must_use]
 pub fn memcached_version() -> &'static str {
     VERSION.split('-').next().unwrap_or(VERSION)

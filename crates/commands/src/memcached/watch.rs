@@ -54,17 +54,17 @@ fn listen(store: &Store, streams: Streams) {
     store.set_evictions_observed(streams.contains(Streams::EVICTIONS));
 }
 
-/// Writes a line for all watchers of `stream`, and has it sent.
+/// Writes a line for all watchers of `stream`, and requests its sending.
 #[cold]
 fn report(server: &dyn Server, stream: Streams, event: fmt::Arguments<'_>) {
     let workers = server.hooks().watchers.push(stream, event);
     workers.into_iter().for_each(|worker| server.show_watchers(worker));
 }
 
-/// Stands for memcached's size classes, which do not exist here.
+/// The number in place of memcached's size classes, which do not exist here.
 const CLASS: u32 = 1;
 
-/// A key as a line shows it: RFC 3986, section 2.3, says what need not be escaped.
+/// A key in the format of a line: RFC 3986, section 2.3, defines the unescaped characters.
 pub(super) struct Escaped<'k>(pub(super) &'k [u8]);
 
 impl fmt::Display for Escaped<'_> {
@@ -189,7 +189,7 @@ pub(super) fn written(cx: &Context<'_>, key: Key<'_>, written: Written, offer: O
 #[cold]
 fn report_write(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Offer) {
     let (status, offer) = match written {
-        // An appended value has a length and an expiry of its own.
+        // After appending, length and expiry are those of the whole value.
         Written::Done { bytes, .. } => {
             let expire_at_ms = cx.db.inspect(key, |entry| entry?.0.expire_at_ms());
             let expiry = expire_at_ms.map_or(Expiry::Never, Expiry::AtMs);

@@ -1,5 +1,5 @@
-//! A command's metadata: one literal row each, from which lookup,
-//! the arity check, key extraction, COMMAND and the documentation derive.
+//! A command's metadata: one literal row each, from which lookup, the arity check, key extraction,
+//! COMMAND and the documentation are derived.
 
 use crate::registry::keys::Keys;
 use crate::registry::notes::Notes;
@@ -7,35 +7,35 @@ use crate::registry::notes::Notes;
 /// A command's row, with a handler of type `H`.
 #[derive(Debug)]
 pub struct Command<H: 'static> {
-    /// Its name in capitals; of a subcommand, the second word alone.
+    /// Its name in capitals; of a subcommand, only the second word.
     pub name: &'static str,
-    /// Its arguments as documentation shows them, `[ ]` around what may be left out.
+    /// Its arguments in the syntax of documentation, with `[ ]` around optional ones.
     pub syntax: &'static str,
-    /// Number of arguments, the name (of a subcommand, both words) included; negative for "at
+    /// Number of arguments, including the name (of a subcommand, both words); negative for "at
     /// least".
     pub arity: i8,
-    /// How it behaves, in Redis' words.
+    /// Its flags, with the meaning of Redis.
     pub flags: Flags,
-    /// Which of its arguments are keys.
+    /// The keys among its arguments.
     pub keys: Keys,
-    /// ACL categories beside those that follow from the flags.
+    /// ACL categories besides those that follow from the flags.
     pub categories: Category,
     /// The family that documentation lists it under.
     pub group: Group,
     /// The first version of Redis to have it.
     pub since: &'static str,
-    /// How its time grows, what has been added to it, how a cluster's clients spread it.
+    /// Its complexity, history and tips.
     pub notes: Notes,
     /// What it does, in one sentence without a full stop.
     pub summary: &'static str,
-    /// The rows of its subcommands, where its first argument chooses among them.
+    /// The rows of its subcommands, if its first argument selects one.
     pub subcommands: &'static [&'static Command<H>],
-    /// Its handler; of a row with subcommands, what runs when it is called without one.
+    /// Its handler; of a row with subcommands, the handler for requests without one.
     pub run: H,
 }
 
 impl<H> Command<H> {
-    /// Whether a request of so many words, the name included, has the right number.
+    /// Whether a request may have this number of words, including the name.
     #[must_use]
     #[inline]
     pub fn accepts(&self, words: usize) -> bool {
@@ -43,12 +43,12 @@ impl<H> Command<H> {
         if self.arity < 0 { words >= least } else { words == least }
     }
 
-    /// Its ACL categories, those that follow from its flags included.
+    /// Its ACL categories, including those that follow from its flags.
     #[must_use]
     pub fn all_categories(&self) -> Category {
         let mut all = self.categories;
         all.set(Category::WRITE, self.flags.contains(Flags::WRITE));
-        // Scripts that read are not among what reads, as in Redis.
+        // As in Redis, read-only script commands are not in the category `@read`.
         let is_script = self.categories.contains(Category::SCRIPTING);
         all.set(Category::READ, self.flags.contains(Flags::READONLY) && !is_script);
         all.set(Category::BLOCKING, self.flags.contains(Flags::BLOCKING));
@@ -60,7 +60,7 @@ impl<H> Command<H> {
 }
 
 bitflags::bitflags! {
-    /// How a command behaves, in the words of Redis' COMMAND, in its order.
+    /// The flags of a command, with the names and order of Redis' COMMAND.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Flags: u32 {
         /// Changes the keyspace.
@@ -89,36 +89,35 @@ bitflags::bitflags! {
         const ALLOW_BUSY = 1 << 11;
         /// May wait.
         const BLOCKING = 1 << 12;
-        /// Not answered while the dataset is loaded beside the old one.
+        /// Not answered while a new dataset is loaded in addition to the old one.
         const NO_ASYNC_LOADING = 1 << 13;
-        /// Asks whether the server is well: answered while the dataset is loading, and refused
-        /// where writing is since saving has failed. COMMAND does not show it.
+        /// A health check: answered while the dataset is loading, and refused like writes after a
+        /// failed save. COMMAND does not show it.
         const PROBE = 1 << 14;
         /// Runs at once within a transaction, instead of being queued. COMMAND does not show it.
         const NOT_QUEUED = 1 << 15;
-        /// Runs what is queued, and is refused where that would be. COMMAND does not show it.
+        /// Runs queued requests, and is refused if one of them would be. COMMAND does not show it.
         const RUNS_QUEUED = 1 << 16;
-        /// A client of RESP2 that subscribes to something may send it all the same. COMMAND does
-        /// not show it.
+        /// Allowed for a RESP2 client with subscriptions. COMMAND does not show it.
         const WHILE_SUBSCRIBED = 1 << 17;
-        /// Its reply is a message, which is sent even to a client that wants no replies. COMMAND
+        /// Its reply is a message, which is sent even to a client with suppressed replies. COMMAND
         /// does not show it.
         const MESSAGES = 1 << 18;
-        /// Held up while writes are paused, as it would reach replicas. COMMAND does not show it.
+        /// Delayed while writes are paused, as it would reach replicas. COMMAND does not show it.
         const PAUSED_AS_WRITE = 1 << 19;
-        /// Runs a script, on a thread of its own. COMMAND does not show it.
+        /// Runs a script, on the script thread. COMMAND does not show it.
         const RUNS_SCRIPTS = 1 << 20;
-        /// Monitors are shown what it does rather than itself.
+        /// Monitors are shown the commands that it runs instead of the command itself.
         const SKIP_MONITOR = 1 << 21;
-        /// The slow log has what it does rather than itself.
+        /// The slow log has the commands that it runs instead of the command itself.
         const SKIP_SLOWLOG = 1 << 22;
-        /// Its keys may be none.
+        /// It may have no keys.
         const NO_MANDATORY_KEYS = 1 << 23;
     }
 }
 
 impl Flags {
-    /// Those that COMMAND shows.
+    /// The flags that COMMAND shows.
     #[must_use]
     pub fn shown(self) -> Flags {
         let unshown = Flags::PROBE | Flags::NOT_QUEUED | Flags::RUNS_QUEUED;
@@ -170,7 +169,7 @@ bitflags::bitflags! {
         const SLOW = 1 << 15;
         /// Follows from [`Flags::BLOCKING`].
         const BLOCKING = 1 << 16;
-        /// What can hurt when used carelessly.
+        /// Commands that can cause damage when used carelessly.
         const DANGEROUS = 1 << 17;
         /// Connections and clients.
         const CONNECTION = 1 << 18;
@@ -183,14 +182,14 @@ bitflags::bitflags! {
 
 macro_rules! groups {
     ($($(#[doc = $doc:literal])+ $group:ident $name:literal $title:literal,)+) => {
-        /// The family that a command is documented under.
+        /// The group that a command is documented under.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Group {
             $($(#[doc = $doc])+ $group,)+
         }
 
         impl Group {
-            /// All of them, in the order of documentation.
+            /// All groups, in the order of documentation.
             pub const ALL: &[Group] = &[$(Group::$group,)+];
 
             /// Its name in COMMAND DOCS.

@@ -1,9 +1,9 @@
-//! Which arguments of a request are keys, and how they are accessed: the one source for claims,
-//! prefetching and COMMAND.
+//! The keys among the arguments of a request, and how they are accessed: the single source for
+//! claims, prefetching and COMMAND.
 //!
 //! The model is that of Redis' key specifications
-//! (<https://redis.io/docs/latest/develop/reference/key-specs/>): groups of keys, each of which is
-//! found on its own and has an access of its own.
+//! (<https://redis.io/docs/latest/develop/reference/key-specs/>): groups of keys, each with its own
+//! method to find them and its own access.
 
 use nagi_proto::Args;
 use nagi_store::{Intent, parse_i64};
@@ -11,7 +11,7 @@ use std::iter::StepBy;
 use std::ops::Range;
 
 bitflags::bitflags! {
-    /// What is done with keys, in the words of Redis' key specifications.
+    /// The access to keys, in the terms of Redis' key specifications.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Access: u16 {
         /// Reads and writes the value.
@@ -22,57 +22,58 @@ bitflags::bitflags! {
         const OW = 1 << 2;
         /// Removes the value.
         const RM = 1 << 3;
-        /// Returns, copies or uses what is stored.
+        /// Returns, copies or uses the stored data.
         const ACCESS = 1 << 4;
-        /// Changes what is there.
+        /// Changes existing data.
         const UPDATE = 1 << 5;
-        /// Adds to what is there.
+        /// Adds to existing data.
         const INSERT = 1 << 6;
-        /// Removes what is there.
+        /// Removes existing data.
         const DELETE = 1 << 7;
-        /// Nothing: it is not a key, and only tells a cluster's clients the slot.
+        /// No access: it is not a key, and only determines the slot for cluster clients.
         const NOT_KEY = 1 << 8;
-        /// There may be more keys than those that are found in this way.
+        /// There may be more keys than those found this way.
         const INCOMPLETE = 1 << 9;
-        /// Does less than that, depending on its options.
+        /// The actual access may be less, depending on options.
         const VARIABLE_FLAGS = 1 << 10;
     }
 }
 
-/// How the keys of a group are found among the arguments, the command's name being argument 0.
+/// How the keys of a group are found among the arguments; the command's name is argument 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyFinder {
     /// From one position to another (negative: counted from the end, -1 being the last argument)
     /// in steps.
     Range { first: u8, last: i8, step: u8 },
-    /// The argument at this position says how many there are; they follow it.
+    /// The argument at this position is their number; they follow it.
     Counted { at: u8 },
-    /// After the first argument from a position on that is this word, in any case.
+    /// After the first argument from a position on that equals this word, in any case.
     AfterWord { word: &'static str, from: u8, extent: Extent },
-    /// All behind the last argument that is this word, in any case, and is followed by another.
+    /// All arguments after the last one that equals this word, in any case, and is followed by
+    /// another.
     AfterLast { word: &'static str },
-    /// Where the command's own grammar says; COMMAND INFO does not tell.
+    /// By the command's own grammar, which COMMAND INFO does not show.
     Grammar(fn(Args<'_>) -> Range<usize>),
 }
 
-/// How many of the arguments after a word are keys.
+/// The number of arguments after a word that are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// The next one.
+    /// The next argument.
     One,
-    /// The first half of the rest.
+    /// The first half of the remaining arguments.
     FirstHalf,
 }
 
-/// Keys of a request that are found together, and with which the same is done.
+/// Keys of a request that are found together and accessed in the same way.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyGroup {
     pub(crate) finder: KeyFinder,
     access: Access,
     by_options: Option<fn(Args<'_>) -> Access>,
-    /// How COMMAND says that they are found, where that is not all that there is to it.
+    /// How COMMAND shows that they are found, if that differs.
     shown: Option<KeyFinder>,
-    /// Whether what belongs to the keys is changed although their values are only read.
+    /// Whether data attached to the keys is changed although their values are only read.
     is_changed: bool,
 }
 
@@ -96,13 +97,13 @@ impl KeyGroup {
         KeyGroup::new(KeyFinder::Range { first, last, step }, access)
     }
 
-    /// As many arguments as the one at `at` says, which they follow: ZUNIONSTORE, LMPOP, EVAL.
+    /// As many arguments as the number at `at`, which they follow: ZUNIONSTORE, LMPOP, EVAL.
     #[must_use]
     pub const fn counted(at: u8, access: Access) -> Self {
         KeyGroup::new(KeyFinder::Counted { at }, access)
     }
 
-    /// The argument after a word, which is looked for from `from` on: GEORADIUS' STORE.
+    /// The argument after a word, which is searched from `from` on: GEORADIUS' STORE.
     #[must_use]
     pub const fn after_word(word: &'static str, from: u8, access: Access) -> Self {
         KeyGroup::new(KeyFinder::AfterWord { word, from, extent: Extent::One }, access)
@@ -128,30 +129,30 @@ impl KeyGroup {
         KeyGroup { shown: Some(shown), ..self }
     }
 
-    /// Shown as all behind the last argument that is this word.
+    /// Shown as all arguments after the last one that equals this word.
     #[must_use]
     pub const fn shown_after_last(self, word: &'static str) -> Self {
         KeyGroup { shown: Some(KeyFinder::AfterLast { word }), ..self }
     }
 
-    /// Of keys to which something belongs that is changed, though their values are only read.
+    /// Marks data attached to the keys as changed, though their values are only read.
     #[must_use]
     pub const fn changed(self) -> Self {
         KeyGroup { is_changed: true, ..self }
     }
 
-    /// How COMMAND says that they are found.
+    /// How COMMAND shows that they are found.
     pub(crate) fn shown(&self) -> KeyFinder {
         self.shown.unwrap_or(self.finder)
     }
 
-    /// With an access that is what `access` answers for a request, and at most the group's own.
+    /// With the access that `access` returns for a request, at most the group's own.
     #[must_use]
     pub const fn depending_on_options(self, access: fn(Args<'_>) -> Access) -> Self {
         KeyGroup { by_options: Some(access), ..self }
     }
 
-    /// What is done with the keys at most.
+    /// The maximum access to the keys.
     #[must_use]
     pub fn access(&self) -> Access {
         match self.by_options {
@@ -160,7 +161,7 @@ impl KeyGroup {
         }
     }
 
-    /// What a request does with them.
+    /// The access of a request to the keys.
     #[must_use]
     pub fn access_in(&self, args: Args<'_>) -> Access {
         let own = self.access.difference(Access::INCOMPLETE);
@@ -174,7 +175,7 @@ impl KeyGroup {
         if is_read { Intent::Read } else { Intent::Write }
     }
 
-    /// The position of the first key where that is the same in every request, or 0.
+    /// The position of the first key if that is the same in every request, or 0.
     fn first(&self) -> usize {
         match self.finder {
             KeyFinder::Range { first, .. } => first.into(),
@@ -183,8 +184,8 @@ impl KeyGroup {
         }
     }
 
-    /// Where they stand in a request. None are found where its arguments contradict each other;
-    /// positions beyond its end are possible where a step leaves an argument out.
+    /// Their positions in a request. There are none if its arguments contradict each other;
+    /// positions beyond its end are possible if the last step is incomplete.
     #[inline]
     pub(crate) fn positions(&self, args: Args<'_>) -> StepBy<Range<usize>> {
         match self.finder {
@@ -254,10 +255,10 @@ pub struct Keys(Scope);
 enum Scope {
     None,
     Databases,
-    /// Nearly every command with keys: its row needs no other memory to say so.
+    /// Nearly every command with keys: its row needs no additional memory.
     One(KeyGroup),
     Groups(&'static [KeyGroup]),
-    /// Channels of shards, which are found as keys are.
+    /// Channels of shards, which are found like keys.
     Channels(KeyGroup),
 }
 
@@ -298,14 +299,14 @@ impl Keys {
         Keys(Scope::Groups(groups))
     }
 
-    /// The arguments up to `last` are channels of shards: clients of a cluster find the slots by
-    /// them, to other clients they are no keys.
+    /// The arguments up to `last` are channels of shards: clients of a cluster find slots by them,
+    /// but they are not keys.
     #[must_use]
     pub const fn channels(last: i8) -> Keys {
         Keys(Scope::Channels(KeyGroup::range(1, last, 1, Access::NOT_KEY)))
     }
 
-    /// The groups as COMMAND shows them, with those that are no keys.
+    /// The groups as COMMAND shows them, including those that are not keys.
     #[must_use]
     pub fn specifications(&self) -> &[KeyGroup] {
         match &self.0 {
@@ -314,7 +315,7 @@ impl Keys {
         }
     }
 
-    /// The groups that there are.
+    /// The groups of keys.
     #[must_use]
     #[inline]
     pub fn all_groups(&self) -> &[KeyGroup] {
@@ -325,7 +326,7 @@ impl Keys {
         }
     }
 
-    /// Whether a request is for no keys at all, neither single ones nor whole databases.
+    /// Whether a request is neither for single keys nor for whole databases.
     #[must_use]
     #[inline]
     pub fn is_none(&self) -> bool {
@@ -345,20 +346,20 @@ impl Keys {
         if writes || self.is_whole() { Intent::Write } else { Intent::Read }
     }
 
-    /// What is done with any of them.
+    /// The union of the accesses to all keys.
     pub(crate) fn access(&self) -> Access {
         let databases = if self.is_whole() { Access::RM } else { Access::empty() };
         self.all_groups().iter().fold(databases, |all, group| all | group.access)
     }
 
-    /// The position of the first key where that is the same in every request, or 0.
+    /// The position of the first key if that is the same in every request, or 0.
     #[must_use]
     #[inline]
     pub fn first(&self) -> usize {
         self.all_groups().first().map_or(0, KeyGroup::first)
     }
 
-    /// The first key of a request, where its position is the same in all.
+    /// The first key of a request, if its position is the same in all.
     #[must_use]
     #[inline]
     pub fn first_of<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {
@@ -368,7 +369,7 @@ impl Keys {
         }
     }
 
-    /// Where keys stand in a request, group by group.
+    /// The positions of the keys in a request, group by group.
     pub(crate) fn positions(&self, args: Args<'_>) -> impl Iterator<Item = usize> {
         self.all_groups().iter().flat_map(move |group| group.positions(args))
     }
@@ -379,12 +380,12 @@ impl Keys {
         self.all_groups().iter().flat_map(move |group| group.of(args))
     }
 
-    /// How many keys a request has at most.
+    /// The maximum number of keys in a request.
     pub(crate) fn count(&self, args: Args<'_>) -> usize {
         self.all_groups().iter().map(|group| group.positions(args).len()).sum()
     }
 
-    /// Of the keys of each group every `step`-th, from the one at place `first` on.
+    /// Every `step`-th key of each group, from position `first` on.
     pub(crate) fn every<'a>(
         &self,
         step: usize,
@@ -397,8 +398,8 @@ impl Keys {
         positions.filter_map(move |position| args.get(position))
     }
 
-    /// So many keys of a request at most, evenly among all, without any that is longer than
-    /// `longest` bytes, which may not be in one piece.
+    /// At most `most` keys of a request, evenly distributed, except keys longer than `longest`
+    /// bytes, which may not be in one piece.
     #[must_use]
     pub fn some_of<'a>(&self, most: usize, longest: usize, args: Args<'a>) -> Vec<&'a [u8]> {
         let step = self.count(args).div_ceil(most.max(1)).max(1);
@@ -407,8 +408,8 @@ impl Keys {
         short.filter_map(|place| args.get(place)).collect()
     }
 
-    /// First and last position and step, as clients of before Redis 7 are told, and whether there
-    /// are keys that these do not say.
+    /// First and last position and step, for clients older than Redis 7, and whether there are keys
+    /// that these do not include.
     pub(crate) fn as_one_range(&self) -> ([i64; 3], bool) {
         let groups = self.specifications();
         if let [group] = groups
@@ -444,7 +445,7 @@ mod tests {
     const READ: Access = Access::RO.union(Access::ACCESS);
     const WRITE: Access = Access::OW.union(Access::UPDATE);
 
-    /// The destination, then as many sources as a number says.
+    /// The destination, then a number of sources.
     const ZUNIONSTORE: Keys = Keys::groups(&[KeyGroup::at(1, WRITE), KeyGroup::counted(2, READ)]);
     const BITOP: Keys = Keys::groups(&[KeyGroup::at(2, WRITE), KeyGroup::range(3, -1, 1, READ)]);
     const LMPOP: Keys = Keys::only(KeyGroup::counted(1, Access::RW));
@@ -453,7 +454,7 @@ mod tests {
         Keys::groups(&[KeyGroup::at(1, READ), KeyGroup::after_word("STORE", 6, WRITE)]);
     const SORT: Keys = Keys::groups(&[KeyGroup::at(1, READ), KeyGroup::by_grammar(store, WRITE)]);
 
-    /// The argument after the last STORE that is an option.
+    /// The argument after the last STORE option.
     fn store(args: Args<'_>) -> Range<usize> {
         let (mut at, mut found) = (2, 0..0);
         while let Some(word) = args.get(at) {
@@ -465,7 +466,7 @@ mod tests {
         found
     }
 
-    /// The keys of a request, each with what it is claimed for.
+    /// The keys of a request, each with the intent of its claim.
     fn found(keys: Keys, request: &str) -> Vec<(String, Intent)> {
         let (mut spans, mut start) = (Vec::new(), 0);
         for word in request.split(' ') {

@@ -3,19 +3,19 @@
 use nagi_proto::Args;
 use std::ops::Range;
 
-/// Which of a request's arguments are channels that it publishes or subscribes to.
+/// The channels among a request's arguments that it publishes or subscribes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Channels {
-    /// The first.
+    /// The first argument.
     First,
-    /// All.
+    /// All arguments.
     All,
-    /// All, as patterns.
+    /// All arguments, as patterns.
     Patterns,
 }
 
 impl Channels {
-    /// Where they stand in a request.
+    /// Their positions in a request.
     pub(crate) fn positions(self, args: Args<'_>) -> Range<usize> {
         1..if self == Channels::First { 2 } else { args.len() }
     }
@@ -28,29 +28,29 @@ impl Channels {
 /// Finds the positions of arguments that are secret.
 pub(crate) type Secrets = fn(Args<'_>) -> Vec<usize>;
 
-/// Made by [`Notes::of`], to which the rest is added where there is something to say.
+/// Created by [`Notes::of`]; other methods add further metadata.
 #[derive(Clone, Copy, Debug)]
 pub struct Notes {
-    /// How its time grows; empty where that is not known.
+    /// Its complexity; empty if unknown.
     pub complexity: &'static str,
-    /// What later versions of Redis have added: version and addition.
+    /// Additions in later versions of Redis, with the version.
     pub history: &'static [(&'static str, &'static str)],
-    /// Whether two calls answer the same, and how a cluster's clients spread it, in Redis' words.
+    /// Tips for clients of a cluster, such as on nondeterministic output, as in Redis.
     pub tips: &'static [&'static str],
-    /// Since which version something else is better, and what.
+    /// The version since which it is deprecated, and its replacement.
     pub replaced: Option<(&'static str, &'static str)>,
     /// Whether it is for tests of the server rather than for clients.
     pub internal: bool,
-    /// Whether Redis has no such command.
+    /// Whether Redis lacks the command.
     pub is_own: bool,
-    /// Which of a request's arguments are passwords or come with one, and are never shown.
+    /// The arguments that are passwords or belong to one, and are never shown.
     pub(crate) secrets: Option<Secrets>,
-    /// Which of a request's arguments are channels that a user must be permitted to use.
+    /// The arguments that are channels, which a user needs permission to use.
     pub(crate) channels: Option<Channels>,
 }
 
 impl Notes {
-    /// Those of a command of which there is nothing to say but how its time grows.
+    /// Notes of a command with only its complexity.
     #[must_use]
     pub const fn of(complexity: &'static str) -> Self {
         let (history, tips) = (&[], &[]);
@@ -66,7 +66,7 @@ impl Notes {
         }
     }
 
-    /// With what later versions of Redis have added.
+    /// With additions in later versions of Redis.
     #[must_use]
     pub const fn history(self, history: &'static [(&'static str, &'static str)]) -> Self {
         Notes { history, ..self }
@@ -78,31 +78,31 @@ impl Notes {
         Notes { tips, ..self }
     }
 
-    /// Of a command for which there is something better since a version.
+    /// With a replacement since a version.
     #[must_use]
     pub const fn replaced(self, since: &'static str, by: &'static str) -> Self {
         Notes { replaced: Some((since, by)), ..self }
     }
 
-    /// Of a command that Redis lacks.
+    /// For a command that Redis lacks.
     #[must_use]
     pub const fn own(self) -> Self {
         Notes { is_own: true, ..self }
     }
 
-    /// Of a command with arguments that are never shown.
+    /// For a command with arguments that are never shown.
     #[must_use]
     pub(crate) const fn secrets(self, secrets: Secrets) -> Self {
         Notes { secrets: Some(secrets), ..self }
     }
 
-    /// Of a command that publishes or subscribes to channels.
+    /// For a command that publishes or subscribes to channels.
     #[must_use]
     pub(crate) const fn channels(self, channels: Channels) -> Self {
         Notes { channels: Some(channels), ..self }
     }
 
-    /// Of a command that tests of the server use.
+    /// For a command that tests of the server use.
     #[must_use]
     pub const fn internal(self) -> Self {
         Notes { internal: true, ..self }

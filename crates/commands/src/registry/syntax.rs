@@ -1,11 +1,10 @@
-//! The arguments of a command as COMMAND DOCS has them, read from the line that documents them,
-//! so that both say the same.
+//! The arguments of a command for COMMAND DOCS, parsed from the line that documents them, so that
+//! both agree.
 //!
-//! Words in capitals and signs are tokens, other words name arguments; `[ ]` stands around what may
-//! be left out, `< >` around alternatives that `|` separates; `...` repeats what stands before it
-//! in its group.
+//! Words in capitals and signs are tokens, other words name arguments; `[ ]` encloses optional
+//! parts, `< >` alternatives separated by `|`; `...` repeats the preceding part of its group.
 
-/// What an argument is, in the words of Redis.
+/// The type of an argument, as in Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     String,
@@ -16,9 +15,9 @@ pub(crate) enum Kind {
     UnixTime,
     /// A token without a value.
     PureToken,
-    /// One of several.
+    /// One of several alternatives.
     OneOf,
-    /// Several in a row.
+    /// Several arguments in sequence.
     Block,
 }
 
@@ -38,10 +37,10 @@ impl Kind {
         }
     }
 
-    /// That of an argument by its name. Some mean a number in some commands only.
+    /// The type of an argument by its name. Some names are numbers only in some commands.
     fn of(name: &str, command: &str) -> Kind {
         match name {
-            // It is looked at, not looked up.
+            // The argument is hashed, but not looked up.
             "key" if command == "KEYSLOT" => Kind::String,
             "key" | "key1" | "key2" | "newkey" | "source" | "destination" | "destkey"
             | "sourcekey" | "src" | "dst" | "storekey" | "storedistkey" => Kind::Key,
@@ -58,7 +57,7 @@ impl Kind {
             "score" | "longitude" | "latitude" | "radius" | "width" | "height" => Kind::Double,
             "unix-time-seconds" | "unix-time-milliseconds" => Kind::UnixTime,
             "increment" if command.ends_with("INCRBYFLOAT") => Kind::Double,
-            // Of a request that waits for elements; other time-outs are milliseconds.
+            // The time-out of a blocking request; others are in milliseconds.
             "timeout" if command.starts_with('B') => Kind::Double,
             "value" if matches!(command, "BITFIELD" | "SETBIT") => Kind::Integer,
             "index" | "index1" | "index2" | "db" | "destination-db" | "seconds"
@@ -78,10 +77,10 @@ impl Kind {
 /// One argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Argument {
-    /// Its name in small letters; that of several is made of theirs.
+    /// Its name in lower case; that of several is composed of theirs.
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// The word in front of it.
+    /// The word before it.
     pub(crate) token: Option<&'static str>,
     pub(crate) optional: bool,
     pub(crate) multiple: bool,
@@ -115,7 +114,7 @@ impl Argument {
         Argument { token: Some(word), ..Argument::new(name, Kind::PureToken, Vec::new()) }
     }
 
-    /// Several as one: itself, if it is only one.
+    /// Combines several into one; a single one stays as it is.
     fn joined(kind: Kind, mut parts: Vec<Argument>) -> Self {
         match (parts.pop(), parts.is_empty()) {
             (Some(only), true) => only,
@@ -127,14 +126,14 @@ impl Argument {
         }
     }
 
-    /// Whether it is what `other` is, which may lack the word in front.
+    /// Whether it equals `other`, which may lack the word before it.
     fn is_repeated_by(&self, other: &Argument) -> bool {
         let tokens = other.token.is_none() || other.token == self.token;
         self.name == other.name && self.kind == other.kind && tokens
     }
 }
 
-/// The arguments that a line shows, of the command of this name.
+/// The arguments in the syntax line of a command.
 pub(crate) fn arguments(syntax: &'static str, command: &str) -> Vec<Argument> {
     let mut reader = Reader { rest: words(syntax), command };
     reader.rest.reverse();
@@ -166,14 +165,14 @@ fn one_of(alternatives: Vec<Vec<Argument>>) -> Argument {
     Argument::joined(Kind::OneOf, alternatives.collect())
 }
 
-/// Reads words from the last to the first, in which order they are kept.
+/// Reads words from the last to the first; they are stored in that order.
 struct Reader<'a> {
     rest: Vec<&'static str>,
     command: &'a str,
 }
 
 impl Reader<'_> {
-    /// Sequences as far as the group goes, and whether what they stand for is repeated.
+    /// The sequences of a group, up to its end, and whether they are repeated.
     fn alternatives(&mut self) -> (Vec<Vec<Argument>>, bool) {
         let (mut all, mut sequence, mut repeats) = (Vec::new(), Vec::new(), false);
         while let Some(word) = self.rest.pop() {
@@ -194,15 +193,14 @@ impl Reader<'_> {
         (all, repeats)
     }
 
-    /// A group in `[ ]`: something of its own, or what says that the last arguments may be given
-    /// again.
+    /// A group in `[ ]`: optional arguments, or the repetition of the last ones.
     fn optional(&mut self, sequence: &mut Vec<Argument>) {
         let (alternatives, multiple) = self.alternatives();
         if let ([again], true) = (alternatives.as_slice(), multiple) {
             if repeat(sequence, again) {
                 return;
             }
-            // What is repeated may be the last of what belongs to a word.
+            // The repeated part may be the last argument of a token.
             let last = sequence.last_mut().filter(|last| last.kind == Kind::Block);
             if last.is_some_and(|last| repeat(&mut last.parts, again)) {
                 return;
@@ -213,18 +211,18 @@ impl Reader<'_> {
         sequence.push(Argument { optional: true, multiple, ..group });
     }
 
-    /// A token with what belongs to it: the names after it, or alternatives.
+    /// A token with its arguments: the names after it, or alternatives.
     fn token_argument(&mut self, token: &'static str) -> Argument {
         let mut parts = Vec::new();
         if token == "STREAMS" {
-            // All that follows: keys, and after them as many ids.
+            // All following words: keys, and then as many ids.
             parts.extend(self.alternatives().0.into_iter().flatten());
         } else if self.rest.last() == Some(&"<") {
             self.rest.pop();
             parts.push(one_of(self.alternatives().0));
         }
         let names = self.rest.iter().rev().take_while(|word| is_name(word)).count();
-        // Where alternatives follow, the word stands for the first name alone.
+        // If alternatives follow, the token belongs only to the first name.
         let after = self.rest.iter().rev().nth(names);
         let names = if after == Some(&"<") { names.min(1) } else { names };
         for _ in 0..names {
@@ -237,8 +235,8 @@ impl Reader<'_> {
     }
 }
 
-/// Says of the last arguments of a sequence that they may be repeated, if they are those that come
-/// `again`. Returns whether they are.
+/// Marks the last arguments of a sequence as repeated, if they equal `again`. Returns whether they
+/// do.
 fn repeat(sequence: &mut Vec<Argument>, again: &[Argument]) -> bool {
     let Some(first) = sequence.len().checked_sub(again.len()) else { return false };
     let before = sequence.get(first..).unwrap_or_default();

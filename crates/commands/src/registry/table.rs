@@ -5,14 +5,14 @@ use nagi_proto::Args;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// A command's row and its number.
+/// A command's row and its index.
 #[derive(Debug)]
 pub struct Entry<H: 'static> {
     /// The row.
     pub command: &'static Command<H>,
     /// Its place in [`CommandTable::entries`].
     pub index: usize,
-    /// Its name in small letters, of a subcommand as in `client|list`.
+    /// Its name in lower case, for a subcommand as in `client|list`.
     pub full_name: String,
     /// Whether no call takes long, so that many in a row may be timed together.
     pub is_brief: bool,
@@ -23,14 +23,14 @@ pub struct Entry<H: 'static> {
     subcommands: Range<usize>,
 }
 
-/// See [`Entry::is_brief`]. SET is not fast in Redis' words, but takes the same time each time.
+/// See [`Entry::is_brief`]. SET lacks Redis' flag FAST, but takes constant time.
 fn is_brief<H>(command: &Command<H>) -> bool {
     let of_data = command.flags.intersects(Flags::READONLY | Flags::WRITE);
     command.flags.contains(Flags::FAST) || of_data && command.notes.complexity == "O(1)"
 }
 
 impl<H> Entry<H> {
-    /// The first key of a request, where its position is the same in all.
+    /// The first key of a request, if its position is the same in all.
     #[must_use]
     #[inline]
     pub fn first_key<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {
@@ -38,25 +38,25 @@ impl<H> Entry<H> {
     }
 }
 
-/// The number of the first verb of memcached's in [`CommandTable::label`].
+/// The number of memcached's first verb in [`CommandTable::label`].
 pub(crate) const FIRST_VERB: u32 = 1 << 31;
 
 /// All commands.
 #[derive(Debug)]
 pub struct CommandTable<H: 'static> {
     entries: Vec<Entry<H>>,
-    /// How many of them are commands; the subcommands follow.
+    /// The number of commands; the subcommands follow.
     commands: usize,
     short: Names<1>,
     long: Names<3>,
-    /// Names longer than these, in small letters, which only commands have that are renamed.
+    /// Longer names, in lower case, which only renamed commands have.
     longest: HashMap<Box<[u8]>, usize>,
     /// The names of memcached's verbs.
     verbs: Vec<&'static str>,
 }
 
-/// Places of commands in the entries by the hash of their names, with linear probing; a power of
-/// two in length. Names are of up to eight bytes for each of `WORDS`.
+/// Indices of commands in the entries by the hash of their names, with linear probing; the length
+/// is a power of two. Names are of up to eight bytes for each of `WORDS`.
 #[derive(Debug)]
 struct Names<const WORDS: usize> {
     slots: Box<[Option<(Folded<WORDS>, usize)>]>,
@@ -92,12 +92,12 @@ impl<H> CommandTable<H> {
         table
     }
 
-    /// The same with other names for some commands, each with the one that it has had until then;
-    /// one that is renamed to nothing can be called no more. Their rows keep their names, by which
-    /// access control lists, statistics and documentation know them.
+    /// The same with new names for some commands, each given with its current name; a command with
+    /// an empty new name is disabled. Rows keep their names, which access control lists, statistics
+    /// and documentation use.
     ///
     /// # Errors
-    /// The place of the first pair that cannot be applied behind those before it, and why.
+    /// The place of the first pair that cannot be applied after the earlier ones, and the reason.
     pub(crate) fn renamed<'r>(
         mut self,
         pairs: impl Iterator<Item = (&'r str, &'r str)>,
@@ -114,12 +114,12 @@ impl<H> CommandTable<H> {
         Ok(self)
     }
 
-    /// The commands' places by their own names, in small letters.
+    /// The indices of commands by their own names, in lower case.
     fn own_names(&self) -> BTreeMap<String, usize> {
         self.commands().iter().map(|entry| (entry.full_name.clone(), entry.index)).collect()
     }
 
-    /// Has commands be called by these names, which are in small letters.
+    /// Makes commands callable by these names, which are in lower case.
     fn call_by(&mut self, names: &BTreeMap<String, usize>) {
         (self.short, self.long) = (Names::new(names.len()), Names::new(names.len()));
         let mut is_called = vec![false; self.entries.len()];
@@ -144,7 +144,7 @@ impl<H> CommandTable<H> {
     #[must_use]
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&Entry<H>> {
-        // Of the commands that are asked for all the time, none has a long name.
+        // No frequent command has a long name.
         let index = match Folded::short(name) {
             Some(name) => self.short.find(&name)?,
             None => self.find_long(name)?,
@@ -160,7 +160,7 @@ impl<H> CommandTable<H> {
         }
     }
 
-    /// The entry of a command or subcommand by its own name, whatever requests call it.
+    /// The entry of a command or subcommand by its own name, even if it is renamed.
     #[must_use]
     pub(crate) fn find_own(&self, name: &[u8]) -> Option<&Entry<H>> {
         self.entries.iter().find(|entry| is_called(&entry.full_name, name))
@@ -171,7 +171,7 @@ impl<H> CommandTable<H> {
         self.commands().iter().filter(|entry| !entry.is_disabled)
     }
 
-    /// The entry of a command or, as in `config|get`, of a subcommand, by what requests call it.
+    /// The entry of a command or, as in `config|get`, of a subcommand, by the name for requests.
     #[must_use]
     pub(crate) fn find_full(&self, name: &[u8]) -> Option<&Entry<H>> {
         let mut words = name.splitn(2, |byte| *byte == b'|');
@@ -203,9 +203,9 @@ impl<H> CommandTable<H> {
         self.entries.get(entry.subcommands.clone()).unwrap_or_default()
     }
 
-    /// What [`ClientInfo::last_command`](crate::ClientInfo::last_command) stands for, by the name
-    /// that CLIENT LIST shows: an entry's place, counted from 1, or a verb's, counted from
-    /// [`FIRST_VERB`].
+    /// The name that CLIENT LIST shows for
+    /// [`ClientInfo::last_command`](crate::ClientInfo::last_command): the number is an entry's
+    /// index, counted from 1, or a verb's, counted from [`FIRST_VERB`].
     #[must_use]
     pub(crate) fn label(&self, last_command: u32) -> &str {
         let name = match last_command.checked_sub(FIRST_VERB) {
@@ -238,7 +238,7 @@ fn entry<H>(
 }
 
 impl<const WORDS: usize> Names<WORDS> {
-    /// Room for `count` names, and as much again several times, so that probing is short.
+    /// Room for several times `count` names, so that probing is short.
     fn new(count: usize) -> Self {
         Names { slots: vec![None; (count * 4).next_power_of_two()].into_boxed_slice() }
     }
@@ -271,8 +271,8 @@ fn is_called(name: &str, word: &[u8]) -> bool {
     name.as_bytes().eq_ignore_ascii_case(word)
 }
 
-/// A name in small letters, as numbers that are compared in no time. Where it is no multiple of
-/// eight bytes long, some bytes are in it twice.
+/// A name in lower case, as integers that are fast to compare. If its length is not a multiple of
+/// eight, some bytes occur twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Folded<const WORDS: usize> {
     len: usize,
@@ -280,7 +280,7 @@ struct Folded<const WORDS: usize> {
 }
 
 impl Folded<1> {
-    /// `None` for a name longer than this, or none at all.
+    /// `None` for an empty or longer name.
     #[inline]
     fn short(name: &[u8]) -> Option<Self> {
         let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
@@ -296,7 +296,7 @@ impl Folded<1> {
 }
 
 impl Folded<3> {
-    /// `None` for a name longer than any that there is, or one that is short.
+    /// `None` for a short name, or one longer than any command's.
     fn long(name: &[u8]) -> Option<Self> {
         let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let words = match name.len() {
@@ -322,7 +322,7 @@ impl<const WORDS: usize> Folded<WORDS> {
     }
 }
 
-/// Turns each of eight bytes that is a capital letter into a small one.
+/// Converts capital letters among eight bytes to lower case.
 #[inline]
 fn to_small_letters(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;

@@ -1,6 +1,6 @@
-//! What a client may do: before it has logged in, by its user's permissions, on a connection that
-//! is reserved for administrators, and while it subscribes in RESP2. A session of another protocol
-//! asks [`is_login`].
+//! The commands that a client may run: before its login, by its user's permissions, on a connection
+//! reserved for administrators, and with subscriptions in RESP2. Sessions of other protocols use
+//! [`is_login`].
 
 use crate::config::Number;
 use crate::runtime::rights;
@@ -25,8 +25,8 @@ pub fn is_password_required(config: &Config) -> bool {
     !config.users().is_open()
 }
 
-/// The restrictions of a client that has just connected, or of one that had the `present` ones
-/// and starts again.
+/// The restrictions of a client that has just connected, or of one with the `present` restrictions
+/// that is reset.
 #[must_use]
 pub fn restrictions(config: &Config, present: Restrictions) -> Restrictions {
     let mut restrictions = present;
@@ -71,20 +71,20 @@ pub(crate) fn log_in_to_memcached(
     is_known
 }
 
-/// Makes a client of memcached's protocols log in again, where that is required.
+/// Makes a client of memcached's protocols log in again, if a login is required.
 pub(crate) fn log_out_of_memcached(client: &mut Client, config: &Config) {
     client.restrictions |= memcached_restrictions(config);
 }
 
-/// Whether there is such a user with such a password, which may log in. No name means the default
-/// user; one that needs no password accepts any.
+/// Whether a user with this password exists and may log in. An empty name is the default user; a
+/// user without a password accepts any.
 #[must_use]
 pub fn is_login(config: &Config, user: &[u8], password: &[u8]) -> bool {
     let user = if user.is_empty() { DEFAULT_USER } else { user };
     config.users().is_login(user, password)
 }
 
-/// Logs a client in; without a user, the default one is meant.
+/// Logs a client in; without a user, as the default one.
 pub(crate) fn log_in(
     client: &mut Client,
     config: &Config,
@@ -103,14 +103,13 @@ pub(crate) fn log_in(
     Ok(())
 }
 
-/// Makes it a client that has logged in as a user, by other means than a request of its own. No
-/// name means the default user.
+/// Logs a client in as a user without a request. An empty name is the default user.
 pub fn log_in_as(client: &mut Client, config: &Config, user: &[u8]) {
     client.become_user(config.users(), if user.is_empty() { DEFAULT_USER } else { user });
     client.restrictions.remove(Restrictions::NOT_LOGGED_IN);
 }
 
-/// Whether a client is to give a password before it may do anything else.
+/// Whether a client must give a password before any other request.
 #[must_use]
 pub fn must_log_in(client: &Client, config: &Config) -> bool {
     let restrictions = client.restrictions;
@@ -118,8 +117,8 @@ pub fn must_log_in(client: &Client, config: &Config) -> bool {
         || restrictions.contains(Restrictions::NOT_LOGGED_IN) && is_password_required(config)
 }
 
-/// Whether a client that may not run everything may run this. One that has an administrator's
-/// connection and runs another command gets the error of a refused connection, and is closed.
+/// Whether a restricted client may run this command. On an administrator's connection, any other
+/// command gets the error of a refused connection and closes it.
 #[cold]
 pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Error> {
     let is_login = entry.command.flags.contains(Flags::NO_AUTH);
@@ -143,11 +142,11 @@ pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Resu
     Ok(())
 }
 
-/// Whether a client may use what a setting of the words `no`, `yes` and `local` keeps for some:
-/// no client, all, or those of this machine.
+/// Whether a client may use a feature whose setting is `no`, `yes` or `local`: no client, all, or
+/// those on this machine.
 #[must_use]
 pub(crate) fn is_permitted(setting: &Number, client: &Client) -> bool {
-    /// The places of `yes` and `local` among the words.
+    /// The indices of `yes` and `local` among the words.
     const YES: u64 = 1;
     const LOCAL: u64 = 2;
     match setting.get() {
@@ -157,9 +156,8 @@ pub(crate) fn is_permitted(setting: &Number, client: &Client) -> bool {
     }
 }
 
-/// Whether a command is one of those by which a server is monitored and administrated, or by which
-/// a client introduces itself. They are slow ones by their flags: PING and SELECT are not among
-/// them, with which every client begins.
+/// Whether a command serves to monitor or administrate a server, or to identify a client. By their
+/// flags, these are not fast, which excludes PING and SELECT, with which ordinary clients begin.
 fn administrates(entry: &Entry) -> bool {
     let flags = entry.command.flags;
     flags.contains(Flags::NO_AUTH)

@@ -1,5 +1,5 @@
-//! Requests that wait until a key has something for them (BLPOP), and requests that change keys for
-//! which clients wait.
+//! Requests that block until a key can serve them (BLPOP), and requests that change keys on which
+//! clients are blocked.
 
 #[cfg(all(test, loom))]
 mod model;
@@ -19,26 +19,26 @@ use nagi_store::{Database, Kind};
 
 const UNBLOCKED: Error = Error::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
 
-/// A request that waits.
+/// A blocking request.
 pub(crate) struct Blocking {
-    /// The keys for which it does.
+    /// The keys that it waits for.
     pub(crate) keys: Box<[Name]>,
     /// What it waits for.
     pub(crate) wanted: Box<dyn Wanted>,
-    /// Until when, in milliseconds since 1970; without end if there is none.
+    /// The end of the wait, in milliseconds since 1970; `None` for an unlimited wait.
     pub(crate) until_ms: Option<u64>,
-    /// Whether it waits at all if there is nothing.
+    /// Whether it waits if it cannot be served at once.
     pub(crate) may_wait: bool,
-    /// Replies that there is nothing where it may not wait.
+    /// Replies if it cannot be served and may not wait.
     pub(crate) nothing: fn(&mut Writer<'_>),
-    /// Replies with what it was given, and returns what is left to reply.
+    /// Replies with the result, and returns the rest of the reply.
     pub(crate) reply: Reply,
 }
 
-/// Replies with what a request was given, and returns what is left to reply.
+/// Replies with the result of a request, and returns the rest of the reply.
 pub(crate) type Reply = fn(&mut Context<'_>, Taken) -> Result<Option<Job>, Error>;
 
-/// Serves a request at once if its key has something for it, otherwise when it does.
+/// Serves a request at once if one of its keys can serve it, and otherwise once one can.
 ///
 /// # Errors
 /// A value is of another type.
@@ -57,7 +57,7 @@ pub(crate) fn wait(
         let limits = cx.server.config().collection_limits();
         match blocking.wanted.take(cx.db, &limits, &|_| true) {
             Some(taken) => return reply(cx, blocking.reply, taken),
-            // Within a transaction nothing is waited for.
+            // Within a transaction, requests do not wait.
             None if cx.db.is_claimed() || !blocking.may_wait => {
                 (blocking.nothing)(&mut cx.reply);
                 return Ok(());
@@ -94,8 +94,8 @@ pub(crate) fn wait(
     })
 }
 
-/// Lets a request wait until its time is up, or another client ends its wait: there is nothing that
-/// it could be given. `nothing` replies so then, and at once within a transaction or a script.
+/// Makes a request wait until its time-out, or until another client ends its wait: it cannot be
+/// served. `nothing` then replies, and does so at once within a transaction or a script.
 ///
 /// # Errors
 /// Its wait has been ended with an error.
@@ -123,7 +123,7 @@ pub(crate) fn pass_time(
     cx.start(waits)
 }
 
-/// What a request waits for that only lets time pass.
+/// The condition of a request that only waits for its time-out.
 #[derive(Debug)]
 struct Time;
 
@@ -141,8 +141,7 @@ impl Wanted for Time {
     }
 }
 
-/// Begins a client's wait, at the end of which it is replied what it was given, or that it was
-/// given nothing.
+/// Begins a client's wait, at the end of which the reply is the result, or `nothing`.
 fn block(
     cx: &Context<'_>,
     new: NewWaiter,
@@ -212,8 +211,8 @@ fn later(reply: Reply, taken: Taken) -> Job {
     })
 }
 
-/// Whether a request may change keys for which clients wait. It has looked for claims before it
-/// asks: a client that waits has entered the queues while it had claimed the keys.
+/// Whether a request may change keys for which clients wait. The caller has checked for claims
+/// before: a blocked client enters the queues while it has claimed the keys.
 #[cold]
 pub(crate) fn is_awaited(entry: &Entry, cx: &Context<'_>) -> bool {
     let blocked = &cx.hooks.blocked;
@@ -225,14 +224,14 @@ pub(crate) fn is_awaited(entry: &Entry, cx: &Context<'_>) -> bool {
     if !flags.contains(Flags::WRITE) || flags.contains(Flags::BLOCKING) || cx.db.is_claimed() {
         return false;
     }
-    // To look at very many would take long; all of them are looked at once they are claimed.
+    // Checking very many keys would take long; all of them are checked once they are claimed.
     keys.is_whole()
         || multi_key::is_long(keys, cx.args)
         || keys.of(cx.args).any(|name| blocked.may_concern(name))
 }
 
 /// Runs a request that may change keys for which clients wait: with its keys claimed, so that these
-/// clients are served before any other sees what they get.
+/// clients are served before other clients see the elements.
 ///
 /// # Errors
 /// Those of its handler.
@@ -247,7 +246,7 @@ pub(crate) fn run(entry: &'static Entry, cx: &mut Context<'_>) -> Result<(), Err
         }
         Ok(match cx.suspension.take() {
             None => Worked::Done,
-            // It has done what it does, and replies.
+            // The request has been executed, and replies.
             Some(Suspension {
                 when: When::RoomForReplies,
                 is_committed: false,
@@ -261,7 +260,7 @@ pub(crate) fn run(entry: &'static Entry, cx: &mut Context<'_>) -> Result<(), Err
     })
 }
 
-/// Whether any client waits for keys, as far as a request can tell that has looked for claims.
+/// Whether any client waits for keys, for a request that has checked for claims.
 #[inline]
 pub(crate) fn has_waiting(cx: &Context<'_>) -> bool {
     cx.hooks.reasons().contains(HookFlags::AWAITED)

@@ -5,8 +5,8 @@ use crate::{ClientInfo, CommandTable, Marks};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Appends a connection's line: the fields of Redis under their names there. `request_bytes` are
-/// those of the request that is being executed, if it is this client's.
+/// Appends a connection's line: the fields of Redis with their names. `request_bytes` is the length
+/// of the current request, if it is this client's.
 pub(crate) fn describe(
     commands: &CommandTable,
     client: &ClientInfo,
@@ -19,9 +19,9 @@ pub(crate) fn describe(
     let query_bytes = client.query_bytes.load(Relaxed) + request_bytes;
     let output_bytes = client.output_bytes.load(Relaxed);
     let queued_bytes = client.queued_bytes.load(Relaxed);
-    // Writing to a string cannot fail. Requests are executed where they were received, and replies
-    // sent from where they were written: buffers that a client keeps for itself are those fields
-    // that are always 0.
+    // Writing to a string cannot fail. Requests are executed in the buffers that received them, and
+    // replies sent from those they were written to: the fields for buffers that copy them are
+    // always 0.
     let _ = writeln!(
         line,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
@@ -66,7 +66,7 @@ fn redirect(client: &ClientInfo) -> i64 {
     }
 }
 
-/// A connection's kind in Redis' letters.
+/// A connection's flags in Redis' letters.
 fn flags(client: &ClientInfo) -> String {
     let marks = client.marks();
     let letters = [

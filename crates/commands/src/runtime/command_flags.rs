@@ -1,6 +1,6 @@
-//! The flags that apply to a request. They are those of its command, but for requests that run
-//! others: EXEC adds what it executes, and a script may declare that it changes nothing or may run
-//! without memory.
+//! The flags that apply to a request. They are those of its command, except for requests that run
+//! others: EXEC adds those of its queued requests, and a script may declare that it only reads or
+//! may run without free memory.
 
 use crate::registry::command::Flags;
 use crate::runtime::context::{Context, Entry};
@@ -21,8 +21,8 @@ pub(crate) fn of(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> Flags {
     declared(entry, cx, args).map_or(flags, |script| of_script(flags, script))
 }
 
-/// What the script or function that a request calls has declared; nothing if it declares nothing
-/// or is unknown.
+/// The flags that the script or function of a request has declared; `None` if it declares none or
+/// is unknown.
 #[cold]
 fn declared(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> Option<ScriptFlags> {
     let word = args.get(1)?;
@@ -36,7 +36,7 @@ fn declared(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> Option<ScriptFla
     (!flags.contains(ScriptFlags::UNDECLARED)).then_some(flags)
 }
 
-/// A script's declaration takes the place of what its command says of scripts in general.
+/// A script's declared flags replace its command's general flags for scripts.
 fn of_script(command: Flags, script: ScriptFlags) -> Flags {
     let general = Flags::STALE | Flags::DENYOOM | Flags::WRITE | Flags::PAUSED_AS_WRITE;
     let mut flags = command.difference(general);

@@ -30,7 +30,7 @@ pub trait CommandSet: Sized + 'static {
     /// complete.
     fn execute(cx: &mut Context<'_, Self>);
 
-    /// Answers with an error.
+    /// Replies with an error.
     fn refuse(cx: &mut Context<'_, Self>, error: &Self::Error);
 }
 
@@ -44,7 +44,7 @@ pub type Handler = for<'a> fn(&mut Context<'a>, Args<'a>) -> Result<(), Error>;
 /// A command's row.
 pub type Command = command::Command<Handler>;
 
-/// A command's row and its number.
+/// A command's row and its index.
 pub type Entry = table::Entry<Handler>;
 
 /// All commands.
@@ -53,8 +53,8 @@ pub type CommandTable = table::CommandTable<Handler>;
 /// A request that is not complete.
 pub type Suspension<C = Redis> = suspension::Suspension<Job<C>>;
 
-/// Work over many ticks, a slice of at most a millisecond per call; the client's next request waits
-/// until it is done, other clients do not.
+/// Work over many ticks, in slices of at most a millisecond per call; only the client's own next
+/// request waits until it is done.
 pub type Job<C = Redis> =
     Box<dyn FnMut(&mut Context<'_, C>) -> Result<JobProgress, <C as CommandSet>::Error> + Send>;
 
@@ -71,9 +71,9 @@ pub struct Context<'a, C: CommandSet = Redis> {
     pub hooks: &'a RequestHooks,
     /// This worker's counters.
     pub tally: &'a Tally,
-    /// Where the reply goes.
+    /// The writer of the reply.
     pub reply: C::Writer<'a>,
-    /// The request, the same for every slice of its job; none in memcached's binary protocol.
+    /// The request, the same for every slice of its job; empty in memcached's binary protocol.
     pub args: Args<'a>,
     /// The request's first key, hashed when the batch was prefetched.
     pub prefetched: Option<Key<'a>>,
@@ -154,8 +154,8 @@ pub trait Server: Sync {
     /// Logs that RESTORE was given a damaged value, and its encoding.
     fn log_damaged_payload(&self, form: &str);
 
-    /// Asks the process to stop, as SIGTERM does. `saves` says whether it saves its data at the
-    /// end; by default it does if there are save points.
+    /// Asks the process to stop, as SIGTERM does. `saves` is whether it saves its data at the end;
+    /// by default it does if there are save points.
     fn shut_down(&self, saves: Option<bool>);
 
     /// The subscriptions of all clients.
@@ -170,13 +170,13 @@ pub trait Server: Sync {
     /// The settings; workers read them, CONFIG SET changes them.
     fn config(&self) -> &Config;
 
-    /// Listens to these addresses from now on, and to no other ones.
+    /// Listens on exactly these addresses from now on.
     ///
     /// # Errors
     /// The name of the setting that cannot be applied; then nothing has changed.
     fn listen(&self, wanted: &Addresses) -> Result<(), &'static str>;
 
-    /// The most clients that the process has descriptors for.
+    /// The maximum number of clients that the process has descriptors for.
     fn max_clients(&self) -> u64;
 
     /// The number of active workers, the first ones, which take connections.
@@ -188,8 +188,7 @@ pub trait Server: Sync {
     /// Constants of the process.
     fn process(&self) -> &Process;
 
-    /// Empties database 0 at the time `at_ms`, in milliseconds since 1970 (memcached's
-    /// `flush_all` with a delay); [`u64::MAX`] stands for never. A later call replaces the time of
-    /// an earlier one.
+    /// Empties database 0 at the time `at_ms`, in milliseconds since 1970 (memcached's `flush_all`
+    /// with a delay); [`u64::MAX`] is never. A later call replaces the time of an earlier one.
     fn flush_at(&self, at_ms: u64);
 }

@@ -90,7 +90,7 @@ fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> boo
 /// Runs a request of a transaction, whose keys are claimed.
 pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if cx.db.store().is_over_limit() && entry.command.flags.contains(Flags::DENYOOM) {
-        // It was admitted when it began, and goes on even if nothing can be evicted.
+        // It was admitted when it began, and continues even if no key can be evicted.
         let _ = gate::make_room(cx);
     }
     cx.tally.count_call(entry.index);
@@ -104,8 +104,8 @@ pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a
     }
 }
 
-/// Whether the request's arguments exceed the free memory. Smaller ones may exceed the limit a
-/// little; the next command notices that.
+/// Whether the request's arguments exceed the free memory. Smaller ones may exceed the limit
+/// slightly, which the next command detects.
 #[cold]
 fn lacks_room(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
     entry.command.flags.contains(Flags::DENYOOM) && !cx.db.store().has_room_for(args.large_bytes())
@@ -129,7 +129,7 @@ fn waits_for_long_keys(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'
 /// Runs a request without hooks: checks claims and memory, counts the call, calls the handler.
 #[inline]
 fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
-    // A script waits for its keys on a thread of its own.
+    // A script waits for its keys on the script thread.
     if cx.db.looks_for_claims()
         && !entry.command.flags.contains(Flags::RUNS_SCRIPTS)
         && let Some(wait) = meets_claim(&entry.command.keys, cx.db, cx.client, args)

@@ -23,7 +23,7 @@ const MISCONF: Error = Error::fixed(
      error.",
 );
 
-/// Likewise for memcached's protocols, whose clients treat it as a server that is out of order.
+/// Likewise for memcached's protocols, whose clients treat the server as failed.
 const LOADING_WORDS: &str = "SERVER_ERROR loading the data";
 const MISCONF_WORDS: &str = "SERVER_ERROR saving has failed, see the log";
 
@@ -31,9 +31,9 @@ const MISCONF_WORDS: &str = "SERVER_ERROR saving has failed, see the log";
 /// from which they wait until less is used.
 const DELAYED: usize = 750;
 const FULL: usize = 950;
-/// The longest step of a delay.
+/// The maximum step of a delay.
 const LONGEST_STEP_MS: usize = 10;
-/// For how long the disk may write nothing while writers wait, before the save is aborted.
+/// How long writes to disk may stall while writers wait, before the save is aborted.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 
 /// Evicts keys as needed; see [`nagi_store::Database::make_room`].
@@ -65,15 +65,15 @@ pub(crate) fn refusal_of_verb(reasons: HookFlags, keys: &Keys) -> Option<&'stati
     reasons.contains(HookFlags::LOADING).then_some(LOADING_WORDS)
 }
 
-/// Whether a verb with this effect is intended to change its keys. `mg` may write, but is how
-/// values are read.
+/// Whether a verb with this effect is intended to change its keys. `mg` may write, but is used to
+/// read values.
 fn changes(keys: &Keys) -> bool {
     keys.access().intersects(Access::UPDATE | Access::INSERT | Access::DELETE | Access::RM)
 }
 
-/// Whether a writer has to wait for the current save before it runs; if so, its waker is called. It
-/// waits in steps of a few milliseconds: one while images are near their limit, and as many as
-/// needed while they are at it.
+/// Whether a writer has to wait for the current save before it runs; if so, its waker will be
+/// called. It waits in steps of a few milliseconds: one while images are near their limit, and as
+/// many as needed while they are at the limit.
 pub(crate) fn delays(server: &dyn Server, store: &Store, client: &mut Client, now_ms: u64) -> bool {
     let pressure = store.snapshot_pressure();
     let is_full = pressure >= FULL && !gives_up(server.saves(), store);
@@ -182,7 +182,7 @@ mod tests {
         delays(process, store, client, START_MS)
     }
 
-    /// When the last waiting client is called.
+    /// The time at which the last waiting client is called.
     fn called_at(bench: &Bench) -> u64 {
         let next = bench.process.hooks.call_due(START_MS);
         bench.process.hooks.call_due(u64::MAX - 1);

@@ -1,4 +1,4 @@
-//! Which commands may come over HTTP, where a request has no connection of its own.
+//! The rules for commands over HTTP, where a request has no connection of its own.
 
 use crate::config::{Config, check_networks, has_address};
 use crate::registry::command::{Category, Flags};
@@ -8,16 +8,16 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What may be done with a command over HTTP.
+/// The rule for a command over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpRule {
     /// It only reads.
     Read,
-    /// It may change something.
+    /// It may change data.
     Write,
     /// Its replies are messages without end.
     Stream,
-    /// It may not come, for this reason.
+    /// It is not allowed, for this reason.
     Refused(&'static str),
     /// There is no such command.
     Unknown,
@@ -28,12 +28,12 @@ const NOT_PERMITTED: &str = "command not allowed over HTTP (see http-commands)";
 
 const NOT_FROM_THERE: &str = "command not allowed over HTTP from this address (see http-networks)";
 
-/// The settings with the rules, in the words of access control lists.
+/// The settings with the rules, in the syntax of access control lists.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpRuleTexts {
-    /// `http-commands`: what may come from anywhere.
+    /// `http-commands`: the rules for all clients.
     pub commands: Arc<str>,
-    /// `http-networks`: networks, and after them rules that apply to them in addition.
+    /// `http-networks`: networks, each followed by additional rules.
     pub networks: Arc<str>,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Debug for HttpRules {
 }
 
 impl HttpRuleTexts {
-    /// As the settings are now.
+    /// The texts of the current settings.
     #[must_use]
     pub fn of(config: &Config) -> Self {
         HttpRuleTexts { commands: config.http_commands.get(), networks: config.http_networks.get() }
@@ -62,7 +62,7 @@ impl HttpRules {
     /// Reads rules.
     ///
     /// # Errors
-    /// The setting with the first that is none, a colon, and what is wrong with it.
+    /// The setting with the first invalid rule, a colon, and the fault.
     pub fn parse(texts: &HttpRuleTexts, table: &'static CommandTable) -> Result<Self, String> {
         let acl = Acl::new(table, false);
         let permitted = of_commands(&acl, &texts.commands);
@@ -72,20 +72,20 @@ impl HttpRules {
         Ok(HttpRules { texts: texts.clone(), permitted, of_networks })
     }
 
-    /// Rules by which nothing may come.
+    /// Rules that allow no command.
     #[must_use]
     pub fn nothing(texts: &HttpRuleTexts) -> Self {
         let (permitted, of_networks) = (User::default(), Vec::new());
         HttpRules { texts: texts.clone(), permitted, of_networks }
     }
 
-    /// Whether they are those of these texts.
+    /// Whether the rules were parsed from these texts.
     #[must_use]
     pub fn are(&self, texts: &HttpRuleTexts) -> bool {
         self.texts == *texts
     }
 
-    /// What a client of this address may do with the command that begins with these words.
+    /// The rule for the command that begins with these words, from a client with this address.
     #[must_use]
     pub fn rule(
         &self,
@@ -117,7 +117,7 @@ impl HttpRules {
         }
     }
 
-    /// Whether the command of these words may wait for ever, for elements of a list, say.
+    /// Whether the command of these words may block without limit, such as BLPOP.
     #[must_use]
     pub fn may_wait(table: &CommandTable, words: &[impl AsRef<[u8]>]) -> bool {
         let Some((name, rest)) = words.split_first() else { return false };
@@ -129,7 +129,7 @@ impl HttpRules {
     }
 }
 
-/// What may come by rules of `http-commands`.
+/// The permissions of the rules in `http-commands`.
 fn of_commands<H>(acl: &Acl<'_, H>, text: &str) -> Result<User, String> {
     let mut permitted = acl.new_user();
     let rules = text.split_ascii_whitespace();
@@ -140,7 +140,7 @@ fn of_commands<H>(acl: &Acl<'_, H>, text: &str) -> Result<User, String> {
     Ok(permitted)
 }
 
-/// What may come from networks by rules of `http-networks`, in addition to those for all.
+/// The permissions of networks by the rules in `http-networks`, in addition to those for all.
 fn of_networks<H>(
     acl: &Acl<'_, H>,
     permitted: &User,
@@ -173,8 +173,8 @@ fn is_rule(word: &str) -> bool {
     word.starts_with(['+', '-'])
 }
 
-/// Whether it is about the connection or the transaction of its client, of which the next request
-/// would find nothing or, worse, something.
+/// Whether it affects the state of a connection or a transaction, which must not be shared by
+/// requests.
 fn is_of_connections(entry: &Entry) -> bool {
     let categories = entry.command.all_categories();
     let is_of_own = categories.contains(Category::CONNECTION)
@@ -186,7 +186,8 @@ fn is_of_connections(entry: &Entry) -> bool {
         || ends_messages.contains(&&*entry.full_name)
 }
 
-/// Whether it may change something: what only reads says so, or is about no keys and harmless.
+/// Whether it may change data: other commands are flagged as read-only, or have no keys and are
+/// harmless.
 fn changes(entry: &Entry) -> bool {
     let flags = entry.command.flags;
     let runs_any = entry.command.all_categories().contains(Category::SCRIPTING);

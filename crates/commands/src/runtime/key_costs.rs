@@ -8,19 +8,19 @@ use crate::state::key_costs::{Cost, MAX_BYTES};
 use nagi_proto::Args;
 use nagi_store::ticks;
 
-/// Most keys of a request that are counted, each for those that it stands for.
+/// Maximum keys of a request that are counted; of more keys, each counted one represents several.
 const MAX_KEYS: usize = 256;
 
-/// Where the keys of a request are.
+/// The source of a request's keys.
 pub(crate) enum Named {
     /// Among its arguments.
     Arguments(&'static Keys),
-    /// Here, as far as it is kept: its arguments spell it otherwise, or it has none.
+    /// This key, up to the kept length: the arguments encode it differently, or there are none.
     Key(Box<[u8]>),
 }
 
 impl Named {
-    /// That key.
+    /// Such a key.
     pub(crate) fn key(key: &[u8]) -> Self {
         Named::Key(key.get(..MAX_BYTES).unwrap_or(key).into())
     }
@@ -33,13 +33,13 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// It begins.
+    /// Starts the measurement.
     pub(crate) fn start<C: CommandSet>(cx: &Context<'_, C>) -> Self {
         cx.tally.key_costs.take_elsewhere_ns();
         Meter { began: ticks::now(), replied: C::written(&cx.reply) }
     }
 
-    /// It is over.
+    /// Ends the measurement.
     pub(crate) fn stop<C: CommandSet>(self, cx: &Context<'_, C>) -> Cost {
         let worked = ticks::duration(ticks::now().saturating_sub(self.began));
         let here_ns = u64::try_from(worked.as_nanos()).unwrap_or(u64::MAX);
@@ -50,7 +50,7 @@ impl Meter {
     }
 }
 
-/// Runs a request that was read from so many bytes, and counts what it has cost when it is over.
+/// Runs a request of this length in bytes, and counts its cost when it completes.
 pub(crate) fn measure<'a, C: CommandSet>(
     named: Named,
     request_bytes: usize,
@@ -63,7 +63,7 @@ pub(crate) fn measure<'a, C: CommandSet>(
     cost.bytes = cost.bytes.saturating_add(request_bytes as u64);
     match cx.suspension.take() {
         None => note(&named, cx.args, cost, cx),
-        // Nothing of it has run, and it comes here once more.
+        // No part of it has run, and it is measured again when it restarts.
         Some(suspension) if suspension.is_restart() => cx.suspension = Some(suspension),
         Some(suspension) => {
             cx.suspension = Some(suspension.map_job(|job| measured(job, named, cost)));
@@ -71,7 +71,7 @@ pub(crate) fn measure<'a, C: CommandSet>(
     }
 }
 
-/// The same job, whose request has cost so much before.
+/// Wraps a job to measure it, given the previous cost of its request.
 fn measured<C: CommandSet>(mut job: Job<C>, named: Named, mut cost: Cost) -> Job<C> {
     Box::new(move |cx| {
         let meter = Meter::start(cx);
@@ -84,7 +84,7 @@ fn measured<C: CommandSet>(mut job: Job<C>, named: Named, mut cost: Cost) -> Job
     })
 }
 
-/// Counts what a request has cost, if it has keys.
+/// Counts the cost of a request, if it has keys.
 pub(crate) fn note<C: CommandSet>(named: &Named, args: Args<'_>, cost: Cost, cx: &Context<'_, C>) {
     let counted = match named {
         Named::Arguments(keys) => some_of(keys, args, ticks::now()),
@@ -95,14 +95,14 @@ pub(crate) fn note<C: CommandSet>(named: &Named, args: Args<'_>, cost: Cost, cx:
     }
 }
 
-/// The keys of a request; of very many some, from one that a random number chooses.
+/// The keys of a request; of very many, a subset from a random start.
 fn some_of<'a>(keys: &Keys, args: Args<'a>, random: u64) -> Vec<&'a [u8]> {
     let step = keys.count(args).div_ceil(MAX_KEYS).max(1);
     let first = usize::try_from(random % step as u64).unwrap_or(0);
     keys.every(step, first, args).collect()
 }
 
-/// How many bytes a request was read from.
+/// The length of a request in bytes.
 pub(crate) fn request_bytes(args: Args<'_>) -> usize {
     args.bytes().len() + args.large_bytes()
 }

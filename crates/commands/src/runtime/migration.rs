@@ -6,9 +6,9 @@ use nagi_store::parse_i64;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Where its options begin.
+/// The index of the first option.
 const OPTIONS_AT: usize = 6;
-/// How long the other server may take where the request does not say it.
+/// The default time-out for the other server.
 const USUAL_TIMEOUT_MS: u64 = 1000;
 
 /// A request.
@@ -16,27 +16,27 @@ const USUAL_TIMEOUT_MS: u64 = 1000;
 pub(crate) struct Migration<'a> {
     pub(crate) host: &'a [u8],
     pub(crate) port: u16,
-    /// Which arguments are its keys.
+    /// The indices of its keys.
     pub(crate) keys: Range<usize>,
     pub(crate) database: &'a [u8],
     pub(crate) timeout: Duration,
     pub(crate) copies: bool,
     pub(crate) replaces: bool,
-    /// What AUTH takes at the other server: a password, or a user and a password.
+    /// The arguments of AUTH at the other server: a password, or a user and a password.
     pub(crate) login: Vec<&'a [u8]>,
 }
 
-/// An option with the arguments that belong to it.
+/// An option with its arguments.
 enum MigrateOption {
     Copy,
     Replace,
-    /// The places of a password, or of a user and a password.
+    /// The indices of a password, or of a user and a password.
     Login(Range<usize>),
     Keys(Range<usize>),
     Unknown,
 }
 
-/// The options of a request, as far as they are complete.
+/// The complete options of a request.
 fn options(args: Args<'_>) -> impl Iterator<Item = MigrateOption> {
     let mut at = OPTIONS_AT;
     std::iter::from_fn(move || {
@@ -67,7 +67,7 @@ fn options(args: Args<'_>) -> impl Iterator<Item = MigrateOption> {
     })
 }
 
-/// Which argument of a request is its only key.
+/// The index of a request's single key.
 pub(crate) fn one_key(args: Args<'_>) -> Range<usize> {
     match args.get(3).is_none_or(|key| !key.is_empty()) {
         true => 3..args.len().clamp(3, 4),
@@ -75,7 +75,7 @@ pub(crate) fn one_key(args: Args<'_>) -> Range<usize> {
     }
 }
 
-/// Which arguments of a request are its keys, where these are listed.
+/// The indices of a request's keys, if it lists them.
 pub(crate) fn listed_keys(args: Args<'_>) -> Range<usize> {
     if args.get(3).is_none_or(|key| !key.is_empty()) {
         return 0..0;
@@ -87,7 +87,7 @@ pub(crate) fn listed_keys(args: Args<'_>) -> Range<usize> {
     found.unwrap_or(0..0)
 }
 
-/// Which arguments of a request are secret.
+/// The indices of secret arguments.
 pub(crate) fn secrets(args: Args<'_>) -> Vec<usize> {
     let places = options(args).filter_map(|option| match option {
         MigrateOption::Login(places) => Some(places),
@@ -100,7 +100,7 @@ impl<'a> Migration<'a> {
     /// Reads a request.
     ///
     /// # Errors
-    /// What is wrong with it, as Redis says it.
+    /// The fault, in the text of Redis.
     pub(crate) fn parse(args: Args<'a>) -> Result<Self, Error> {
         let (mut copies, mut replaces, mut login) = (false, false, Vec::new());
         let mut many = None;

@@ -1,6 +1,6 @@
-//! Requests with very many keys, or much work on a few: they claim them all, work a slice per tick,
-//! and release them; meanwhile only requests that need one of the keys wait. Clients blocked on the
-//! keys are served before these are released.
+//! Requests with very many keys, or much work on a few: they claim all their keys, work one slice
+//! per tick, and release the keys. Meanwhile, only requests that need one of the keys wait. Clients
+//! blocked on the keys are served before these are released.
 
 use crate::runtime::context::Job;
 use crate::runtime::gate;
@@ -248,7 +248,7 @@ impl Stage {
             }
             Stage::Working(claim, awaited) => {
                 if claimed.intent() == Intent::Write && cx.db.store().is_over_limit() {
-                    // It was admitted when it began, and continues even if nothing can be evicted.
+                    // It was admitted when it began, and continues even if no key can be evicted.
                     let _ = gate::make_room(cx);
                 }
                 let reply = match work(&mut cx.claimed_by(claim), slice)? {

@@ -1,4 +1,4 @@
-//! When the store reports events of keys, and when they are published.
+//! Enables the store's reports of changed keys, and publishes events.
 
 use crate::runtime::context::{CommandSet, Context, Server};
 use crate::state::client::ClientInfo;
@@ -30,8 +30,8 @@ pub fn stop_tracking(server: &dyn Server, store: &Store, info: &ClientInfo) {
     }
 }
 
-/// Publishes what has happened to keys, so that later subscriptions and messages come after it.
-/// No latch may be held.
+/// Publishes pending events of keys, so that later subscriptions and messages come after them. No
+/// latch may be held.
 #[inline]
 pub fn publish(server: &dyn Server) {
     let hooks = server.hooks();
@@ -43,7 +43,7 @@ pub fn publish(server: &dyn Server) {
     }
 }
 
-/// Hands workers the pushes to clients that track keys.
+/// Passes to workers the pushes for clients that track keys.
 #[cold]
 fn push_invalidations(server: &dyn Server) {
     let clients = OnceCell::new();
@@ -60,38 +60,38 @@ fn publish_pending(server: &dyn Server) {
     notifications.publish(server.pubsub(), |worker| server.show_messages(worker));
 }
 
-/// Whether what causes events has to wait, since workers are behind with those of before; if so,
-/// its client's waker is called.
+/// Whether a request that causes events has to wait, because workers are behind with earlier ones;
+/// if so, its client's waker will be called.
 #[cold]
 pub(crate) fn holds_up<C: CommandSet>(cx: &Context<'_, C>) -> bool {
     if cx.hooks.notifications.is_behind() {
-        // In the next tick some more are published.
+        // More are published in the next tick.
         cx.client.waker.wake_by_ref();
         return true;
     }
     cx.server.pubsub().holds_up(&cx.client.waker)
 }
 
-/// Whether workers are behind with events, so that what need not be done now causes no more.
+/// Whether workers are behind with events, so that deferrable work must not cause more.
 #[must_use]
 pub fn is_behind(server: &dyn Server) -> bool {
     server.hooks().reasons().contains(HookFlags::NOTIFIED)
         && (server.hooks().notifications.is_behind() || server.pubsub().is_full())
 }
 
-/// Publishes what this thread has held back, and holds nothing back any more.
+/// Publishes everything that this thread has held, and ends holding.
 pub(crate) fn end_holding(server: &dyn Server) {
     let held = held_publications::end();
     held.into_iter().for_each(|publication| publish_held(server, publication));
     publish(server);
 }
 
-/// Publishes something that was held back.
+/// Publishes a held message or event.
 pub(crate) fn publish_held(server: &dyn Server, publication: HeldPublication) {
     match publication {
         HeldPublication::Event(event) => server.hooks().notifications.queue(event),
         HeldPublication::Message(kind, channel, message) => {
-            // All events before it go first, however many.
+            // All earlier events go first, whatever their number.
             publish(server);
             while server.hooks().notifications.is_behind() {
                 publish(server);

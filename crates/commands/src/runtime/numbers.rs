@@ -1,7 +1,7 @@
 //! Floating-point numbers in requests and replies.
 
-/// Reads a number as C's `strtod` does, but for blanks in front: decimal or hexadecimal, and
-/// infinity by its names. Other text and what is too large or too small is refused, as by Redis.
+/// Parses a number like C's `strtod`, except for leading blanks: decimal or hexadecimal, and
+/// infinity by its names. Other text, overflow and underflow are refused, as by Redis.
 pub(crate) fn double(argument: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(argument).ok()?;
     let number = hexadecimal(text).or_else(|| text.parse().ok()).filter(|it: &f64| !it.is_nan())?;
@@ -14,8 +14,8 @@ pub(crate) fn double(argument: &[u8]) -> Option<f64> {
     fits.then_some(number)
 }
 
-/// A number where a range of scores begins or ends, or by which SORT sorts: none is 0, decimals
-/// only, up to a zero byte; what is too large is infinite, and what is too small is 0.
+/// Parses a bound of a range of scores, or a sort key of SORT: decimal, up to a zero byte; empty
+/// text is 0, overflow gives infinity, and underflow 0.
 pub(crate) fn bound(argument: &[u8]) -> Option<f64> {
     let text = argument.split(|byte| *byte == 0).next().unwrap_or_default();
     if text.is_empty() {
@@ -24,7 +24,7 @@ pub(crate) fn bound(argument: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse().ok().filter(|it: &f64| !it.is_nan())
 }
 
-/// A number with `0x` in front, and its exponent of two after a `p` if it has one.
+/// A number after `0x`, with an optional exponent of two after a `p`.
 fn hexadecimal(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let digits = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X"))?;
@@ -42,20 +42,19 @@ fn hexadecimal(text: &str) -> Option<f64> {
         if mantissa >> 60 == 0 {
             mantissa = mantissa << 4 | digit;
         } else {
-            // What was dropped counts in rounding.
+            // Dropped digits count in rounding.
             mantissa |= u64::from(digit != 0);
             dropped += 1;
         }
     }
     let places = i32::try_from(fraction.len()).ok()?;
     let power = exponent.saturating_add(4 * (dropped - places)).clamp(-4000, 4000);
-    // In two steps, since either alone may leave the range.
+    // In two steps, since a single factor may be out of range.
     let number = mantissa as f64 * 2_f64.powi(power / 2) * 2_f64.powi(power - power / 2);
     Some(if text.starts_with('-') { -number } else { number })
 }
 
-/// The digits of a score: an integer has all of them, as by Redis, 7.2 and later, unless it is
-/// very large.
+/// Formats a score: an integer with all digits, as in Redis 7.2 and later, unless it is very large.
 pub(crate) fn score(number: f64) -> String {
     let is_plain = number.fract() == 0.0 && number.abs() <= (i64::MAX / 2) as f64;
     let is_negative_zero = number == 0.0 && number.is_sign_negative();
@@ -65,7 +64,8 @@ pub(crate) fn score(number: f64) -> String {
     shortest(number)
 }
 
-/// As few digits as say which number it is, and an exponent where Redis has one (`fpconv_dtoa`).
+/// Formats with the fewest digits that identify the number, and with an exponent in the same cases
+/// as Redis (`fpconv_dtoa`).
 pub(crate) fn shortest(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();
@@ -78,7 +78,7 @@ pub(crate) fn shortest(number: f64) -> String {
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let digits = mantissa.replace('.', "");
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    // The number is its digits times ten to the power of this.
+    // The exponent of ten by which the digits are multiplied.
     let power = exponent + 1 - i32::try_from(digits.len()).unwrap_or(0);
     let is_plain = if power >= 0 {
         exponent.abs() < i32::try_from(digits.len()).unwrap_or(0) + 7
@@ -92,7 +92,7 @@ pub(crate) fn shortest(number: f64) -> String {
     format!("{sign}{mantissa}e{exponent_sign}{}", exponent.abs())
 }
 
-/// A number as C's `%.17g` has it.
+/// Formats a number like C's `%.17g`.
 pub(crate) fn seventeen_digits(number: f64) -> String {
     if !number.is_finite() {
         return number.to_string().to_lowercase();
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_by_redis() {
-        // What redis-server 8.0 answers to ZADD, and takes for a bound in ZCOUNT.
+        // The replies of redis-server 8.0 to ZADD, and the bounds that it accepts in ZCOUNT.
         for (text, number, limit) in [
             ("1", Some(1.0), Some(1.0)),
             ("+5", Some(5.0), Some(5.0)),
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn scores_are_written_as_redis_does() {
-        // What redis-server 8.0 answers to ZSCORE.
+        // The replies of redis-server 8.0 to ZSCORE.
         for (number, expected) in [
             (0.0, "0"),
             (-0.0, "-0"),

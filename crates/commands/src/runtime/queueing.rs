@@ -8,8 +8,8 @@ use crate::runtime::context::{Context, Entry};
 use crate::runtime::gate;
 use nagi_proto::Args;
 
-/// Queues a request of a client that is in a transaction, unless it is one of those that run at
-/// once. Returns whether it was.
+/// Queues a request of a client in a transaction, unless it is one that runs at once. Returns
+/// whether it was queued.
 ///
 /// # Errors
 /// The command is not allowed within a transaction.
@@ -39,7 +39,7 @@ pub(crate) fn queue(
 }
 
 /// Makes EXEC refuse a client's transaction after a refused request, if the client is in one.
-/// Returns what it is told in place of `error`: of EXEC, that nothing is executed.
+/// Returns the reply in place of `error`: for EXEC, that nothing is executed.
 #[cold]
 pub(crate) fn abort(entry: Option<&Entry>, cx: &mut Context<'_>, error: &Error) -> Option<Error> {
     if entry.is_some_and(|entry| entry.command.flags.contains(Flags::RUNS_QUEUED)) {

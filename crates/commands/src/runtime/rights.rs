@@ -13,7 +13,7 @@ use crate::{Access, Context, Entry, Error, HookFlags, Keys, Server};
 use nagi_proto::{Args, Span};
 
 /// Whether a user may see the server's information about itself and its clients (INFO, CLIENT LIST,
-/// SLOWLOG GET). `None` stands for the default user.
+/// SLOWLOG GET). An empty name is the default user.
 #[must_use]
 pub fn may_observe(server: &dyn Server, user: &[u8]) -> bool {
     let name = if user.is_empty() { DEFAULT_USER } else { user };
@@ -25,7 +25,7 @@ pub fn may_observe(server: &dyn Server, user: &[u8]) -> bool {
     })
 }
 
-/// Turns permission checks on if there are users with restrictions.
+/// Enables permission checks if there are users with restrictions.
 pub fn note_users(server: &dyn Server) {
     let has_limited = server.config().users().has_limited();
     server.hooks().set(HookFlags::LIMITED_USERS, has_limited);
@@ -71,7 +71,7 @@ fn check_limited_user(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Re
 /// Likewise for a queued request, when EXEC is about to run it.
 ///
 /// # Errors
-/// The permission that its user lacks by now.
+/// The permission that its user now lacks.
 pub(crate) fn check_queued(
     cx: &mut Context<'_>,
     entry: &Entry,
@@ -102,7 +102,7 @@ pub(crate) fn permission(cx: &Context<'_>) -> Permission {
         bytes.extend_from_slice(word);
     }
     let (bytes, spans) = (bytes.into_boxed_slice(), spans.into_boxed_slice());
-    // Beyond that the spans would be those of other words.
+    // Beyond that, the spans would refer to other words.
     let are_spans_right = u32::try_from(bytes.len()).is_ok();
     let commands = cx.server.commands();
     Permission::new(move |users| {
@@ -114,7 +114,7 @@ pub(crate) fn permission(cx: &Context<'_>) -> Permission {
     })
 }
 
-/// The error for a client whose user has lost the permission for what it waited for.
+/// The error for a client whose user has lost the permission for its blocked request.
 pub(crate) fn refusal(cx: &mut Context<'_>) -> Error {
     const NO_KEY: Error = Error::fixed("NOPERM No permissions to access a key");
     let (commands, args) = (cx.server.commands(), cx.args);
@@ -123,8 +123,7 @@ pub(crate) fn refusal(cx: &mut Context<'_>) -> Error {
     lacked.unwrap_or(NO_KEY)
 }
 
-/// Whether a waiting client is refused what has become available, since its user has lost the
-/// permission.
+/// Whether a waiting client must not be served, because its user has lost the permission.
 pub(crate) fn is_refused(cx: &Context<'_>, waiter: &Waiter) -> bool {
     cx.hooks.reasons().contains(HookFlags::LIMITED_USERS)
         && waiter.refuse(cx.server.config().users())
@@ -156,12 +155,12 @@ pub(crate) fn reads_all_keys(cx: &mut Context<'_>, args: Args<'_>) -> bool {
     entry.is_some_and(|entry| user.is_some_and(|user| user.reads_all_keys(entry, args)))
 }
 
-/// Records in ACL LOG that a client could not log in as a user.
+/// Records a failed login in ACL LOG.
 pub(crate) fn note_failed_login(cx: &Context<'_>, command: &[u8], user: &[u8]) {
     note(cx, Reason::Login, command, user);
 }
 
-/// Records in ACL LOG which permission a client's user lacks.
+/// Records in ACL LOG the permission that a client's user lacks.
 fn note_refusal<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8]) {
     note(cx, reason, object, cx.client.user_name());
 }
@@ -212,7 +211,7 @@ fn error(denial: &Denial, user: &[u8], entry: &Entry) -> Error {
     }
 }
 
-/// Whether a client's user may run a verb of memcached's that is like `command`, with these keys.
+/// Whether a client's user may run a memcached verb that corresponds to `command`, with these keys.
 /// If not, ACL LOG gets an entry.
 pub(crate) fn may_run_verb<'k, C: CommandSet>(
     cx: &mut Context<'_, C>,

@@ -11,8 +11,8 @@ use nagi_store::{Claiming, Intent};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// The keys of a request on which clients are blocked, and in turn the keys to which their elements
-/// move (BLMOVE): all of them have to be claimed. Usually there are none.
+/// The keys of a request on which clients are blocked, and transitively the keys to which their
+/// elements move (BLMOVE): all of them must be claimed. Usually there are none.
 #[derive(Debug, Default)]
 pub(crate) struct Awaited(Option<Box<Names>>);
 
@@ -49,7 +49,7 @@ impl Awaited {
         names.for_each(|name| claiming.add(cx.db.key(name), Intent::Write));
     }
 
-    /// All of them.
+    /// All of the keys.
     pub(crate) fn reached(&self) -> impl Iterator<Item = &Name> {
         self.0.iter().flat_map(|names| &names.reached)
     }
@@ -68,7 +68,7 @@ impl Awaited {
 /// The state of serving clients.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// Keys that may have something for clients, each with its database.
+    /// Keys that may be able to serve clients, each with its database.
     ready: VecDeque<(Name, usize)>,
     /// The client that was last served or examined.
     last: u64,

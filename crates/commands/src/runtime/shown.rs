@@ -1,17 +1,17 @@
-//! Requests as MONITOR and the slow log show them: without secrets.
+//! Requests in the form of MONITOR and the slow log: without secrets.
 
 use crate::{Client, ClientInfo, Command, Entry, HookFlags, Marks, Server};
 use nagi_proto::Args;
 use nagi_store::since_1970;
 use std::fmt::Write as _;
 
-/// Most arguments of a request that are kept, and most bytes of one, as in Redis.
+/// Maximum arguments of a request that are kept, and maximum bytes of one, as in Redis.
 const ARGUMENTS: usize = 32;
 const ARGUMENT_BYTES: usize = 128;
-/// What stands for a secret.
+/// The replacement for a secret.
 pub(crate) const REDACTED: &[u8] = b"(redacted)";
 
-/// What the slow log keeps of a request's arguments.
+/// The part of a request's arguments that the slow log keeps.
 #[must_use]
 pub fn kept_arguments(entry: Option<&Entry>, args: Args<'_>) -> Vec<Vec<u8>> {
     let shown = if args.len() > ARGUMENTS { ARGUMENTS - 1 } else { args.len() };
@@ -33,8 +33,8 @@ pub fn kept_arguments(entry: Option<&Entry>, args: Args<'_>) -> Vec<Vec<u8>> {
     kept
 }
 
-/// An argument of `len` bytes by its start, which is all that is left of a long one that has been
-/// stored.
+/// Shortens an argument of `len` bytes to its start, which is all that remains of a stored long
+/// one.
 pub(crate) fn shorten(start: &[u8], len: usize) -> Vec<u8> {
     let shown = start.get(..ARGUMENT_BYTES).unwrap_or(start);
     match len - shown.len() {
@@ -62,7 +62,7 @@ pub fn stop_monitoring(server: &dyn Server, client: &ClientInfo) {
     hooks.monitors.remove(client.id, || hooks.set(HookFlags::MONITORED, false));
 }
 
-/// A request that has run as monitors see it: time, database, client and [`words`].
+/// The line of a request for monitors: time, database, client and [`words`].
 fn line(client: &Client, words: &str) -> String {
     let now = since_1970();
     let mut line = String::new();
@@ -93,7 +93,7 @@ pub(crate) fn words(command: &Command, args: Args<'_>) -> String {
     line
 }
 
-/// The words of a request of memcached's, each after a space.
+/// The words of a memcached request, each after a space.
 pub(crate) fn plain_words(args: Args<'_>) -> String {
     let mut line = String::new();
     for index in 0..args.len() {
@@ -103,7 +103,7 @@ pub(crate) fn plain_words(args: Args<'_>) -> String {
     line
 }
 
-/// Appends a word in quotes, with escapes for what is not printable, as redis-cli reads it.
+/// Appends a word in quotes, with escapes for unprintable bytes, in the syntax of redis-cli.
 pub(crate) fn quote(word: &[u8], text: &mut String) {
     text.push('"');
     for &byte in word {

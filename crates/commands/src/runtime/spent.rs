@@ -14,19 +14,18 @@ use std::time::{Duration, Instant};
 /// Time and reply bytes of a request.
 pub(crate) struct Spent {
     began: Instant,
-    /// The part of the time since then in which it was executed.
+    /// The part of that time in which it was executed.
     pub(crate) executed: Duration,
     pub(crate) reply_bytes: usize,
 }
 
 impl Spent {
-    /// Of a request that began then, nothing yet.
+    /// The initial value for a request that began at `began`.
     pub(crate) fn since(began: Instant) -> Self {
         Spent { began, executed: Duration::ZERO, reply_bytes: 0 }
     }
 
-    /// Counts the time of a request that is over, and puts it into the logs if it has taken long or
-    /// was large.
+    /// Counts the time of a completed request, and logs it if it has taken long or was large.
     pub(crate) fn report(&self, cx: &Context<'_>, row: usize, args: Args<'_>) {
         let (config, total) = (cx.server.config(), self.began.elapsed());
         if config.latency_tracking.is_on() {
@@ -46,7 +45,7 @@ impl Spent {
             execute_ns: nanoseconds(self.executed),
             ..Phases::default()
         };
-        // What a script runs is not a request of a client.
+        // Commands run by a script are not requests of a client.
         let is_of_client = !cx.client.restrictions.contains(Restrictions::IN_SCRIPT);
         let address = is_of_client.then(|| cx.client.info.shown_address().into_owned());
         let request = SlowRequest {

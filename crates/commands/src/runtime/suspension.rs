@@ -16,7 +16,8 @@ pub enum When {
     RoomForReplies,
     /// When its client's waker has been called.
     Woken,
-    /// Likewise, but that may take very long; the request is abandoned if its client leaves before.
+    /// Likewise, but that may take very long; the request is abandoned if its client disconnects
+    /// before.
     Served,
 }
 
@@ -27,26 +28,27 @@ pub enum JobProgress {
     Done,
     /// The job has to be called again.
     Pending {
-        /// When to call it.
+        /// When to call it again.
         when: When,
-        /// Whether something has been changed, so that it is called even if its client has left.
+        /// Whether data has been changed, so that it must be called even if its client has
+        /// disconnected.
         is_committed: bool,
     },
 }
 
 impl JobProgress {
-    /// Nothing has been changed yet, and there is more to do.
+    /// No data has been changed yet, and there is more to do.
     pub const NEXT_TICK: JobProgress =
         JobProgress::Pending { when: When::NextTick, is_committed: false };
-    /// Likewise, with replies that its client has to read first if they are many.
+    /// Likewise, with replies that its client must read first if they are many.
     pub const ROOM_FOR_REPLIES: JobProgress =
         JobProgress::Pending { when: When::RoomForReplies, is_committed: false };
-    /// Nothing has been changed yet; the client's waker will be called.
+    /// No data has been changed yet; the client's waker will be called.
     pub const WOKEN: JobProgress = JobProgress::Pending { when: When::Woken, is_committed: false };
     /// Likewise, but that may take very long.
     pub const SERVED: JobProgress =
         JobProgress::Pending { when: When::Served, is_committed: false };
-    /// Something has been changed, and there is more to do.
+    /// Data has been changed, and there is more to do.
     pub const COMMITTED: JobProgress =
         JobProgress::Pending { when: When::NextTick, is_committed: true };
 }
@@ -56,7 +58,7 @@ impl JobProgress {
 pub struct Suspension<J> {
     /// When it continues.
     pub when: When,
-    /// Whether it has changed something, and must be completed even without its client.
+    /// Whether it has changed data, and must be completed even if its client disconnects.
     pub is_committed: bool,
     pub(crate) what: Remainder<J>,
 }
@@ -89,7 +91,7 @@ impl<J> Suspension<J> {
         }
     }
 
-    /// A request that has changed nothing and runs from the start once its client's waker has been
+    /// A request that has not changed data and runs from the start once its client's waker has been
     /// called, with its place in a queue.
     #[must_use]
     pub fn restart(place: Option<Wait>) -> Self {

@@ -6,7 +6,7 @@ use crate::state::tracking::as_client;
 use crate::{Access, Error, Flags, Server};
 use nagi_proto::Args;
 
-/// Runs a request of a client that tracks keys, by `run`.
+/// Runs a request of a client that tracks keys, with `run`.
 #[cold]
 pub(crate) fn run<'a>(
     entry: &Entry,
@@ -49,7 +49,7 @@ pub(crate) fn run<'a>(
     outcome
 }
 
-/// Whether what a request reads is remembered.
+/// Whether the keys that a request reads are tracked.
 pub(crate) fn is_remembered(command: &Command, cx: &Context<'_>) -> bool {
     let Some(tracking) = &cx.client.tracking else { return false };
     let options = &tracking.options;
@@ -59,12 +59,12 @@ pub(crate) fn is_remembered(command: &Command, cx: &Context<'_>) -> bool {
         && (!options.opts_out || tracking.caching != Some(false))
 }
 
-/// Whether it may say something about the next request, or lies between the two.
+/// Whether it may be CLIENT CACHING, or a request between that and the one it applies to.
 fn is_about_clients(entry: &Entry) -> bool {
     entry.full_name.starts_with("client|")
 }
 
-/// What CLIENT CACHING has said is over with the request after it, or with its transaction.
+/// Ends the effect of CLIENT CACHING after the next request, or after its transaction.
 fn forget_caching(is_about_clients: bool, cx: &mut Context<'_>) {
     if let Some(tracking) = cx.client.tracking.as_mut().filter(|_| !is_about_clients)
         && cx.client.transaction.is_none()
@@ -100,8 +100,8 @@ fn invalidate_if_changed<C: CommandSet>(cx: &Context<'_, C>, key: &[u8]) {
     }
 }
 
-/// Notes that a client reads keys now that it is given what it has waited for: they have just been
-/// changed, of which it is told as of any other change, and are not changed before this returns.
+/// Tracks the keys of a blocked client that is served: they have just been changed, which is
+/// reported like any other change, and they cannot change again before this returns.
 pub(crate) fn remember_served<'k>(
     cx: &Context<'_>,
     client: u64,

@@ -12,10 +12,10 @@ const NO_FILE: Error = Error::fixed(
      configuration file set) in order to store users in the Redis configuration.",
 );
 
-/// Takes the users that a server is to be started with from its configuration or its file of users.
+/// Loads the users for the start of a server from its configuration or its file of users.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The faults in them.
 pub fn load_at_start(config: &Config, table: &'static CommandTable) -> Result<(), String> {
     let lines = config.take_user_lines();
     let has_file = !config.aclfile.get().is_empty();
@@ -33,7 +33,7 @@ pub fn load_at_start(config: &Config, table: &'static CommandTable) -> Result<()
     } else {
         let acl = Acl::new(table, config.acl_pubsub_default.is_on());
         let mut users = Users::read(&acl, lines.into_iter()).map_err(|faults| faults.join("; "))?;
-        // What requirepass has made of it stays where no line says otherwise.
+        // The effect of requirepass stays unless a line overrides it.
         let default = config.users().get(DEFAULT_USER).unwrap_or_default();
         users.entry(DEFAULT_USER.into()).or_insert(default);
         users
@@ -45,7 +45,7 @@ pub fn load_at_start(config: &Config, table: &'static CommandTable) -> Result<()
 /// Reads the file of users.
 ///
 /// # Errors
-/// There is none, it cannot be read, or lines are wrong: all of them are listed.
+/// There is none, it cannot be read, or lines are invalid, all of which are listed.
 pub(crate) fn read(config: &Config, table: &'static CommandTable) -> Result<UsersByName, Error> {
     let path = config.aclfile.get();
     if path.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn read(config: &Config, table: &'static CommandTable) -> Result<User
 /// Reads the text of a file of users, which is at this path.
 ///
 /// # Errors
-/// Lines are wrong: all of them are listed.
+/// Lines are invalid, all of which are listed.
 pub(crate) fn parse<H>(text: &[u8], path: &str, acl: &Acl<'_, H>) -> Result<UsersByName, Error> {
     let lines = (1..).zip(text.split(|byte| *byte == b'\n'));
     // There are no comments: ACL SAVE would lose them.
@@ -85,7 +85,7 @@ pub(crate) fn parse<H>(text: &[u8], path: &str, acl: &Acl<'_, H>) -> Result<User
     Ok(users)
 }
 
-/// Writes all users to the file of users, in one step.
+/// Writes all users to the file of users, atomically.
 ///
 /// # Errors
 /// There is none, or it cannot be written.

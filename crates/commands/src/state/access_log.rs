@@ -5,20 +5,20 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The same within this time is one entry.
+/// Equal refusals within this time become one entry.
 const TOGETHER_MS: u64 = 60_000;
 
 /// The longest name that is kept, in bytes.
 const NAME_BYTES: usize = 128;
 
-/// Why something was refused.
+/// The reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// A login failed.
     Login,
     /// The user may not run the command.
     Command,
-    /// The user may not do this with the key.
+    /// The user may not access the key in this way.
     Key,
     /// The user may not use the channel.
     Channel,
@@ -36,24 +36,24 @@ impl Reason {
     }
 }
 
-/// What was refused.
+/// A refused login or request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused<'a> {
     pub(crate) reason: Reason,
-    /// Where the request came from: `toplevel`, `multi` if EXEC ran it, or `lua`.
+    /// The origin of the request: `toplevel`, `multi` if EXEC ran it, or `lua`.
     pub(crate) context: &'static str,
-    /// The command, key or channel; of a login, the command that it was tried with.
+    /// The command, key or channel; for a login, the command that attempted it.
     pub(crate) object: &'a [u8],
     /// The name of the user.
     pub(crate) user: &'a [u8],
 }
 
-/// One or more refusals of the same.
+/// One or more equal refusals.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     /// Unique and ascending.
     pub(crate) id: u64,
-    /// How many they were.
+    /// The number of refusals.
     pub(crate) count: u64,
     pub(crate) reason: Reason,
     pub(crate) context: &'static str,
@@ -61,41 +61,41 @@ pub(crate) struct Refusal {
     pub(crate) user: String,
     /// The client's line of CLIENT LIST, at the last one.
     pub(crate) client: String,
-    /// The time of the first, in milliseconds since 1970.
+    /// The time of the first refusal, in milliseconds since 1970.
     pub(crate) first_ms: u64,
-    /// The time of the last.
+    /// The time of the last refusal.
     pub(crate) last_ms: u64,
 }
 
-/// An entry of the log, whose memory is not data: any client that connects can fill the log.
+/// An entry of the log, whose memory is not data: any client can fill the log.
 #[derive(Debug)]
 struct Logged {
     refusal: Refusal,
     _overhead: Overhead,
 }
 
-/// The latest of them, and how many there were.
+/// The latest refusals, and their counts.
 #[derive(Debug, Default)]
 pub(crate) struct AccessLog {
-    /// The latest first.
+    /// The latest refusal first.
     entries: Mutex<VecDeque<Logged>>,
     next_id: AtomicU64,
     counts: [AtomicU64; 4],
 }
 
 impl AccessLog {
-    /// How many there were for a reason since the server has started or the statistics were reset.
+    /// The number of refusals for a reason since the start or the last reset of the statistics.
     #[must_use]
     pub(crate) fn count(&self, reason: Reason) -> u64 {
         self.counts.get(reason as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Restarts counting.
+    /// Resets the counts.
     pub(crate) fn reset(&self) {
         self.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
     }
 
-    /// Notes one, with its client's line of CLIENT LIST, and keeps `most` entries at most.
+    /// Adds a refusal with its client's line of CLIENT LIST, and keeps at most `most` entries.
     pub(crate) fn add(&self, refused: Refused<'_>, client: String, now_ms: u64, most: usize) {
         let Refused { reason, context, object, user } = refused;
         let count = self.counts.get(reason as usize);
@@ -132,12 +132,12 @@ impl AccessLog {
         entries.truncate(most);
     }
 
-    /// So many, the latest first.
+    /// The latest `count` entries, the latest first.
     pub(crate) fn latest(&self, count: usize) -> Vec<Refusal> {
         self.entries.lock().iter().take(count).map(|logged| logged.refusal.clone()).collect()
     }
 
-    /// Forgets them.
+    /// Removes all entries.
     pub(crate) fn clear(&self) {
         self.entries.lock().clear();
     }

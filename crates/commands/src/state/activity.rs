@@ -11,7 +11,7 @@ pub(crate) struct Activity(Mutex<Arc<Fields>>);
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     pub(crate) threads: Vec<(String, String)>,
-    /// These have names of keys.
+    /// Fields with names of keys.
     pub(crate) hot_keys: Vec<(String, String)>,
 }
 
@@ -20,7 +20,8 @@ impl Activity {
         *self.0.lock() = Arc::new(fields);
     }
 
-    /// Shows them. The sampler frees what it has allocated, which counts as overhead.
+    /// Passes the fields to `look`. The sampler frees what it has allocated, which counts as
+    /// overhead.
     pub(crate) fn show(&self, look: impl FnOnce(&Fields)) {
         look(&self.0.lock());
     }

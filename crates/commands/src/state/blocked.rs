@@ -1,9 +1,9 @@
-//! Clients that are blocked until a key has something for them (BLPOP), first come, first served.
+//! Clients that are blocked until a key can serve them (BLPOP), in order of arrival.
 //!
-//! A client that finds nothing enters the queues of its keys before it releases its claim on them.
-//! A request that changes a key for which clients wait claims it as well, and serves them before it
-//! releases the key, so that no other client sees the elements that they get. The claims order the
-//! two: no element is left in a key for which a client waits.
+//! A client that cannot be served enters the queues of its keys before it releases its claim on
+//! them. A request that changes a key for which clients wait claims it as well, and serves them
+//! before it releases the key, so that no other client sees their elements. The claims order the
+//! two requests: no element stays in a key for which a client waits.
 
 use crate::state::users::Users;
 use nagi_store::accounting::{Charge, room_bytes};
@@ -19,7 +19,8 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Counters of waiting clients by the hash of the key: for most requests, a zero is all they read.
+/// Counters of waiting clients by the hash of the key: most requests read only one of them, which
+/// is zero.
 const COUNTERS: usize = if cfg!(loom) { 1 } else { 1024 };
 /// A client's memory in one queue in addition to the key, in bytes.
 const PLACE_BYTES: usize = 160;
@@ -29,15 +30,15 @@ const CLIENT_BYTES: usize = 256;
 /// A key's name.
 pub(crate) type Name = Arc<[u8]>;
 
-/// What a client waits for.
+/// The condition that a client waits for.
 pub(crate) trait Wanted: Debug + Send + Sync {
-    /// The type of value that it is taken from.
+    /// The type of value that serves it.
     fn kind(&self) -> Kind;
 
     /// The key that receives it, if any (BLMOVE).
     fn destination(&self) -> Option<&Name>;
 
-    /// Whether it looks at its keys after any change, even if their values are of another type or
+    /// Whether it checks its keys after any change, even if their values are of another type or
     /// removed.
     fn wakes_on_any_change(&self) -> bool {
         false
@@ -48,7 +49,7 @@ pub(crate) trait Wanted: Debug + Send + Sync {
         false
     }
 
-    /// Takes it from the first key that has it and that `may_take` allows.
+    /// Takes elements from the first key that has some and that `may_take` allows.
     fn take(
         &self,
         db: Database<'_>,
@@ -63,7 +64,7 @@ pub(crate) type Scored = Vec<(OwnedText, f64)>;
 /// Entries of streams, by key.
 pub(crate) type Streams = Vec<(Name, Selection)>;
 
-/// What a client was given.
+/// The result of a blocked request.
 #[derive(Debug)]
 pub(crate) enum Taken {
     /// Nothing: a value is of another type.
@@ -82,7 +83,7 @@ pub(crate) enum Taken {
     NoGroup(Name),
 }
 
-/// Whether the user of a client that waits still has the right to what it waits for.
+/// The check whether a waiting client's user still has the permission for its request.
 pub(crate) struct Permission(Box<dyn Fn(&Users) -> bool + Send + Sync>);
 
 impl Permission {
@@ -103,7 +104,7 @@ impl Debug for Permission {
 pub(crate) enum Outcome {
     /// It is still waiting.
     Waiting,
-    /// It was given this.
+    /// It was served this.
     Served(Taken),
     /// Another client has ended its wait (CLIENT UNBLOCK), as a timeout or with an error.
     Unblocked {
@@ -112,13 +113,13 @@ pub(crate) enum Outcome {
     },
     /// Its user has lost the right to what it waits for.
     Refused,
-    /// There is no memory for what it would do with that.
+    /// There is no memory for its effect.
     OutOfMemory,
     /// It no longer waits.
     Over,
 }
 
-/// A client that waits.
+/// A waiting client.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     /// Ascending in the order of arrival.
@@ -128,16 +129,16 @@ pub(crate) struct Waiter {
     keys: Box<[Name]>,
     wanted: Box<dyn Wanted>,
     permission: Permission,
-    /// Whether it is told of changes of the keys that it reads.
+    /// Whether it is notified of changes of the keys that it reads.
     tracks: bool,
-    /// Whether it is refused while there is no memory.
+    /// Whether it is refused when memory is exhausted.
     needs_memory: bool,
     waker: Waker,
     outcome: Mutex<Outcome>,
 }
 
 impl Waiter {
-    /// Ends its wait if its user has no right to what it waits for. Returns whether that is so.
+    /// Ends its wait if its user lacks the permission for its request. Returns whether it did.
     pub(crate) fn refuse(&self, users: &Users) -> bool {
         let is_refused = !(self.permission.0)(users);
         if is_refused {
@@ -146,17 +147,17 @@ impl Waiter {
         is_refused
     }
 
-    /// Whether it is refused while there is no memory.
+    /// Whether it is refused when memory is exhausted.
     pub(crate) fn needs_memory(&self) -> bool {
         self.needs_memory
     }
 
-    /// Ends its wait since there is no memory for what it waits to do.
+    /// Ends its wait because memory is exhausted.
     pub(crate) fn refuse_memory(&self) {
         self.end(Outcome::OutOfMemory);
     }
 
-    /// Ends its wait. Returns whether it waited.
+    /// Ends its wait. Returns whether it was waiting.
     fn end(&self, end: Outcome) -> bool {
         let mut outcome = self.outcome.lock();
         let waits = matches!(*outcome, Outcome::Waiting);
@@ -167,7 +168,7 @@ impl Waiter {
         waits
     }
 
-    /// Gives it what it waits for, if that is there. Returns whether it was.
+    /// Serves it, if that is possible. Returns whether it was served.
     pub(crate) fn serve(
         &self,
         db: Database<'_>,
@@ -185,7 +186,7 @@ impl Waiter {
         true
     }
 
-    /// The key that gets what it is given, if one does.
+    /// The key to which its elements move, if any.
     pub(crate) fn destination(&self) -> Option<&Name> {
         self.wanted.destination()
     }
@@ -194,7 +195,7 @@ impl Waiter {
         self.number
     }
 
-    /// The client and the keys that it reads, if it is told of their changes.
+    /// The client and the keys that it reads, if it is notified of their changes.
     pub(crate) fn tracked(&self) -> Option<(u64, impl Iterator<Item = &[u8]>)> {
         self.tracks.then(|| (self.client, self.keys.iter().map(|key| &**key)))
     }
@@ -203,15 +204,15 @@ impl Waiter {
 /// The clients that wait for one key in one database.
 #[derive(Debug, Default)]
 struct Queue {
-    /// By their numbers.
+    /// Waiters by their numbers.
     waiters: BTreeMap<u64, Arc<Waiter>>,
-    /// The keys that get what is taken, with how many of the clients have named each: a change of
-    /// the key must not look at ten thousand clients.
+    /// The destination keys, with the number of clients for each, so that a change of the key need
+    /// not go through ten thousand clients.
     destinations: HashMap<Name, usize>,
 }
 
 impl Queue {
-    /// Adds a client. Returns whether it was not there.
+    /// Adds a client. Returns whether it is new.
     fn insert(&mut self, waiter: &Arc<Waiter>) -> bool {
         let is_new = self.waiters.insert(waiter.number, Arc::clone(waiter)).is_none();
         if let Some(name) = waiter.destination().filter(|_| is_new) {
@@ -220,7 +221,7 @@ impl Queue {
         is_new
     }
 
-    /// Removes a client. Returns whether it was there.
+    /// Removes a client. Returns whether it was in the queue.
     fn remove(&mut self, waiter: &Waiter) -> bool {
         let was_there = self.waiters.remove(&waiter.number).is_some();
         if let Some(name) = waiter.destination().filter(|_| was_there)
@@ -242,7 +243,7 @@ struct Table {
     last_number: u64,
 }
 
-/// Every client that waits.
+/// All waiting clients.
 #[derive(Debug)]
 pub(crate) struct BlockedClients {
     table: Mutex<Table>,
@@ -262,7 +263,7 @@ impl Default for BlockedClients {
     }
 }
 
-/// A client that begins to wait.
+/// A client that starts to wait.
 #[derive(Debug)]
 pub(crate) struct NewWaiter {
     pub(crate) client: u64,
@@ -270,9 +271,9 @@ pub(crate) struct NewWaiter {
     pub(crate) keys: Box<[Name]>,
     pub(crate) wanted: Box<dyn Wanted>,
     pub(crate) permission: Permission,
-    /// Whether it is told of changes of the keys that it reads.
+    /// Whether it is notified of changes of the keys that it reads.
     pub(crate) tracks: bool,
-    /// Whether it is refused while there is no memory.
+    /// Whether it is refused when memory is exhausted.
     pub(crate) needs_memory: bool,
     pub(crate) waker: Waker,
 }
@@ -283,7 +284,7 @@ impl BlockedClients {
         self.clients.load(Ordering::Relaxed) == 0
     }
 
-    /// For how many keys clients wait.
+    /// The number of keys for which clients wait.
     pub(crate) fn keys(&self) -> usize {
         self.table.lock().queues.values().map(BTreeMap::len).sum()
     }
@@ -293,13 +294,13 @@ impl BlockedClients {
         &self.counters[self.hasher.hash_one(name) as usize % COUNTERS]
     }
 
-    /// Whether a client may wait for a key, in whatever database.
+    /// Whether a client may be waiting for a key, in any database.
     pub(crate) fn may_concern(&self, name: &[u8]) -> bool {
         self.counter(name).load(Ordering::Relaxed) > 0
     }
 
     /// Enters a client into the queues of its keys, which it has claimed. `enter` is called before
-    /// any can leave.
+    /// it can leave.
     pub(crate) fn enter(self: &Arc<Self>, new: NewWaiter, enter: impl FnOnce()) -> Waiting {
         let NewWaiter { client, database, keys, wanted, permission, tracks, needs_memory, waker } =
             new;
@@ -338,7 +339,7 @@ impl BlockedClients {
         Waiting { blocked: Arc::clone(self), waiter, _charge: charge }
     }
 
-    /// Takes a client out of all queues.
+    /// Removes a client from all queues.
     pub(crate) fn leave(&self, waiter: &Waiter) {
         let mut table = self.table.lock();
         let is_it = |it: &Arc<Waiter>| it.number == waiter.number;
@@ -362,7 +363,7 @@ impl BlockedClients {
         }
     }
 
-    /// Calls `end` if no client waits, before any can enter.
+    /// Calls `end` if no client waits, before another can enter.
     pub(crate) fn end_if_empty(&self, end: impl FnOnce()) {
         let table = self.table.lock();
         if table.clients.is_empty() {
@@ -370,13 +371,13 @@ impl BlockedClients {
         }
     }
 
-    /// Ends the wait of a client. Returns whether it waited.
+    /// Ends the wait of a client. Returns whether it was waiting.
     pub(crate) fn unblock(&self, client: u64, with_error: bool) -> bool {
         let Some(waiter) = self.table.lock().clients.get(&client).cloned() else { return false };
         waiter.end(Outcome::Unblocked { with_error })
     }
 
-    /// Takes a client that is going to be closed out of all queues.
+    /// Removes from all queues a client that is about to be closed.
     pub(crate) fn abandon(&self, client: u64) {
         let waiter = self.table.lock().clients.get(&client).cloned();
         if let Some(waiter) = waiter {
@@ -395,8 +396,8 @@ impl BlockedClients {
         table.queues.get(name).map_or_else(Vec::new, |queues| queues.keys().copied().collect())
     }
 
-    /// The first client in a queue after the one of a number that waits for a value of this type,
-    /// or looks at whatever there is.
+    /// The first client in a queue after a number that waits for a value of this type, or for any
+    /// change.
     pub(crate) fn next(
         &self,
         name: &[u8],
@@ -413,8 +414,8 @@ impl BlockedClients {
         waiters.find(|waiter| concerns(&*waiter.wanted)).cloned()
     }
 
-    /// Adds to `reached` a key for which clients wait, if any do, and those to which what is put
-    /// there goes in the end. Returns whether any client waits.
+    /// Adds to `reached` a key if clients wait for it, and the keys to which its elements move
+    /// transitively. Returns whether any client waits.
     pub(crate) fn reach(&self, name: &[u8], reached: &mut BTreeSet<Name>) -> bool {
         let table = self.table.lock();
         let Some((name, _)) = table.queues.get_key_value(name) else { return false };
@@ -429,18 +430,18 @@ impl BlockedClients {
     }
 }
 
-/// A client that waits until this is dropped.
+/// A client's wait, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     blocked: Arc<BlockedClients>,
     waiter: Arc<Waiter>,
-    /// For what the queues take, which is not data.
+    /// Accounts for the memory of the queues, which is not data.
     _charge: Charge,
 }
 
 impl Waiting {
-    /// What has become of it, which it has been told then. One that waits does no more if its time
-    /// is up, and its outcome is that it waited.
+    /// Takes its outcome. If its time is up, a waiting client stops waiting, with the outcome that
+    /// it was still waiting.
     pub(crate) fn outcome(&self, is_time_up: bool) -> Outcome {
         let mut outcome = self.waiter.outcome.lock();
         match *outcome {

@@ -1,4 +1,4 @@
-//! A client as handlers see it, and as other clients see it in CLIENT LIST.
+//! The state of a client for handlers, and for other clients in CLIENT LIST.
 
 use crate::state::frozen_time::FrozenTime;
 use crate::state::pubsub::{ByKind, Kind};
@@ -19,19 +19,19 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 bitflags::bitflags! {
-    /// Why a client may not run any command that it likes.
+    /// Reasons for which a client may not run all commands.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Restrictions: u8 {
-        /// There was a password when it connected, which it has not given.
+        /// A password was required when it connected, and has not been given.
         const NOT_LOGGED_IN = 1 << 0;
-        /// There were `maxclients` already: its place is kept for administrators.
+        /// `maxclients` had been reached: its connection is reserved for administrators.
         const ADMINISTRATES = 1 << 1;
-        /// It speaks one of memcached's protocols, of which there is a file of users, and has not
+        /// It speaks one of memcached's protocols, for which there is a file of users, and has not
         /// logged in as one of them.
         const NO_USER_OF_MEMCACHED = 1 << 2;
         /// Its requests are queued for EXEC.
         const IN_TRANSACTION = 1 << 3;
-        /// It subscribes to something. In RESP2 it may do little else.
+        /// It has subscriptions, which restricts its commands in RESP2.
         const SUBSCRIBES = 1 << 4;
         /// It receives invalidations of keys that it has read.
         const TRACKS = 1 << 5;
@@ -43,52 +43,52 @@ bitflags::bitflags! {
 /// The state of one connection that commands read and change. Owned by its worker.
 #[derive(Debug)]
 pub struct Client {
-    /// The database chosen by SELECT.
+    /// The database selected by SELECT.
     pub database: usize,
     /// The protocol version chosen by HELLO.
     pub version: Version,
-    /// Whether the connection is to be closed once its replies are sent.
+    /// Whether to close the connection once its replies are sent.
     pub closing: bool,
-    /// Whether that is what the client has asked for.
+    /// Whether the client has asked for that.
     pub has_quit: bool,
-    /// Why it may not run any command that it likes.
+    /// Why it may not run all commands.
     pub restrictions: Restrictions,
-    /// Which replies it wants (CLIENT REPLY).
+    /// The replies that it receives (CLIENT REPLY).
     pub reply_mode: ReplyMode,
-    /// Whether EXEC runs its requests, whose replies nothing may come between.
+    /// Whether EXEC runs its requests, whose replies must not be interrupted.
     pub(crate) is_executing: bool,
-    /// The time at which they run meanwhile, and a script all along.
+    /// The time that its requests see within EXEC, or within a script.
     pub(crate) frozen_time: Option<FrozenTime>,
-    /// For how long its request was worked on by another thread, or has slept as if it were (DEBUG
-    /// SLEEP); taken where the request is timed.
+    /// How long another thread has worked on its request, or it has slept (DEBUG SLEEP); taken when
+    /// the request is timed.
     pub worked_elsewhere: Duration,
-    /// What was published for it meanwhile.
+    /// Messages published for it while EXEC runs.
     pub(crate) messages: Option<Box<Output>>,
-    /// Whether the request under way is answered although it wants no reply.
+    /// Whether the current request is answered although replies are off.
     pub is_answered_anyway: bool,
-    /// What other clients may see.
+    /// The state visible to other clients.
     pub info: Arc<ClientInfo>,
-    /// Called when what the client's request waits for has come.
+    /// Called when the wait of the client's request ends.
     pub waker: Waker,
-    /// Since when its request waits for a save to need less memory, if it does.
+    /// The start of its wait for a save to use less memory, if it waits.
     pub(crate) delayed_since: Option<Box<Instant>>,
-    /// What it has queued since MULTI.
+    /// The requests queued since MULTI.
     pub(crate) transaction: Option<Box<Transaction>>,
     /// The keys that it watches.
     pub(crate) watches: Watches,
-    /// How it tracks keys, if it does.
+    /// Its tracking of keys, if enabled.
     pub(crate) tracking: Option<Box<ClientTracking>>,
     /// The script thread, while EXEC runs its requests and some of these are scripts.
     pub(crate) leased: Option<Box<Leased>>,
-    /// Its user, once that matters; the default one otherwise.
+    /// Its user, once needed; before, the default one.
     identity: Option<Box<Identity>>,
 }
 
-/// A client's user, as it was when it was looked at last.
+/// A client's user, as of the last check.
 #[derive(Debug)]
 struct Identity {
     name: Name,
-    /// None if it has been deleted since.
+    /// `None` if it has been deleted since.
     user: Option<Arc<User>>,
     /// [`Users::generation`] at that time.
     generation: u64,
@@ -137,7 +137,7 @@ impl Client {
         self.identity = Some(Box::new(identity));
     }
 
-    /// Its user as it is now; `None` if it has been deleted.
+    /// Its current user; `None` if it has been deleted.
     pub(crate) fn user(&mut self, users: &Users) -> Option<Arc<User>> {
         let generation = users.generation();
         let known = self.identity.as_ref().filter(|known| known.generation == generation);
@@ -154,13 +154,13 @@ impl Client {
         self.has_quit = true;
     }
 
-    /// Chooses the database of further requests, which must exist.
+    /// Selects the database of further requests, which must exist.
     pub(crate) fn select(&mut self, index: usize) {
         self.database = index;
         self.info.database.store(index, Ordering::Relaxed);
     }
 
-    /// Forgets what was queued, and watches nothing any more.
+    /// Discards the queued requests and the watched keys, and returns them.
     pub(crate) fn end_transaction(&mut self) -> (Option<Box<Transaction>>, Watches) {
         self.restrictions.remove(Restrictions::IN_TRANSACTION);
         let ended = (self.transaction.take(), std::mem::take(&mut self.watches));
@@ -168,7 +168,7 @@ impl Client {
         ended
     }
 
-    /// Shows other clients how much is queued and watched.
+    /// Updates the visible numbers of queued requests and watched keys.
     pub(crate) fn note_transaction(&self) {
         let queued = self.transaction.as_ref();
         let info = &self.info;
@@ -178,48 +178,48 @@ impl Client {
         info.watched_keys.store(self.watches.len(), Ordering::Relaxed);
     }
 
-    /// Takes what was published for it while EXEC ran.
+    /// Takes the messages published for it while EXEC ran.
     pub fn take_messages(&mut self) -> Output {
         let Some(messages) = self.messages.take() else { return Output::default() };
         self.note_subscriptions();
         *messages
     }
 
-    /// Notes whether it subscribes to anything, or has messages left of what it subscribed to.
+    /// Records whether it has subscriptions, or unsent messages of earlier ones.
     pub(crate) fn note_subscriptions(&mut self) {
         let subscribes = self.info.is_subscriber() || self.messages.is_some();
         self.restrictions.set(Restrictions::SUBSCRIBES, subscribes);
         self.info.mark(Marks::PUBSUB, subscribes);
     }
 
-    /// Whether it subscribes and speaks RESP2, in which messages look like replies.
+    /// Whether it has subscriptions and speaks RESP2, in which messages look like replies.
     pub(crate) fn receives_messages_only(&self) -> bool {
         self.restrictions.contains(Restrictions::SUBSCRIBES) && self.version == Version::Two
     }
 
-    /// Chooses the version of replies to further requests.
+    /// Sets the protocol version of further replies.
     pub(crate) fn speak(&mut self, version: Version) {
         self.version = version;
         self.info.resp.store(version.number(), Ordering::Relaxed);
     }
 }
 
-/// Which replies a client wants.
+/// The replies that a client receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
-    /// All of them.
+    /// All replies.
     #[default]
     All,
-    /// None until it says otherwise.
+    /// None, until it changes that.
     Nothing,
-    /// Those after the next request's.
+    /// All after that to the next request.
     AllButNext,
-    /// Those after the reply to the request that is being executed.
+    /// All after that to the current request.
     AllButThis,
 }
 
 impl ReplyMode {
-    /// Whether the request that begins now is to be answered.
+    /// Whether the request that begins now gets a reply.
     #[inline]
     pub fn begin(&mut self) -> bool {
         if *self == ReplyMode::AllButNext {
@@ -228,7 +228,7 @@ impl ReplyMode {
         *self == ReplyMode::All
     }
 
-    /// Whether a request that was not to be answered is to be all the same: CLIENT REPLY ON.
+    /// Whether a request with a suppressed reply gets one nevertheless: CLIENT REPLY ON.
     pub fn end(&mut self) -> bool {
         let all = *self == ReplyMode::All;
         if *self == ReplyMode::AllButThis {
@@ -239,26 +239,26 @@ impl ReplyMode {
 }
 
 bitflags::bitflags! {
-    /// What a connection is beside an ordinary one.
+    /// Special properties of a connection.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Marks: u32 {
-        /// It is to be closed, and executes nothing more.
+        /// It is about to be closed, and executes no more requests.
         const KILLED = 1 << 0;
         /// It is shown the requests of all clients (MONITOR).
         const MONITOR = 1 << 1;
         /// It is not closed to save memory (CLIENT NO-EVICT).
         const NO_EVICT = 1 << 2;
-        /// What it reads does not count as used (CLIENT NO-TOUCH).
+        /// Its reads do not count as uses (CLIENT NO-TOUCH).
         const NO_TOUCH = 1 << 3;
         /// Its request waits for something.
         const WAITING = 1 << 4;
-        /// It came through a Unix socket.
+        /// It has connected through a Unix socket.
         const UNIX_SOCKET = 1 << 5;
         /// It is shown events, and its requests are no longer read (memcached's `watch`).
         const WATCHER = 1 << 6;
-        /// It subscribes to something.
+        /// It has subscriptions.
         const PUBSUB = 1 << 7;
-        /// Requests over HTTP take turns on it.
+        /// It is shared by requests over HTTP.
         const GATEWAY = 1 << 8;
         /// It tracks keys.
         const TRACKING = 1 << 9;
@@ -268,23 +268,23 @@ bitflags::bitflags! {
         const BROKEN_REDIRECT = 1 << 11;
         /// Its request has been executed in part.
         const EXECUTING = 1 << 12;
-        /// It is to be closed to save memory.
+        /// It is about to be closed to save memory.
         const EVICTED = 1 << 13;
-        /// It is on its way to another worker.
+        /// It is moving to another worker.
         const MOVING = 1 << 14;
         /// It waits for a script, whose messages follow its reply.
         const RUNS_SCRIPT = 1 << 15;
     }
 }
 
-/// What a connection is for.
+/// The class of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Requests and their replies.
     Normal,
     /// Messages of other clients.
     PubSub,
-    /// Replication, for which there are no connections.
+    /// Replication, which has no connections.
     Replication,
 }
 
@@ -304,27 +304,27 @@ impl Class {
     }
 }
 
-/// Where the client is whose request over HTTP is executed on a connection, or was the last:
-/// requests take turns on it. Its port is 0 where only a proxy knows it, and the address too if
-/// that has not said it.
+/// The address of the client of the current or last HTTP request on a shared connection. Its port
+/// is 0 if only a proxy knows it, and so is the address if the proxy has not reported it.
 pub type HttpClient = Arc<Mutex<SocketAddr>>;
 
-/// What is known of a connection across workers. Its worker writes, any thread reads.
+/// The state of a connection that is visible to all workers. Its worker writes, any thread reads.
 #[derive(Debug, Default)]
 pub struct ClientInfo {
     /// Unique and ascending over the life of the process.
     pub id: u64,
-    /// The peer's address, as in `127.0.0.1:50412`; [`ClientInfo::shown_address`] is what is shown.
+    /// The peer's address, as in `127.0.0.1:50412`; [`ClientInfo::shown_address`] is the displayed
+    /// one.
     pub address: String,
     /// The address that it connected to.
     pub local_address: String,
-    /// The client in its place, if requests over HTTP take turns on it.
+    /// The client of its current request, if it is shared by requests over HTTP.
     pub http_client: Option<HttpClient>,
     /// Its descriptor.
     pub descriptor: i32,
     /// The worker that owns it, which changes when the connection moves.
     pub worker: AtomicUsize,
-    /// By which that worker finds it; of no use to any other thread.
+    /// Identifies it to that worker; not for other threads.
     pub connection_token: AtomicU64,
     /// [`Marks`], as bits.
     pub marks: AtomicU32,
@@ -340,39 +340,39 @@ pub struct ClientInfo {
     pub query_bytes: AtomicUsize,
     /// Bytes of replies not yet sent.
     pub output_bytes: AtomicUsize,
-    /// Requests that it has queued, and one more since MULTI; 0 without.
+    /// Queued requests plus one since MULTI; 0 without a transaction.
     pub queued_requests: AtomicUsize,
-    /// Memory that these take, in bytes.
+    /// Memory of the queued requests, in bytes.
     pub queued_bytes: AtomicUsize,
-    /// Keys that it watches.
+    /// The number of keys that it watches.
     pub watched_keys: AtomicUsize,
-    /// Prefixes of keys whose invalidations it receives.
+    /// The number of key prefixes whose invalidations it receives.
     pub tracked_prefixes: AtomicUsize,
-    /// Memory that unsent replies take, in bytes, as of a tenth of a second ago; of a large value
-    /// that other clients hold as well, a share.
+    /// Memory of unsent replies, in bytes, at most a tenth of a second old; with a share of large
+    /// values that other clients hold as well.
     pub kept_output_bytes: AtomicUsize,
     /// Bytes that it has sent.
     pub received_bytes: Counter,
     /// Bytes of replies and messages to it, sent or about to be.
     pub sent_bytes: Counter,
-    /// Requests of its that were read.
+    /// Its requests that have been read.
     pub requests: Counter,
-    /// For how long its worker was busy with it, from receiving to sending, in ticks.
+    /// The time for which its worker was busy with it, from receiving to sending, in ticks.
     pub busy_ticks: Counter,
     /// The number of the last command that ran, for [`crate::CommandTable::label`]; 0 for none.
     pub last_command: AtomicU32,
-    /// The key of the request that runs or was the last, for pages, while they are looked at.
+    /// The key of the current or last request, for pages, while they are open.
     pub shown_key: ShownKey,
     /// The client that receives its invalidations; 0 for none.
     pub redirect: AtomicU64,
-    /// To how many names it subscribes.
+    /// The numbers of its subscriptions.
     pub subscriptions: ByKind<AtomicUsize>,
-    /// What it said of itself.
+    /// The names that it has set.
     pub names: Mutex<ClientNames>,
 }
 
 impl ClientInfo {
-    /// Makes CLIENT LIST and ACL LOG show a command, by its place among the entries, as the last
+    /// Makes CLIENT LIST and ACL LOG show a command, by its index among the entries, as the last
     /// one.
     #[inline]
     pub fn note_command(&self, index: usize) {
@@ -395,25 +395,25 @@ impl ClientInfo {
         }
     }
 
-    /// The worker that owns it, or to which it is on its way.
+    /// The worker that owns it, or to which it is moving.
     #[must_use]
     pub fn worker(&self) -> usize {
         self.worker.load(Ordering::SeqCst)
     }
 
-    /// By which its worker finds it.
+    /// Identifies it to its worker.
     #[must_use]
     pub fn connection_token(&self) -> u64 {
         self.connection_token.load(Ordering::Relaxed)
     }
 
-    /// What it is beside an ordinary connection.
+    /// Its special properties.
     #[must_use]
     pub fn marks(&self) -> Marks {
         Marks::from_bits_truncate(self.marks.load(Ordering::Relaxed))
     }
 
-    /// Sets marks or takes them away.
+    /// Sets or clears marks.
     pub fn mark(&self, marks: Marks, set: bool) {
         if set {
             self.marks.fetch_or(marks.bits(), Ordering::Relaxed);
@@ -422,54 +422,54 @@ impl ClientInfo {
         }
     }
 
-    /// What the client said of itself.
+    /// The names that the client has set.
     pub(crate) fn names(&self) -> MutexGuard<'_, ClientNames> {
         self.names.lock()
     }
 
-    /// To how many names of a kind it subscribes.
+    /// The number of its subscriptions of a kind.
     pub(crate) fn subscriptions(&self, kind: Kind) -> usize {
         self.subscriptions.of(kind).load(Ordering::Relaxed)
     }
 
-    /// Whether it subscribes to anything.
+    /// Whether it has any subscription.
     pub(crate) fn is_subscriber(&self) -> bool {
         self.subscriptions.iter().any(|names| names.load(Ordering::Relaxed) > 0)
     }
 
-    /// Its class, by which limits go.
+    /// Its class, which determines limits.
     #[must_use]
     pub fn class(&self) -> Class {
         if self.marks().contains(Marks::PUBSUB) { Class::PubSub } else { Class::Normal }
     }
 
-    /// Whether it comes from this machine.
+    /// Whether it has connected from this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         let address: Option<SocketAddr> = self.address.parse().ok();
         address.is_none_or(|address| address.ip().to_canonical().is_loopback())
     }
 
-    /// Memory that the connection takes, in bytes, which grows with what it has sent and not been
-    /// given yet. A large value that several hold counts with each of them for a share, so that all
-    /// connections together never take more than there is.
+    /// Memory of the connection in bytes, including pending requests and unsent replies. A large
+    /// value held by several connections counts with a share for each, so that the sum over all
+    /// connections never exceeds the actual memory.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.input_bytes() + self.kept_output_bytes.load(Ordering::Relaxed)
     }
 
-    /// The same as if nothing were shared, as Redis counts and shows it: all that waits to be sent.
+    /// The same without sharing, as counted and shown by Redis, with all unsent replies in full.
     #[must_use]
     pub fn total_bytes(&self) -> usize {
         let unsent = self.output_bytes.load(Ordering::Relaxed);
         self.input_bytes() + unsent.max(self.kept_output_bytes.load(Ordering::Relaxed))
     }
 
-    /// Without what waits to be sent.
+    /// The memory without unsent replies.
     fn input_bytes(&self) -> usize {
-        /// What a connection takes in all while it is idle.
+        /// Total memory of an idle connection.
         const IDLE_BYTES: usize = 1600;
-        /// What a subscription takes, about, or a prefix.
+        /// Approximate memory of a subscription or a prefix.
         const SUBSCRIPTION_BYTES: usize = 160;
         let names = self.subscriptions.iter().chain([&self.tracked_prefixes]);
         let names = names.map(|names| names.load(Ordering::Relaxed)).sum::<usize>();
@@ -486,34 +486,34 @@ impl ClientInfo {
         if user.is_empty() { "default".to_owned() } else { user }
     }
 
-    /// Gives the client a name; an empty one takes it away.
+    /// Sets the client's name; an empty one removes it.
     pub(crate) fn rename(&self, name: String) {
         self.names().name = name;
     }
 }
 
-/// The key of a request, as far as pages show it.
+/// The part of a request's key that pages show.
 #[derive(Debug, Default)]
 pub struct ShownKey(Mutex<Vec<u8>>);
 
 impl ShownKey {
-    /// How much of a key pages show.
+    /// Maximum bytes of a key that pages show.
     const MAX_BYTES: usize = 64;
 
-    /// Takes the first bytes of a key; an empty one stands for none.
+    /// Stores the first bytes of a key; an empty one means none.
     pub fn set(&self, key: &[u8]) {
         let mut kept = self.0.lock();
         kept.clear();
         kept.extend_from_slice(key.get(..Self::MAX_BYTES).unwrap_or(key));
     }
 
-    /// The key as text. What is no UTF-8 has been replaced.
+    /// The key as text, with replacements for invalid UTF-8.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock()).into_owned()
     }
 }
 
-/// What a client says of itself with CLIENT SETNAME and SETINFO.
+/// The names that a client sets with CLIENT SETNAME and SETINFO.
 #[derive(Clone, Debug, Default)]
 pub struct ClientNames {
     /// CLIENT SETNAME.

@@ -1,5 +1,5 @@
-//! Receives changes from the store, for clients that watch keys, for those that track keys and
-//! for those that subscribe to events: the store has room for one.
+//! Receives changes from the store, for clients that watch keys, track keys or subscribe to events:
+//! the store supports only one listener.
 
 use crate::state::hooks::RequestHooks;
 use crate::state::notifications::Notifications;
@@ -8,7 +8,7 @@ use crate::state::watched_keys::WatchedKeys;
 use nagi_store::{ChangeListener, StoreChange};
 use std::sync::Arc;
 
-/// Hands changes to all of them.
+/// Passes changes to all of them.
 #[derive(Debug)]
 pub struct EventsListener {
     watched_keys: Arc<WatchedKeys>,
@@ -17,7 +17,7 @@ pub struct EventsListener {
 }
 
 impl EventsListener {
-    /// For the watched keys, the tracked ones and the notifications of `hooks`.
+    /// A listener for the watched keys, the tracked ones and the notifications of `hooks`.
     #[must_use]
     pub fn new(hooks: &RequestHooks) -> Self {
         let (watched_keys, notifications) = (&hooks.watched_keys, &hooks.notifications);

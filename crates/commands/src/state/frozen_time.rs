@@ -4,7 +4,7 @@
 use nagi_store::since_1970;
 use std::time::Duration;
 
-/// The time since 1970, for expiry and as exactly as TIME tells it.
+/// The time since 1970, for expiry and with the precision of TIME.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FrozenTime {
     /// By the clock of the store, in milliseconds.
@@ -13,7 +13,7 @@ pub(crate) struct FrozenTime {
 }
 
 impl FrozenTime {
-    /// The time that it is.
+    /// Freezes the current time.
     pub(crate) fn at(now_ms: u64) -> Self {
         FrozenTime { now_ms, since_1970: since_1970() }
     }

@@ -1,8 +1,8 @@
-//! Messages and keyspace events of a running script. For other clients the script is atomic, so
-//! they are held back, in order, until it ends: a subscriber that got a message earlier could still
+//! Messages and keyspace events of a running script. For other clients, the script is atomic, so
+//! that they are held, in order, until it ends: a subscriber that got a message earlier could still
 //! read what the script is going to change.
 //!
-//! It is kept by the thread, since the store reports events with latches held.
+//! They are stored per thread, since the store reports events with latches held.
 
 use crate::state::pubsub::{Kind, Message};
 use nagi_proto::Chunk;
@@ -10,7 +10,7 @@ use nagi_store::Event;
 use nagi_store::accounting::Charge;
 use std::cell::RefCell;
 
-/// What something held takes beside its bytes, in bytes, about.
+/// Approximate memory of a held item besides its bytes, in bytes.
 const OWN_BYTES: usize = 96;
 
 thread_local! {
@@ -25,12 +25,12 @@ pub(crate) struct QueuedEvent {
     pub(super) event: Event,
 }
 
-/// What a thread holds back.
+/// The items that a thread holds.
 #[derive(Default)]
 struct Held {
     publications: Vec<HeldPublication>,
     bytes: usize,
-    /// For the bytes, which are no data.
+    /// Accounts for the bytes, which are not data.
     charge: Charge,
 }
 
@@ -40,14 +40,14 @@ pub(crate) enum HeldPublication {
     Event(QueuedEvent),
 }
 
-/// Holds back what this thread publishes from now on.
+/// Makes this thread hold everything it publishes from now on.
 pub(crate) fn begin() {
     HELD.with_borrow_mut(|held| {
         held.get_or_insert_default();
     });
 }
 
-/// Holds something of about so many bytes back, or returns it if this thread holds nothing back.
+/// Holds an item of about `bytes` bytes, or returns it if this thread is not holding.
 pub(crate) fn hold(publication: HeldPublication, bytes: usize) -> Option<HeldPublication> {
     HELD.with_borrow_mut(|held| match held {
         Some(held) => {
@@ -60,17 +60,17 @@ pub(crate) fn hold(publication: HeldPublication, bytes: usize) -> Option<HeldPub
     })
 }
 
-/// Bytes that this thread holds back.
+/// Bytes that this thread holds.
 pub(crate) fn bytes() -> usize {
     HELD.with_borrow(|held| held.as_ref().map_or(0, |held| held.bytes))
 }
 
-/// Whether this thread holds back what it publishes.
+/// Whether this thread is holding.
 pub(crate) fn is_holding() -> bool {
     HELD.with_borrow(Option::is_some)
 }
 
-/// Takes what was held back, and holds nothing back any more.
+/// Takes the held items, and ends holding.
 pub(crate) fn end() -> Vec<HeldPublication> {
     HELD.take().map_or_else(Vec::new, |held| held.publications)
 }

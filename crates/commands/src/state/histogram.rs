@@ -1,5 +1,5 @@
-//! Distributions of times, log-linear: each doubling is divided into 32 buckets, so that a time is
-//! known to within 3 % whatever it is (Tene's HdrHistogram, with fewer digits).
+//! Distributions of times, log-linear: each doubling is divided into 32 buckets, so that every time
+//! is accurate to 3 % (Tene's HdrHistogram, with fewer digits).
 
 use nagi_store::Counter;
 use nagi_store::accounting::Overhead;
@@ -19,24 +19,24 @@ const fn place_of(ns: u64) -> usize {
     (shift as usize) * (1 << STEPS) + (ns >> shift) as usize
 }
 
-/// The longest time that falls into a bucket.
+/// The longest time in a bucket.
 fn longest_of(place: usize) -> u64 {
     let shift = (place >> STEPS).saturating_sub(1);
     let step = place - (shift << STEPS);
     ((step as u64 + 1) << shift) - 1
 }
 
-/// How often each time was seen. One thread adds, any thread may read.
+/// Counts of times. One thread adds, any thread may read.
 ///
-/// Memory is taken for those doublings alone that a time has fallen into: there is a histogram for
-/// each kind of command on each worker, and most of them see few.
+/// Memory is only allocated for doublings with counts: there is a histogram for each kind of
+/// command on each worker, and most have few different times.
 #[derive(Debug)]
 pub struct Histogram {
     doublings: Box<[OnceLock<Doubling>]>,
     _overhead: Overhead,
 }
 
-/// The buckets of a doubling, or those in front of the first.
+/// The buckets of a doubling, or those before the first.
 #[derive(Debug)]
 struct Doubling {
     buckets: Box<[Counter; 1 << STEPS]>,
@@ -71,7 +71,7 @@ impl Histogram {
         }
     }
 
-    /// The buckets that have memory, with their places.
+    /// The allocated buckets, with their indices.
     fn buckets(&self) -> impl Iterator<Item = (usize, &Counter)> {
         let known = self.doublings.iter().enumerate();
         known.filter_map(|(row, doubling)| Some((row << STEPS, doubling.get()?))).flat_map(
@@ -83,15 +83,15 @@ impl Histogram {
     }
 }
 
-/// What histograms have counted.
+/// The sum of histograms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
-    /// As long as there is anything in them.
+    /// The buckets, up to the last non-empty one.
     buckets: Vec<u64>,
 }
 
 impl Distribution {
-    /// Adds what a histogram has counted.
+    /// Adds the counts of a histogram.
     pub fn add(&mut self, histogram: &Histogram) {
         self.buckets.resize(BUCKETS, 0);
         for (place, bucket) in histogram.buckets() {
@@ -101,7 +101,7 @@ impl Distribution {
         }
     }
 
-    /// Adds what another one has counted.
+    /// Adds the counts of another distribution.
     pub(crate) fn merge(&mut self, other: &Distribution) {
         self.buckets.resize(self.buckets.len().max(other.buckets.len()), 0);
         for (sum, bucket) in self.buckets.iter_mut().zip(&other.buckets) {
@@ -109,31 +109,31 @@ impl Distribution {
         }
     }
 
-    /// Whether all that had been counted at some time before is still counted.
+    /// Whether it includes all counts of an earlier state.
     pub(crate) fn contains(&self, before: &Distribution) -> bool {
         let buckets = self.buckets.iter().chain(std::iter::repeat(&0));
         before.buckets.iter().zip(buckets).all(|(before, now)| before <= now)
     }
 
-    /// Takes away what had been counted at some time before.
+    /// Subtracts the counts of an earlier state.
     pub fn subtract(&mut self, before: &Distribution) {
         for (sum, bucket) in self.buckets.iter_mut().zip(&before.buckets) {
             *sum = sum.wrapping_sub(*bucket);
         }
     }
 
-    /// How many times were counted.
+    /// The number of counted times.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// All times together, in nanoseconds, each to within its bucket.
+    /// The sum of all times, in nanoseconds, with the accuracy of buckets.
     #[must_use]
     pub fn sum_ns(&self) -> u64 {
         let buckets = self.buckets.iter().enumerate();
         buckets.fold(0, |sum, (place, count)| {
-            // Many buckets are empty, and after the last one a time is no longer known.
+            // Many buckets are empty, and the times after the last one are unbounded.
             if *count == 0 {
                 sum
             } else {
@@ -142,13 +142,13 @@ impl Distribution {
         })
     }
 
-    /// How many times were at most so long, in nanoseconds, to within a bucket.
+    /// The number of times up to `ns` nanoseconds, with the accuracy of buckets.
     #[must_use]
     pub fn count_up_to(&self, ns: u64) -> u64 {
         self.buckets.iter().take(place_of(ns.min(LONGEST_NS)) + 1).sum()
     }
 
-    /// The time, in nanoseconds, that so many percent did not pass; 0 if there is none.
+    /// The time, in nanoseconds, that `percent` of all times do not exceed; 0 if there are none.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> u64 {
         let least = (self.count() as f64 * percent / 100.0).ceil().max(1.0);

@@ -61,7 +61,7 @@ pub struct RequestHooks {
     calls: Arc<Calls>,
     /// Whether expired keys stay until they are accessed (DEBUG).
     expires_lazily: AtomicBool,
-    /// Whether connections move to another worker whenever they have sent something (DEBUG).
+    /// Whether connections move to another worker after each request (DEBUG).
     relocates: AtomicBool,
     /// Whether scripts may call DEBUG and CLIENT (DEBUG).
     scripts_may_debug: AtomicBool,
@@ -95,8 +95,7 @@ pub(crate) enum Paused {
 }
 
 impl RequestHooks {
-    /// Stops serving a blocked client that is about to be closed: what it would be given would be
-    /// lost.
+    /// Stops serving a blocked client that is about to be closed: its elements would be lost.
     pub fn abandon_wait(&self, client: u64) {
         self.blocked.abandon(client);
     }
@@ -179,7 +178,7 @@ impl RequestHooks {
         self.relocates.store(always, Relaxed);
     }
 
-    /// Whether a connection moves to the next worker whenever it has sent something.
+    /// Whether a connection moves to the next worker after each request.
     #[must_use]
     #[inline]
     pub fn relocates(&self) -> bool {
@@ -315,7 +314,7 @@ impl Calls {
     }
 }
 
-/// A call that is cancelled by dropping this.
+/// A call that is cancelled on drop.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     calls: Arc<Calls>,
@@ -323,8 +322,8 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Whether it has been made. The caller's clock may be ahead of the one that a worker has read
-    /// for its tick, and calls are made once.
+    /// Whether the call has been made. The caller's clock may be ahead of the one that a worker has
+    /// read for its tick, and calls are made only once.
     pub(crate) fn was_made(&self) -> bool {
         let (calls, _) = &*self.calls.0.lock();
         !calls.contains_key(&self.call)

@@ -7,24 +7,25 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Counters that one worker has.
+/// The number of counters of one worker.
 const MAX_KEYS: usize = 128;
-/// Bytes of a key that are looked at.
+/// Maximum bytes of a key that are counted.
 const MAX_BYTES: usize = 64;
-/// Requests that are counted between two looks. No more are, since each costs a hundred times what
-/// it costs to leave one out; and fewer of all are counted next, so that they are not the first.
+/// The range of requests counted between two readings. Not more, since counting costs a hundred
+/// times as much as skipping; after more requests, a smaller share is counted next, so that the
+/// sample does not only have the first ones.
 const WANTED: RangeInclusive<u64> = 100..=500;
-/// Requests that are left out at a time once there are enough.
+/// Requests that are skipped at once when there are enough.
 const LEFT_OUT: u32 = 1000;
-/// One of so many requests is counted at least.
+/// At least one in this many requests is counted.
 const LARGEST_INTERVAL: u32 = 1 << 14;
 
-/// What a worker has counted since it was last asked.
+/// A worker's counts since the last reading.
 #[derive(Debug, Default)]
 pub struct HotKeys {
-    /// Requests before the next that is counted; one thread changes it.
+    /// Requests until the next one that is counted; changed by one thread.
     left: AtomicU32,
-    /// One of so many requests is counted, on the average; 0 stands for 1.
+    /// On average, one in this many requests is counted; 0 means 1.
     interval: AtomicU32,
     counters: Mutex<Counters>,
 }
@@ -32,9 +33,9 @@ pub struct HotKeys {
 #[derive(Debug)]
 struct Counters {
     keys: TopKeys,
-    /// Requests that were counted, those without a key among them.
+    /// Requests that were counted, including those without a key.
     seen: u64,
-    /// For how many requests are left out next: a number that changes with each.
+    /// The state of the generator for the number of requests to skip.
     state: u64,
 }
 
@@ -44,7 +45,7 @@ impl Default for Counters {
     }
 }
 
-/// A sample of requests: how many, and by key how many at least.
+/// A sample of requests: their number, and a lower bound for each key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct KeySample {
     pub(crate) seen: f64,
@@ -52,8 +53,8 @@ pub(crate) struct KeySample {
 }
 
 impl HotKeys {
-    /// Whether one of the next `requests` may be in the sample, which are then to be noted one by
-    /// one; if not, all of them are left out.
+    /// Whether any of the next `requests` may be in the sample, so that each must be passed to
+    /// [`Self::note`]; if not, all of them are skipped.
     #[inline]
     #[must_use]
     pub fn begin_batch(&self, requests: usize) -> bool {
@@ -67,7 +68,7 @@ impl HotKeys {
         }
     }
 
-    /// Counts a request by its first key, if it is one of the sample; an empty one stands for none.
+    /// Counts a request by its first key, if it is in the sample; an empty key means none.
     #[inline]
     pub fn note(&self, key: &[u8]) {
         match self.left.load(Ordering::Relaxed) {
@@ -79,8 +80,8 @@ impl HotKeys {
         }
     }
 
-    /// Adds what was counted, each request for all that it stands for, and begins again: so that
-    /// about as many are counted until the next time as are wanted.
+    /// Adds the counts, each request with its weight, and resets them. Adjusts the interval so that
+    /// about the wanted number is counted until the next time.
     pub(crate) fn take_into(&self, sample: &mut KeySample) {
         let taken = {
             let mut counters = self.counters.lock();
@@ -103,7 +104,7 @@ impl HotKeys {
 }
 
 impl Counters {
-    /// Counts a request. Returns how many are left out before the next.
+    /// Counts a request. Returns the number of requests to skip before the next.
     #[cold]
     fn note(&mut self, key: &[u8], interval: u32) -> u32 {
         if self.seen >= *WANTED.end() {
@@ -113,8 +114,8 @@ impl Counters {
         if !key.is_empty() {
             self.keys.add(key, 1);
         }
-        // Knuth's multiplicative generator, whose upper bits are good enough: even steps would miss
-        // what comes in turns.
+        // Knuth's multiplicative generator, whose upper bits are random enough: constant steps
+        // could miss alternating requests.
         self.state = self
             .state
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -124,7 +125,7 @@ impl Counters {
 }
 
 impl KeySample {
-    /// Multiplies all counts by `rest`, and forgets those that hardly count.
+    /// Multiplies all counts by `rest`, and removes negligible ones.
     pub(crate) fn decay(&mut self, rest: f64) {
         const FORGOTTEN: f64 = 0.5;
         self.seen *= rest;
@@ -132,8 +133,7 @@ impl KeySample {
         self.keys.retain(|_, count| *count >= FORGOTTEN);
     }
 
-    /// Keys and their shares of all requests, the largest first: of those that have this share at
-    /// least.
+    /// Keys with at least this share of all requests, and their shares, the largest first.
     pub(crate) fn hottest(&self, least_share: f64) -> Vec<(String, f64)> {
         let shares = self.keys.iter().map(|(key, count)| (key, count / self.seen.max(1.0)));
         let mut hottest: Vec<_> = shares.filter(|(_, share)| *share >= least_share).collect();
@@ -147,7 +147,7 @@ impl KeySample {
 mod tests {
     use super::*;
 
-    /// What was counted of requests, of which so many come between two looks.
+    /// The sample of requests, which is read after `BETWEEN` requests.
     fn counted(requests: impl Iterator<Item = String>) -> KeySample {
         const BETWEEN: usize = 20_000;
         let (hot_keys, mut sample) = (HotKeys::default(), KeySample::default());

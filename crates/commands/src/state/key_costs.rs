@@ -11,32 +11,32 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Keys that a worker counts, for each that is reported.
+/// The number of keys that a worker counts for each reported one.
 const KEYS_PER_REPORTED: usize = 10;
-/// Bytes of a key that are kept.
+/// Maximum bytes of a key that are kept.
 pub(crate) const MAX_BYTES: usize = 1024;
 
-/// What is to be counted.
+/// The options of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyCostOptions {
-    /// Whether time is, by keys.
+    /// Whether to count time by keys.
     pub(crate) cpu: bool,
-    /// Whether bytes are, by keys.
+    /// Whether to count bytes by keys.
     pub(crate) net: bool,
-    /// How many keys are reported.
+    /// The number of reported keys.
     pub(crate) count: usize,
-    /// When it ends by itself.
+    /// The duration after which it ends automatically.
     pub(crate) duration_ms: Option<u64>,
-    /// One of so many requests is counted by its keys, for all of them.
+    /// One in this many requests is counted by its keys, with that weight.
     pub(crate) sample_ratio: u32,
 }
 
-/// What a request costs.
+/// The cost of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// How long it is executed, in nanoseconds.
+    /// The execution time in nanoseconds.
     pub(crate) ns: u64,
-    /// How long it and its reply are.
+    /// The length of the request and its reply.
     pub(crate) bytes: u64,
 }
 
@@ -51,11 +51,11 @@ impl std::ops::AddAssign for Cost {
 #[derive(Debug)]
 struct Session {
     options: KeyCostOptions,
-    /// In milliseconds since 1970.
+    /// The start, in milliseconds since 1970.
     began_ms: u64,
-    /// When it ends by itself; never is [`u64::MAX`].
+    /// When it ends automatically; [`u64::MAX`] is never.
     until_ms: u64,
-    /// What the process had used until it began.
+    /// The resource usage of the process at the start.
     used: Option<Usage>,
     end: OnceLock<End>,
 }
@@ -64,7 +64,7 @@ struct Session {
 #[derive(Clone, Copy, Debug)]
 struct End {
     at_ms: u64,
-    /// What the process had used by then.
+    /// The resource usage of the process at the end.
     used: Option<Usage>,
 }
 
@@ -85,11 +85,11 @@ impl Session {
     }
 }
 
-/// What one worker counts. Only that worker adds; anyone may read.
+/// The counts of one worker. Only that worker adds, any thread may read.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerCosts {
     counts: Mutex<Option<Box<Counts>>>,
-    /// For how long another thread has worked for the request that the worker executes, in
+    /// The time for which another thread has worked on the worker's current request, in
     /// nanoseconds.
     elsewhere_ns: AtomicU64,
 }
@@ -99,16 +99,16 @@ struct Counts {
     session: Arc<Session>,
     cpu: Option<TopKeys>,
     net: Option<TopKeys>,
-    /// What all requests with keys have cost.
+    /// The cost of all requests with keys.
     all: Cost,
-    /// A number that changes with each request, for which of them are counted by their keys.
+    /// The state of the generator that selects the requests counted by their keys.
     random: u64,
     overhead: Overhead,
 }
 
 impl WorkerCosts {
-    /// Counts a request with keys, of which these are counted in place of all. That is left out
-    /// once the session is over.
+    /// Counts a request with keys; `keys` are those counted in place of all. Does nothing after the
+    /// end of the session.
     pub(crate) fn note(&self, cost: Cost, now_ms: u64, keys: &[&[u8]]) {
         let mut counts = self.counts.lock();
         let goes_on = |counts: &&mut Box<Counts>| {
@@ -119,13 +119,13 @@ impl WorkerCosts {
         }
     }
 
-    /// Notes that another thread has worked for the request that the worker executes.
+    /// Records that another thread has worked on the worker's current request.
     pub(crate) fn note_elsewhere(&self, worked: Duration) {
         let ns = u64::try_from(worked.as_nanos()).unwrap_or(u64::MAX);
         self.elsewhere_ns.store(ns, Ordering::Relaxed);
     }
 
-    /// For how long one has, in nanoseconds, since this was called last.
+    /// Takes the time recorded since the last call, in nanoseconds.
     pub(crate) fn take_elsewhere_ns(&self) -> u64 {
         self.elsewhere_ns.swap(0, Ordering::Relaxed)
     }
@@ -162,9 +162,9 @@ impl Counts {
         self.overhead.set(tops.map(TopKeys::bytes).sum());
     }
 
-    /// Whether the next request is one of `ratio`.
+    /// Whether the next request is the sampled one of `ratio`.
     fn is_sampled(&mut self, ratio: u64) -> bool {
-        // Knuth's multiplicative generator, whose upper bits are good enough.
+        // Knuth's multiplicative generator, whose upper bits are random enough.
         self.random = self
             .random
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -173,26 +173,26 @@ impl Counts {
     }
 }
 
-/// What has been counted.
+/// The result of a session.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) options: KeyCostOptions,
     pub(crate) is_active: bool,
-    /// In milliseconds since 1970.
+    /// The start, in milliseconds since 1970.
     pub(crate) began_ms: u64,
     pub(crate) duration_ms: u64,
-    /// CPU time of the process, outside the kernel and within.
+    /// CPU time of the process, in user and kernel mode.
     pub(crate) user: Duration,
     pub(crate) system: Duration,
-    /// What all requests with keys have cost.
+    /// The cost of all requests with keys.
     pub(crate) all: Cost,
-    /// Keys and nanoseconds, the most first.
+    /// Keys and nanoseconds, in descending order.
     pub(crate) by_cpu: Vec<Costly>,
-    /// Keys and bytes, the most first.
+    /// Keys and bytes, in descending order.
     pub(crate) by_net: Vec<Costly>,
 }
 
-/// A key, or the beginning of a long one, and what requests for it have cost at least.
+/// A key, or the beginning of a long one, and a lower bound for the cost of its requests.
 pub(crate) type Costly = (Arc<[u8]>, u64);
 
 /// The latest session.
@@ -200,7 +200,7 @@ pub(crate) type Costly = (Arc<[u8]>, u64);
 pub(crate) struct KeyCosts(Mutex<Option<Arc<Session>>>);
 
 impl KeyCosts {
-    /// Begins a session in place of one that is over, and calls `on`; `false` if one goes on.
+    /// Starts a session if none is running, and calls `on`; `false` if one is running.
     pub(crate) fn start<'w>(
         &self,
         options: KeyCostOptions,
@@ -221,7 +221,7 @@ impl KeyCosts {
         true
     }
 
-    /// Ends the session and calls `off`; `false` if none goes on.
+    /// Ends the session and calls `off`; `false` if none is running.
     pub(crate) fn stop(&self, now_ms: u64, off: impl FnOnce()) -> bool {
         let latest = self.0.lock();
         let active = latest.as_ref().filter(|session| session.is_active());
@@ -242,14 +242,14 @@ impl KeyCosts {
         }
     }
 
-    /// When the session ends by itself, in milliseconds since 1970; never is [`u64::MAX`].
+    /// When the session ends automatically, in milliseconds since 1970; [`u64::MAX`] is never.
     pub(crate) fn until_ms(&self) -> u64 {
         let latest = self.0.lock();
         let active = latest.as_ref().filter(|session| session.is_active());
         active.map_or(u64::MAX, |session| session.until_ms)
     }
 
-    /// Forgets what has been counted; `false` if a session goes on.
+    /// Removes the counts; `false` if a session is running.
     pub(crate) fn reset<'w>(&self, workers: impl Iterator<Item = &'w WorkerCosts>) -> bool {
         let mut latest = self.0.lock();
         if latest.as_ref().is_some_and(|session| session.is_active()) {
@@ -260,7 +260,7 @@ impl KeyCosts {
         true
     }
 
-    /// What has been counted; nothing if there was no session.
+    /// The result of the session; `None` if there was none.
     pub(crate) fn report<'w>(
         &self,
         now_ms: u64,
@@ -320,7 +320,7 @@ mod tests {
     const BOTH: KeyCostOptions =
         KeyCostOptions { cpu: true, net: true, count: 2, duration_ms: None, sample_ratio: 1 };
 
-    /// A session, and what two workers count.
+    /// A session, and the counts of two workers.
     struct Fixture {
         costs: KeyCosts,
         workers: [WorkerCosts; 2],
@@ -333,7 +333,7 @@ mod tests {
             fixture
         }
 
-        /// A request for two keys on one worker, and on the other one for one of these.
+        /// Counts a request for two keys on one worker, and for one of these on the other.
         fn note(&self, now_ms: u64) {
             self.workers[0].note(Cost { ns: 100, bytes: 30 }, now_ms, &[b"a", b"b"]);
             self.workers[1].note(Cost { ns: 70, bytes: 10 }, now_ms, &[b"b"]);
@@ -393,7 +393,7 @@ mod tests {
         fixture.note(1499);
         fixture.note(1500);
         fixture.costs.end_if_over(1499, || panic!("it is not over"));
-        // What ends it may be late.
+        // Ending it may be late.
         fixture.costs.end_if_over(1600, || ());
         assert!(!fixture.costs.stop(1600, || ()));
         let report = fixture.report(9000);

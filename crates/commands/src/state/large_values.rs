@@ -1,8 +1,8 @@
 //! The largest values that requests of the last ten minutes used, collected per worker.
 //!
-//! A request is looked at if it and its reply are large, or if it takes long; then the length of
-//! its values is looked up, and the largest are kept. Before they are shown the worker looks them
-//! up again, a few at a time: what they were is not what they are.
+//! A request is examined if it and its reply are large, or if it takes long: the lengths of its
+//! values are looked up, and the largest are kept. Before they are shown, the worker looks them up
+//! again, a few at a time, since they may have changed.
 
 use nagi_store::accounting::Overhead;
 use nagi_store::{Database, Kind};
@@ -11,47 +11,48 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many are shown.
+/// The number of values shown.
 const SHOWN: usize = 100;
-/// How many a worker keeps, so that there are enough where some have gone.
+/// The number of values that a worker keeps, so that there are enough after some have been removed.
 const KEPT: usize = 128;
-/// For how long, in milliseconds.
+/// How long a value is kept, in milliseconds.
 const KEPT_FOR_MS: u64 = 600_000;
-/// How long a value has to be, in bytes, and a request with its reply so that it is looked at.
+/// Minimum length of a value, and of a request with its reply to be examined, in bytes.
 pub const MIN_BYTES: usize = 4096;
-/// From so many bytes on each request is looked at; of smaller ones one for so many bytes is, so
-/// that what this costs is little beside what their bytes cost.
+/// From this many bytes on, each request is examined; of smaller ones, one for each of this many
+/// bytes, so that the cost is small compared with that of the requests.
 const ALWAYS_BYTES: usize = 64 * 1024;
-/// The longest key that is kept, in bytes.
+/// Maximum length of a key that is kept, in bytes.
 pub const MAX_KEY_BYTES: usize = 1024;
-/// Bytes of a key that are shown.
+/// Maximum bytes of a key that are shown.
 const SHOWN_KEY_BYTES: usize = 64;
-/// How many keys of a request are looked up.
+/// Maximum keys of a request that are looked up.
 pub const MAX_KEYS: usize = 16;
-/// How many values are looked up at a time.
+/// The number of values looked up at a time.
 const SLICE: usize = 32;
-/// How old a look may be that is shown, in milliseconds.
+/// Maximum age of a lookup that is shown, in milliseconds.
 const FRESH_MS: u64 = 5000;
 
-/// What a worker has seen. Only that worker notes and checks; any thread may read what is checked.
+/// The large values of a worker. Only that worker records and checks; any thread may read checked
+/// values.
 #[derive(Debug, Default)]
 pub struct LargeValues {
-    /// Bytes of requests that were not looked at since the last one that was.
+    /// Bytes of requests since the last examined one.
     passed_bytes: AtomicUsize,
     noted: Mutex<Noted>,
     checked: Mutex<Option<Arc<Checked>>>,
 }
 
-/// What has been noted; no other thread ever waits for it.
+/// The recorded values; no other thread ever waits for this.
 #[derive(Debug, Default)]
 struct Noted {
     values: Vec<LargeValue>,
-    /// Where to go on checking.
+    /// Where to continue checking.
     next: usize,
     overhead: Overhead,
 }
 
-/// What there was when all were looked up.
+/// The values of a complete check.
 #[derive(Debug)]
 struct Checked {
     at_ms: u64,
@@ -65,9 +66,9 @@ pub(crate) struct LargeValue {
     pub(crate) key: Arc<[u8]>,
     pub(crate) database: usize,
     pub(crate) kind: Kind,
-    /// A string's length, and what a collection takes.
+    /// The length of a string, or the memory of a collection.
     pub(crate) bytes: usize,
-    /// When a request was last for it, in milliseconds since 1970.
+    /// The time of the last request for it, in milliseconds since 1970.
     pub(crate) seen_ms: u64,
     /// The command of that request.
     pub(crate) command: &'static str,
@@ -78,7 +79,7 @@ impl LargeValue {
         self.database == database && *self.key == *key
     }
 
-    /// The first bytes of its key as text. What is no UTF-8 has been replaced.
+    /// The first bytes of its key as text, with replacements for invalid UTF-8.
     pub(crate) fn shown_key(&self) -> String {
         let key = self.key.get(..SHOWN_KEY_BYTES).unwrap_or(&self.key);
         String::from_utf8_lossy(key).into_owned()
@@ -90,8 +91,8 @@ impl LargeValue {
 }
 
 impl LargeValues {
-    /// Whether to look at a request of so many bytes, its reply included, which are
-    /// [`MIN_BYTES`] at least.
+    /// Whether to examine a request of this many bytes, including its reply, which must be at least
+    /// [`MIN_BYTES`].
     #[must_use]
     pub fn wants(&self, bytes: usize) -> bool {
         let passed = self.passed_bytes.load(Ordering::Relaxed).saturating_add(bytes);
@@ -100,13 +101,13 @@ impl LargeValues {
         is_due
     }
 
-    /// The same for a request that takes long, whatever its bytes are.
+    /// The same for a request that takes long, whatever its length.
     #[must_use]
     pub fn wants_long(&self) -> bool {
         self.wants(ALWAYS_BYTES)
     }
 
-    /// Notes the values of some keys of a request that has just been executed, within its batch.
+    /// Records the values of some keys of a request that has just been executed, within its batch.
     pub fn note<'k>(
         &self,
         db: Database<'_>,
@@ -119,8 +120,9 @@ impl LargeValues {
         }
     }
 
-    /// Looks some of the values up again, the next ones at each call; `database` gives a database
-    /// by its number. To be called within a batch, until it returns `false`: then all have been.
+    /// Looks up some of the values again, the next ones at each call; `database` returns a database
+    /// by its number. To be called within a batch, until it returns `false`, when all have been
+    /// looked up.
     pub fn check<'a>(&self, database: impl Fn(usize) -> Database<'a>, now_ms: u64) -> bool {
         let mut noted = self.noted.lock();
         let Noted { values, next, overhead } = &mut *noted;
@@ -185,21 +187,21 @@ impl Noted {
     }
 }
 
-/// What the list takes, with its keys, each of which has two counts.
+/// The memory of the list with its keys, each of which has two counts.
 fn bytes_of(values: &Vec<LargeValue>) -> usize {
     let keys = values.iter().map(|value| value.key.len() + 2 * size_of::<usize>());
     values.capacity() * size_of::<LargeValue>() + keys.sum::<usize>()
 }
 
-/// The type of a key's value and its bytes, if it is there and large; that is no use of it.
+/// The type and size of a key's value, if it exists and is large; this does not count as a use.
 fn look_up(db: Database<'_>, key: &[u8]) -> Option<(Kind, usize)> {
     let found = db
         .inspect(db.key(key), |found| found.map(|(entry, _)| (entry.kind(), entry.value_bytes())));
     found.filter(|(_, bytes)| *bytes >= MIN_BYTES)
 }
 
-/// The largest of all that workers have looked up just now, the largest first; nothing if none has
-/// looked.
+/// The largest values of all workers' recent checks, the largest first; `None` if there is no
+/// recent check.
 pub(crate) fn largest<'w>(
     workers: impl Iterator<Item = &'w LargeValues>,
     now_ms: u64,
@@ -209,8 +211,8 @@ pub(crate) fn largest<'w>(
     let mut checked = checked.peekable();
     checked.peek()?;
     let mut values: Vec<LargeValue> = checked.flat_map(|it| it.values.clone()).collect();
-    // The same value may have been seen by several workers, and changed between their looks: the
-    // last request counts.
+    // Several workers may have recorded the same value, changed between their lookups: the last
+    // request counts.
     values.sort_by(|one, other| {
         (one.database, &one.key, Reverse(one.seen_ms)).cmp(&(
             other.database,
@@ -237,7 +239,7 @@ mod tests {
         Store::new(&StoreOptions { databases: 2, clock, workers: 1, ..StoreOptions::default() })
     }
 
-    /// Puts a string of so many bytes under a key, and notes it.
+    /// Stores a string of `bytes` bytes under a key, and records it.
     fn put(values: &LargeValues, db: Database<'_>, key: &str, bytes: usize) {
         db.load(db.key(key.as_bytes()), &vec![b'v'; bytes][..], &Known::default());
         values.note(db, [key.as_bytes()], "set");
@@ -305,9 +307,9 @@ mod tests {
         }
         let expected = [("kept".to_owned(), 15_000), ("kept".to_owned(), 10_000)];
         assert_eq!(shown(&[&one, &other], NOW_MS), expected);
-        // A look that was long ago tells nothing.
+        // An old lookup does not count.
         assert_eq!(largest([&one].into_iter(), NOW_MS + FRESH_MS), None);
-        // Nor does a request.
+        // Nor does an old request.
         check_all(&one, &store, &counters, NOW_MS + KEPT_FOR_MS);
         assert_eq!(shown(&[&one], NOW_MS + KEPT_FOR_MS), []);
         assert_eq!(one.noted.lock().values.len(), 0);

@@ -1,4 +1,4 @@
-//! The latency monitor: what took longer than `latency-monitor-threshold`, by kinds of events.
+//! The latency monitor: events that took longer than `latency-monitor-threshold`, by kind.
 
 use nagi_store::since_1970;
 use parking_lot::{Mutex, MutexGuard};
@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How many samples of a kind of event are kept.
+/// Maximum samples of a kind of event.
 pub(crate) const SAMPLES: usize = 160;
 
-/// What took long, since the server started or LATENCY RESET.
+/// The long events since the start or LATENCY RESET.
 #[derive(Debug, Default)]
 pub struct Latency {
-    /// From how many milliseconds on an event counts; 0 for none.
+    /// Minimum duration of an event in milliseconds; 0 disables the monitor.
     threshold_ms: AtomicU64,
     events: Mutex<BTreeMap<&'static str, Series>>,
 }
@@ -24,26 +24,26 @@ pub(crate) struct Series {
     pub(crate) longest_ms: u64,
 }
 
-/// The kind of event of making room for what is to be stored.
+/// The kind of event of evictions.
 pub(crate) const EVICTION: &str = "eviction-cycle";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// Seconds since 1970.
+    /// The time in seconds since 1970.
     pub(crate) at_s: u64,
-    /// The longest that there was in that second.
+    /// The longest event of that second.
     pub(crate) took_ms: u64,
 }
 
 impl Latency {
-    /// Notes how long an event took, if that was long. Redis' names for kinds of events are
-    /// `command`, `fast-command`, `expire-cycle`, `eviction-cycle`...
+    /// Records an event if it took long. Redis' names for kinds of events are `command`,
+    /// `fast-command`, `expire-cycle`, `eviction-cycle`...
     pub fn add(&self, event: &'static str, took: Duration) {
         let now_s = since_1970().as_secs();
         self.add_at(event, took, now_s);
     }
 
-    /// Works, and notes how long that took, if it was long.
+    /// Runs `work`, and records it if it took long.
     pub fn time<T>(&self, event: &'static str, work: impl FnOnce() -> T) -> T {
         if self.threshold_ms.load(Relaxed) == 0 {
             return work();
@@ -74,7 +74,7 @@ impl Latency {
         }
     }
 
-    /// From how many milliseconds on an event counts from now on.
+    /// Sets the minimum duration of an event, in milliseconds.
     pub(crate) fn set_threshold_ms(&self, threshold_ms: u64) {
         self.threshold_ms.store(threshold_ms, Relaxed);
     }

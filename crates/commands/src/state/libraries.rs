@@ -1,20 +1,20 @@
-//! Libraries of functions, as FUNCTION LIST shows them.
+//! Libraries of functions.
 
 use nagi_script::{FunctionDescription, ScriptFlags};
 use nagi_store::accounting::LargeOverhead;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What becomes of the libraries that are there when others are loaded.
+/// The effect of loading libraries on existing ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// They stay, and the one that FUNCTION LOAD has may not be among them.
+    /// They stay, and the one of FUNCTION LOAD must not exist.
     New,
-    /// They go.
+    /// They are removed.
     Flush,
-    /// They stay, and none of those that FUNCTION RESTORE has may be among them.
+    /// They stay, and none of those of FUNCTION RESTORE may exist.
     Append,
-    /// They stay, but for those of the names of new ones.
+    /// They stay, except those with the names of new ones.
     Replace,
 }
 
@@ -22,15 +22,15 @@ pub(crate) enum Policy {
 #[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) name: String,
-    /// Its text, with the line that names it.
+    /// Its text, with the line of its name.
     pub(crate) code: Arc<[u8]>,
     pub(crate) functions: Vec<FunctionDescription>,
-    /// For its text, which is no data.
+    /// Accounts for its text, which is not data.
     pub(crate) _overhead: LargeOverhead,
 }
 
 impl Library {
-    /// What one of its functions has declared.
+    /// The flags that one of its functions has declared.
     pub(crate) fn flags_of(&self, function: &[u8]) -> Option<ScriptFlags> {
         let mut functions = self.functions.iter();
         let found = functions.find(|it| it.name.as_bytes().eq_ignore_ascii_case(function));
@@ -38,22 +38,22 @@ impl Library {
     }
 }
 
-/// All of them, by their names.
+/// All libraries, by their names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Libraries(BTreeMap<String, Arc<Library>>);
 
 impl Libraries {
-    /// The library that has a function, whose name may be in capitals or not.
+    /// The library that has a function, whose name is case-insensitive.
     pub(crate) fn of_function(&self, name: &[u8]) -> Option<&Arc<Library>> {
         self.0.values().find(|library| {
             library.functions.iter().any(|it| it.name.as_bytes().eq_ignore_ascii_case(name))
         })
     }
 
-    /// Adds a library, in place of the one of its name if the policy says so.
+    /// Adds a library, replacing the one of its name if the policy allows that.
     ///
     /// # Errors
-    /// What is there already.
+    /// The library or function that already exists.
     pub(crate) fn add(&mut self, library: Arc<Library>, policy: Policy) -> Result<(), String> {
         let name = &library.name;
         match policy {
@@ -74,7 +74,7 @@ impl Libraries {
         Ok(())
     }
 
-    /// Removes a library. Returns whether it was there.
+    /// Removes a library. Returns whether it existed.
     pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
         let name = std::str::from_utf8(name).unwrap_or_default();
         self.0.remove(name).is_some()
@@ -84,12 +84,12 @@ impl Libraries {
         self.0.values()
     }
 
-    /// What their texts take, in bytes.
+    /// Memory of the texts, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.0.values().map(|library| library.code.len()).sum()
     }
 
-    /// How many libraries there are, and functions.
+    /// The numbers of libraries and of functions.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let functions = self.0.values().map(|library| library.functions.len());
         (self.0.len(), functions.sum())

@@ -6,16 +6,16 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A file on its way into memory, if one is.
+/// The file being loaded, if any.
 #[derive(Debug, Default)]
 pub struct Loading {
-    /// How much of it was read.
+    /// The progress of reading it.
     pub progress: Progress,
     total_bytes: AtomicU64,
     began: Mutex<Option<Began>>,
 }
 
-/// When loading began.
+/// The start of loading.
 #[derive(Clone, Copy, Debug)]
 struct Began {
     at: Instant,
@@ -27,20 +27,20 @@ struct Began {
 pub struct Stage {
     /// When it began, in seconds since 1970.
     pub began_at_s: u64,
-    /// For how long it has gone on, in seconds.
+    /// Its duration so far, in seconds.
     pub took_s: f64,
     /// The length of the file.
     pub total_bytes: u64,
-    /// What was read of it.
+    /// Bytes read of it.
     pub bytes: u64,
-    /// Keys that were read.
+    /// Keys read.
     pub keys: u64,
-    /// Memory that the server used which wrote the file, in bytes, once it is known.
+    /// Memory used by the server that wrote the file, in bytes, once known.
     pub used_memory_bytes: u64,
 }
 
 impl Loading {
-    /// Begins with a file of so many bytes.
+    /// Begins with a file of `total_bytes` bytes.
     pub fn begin(&self, total_bytes: u64) {
         self.progress.reset();
         self.total_bytes.store(total_bytes, Ordering::Relaxed);
@@ -48,12 +48,12 @@ impl Loading {
         *self.lock() = Some(Began { at: Instant::now(), at_s: now.as_secs() });
     }
 
-    /// It is over.
+    /// Ends loading.
     pub fn end(&self) {
         *self.lock() = None;
     }
 
-    /// How far it is, if something is loaded now.
+    /// The progress, if a file is being loaded.
     #[must_use]
     pub fn stage(&self) -> Option<Stage> {
         let began = (*self.lock())?;
@@ -67,25 +67,25 @@ impl Loading {
         })
     }
 
-    /// Nothing that is done under this lock can leave it half-done.
+    /// No operation under this lock can leave it half-done.
     fn lock(&self) -> MutexGuard<'_, Option<Began>> {
         self.began.lock()
     }
 }
 
 impl Stage {
-    /// How much of the file was read, in percent.
+    /// The part of the file that was read, in percent.
     #[must_use]
     pub fn percent(&self) -> f64 {
         self.bytes as f64 * 100.0 / self.total_bytes.max(1) as f64
     }
 
-    /// How long the rest takes at the same rate, in seconds.
+    /// The estimated time for the rest, in seconds.
     #[must_use]
     pub fn left_s(&self) -> u64 {
         let left = self.total_bytes.saturating_sub(self.bytes);
         match self.bytes {
-            // Redis' guess, too, as long as there is nothing to go by.
+            // Also the estimate of Redis, as long as no data has been read.
             0 => 1,
             bytes => (self.took_s * left as f64 / bytes as f64) as u64,
         }

@@ -1,4 +1,4 @@
-//! The users of memcached's protocols, where a file lists them (`memcached-auth-file`).
+//! The users of memcached's protocols, if a file lists them (`memcached-auth-file`).
 //!
 //! The file is that of memcached's `-Y`: a line for each user, its name and its password with a
 //! colon between them; a colon at the end of the line, as in the files of `-S`, is not part of
@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 /// Users and their passwords.
 pub struct Users(Vec<[String; 2]>);
 
-/// What is wrong with a file of users.
+/// The fault of a file of users.
 #[derive(Debug)]
 pub enum UsersError {
     /// It cannot be read.
     Unreadable(PathBuf, std::io::Error),
     /// This line, counted from 1, has no name or no password.
     Malformed(PathBuf, usize),
-    /// It names no user.
+    /// It has no user.
     Empty(PathBuf),
 }
 
@@ -46,7 +46,7 @@ impl Users {
     /// Reads a file of users.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the file.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| UsersError::Unreadable(path.to_owned(), error))?;
@@ -62,8 +62,8 @@ impl Users {
         if users.is_empty() { Err(UsersError::Empty(path.to_owned())) } else { Ok(Users(users)) }
     }
 
-    /// Whether one of them is called so and has this password. All are compared, so that time does
-    /// not tell which there are.
+    /// Whether there is a user with this name and password. All are compared, so that the time does
+    /// not reveal which users exist.
     pub(crate) fn has(&self, name: &[u8], password: &[u8]) -> bool {
         let is_one = |[user, secret]: &[String; 2]| {
             is_same(user.as_bytes(), name) & is_same(secret.as_bytes(), password)

@@ -1,4 +1,4 @@
-//! Clients that MONITOR: each has a queue of lines, which its worker sends.
+//! Clients in MONITOR mode: each has a queue of lines, which its worker sends.
 //!
 //! No request ever waits for a monitor's socket, and a monitor that does not read is closed.
 
@@ -7,13 +7,13 @@ use nagi_store::accounting::{self, Charge};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// Lines that wait for a monitor to read them, in bytes, before it is closed.
+/// Maximum length of a monitor's queue, in bytes, beyond which it is closed.
 pub(crate) const QUEUE_BYTES: usize = 64 << 20;
 
 /// Clients that monitor the requests of all clients.
 #[derive(Debug, Default)]
 pub struct Monitors {
-    /// Held while a command runs that monitors are shown.
+    /// Held while a command runs that is shown to monitors.
     order: Mutex<()>,
     queues: Mutex<Vec<Queue>>,
 }
@@ -22,27 +22,27 @@ pub struct Monitors {
 struct Queue {
     client: Arc<ClientInfo>,
     lines: Vec<u8>,
-    /// For the memory of these, which is not data.
+    /// Accounts for the memory of the lines, which is not data.
     charge: Charge,
 }
 
-/// What is to be done about a line that was queued.
+/// The actions that are needed after queueing a line.
 #[derive(Default)]
 pub(crate) struct Queued {
-    /// Workers that own monitors whose queues were empty: they are to send.
+    /// Workers with monitors whose queues were empty: they must send.
     pub(crate) workers: Vec<usize>,
-    /// Monitors whose queues had no room: they are to be closed.
+    /// Monitors whose queues had no room: they must be closed.
     pub(crate) full: Vec<Arc<ClientInfo>>,
 }
 
 impl Monitors {
-    /// What a command is to hold while it runs and is shown, so that lines come in the order of
+    /// The lock that a command holds while it runs and is shown, so that lines are in the order of
     /// changes.
     pub(crate) fn order(&self) -> MutexGuard<'_, ()> {
         self.order.lock()
     }
 
-    /// Adds a monitor, and calls `first` before another comes or goes.
+    /// Adds a monitor, and calls `first` before another one is added or removed.
     pub(crate) fn add(&self, client: &Arc<ClientInfo>, first: impl FnOnce()) {
         let mut queues = self.queues.lock();
         if !queues.iter().any(|queue| queue.client.id == client.id) {
@@ -52,7 +52,8 @@ impl Monitors {
         first();
     }
 
-    /// Forgets a monitor, and calls `last` before another comes or goes if it was the last.
+    /// Removes a monitor, and calls `last` before another one is added or removed if it was the
+    /// last.
     pub(crate) fn remove(&self, id: u64, last: impl FnOnce()) {
         let mut queues = self.queues.lock();
         queues.retain(|queue| queue.client.id != id);
@@ -80,7 +81,7 @@ impl Monitors {
         queued
     }
 
-    /// What the monitors of a worker are to be sent, by their connection slots.
+    /// Takes the lines for the monitors of a worker, by their connection slots.
     #[must_use]
     pub fn take(&self, worker: usize) -> Vec<(u64, Vec<u8>)> {
         let mut queues = self.queues.lock();

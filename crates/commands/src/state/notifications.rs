@@ -1,10 +1,10 @@
 //! Keyspace notifications: events of keys as messages to subscribers.
 //!
-//! The store reports events with latches held, in the order in which they happen to a key. They are
+//! The store reports events with latches held, in the order of the changes of a key. They are
 //! queued here in that order, and published when no latch is held: by the worker that caused them,
-//! before the reply is sent, or by another that comes first. Each becomes one entry in the inboxes
-//! of workers that have subscribers ([`PubSub`]), so that a latch is held no longer however many
-//! these are.
+//! before the reply is sent, or by another worker that publishes earlier. Each becomes one entry in
+//! the inboxes of workers with subscribers ([`PubSub`]), so that the time for which a latch is held
+//! does not depend on their number.
 
 use crate::state::held_publications::{self, HeldPublication, QueuedEvent};
 use crate::state::pubsub::{Kind, PubSub};
@@ -14,16 +14,16 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// For how long one call publishes: what is left is for the next tick of the event loop.
+/// How long one call publishes: the rest is left to the next tick of the event loop.
 const SLICE: Duration = Duration::from_micros(300);
-/// How many events are published between two looks at the clock.
+/// The number of events published between two readings of the clock.
 const STRIDE: usize = 16;
 
 bitflags::bitflags! {
     /// Classes of events, and the channels that they are published on.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct EventClasses: u32 {
-        /// Commands that know any type.
+        /// Commands for any type.
         const GENERIC = 1 << 0;
         /// Commands on strings.
         const STRING = 1 << 1;
@@ -41,15 +41,15 @@ bitflags::bitflags! {
         const EVICTED = 1 << 7;
         /// Commands on streams.
         const STREAM = 1 << 8;
-        /// What modules tell.
+        /// Events of modules.
         const MODULE = 1 << 9;
-        /// Keys that were not there before.
+        /// New keys.
         const NEW = 1 << 10;
         /// Channels by keys.
         const KEYSPACE = 1 << 11;
         /// Channels by events.
         const KEYEVENT = 1 << 12;
-        /// Lookups that find nothing.
+        /// Lookups of missing keys.
         const KEY_MISS = 1 << 13;
     }
 }
@@ -74,11 +74,11 @@ const LETTERS: [(char, EventClasses); 14] = [
 
 impl EventClasses {
     const CHANNELS: Self = Self::KEYSPACE.union(Self::KEYEVENT);
-    /// What `A` stands for.
+    /// The classes of `A`.
     const ALL: Self =
         Self::all().difference(Self::CHANNELS).difference(Self::NEW).difference(Self::KEY_MISS);
 
-    /// Those of the letters of `notify-keyspace-events`; `None` if one of them is none.
+    /// The classes for the letters of `notify-keyspace-events`; `None` if a letter is invalid.
     pub(crate) fn of_letters(letters: &str) -> Option<Self> {
         let of = |letter: char| {
             let of_row = LETTERS.iter().find(|row| row.0 == letter).map(|row| row.1);
@@ -89,7 +89,7 @@ impl EventClasses {
 
     /// Their letters, as CONFIG GET shows them.
     pub(crate) fn letters(self) -> String {
-        // Redis forgets the n beside A.
+        // Redis omits the n after A.
         let (first, hidden) = match self.contains(Self::ALL) {
             true => (Some('A'), Self::ALL | Self::NEW),
             false => (None, Self::empty()),
@@ -120,24 +120,24 @@ impl EventClasses {
     }
 }
 
-/// What is to be published.
+/// The queue of notifications.
 #[derive(Debug, Default)]
 pub struct Notifications {
-    /// The classes that the setting names, or none while there are no subscribers.
+    /// The classes in the setting, or none while there are no subscribers.
     classes: AtomicU32,
-    /// In the order in which they happened. Locked under latches, and then only to add to it.
+    /// Events in their order. Locked with latches held, and then only to add to it.
     queued: Mutex<VecDeque<QueuedEvent>>,
     /// Events taken from there. Held while events are published, so that they stay in order.
     taken: Mutex<VecDeque<QueuedEvent>>,
-    /// Whether there is anything in either; written with `queued` locked.
+    /// Whether there is an event in either; written with `queued` locked.
     is_pending: AtomicBool,
-    /// Whether the last call left something, so that requests that cause more have to wait.
+    /// Whether the last call left events, so that requests that cause more must wait.
     is_behind: AtomicBool,
 }
 
 impl Notifications {
     /// Publishes events of these classes if there are subscribers; returns whether there are, and
-    /// what is wanted of lookups that find nothing.
+    /// whether lookups of missing keys are events.
     pub(crate) fn listen(&self, classes: EventClasses, pubsub: &PubSub) -> (bool, MissInterest) {
         let is_wanted = classes.intersects(EventClasses::CHANNELS)
             && !(classes - EventClasses::CHANNELS).is_empty()
@@ -158,12 +158,12 @@ impl Notifications {
         EventClasses::from_bits_retain(self.classes.load(Ordering::Relaxed))
     }
 
-    /// Whether lookups that find nothing are events.
+    /// Whether lookups of missing keys are events.
     pub(crate) fn has_misses(&self) -> bool {
         self.classes().contains(EventClasses::KEY_MISS)
     }
 
-    /// Queues what has happened; latches are held.
+    /// Queues the events of a change; latches are held.
     pub(crate) fn note(&self, change: &StoreChange) {
         let classes = self.classes();
         if classes.is_empty() {
@@ -198,14 +198,14 @@ impl Notifications {
         }
     }
 
-    /// Queues an event that was held back.
+    /// Queues a held event.
     pub(crate) fn queue(&self, event: QueuedEvent) {
         let mut queued = self.queued.lock();
         queued.push_back(event);
         self.is_pending.store(true, Ordering::Release);
     }
 
-    /// Whether there is something to publish.
+    /// Whether there are events to publish.
     #[must_use]
     #[inline]
     pub fn is_pending(&self) -> bool {
@@ -218,8 +218,8 @@ impl Notifications {
         self.is_behind.load(Ordering::Relaxed)
     }
 
-    /// Publishes what is queued, for less than half a millisecond, and shows `wake` the numbers of
-    /// workers that have something to send. No latch may be held.
+    /// Publishes queued events, for less than half a millisecond, and passes to `wake` the numbers
+    /// of workers with messages to send. No latch may be held.
     pub fn publish(&self, pubsub: &PubSub, mut wake: impl FnMut(usize)) {
         let classes = self.classes();
         let mut taken = self.taken.lock();
@@ -246,7 +246,7 @@ impl Notifications {
     }
 }
 
-/// Publishes an event on its two channels, as far as these are wanted.
+/// Publishes an event on its two channels, if they are enabled.
 fn publish_one(
     queued: &QueuedEvent,
     classes: EventClasses,

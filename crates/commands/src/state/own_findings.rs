@@ -1,4 +1,4 @@
-//! Faults that this server has found in itself, as of the last sample.
+//! Faults that this server has detected in itself, as of the last sample.
 
 use nagi_findings::{Diagnosed, Diagnosis};
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ impl OwnFindings {
         *self.0.lock() = diagnosis;
     }
 
-    /// As lines of a report, each with what to do first; nothing if nothing is wrong.
+    /// As lines of a report, each with its first remedy; empty without faults.
     pub(crate) fn lines(&self) -> String {
         // The sampler frees what it has allocated, which counts as overhead.
         let diagnosis = self.0.lock();

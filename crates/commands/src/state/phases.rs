@@ -10,16 +10,16 @@ use std::sync::Arc;
 pub struct Phases {
     /// From its first byte to its last.
     pub receive_ns: u64,
-    /// From its last byte to its execution, and between the slices of that.
+    /// From its last byte to its execution, and between slices of the execution.
     pub queue_ns: u64,
-    /// While it was executed.
+    /// Its execution.
     pub execute_ns: u64,
-    /// From then on until the kernel had taken the last byte of its reply.
+    /// From the end of its execution until the kernel had taken the last byte of its reply.
     pub send_ns: u64,
 }
 
 impl Phases {
-    /// The place of the time that a request was executed for.
+    /// The index of the execution time.
     pub(crate) const EXECUTE: usize = 2;
 
     /// The names of the phases, in order.
@@ -37,15 +37,15 @@ impl Phases {
     }
 }
 
-/// The phases of the requests of one worker, by families of commands: of a sample of them, each
-/// counted for all that it stands for, and of those that took long.
+/// The phases of the requests of one worker, by families of commands: of a sample, each counted
+/// with its weight, and of those that took long.
 #[derive(Debug, Default)]
 pub struct PhaseTally(Mutex<Families>);
 
-/// Shared, so that a reader holds the lock for no longer than it takes to name them.
+/// Shared, so that a reader only holds the lock while it clones the references.
 type Families = BTreeMap<&'static str, Arc<[Histogram; 4]>>;
 
-/// What was counted of each phase of a family's requests.
+/// The distributions of each phase of a family's requests.
 pub(crate) type PhaseTotals = BTreeMap<&'static str, [Distribution; 4]>;
 
 impl PhaseTally {
@@ -69,7 +69,7 @@ impl PhaseTally {
         }
     }
 
-    /// Starts again from zero.
+    /// Resets all counts.
     pub(crate) fn reset(&self) {
         self.lock().clear();
     }

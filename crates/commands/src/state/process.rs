@@ -9,12 +9,12 @@ pub struct Process {
     pub run_id: String,
     /// When it started, in milliseconds since 1970.
     pub started_at_ms: u64,
-    /// How many workers it has.
+    /// The number of its workers.
     pub workers: usize,
-    /// What its workers wait with: `epoll` or `io_uring`.
+    /// The I/O driver of its workers: `epoll` or `io_uring`.
     pub io: &'static str,
-    /// The kernel's numbers of the workers' threads, from the moment that each runs.
+    /// The kernel IDs of the workers' threads, set when each starts.
     pub worker_threads: Box<[OnceLock<i32>]>,
-    /// That of the script thread, likewise.
+    /// The kernel ID of the script thread, likewise.
     pub script_thread: OnceLock<i32>,
 }

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-/// How many samples are looked at, a tenth of a second each.
+/// The number of samples, of a tenth of a second each.
 const SAMPLES: usize = 16;
 
-/// What has been counted, or how much of it there is in a second.
+/// Counts, or their rates per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub(crate) requests: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Sums {
     pub(crate) output_bytes: u64,
     /// Expired keys that were removed.
     pub(crate) expired: u64,
-    /// Rounds of event loops, and how long they were, in ticks.
+    /// Turns of event loops, and their duration in ticks.
     pub(crate) turns: u64,
     pub(crate) turn_ticks: u64,
 }
@@ -35,13 +35,13 @@ impl Sums {
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     last: Option<(Instant, Sums)>,
-    /// What there was in a second, the oldest overwritten first.
+    /// Rates per second, as a ring buffer.
     samples: [Sums; SAMPLES],
     next: usize,
 }
 
 impl Rates {
-    /// Takes in what has been counted until `now`.
+    /// Adds a sample with the counts until `now`.
     pub(crate) fn sample(&mut self, now: Instant, sums: Sums) {
         let Some((then, before)) = self.last.replace((now, sums)) else { return };
         let passed_us = u64::try_from(now.duration_since(then).as_micros()).unwrap_or(u64::MAX);

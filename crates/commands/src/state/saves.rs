@@ -26,8 +26,7 @@ pub struct Saves {
     pub loading: Loading,
 }
 
-/// How long writers had to wait because images of the entries that they change were near their
-/// limit.
+/// Delays of writers because images of the entries that they change were near their limit.
 #[derive(Debug, Default)]
 pub struct Delays {
     count: AtomicU64,
@@ -49,7 +48,7 @@ impl Delays {
             .for_each(|number| number.store(0, Ordering::Relaxed));
     }
 
-    /// How many commands had to wait; the total time and the longest, in microseconds.
+    /// The number of delayed commands, and the total and the longest delay in microseconds.
     pub(crate) fn figures(&self) -> [u64; 3] {
         [&self.count, &self.total_us, &self.longest_us].map(|it| it.load(Ordering::Relaxed))
     }
@@ -95,7 +94,7 @@ struct State {
     begun: Ticket,
     ended: Ticket,
     order: Order,
-    /// The save after which the process was to stop, and the one after which it no longer is.
+    /// The save after which the process stops, and the one whose shutdown was aborted.
     before_shutdown: Ticket,
     aborted: Ticket,
     /// The result of the last request.
@@ -255,8 +254,7 @@ impl Saves {
         is_there
     }
 
-    /// Whether anything waits for the end of the current save: it is not in the background, or was
-    /// cancelled.
+    /// Whether a client waits for the end of the current save, or it was cancelled.
     pub fn is_end_awaited(&self) -> bool {
         // Not under the lock: workers call this often, and the saver may be descheduled while
         // holding it.
@@ -367,7 +365,7 @@ impl Saves {
                 (status.last_keys, status.last_bytes) = (keys, bytes);
                 status.changes_saved = status.changes_at_cut;
             }
-            // As in Redis, this does not tell whether the next one will succeed.
+            // As in Redis, this does not change the status of the last save.
             Ending::Cancelled => {}
             Ending::Failed(error) if is_in_background => status.last_error = Some(error),
             Ending::Failed(_) => {}

@@ -1,4 +1,4 @@
-//! Scripts: loaded ones, and requests on their way to the script thread, which runs one at a time.
+//! Scripts: the cached ones, and requests for the script thread, which runs one at a time.
 //!
 //! ```text
 //! a worker                                   the script thread
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A transaction with scripts in it *leases* the thread before it claims its keys: while it has the
-//! lease, the thread runs its scripts only. If it claimed first, a script that runs could wait for
-//! its keys, and it for the thread.
+//! lease, the thread only runs its scripts. If it claimed its keys first, a deadlock would be
+//! possible: a running script could wait for its keys, and the transaction for the thread.
 
 use crate::registry::command::Flags;
 use crate::state::blocked::Name;
@@ -29,24 +29,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// Scripts that came by EVAL which are remembered; those of SCRIPT LOAD are until SCRIPT FLUSH.
+/// Maximum cached scripts of EVAL; those of SCRIPT LOAD are cached until SCRIPT FLUSH.
 const MAX_EVALUATED: usize = 500;
 
-/// What clients and the script thread share.
+/// State shared by clients and the script thread.
 #[derive(Debug, Default)]
 pub struct Scripts {
     inner: Mutex<Inner>,
     arrived: Condvar,
-    /// The run that is to be ended; 0 for none.
+    /// The run to end; 0 for none.
     ended: AtomicU64,
     is_stopping: AtomicBool,
-    /// Since when a script runs, in milliseconds since 1970, or 0 while none does, and for which
-    /// client: for pages, which take no lock.
+    /// The start of the running script, in milliseconds since 1970, or 0 for none, and its client:
+    /// for pages, which take no lock.
     running_since_ms: AtomicU64,
     running_for: AtomicU64,
-    /// What Lua has taken for scripts, in bytes.
+    /// Lua's memory for scripts, in bytes.
     pub(crate) script_bytes: AtomicUsize,
-    /// What it has taken for functions.
+    /// Lua's memory for functions.
     pub(crate) function_bytes: AtomicUsize,
 }
 
@@ -59,13 +59,13 @@ struct Inner {
     last_number: u64,
     running: Option<Running>,
     cache: HashMap<Digest, Cached>,
-    /// Those that came by EVAL, the oldest first.
+    /// The scripts of EVAL, the oldest first.
     evaluated: VecDeque<Digest>,
     evicted: u64,
-    /// How often all scripts were forgotten.
+    /// The number of script flushes.
     flushes: u64,
     libraries: Libraries,
-    /// Texts of libraries that were read from a file and are to be loaded.
+    /// Texts of libraries that were read from a file and must be loaded.
     read: Vec<Vec<u8>>,
 }
 
@@ -83,40 +83,40 @@ struct Cached {
     _overhead: LargeOverhead,
 }
 
-/// The script that runs.
+/// The running script.
 #[derive(Debug)]
 struct Running {
     number: u64,
     has_written: bool,
     is_slow: bool,
-    /// The name of the function that it is, with the request that calls it.
+    /// The name of the function, if it is one, with the calling request.
     function: Option<(String, Vec<Vec<u8>>)>,
     started: Instant,
 }
 
-/// The running function, as FUNCTION STATS shows it.
+/// The running function, for FUNCTION STATS.
 pub(crate) struct RunningFunction {
     pub(crate) name: String,
     pub(crate) command: Vec<Vec<u8>>,
     pub(crate) took: Duration,
 }
 
-/// What a task is to do.
+/// The kind of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskKind {
-    /// To run the script whose text comes with it.
+    /// Run the script in the request.
     Eval,
-    /// To run one by its name.
+    /// Run a script by its name.
     EvalSha,
-    /// To compile one.
+    /// Compile a script.
     Load,
-    /// To call a function.
+    /// Call a function.
     Call,
-    /// To load a library of functions, in place of the one of its name if that is said.
+    /// Load a library of functions, replacing the one of its name if `replaces`.
     LoadLibrary { replaces: bool },
-    /// To load the libraries of a payload.
+    /// Load the libraries of a payload.
     RestoreLibraries(Policy),
-    /// To move keys to another server, for which the thread may wait.
+    /// Move keys to another server, which the thread may wait for.
     Migrate,
 }
 
@@ -125,7 +125,7 @@ pub(crate) enum TaskKind {
 pub(crate) struct Task {
     pub(crate) request: Queued,
     pub(crate) asked: TaskKind,
-    /// Whether it may change nothing.
+    /// Whether it may only read.
     pub(crate) is_read_only: bool,
     /// The time at which it runs, if a transaction has set it.
     pub(crate) time: Option<FrozenTime>,
@@ -135,29 +135,29 @@ pub(crate) struct Task {
     pub(crate) user: Box<[u8]>,
     /// Its client.
     pub(crate) client: u64,
-    /// How that tracks keys, if it does.
+    /// The client's tracking of keys, if enabled.
     pub(crate) tracking: Option<Box<ClientTracking>>,
-    /// Of a script within a transaction: a claim beside the transaction's, which grows.
+    /// For a script within a transaction, a claim in addition to the transaction's, which grows.
     pub(crate) joint: Option<Claim>,
     completion: Arc<Completion>,
     _charge: Charge,
 }
 
-/// What a task left.
+/// The result of a task.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) reply: Output,
-    /// An error in its place, and whether it has been counted.
+    /// An error in place of the reply, and whether it has been counted.
     pub(crate) error: Option<(Vec<u8>, bool)>,
-    /// Whether the reply has an error in it.
+    /// Whether the reply contains an error.
     pub(crate) has_failed: bool,
     /// The claim that came with the task.
     pub(crate) joint: Option<Claim>,
     /// Keys that a script within a transaction may have changed, for which clients may wait.
     pub(crate) written: Vec<Name>,
-    /// For how long a script ran.
+    /// How long a script ran.
     pub(crate) ran: Duration,
-    /// For the reply, until it is among those of its client.
+    /// Accounts for the reply, until it is in its client's output.
     pub(crate) charge: Charge,
 }
 
@@ -168,12 +168,12 @@ struct Completion {
     is_given_up: AtomicBool,
 }
 
-/// What a client waits with for its outcome; if it is dropped before the script begins, that does
-/// not run.
+/// A client's handle on its outcome; if it is dropped before the script begins, the script does not
+/// run.
 #[derive(Debug)]
 pub(crate) struct Pending(Arc<Completion>);
 
-/// What a request for the script thread is made of.
+/// The parts of a request for the script thread.
 pub(crate) struct NewTask<'a> {
     pub(crate) row: usize,
     pub(crate) args: Args<'a>,
@@ -189,10 +189,10 @@ pub(crate) struct NewTask<'a> {
 }
 
 impl Scripts {
-    /// Leaves a request for the thread: after all other requests, or, with a lease, for that.
+    /// Submits a request to the thread: after all other requests, or within a lease.
     ///
     /// # Errors
-    /// The script that runs has been slow for so long that none is to wait for it.
+    /// The running script is slow, so that requests must not wait for it.
     pub(crate) fn submit(
         &self,
         new: NewTask<'_>,
@@ -233,8 +233,7 @@ impl Scripts {
         Ok(Pending(completion))
     }
 
-    /// Makes the thread serve only this lease when its turn has come, and call the waker
-    /// then.
+    /// Makes the thread serve only this lease when its turn comes, and call the waker then.
     pub(crate) fn lease(self: &Arc<Self>, waker: &Waker) -> Lease {
         let mut inner = self.inner.lock();
         inner.last_number += 1;
@@ -245,8 +244,8 @@ impl Scripts {
         Lease { scripts: Arc::clone(self), number }
     }
 
-    /// The next request, for the script thread, which waits for it; with none there may be
-    /// libraries that were read from a file. Nothing at all once the thread is to stop.
+    /// Waits for the next request, for the script thread. Returns `Some(None)` if there are only
+    /// libraries read from a file, and `None` if the thread must stop.
     pub(crate) fn next(&self) -> Option<Option<Task>> {
         let mut inner = self.inner.lock();
         loop {
@@ -276,8 +275,8 @@ impl Scripts {
         }
     }
 
-    /// Notes that a script of this client begins now, in milliseconds since 1970, or a function of
-    /// this name by this request. Returns the number of the run.
+    /// Records that a script of this client begins now, in milliseconds since 1970, or a function
+    /// with this name and request. Returns the number of the run.
     pub(crate) fn begin(
         &self,
         client: u64,
@@ -294,14 +293,14 @@ impl Scripts {
         number
     }
 
-    /// Notes that the script which runs is going to change something.
+    /// Records that the running script is about to change data.
     pub(crate) fn note_write(&self) {
         if let Some(running) = &mut self.inner.lock().running {
             running.has_written = true;
         }
     }
 
-    /// Notes that the script which runs has been slow: none waits for it any more.
+    /// Records that the running script is slow: requests no longer wait for it.
     pub(crate) fn note_slow(&self) {
         let mut inner = self.inner.lock();
         if let Some(running) = &mut inner.running {
@@ -325,26 +324,26 @@ impl Scripts {
         }
     }
 
-    /// What a request is told that needs the thread, if the script that runs has been slow.
+    /// The error for a request that needs the thread, if the running script is slow.
     pub(crate) fn busy(&self) -> Option<IsBusy> {
         let inner = self.inner.lock();
         let is_slow = inner.running.as_ref().is_some_and(|running| running.is_slow);
         is_slow.then(|| IsBusy(inner.is_function()))
     }
 
-    /// Notes that no script runs any more.
+    /// Records that the script has ended.
     pub(crate) fn end(&self) {
         self.running_since_ms.store(0, Ordering::Relaxed);
         self.inner.lock().running = None;
     }
 
-    /// The client whose script runs, and since when it does, in milliseconds since 1970.
+    /// The client of the running script, and the script's start in milliseconds since 1970.
     pub(crate) fn running_for(&self) -> Option<(u64, u64)> {
         let since_ms = self.running_since_ms.load(Ordering::Relaxed);
         (since_ms > 0).then(|| (self.running_for.load(Ordering::Relaxed), since_ms))
     }
 
-    /// Whether the run of this number is to be ended.
+    /// Whether the run with this number must end.
     pub(crate) fn is_to_end(&self, number: u64) -> bool {
         self.ended.load(Ordering::Relaxed) == number || self.is_stopping.load(Ordering::Relaxed)
     }
@@ -373,23 +372,22 @@ impl Scripts {
         self.arrived.notify_all();
     }
 
-    /// The text of a script by its name, and whether all scripts were forgotten since `flushes`,
-    /// which is brought up to date.
+    /// The text of a script by its name.
     pub(crate) fn find(&self, name: &Digest) -> Option<Arc<[u8]>> {
         self.inner.lock().cache.get(name).map(|cached| Arc::clone(&cached.text))
     }
 
-    /// How often all scripts were forgotten.
+    /// The number of script flushes.
     pub(crate) fn flushes(&self) -> u64 {
         self.inner.lock().flushes
     }
 
-    /// What a script that is remembered has declared.
+    /// The flags that a cached script has declared.
     pub(crate) fn flags_of(&self, name: &Digest) -> Option<ScriptFlags> {
         self.inner.lock().cache.get(name).map(|cached| cached.flags)
     }
 
-    /// Remembers a script. Returns the name of one that is forgotten for it.
+    /// Caches a script. Returns the name of one that is evicted for it.
     pub(crate) fn remember(
         &self,
         name: Digest,
@@ -423,7 +421,7 @@ impl Scripts {
         Some(oldest)
     }
 
-    /// Forgets all scripts.
+    /// Removes all scripts from the cache.
     pub(crate) fn flush(&self) {
         let mut inner = self.inner.lock();
         inner.cache.clear();
@@ -431,7 +429,7 @@ impl Scripts {
         inner.flushes += 1;
     }
 
-    /// The function that runs, if one does.
+    /// The running function, if any.
     pub(crate) fn running_function(&self) -> Option<RunningFunction> {
         let inner = self.inner.lock();
         let running = inner.running.as_ref()?;
@@ -439,7 +437,7 @@ impl Scripts {
         Some(RunningFunction { name, command, took: running.started.elapsed() })
     }
 
-    /// The libraries that there are.
+    /// The loaded libraries.
     pub(crate) fn libraries(&self) -> Libraries {
         self.inner.lock().libraries.clone()
     }
@@ -449,7 +447,7 @@ impl Scripts {
         self.inner.lock().libraries.of_function(function).cloned()
     }
 
-    /// Changes the libraries at one moment.
+    /// Changes the libraries atomically.
     pub(crate) fn change_libraries<T>(&self, change: impl FnOnce(&mut Libraries) -> T) -> T {
         change(&mut self.inner.lock().libraries)
     }
@@ -461,8 +459,7 @@ impl Scripts {
         inner.libraries.iter().map(|library| Arc::clone(&library.code)).collect()
     }
 
-    /// Makes the script thread load libraries that a file has, in place of those that there are,
-    /// before it does anything else.
+    /// Makes the script thread replace its libraries by those of a file, before any other work.
     pub fn read_libraries(&self, codes: Vec<Vec<u8>>) {
         self.inner.lock().read.extend(codes);
         self.arrived.notify_all();
@@ -473,8 +470,7 @@ impl Scripts {
         std::mem::take(&mut self.inner.lock().read)
     }
 
-    /// How many scripts are remembered, the bytes of their texts, and how many were forgotten for
-    /// other ones.
+    /// The number of cached scripts, the bytes of their texts, and the number of evicted ones.
     pub(crate) fn cached(&self) -> (usize, usize, u64) {
         let inner = self.inner.lock();
         let bytes = inner.cache.values().map(|cached| cached.text.len()).sum();
@@ -488,43 +484,43 @@ pub(crate) const BUSY: &str =
 const BUSY_FUNCTION: &str =
     "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
 
-/// The script that runs has been slow, or the function if that is said.
+/// The running script is slow, or the function if `true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IsBusy(bool);
 
 impl IsBusy {
-    /// The error for a client that wants to run another script.
+    /// The error for a client that runs another script.
     pub(crate) fn text(self) -> &'static str {
         if self.0 { BUSY_FUNCTION } else { BUSY }
     }
 }
 
-/// What came of an attempt to end the script that runs.
+/// The result of an attempt to end the running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Killed {
-    /// It ends.
+    /// It will end.
     Ended,
-    /// There is none that has been slow.
+    /// No slow script is running.
     NotBusy,
-    /// It has changed something, so that it must come to its end.
+    /// It has changed data, so that it must run to its end.
     HasWritten,
-    /// A function runs where a script was meant, or the other way round.
+    /// A function is running instead of a script, or vice versa.
     IsOther(IsBusy),
 }
 
 impl Inner {
-    /// Whether what runs is a function.
+    /// Whether a function is running.
     fn is_function(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.function.is_some())
     }
 }
 
 impl Task {
-    /// Leaves its outcome to its client.
+    /// Passes its outcome to its client.
     pub(crate) fn finish(self, mut outcome: Outcome) {
         outcome.charge.set(accounting::room_bytes::<u8>(outcome.reply.own_bytes()));
         let Task { completion, request, .. } = self;
-        // Its memory is used no more when the client goes on.
+        // The request's memory must be released before the client continues.
         drop(request);
         *completion.outcome.lock() = Some(outcome);
         completion.waker.wake_by_ref();
@@ -537,7 +533,7 @@ impl Task {
 }
 
 impl Pending {
-    /// The outcome, once it is there.
+    /// The outcome, if it is available.
     pub(crate) fn take(&self) -> Option<Outcome> {
         self.0.outcome.lock().take()
     }
@@ -549,8 +545,7 @@ impl Drop for Pending {
     }
 }
 
-/// A place in the queue for the script thread, and then the thread itself; given back when this is
-/// dropped.
+/// A place in the queue for the script thread, and then the thread itself; released on drop.
 #[derive(Debug)]
 pub(crate) struct Lease {
     scripts: Arc<Scripts>,
@@ -580,11 +575,11 @@ impl Drop for Lease {
     }
 }
 
-/// What a transaction has while its requests run of which some are scripts.
+/// The script state of a transaction while its requests run.
 #[derive(Debug)]
 pub(crate) struct Leased {
     pub(crate) lease: Lease,
-    /// A claim beside the transaction's, to which its scripts add.
+    /// A claim in addition to the transaction's, extended by its scripts.
     pub(crate) joint: Option<Claim>,
     /// Keys that its scripts may have changed.
     pub(crate) written: Vec<Name>,

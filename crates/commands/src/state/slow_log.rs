@@ -1,5 +1,5 @@
-//! The slow log: requests that took long, whether in the server or on the network. Beside it the
-//! logs of requests that were large, or whose replies were.
+//! The slow log: requests that took long, in the server or on the network. Also the logs of large
+//! requests and of large replies.
 
 use crate::state::phases::Phases;
 use nagi_store::accounting::Overhead;
@@ -13,18 +13,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct SlowRequest {
     /// When it began to run, in seconds since 1970.
     pub at_s: u64,
-    /// Where its time went before its reply was sent.
+    /// Its phases before its reply was sent.
     pub phases: Phases,
-    /// How long that took, in nanoseconds; 0 as long as it is going on.
+    /// The time to send the reply, in nanoseconds; 0 until it has been sent.
     pub send_ns: AtomicU64,
-    /// How long it was.
+    /// The length of its arguments.
     pub request_bytes: usize,
-    /// How many bytes it was read from, with what its protocol adds; of one within a transaction,
-    /// without.
+    /// Its received bytes, including the encoding of the protocol, except for a request within a
+    /// transaction.
     pub received_bytes: usize,
-    /// How long its reply was.
+    /// The length of its reply.
     pub reply_bytes: usize,
-    /// Its arguments, long ones cut off and passwords left out.
+    /// Its arguments, with long ones truncated and passwords omitted.
     pub arguments: Vec<Vec<u8>>,
     /// The client's address.
     pub address: String,
@@ -52,7 +52,7 @@ pub struct SlowLog(Mutex<Log>);
 
 #[derive(Debug, Default)]
 struct Log {
-    /// By ascending numbers; the latest first.
+    /// In descending order of their numbers.
     requests: VecDeque<Logged>,
     next_id: u64,
 }
@@ -69,7 +69,7 @@ pub struct CommandLogs {
 }
 
 impl CommandLogs {
-    /// Takes a request into those logs where it belongs; `is_slow` says whether that is one of
+    /// Adds a request to the logs in which it belongs; `is_slow` is whether the slow log is one of
     /// them.
     pub fn add(&self, request: &Arc<SlowRequest>, is_slow: bool, limits: LogLimits) {
         if is_slow {
@@ -84,23 +84,23 @@ impl CommandLogs {
     }
 }
 
-/// What is large, and how many requests each log holds.
+/// The thresholds of large requests and replies, and the lengths of the logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLimits {
-    /// From how many bytes on a request is large; nothing if none is.
+    /// Minimum length of a large request; `None` disables the log.
     pub large_request: Option<usize>,
-    /// The same of a reply.
+    /// The same for replies.
     pub large_reply: Option<usize>,
-    /// Requests in the slow log.
+    /// Maximum length of the slow log.
     pub most_slow: usize,
-    /// Requests in the log of large ones.
+    /// Maximum length of the log of large requests.
     pub most_large_requests: usize,
-    /// Requests in the log of those with large replies.
+    /// Maximum length of the log of large replies.
     pub most_large_replies: usize,
 }
 
 impl LogLimits {
-    /// Whether a request of these lengths is large, or its reply is.
+    /// Whether a request with these lengths is large, or its reply.
     #[must_use]
     pub fn are_passed_by(&self, request_bytes: usize, reply_bytes: usize) -> bool {
         self.large_request.is_some_and(|least| request_bytes >= least)
@@ -108,7 +108,7 @@ impl LogLimits {
     }
 }
 
-/// A request in the log, which is not data: the threshold may be such that each request is one.
+/// A request in the log, which is not data: with a low threshold, every request is logged.
 #[derive(Debug)]
 struct Logged {
     id: u64,
@@ -117,7 +117,7 @@ struct Logged {
 }
 
 impl SlowLog {
-    /// Takes a request in, and forgets the oldest if there are more than `most` then.
+    /// Adds a request, and removes the oldest if there are more than `most`.
     pub fn add(&self, request: Arc<SlowRequest>, most: usize) {
         let mut log = self.lock();
         let id = log.next_id;
@@ -127,18 +127,18 @@ impl SlowLog {
         log.requests.truncate(most);
     }
 
-    /// The latest ones, each with its number, the latest first.
+    /// The latest requests with their numbers, the latest first.
     pub(crate) fn latest(&self, count: usize) -> Vec<(u64, Arc<SlowRequest>)> {
         let latest = |logged: &Logged| (logged.id, Arc::clone(&logged.request));
         self.lock().requests.iter().take(count).map(latest).collect()
     }
 
-    /// How many requests it holds.
+    /// The number of requests in the log.
     pub(crate) fn len(&self) -> usize {
         self.lock().requests.len()
     }
 
-    /// Forgets all of them; numbers go on.
+    /// Removes all requests; numbers continue.
     pub(crate) fn clear(&self) {
         self.lock().requests.clear();
     }

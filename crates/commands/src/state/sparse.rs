@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 
-/// Room that is kept for entries in any case.
+/// Minimum capacity that is kept.
 const KEPT: usize = 8;
 
-/// Makes a table smaller that has become sparse. Growing and shrinking again take as many changes
-/// as entries are moved.
+/// Shrinks a table that has become sparse. Growing and shrinking again take at least as many
+/// changes as entries are moved.
 pub(crate) fn shrink<K: Eq + Hash, V, S: BuildHasher>(table: &mut HashMap<K, V, S>) {
     if table.capacity() > KEPT && table.len() < table.capacity() / 8 {
         table.shrink_to(table.len() * 2);

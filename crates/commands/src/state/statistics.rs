@@ -20,27 +20,28 @@ use std::time::{Duration, Instant};
 
 macro_rules! tallies {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// What one worker counts, on cache lines of its own. Only that worker adds; any
-        /// thread may read.
+        /// The counters of one worker, on separate cache lines. Only that worker adds; any thread
+        /// may read.
         #[derive(Debug)]
         #[repr(align(128))]
         pub struct Tally {
             $($(#[doc = $doc])+ pub $name: Counter,)+
             pub(crate) commands: Box<[CommandTally]>,
             pub(crate) verbs: VerbTally,
-            /// Where the time of requests went.
+            /// The phases of requests.
             pub phases: PhaseTally,
-            /// The longest that one connection, or a worker's own duties, held the worker.
+            /// The longest time for which one connection, or the worker's own duties, occupied the
+            /// worker.
             pub longest_slice: Longest,
-            /// The longest for which it had a processor meanwhile, at most.
+            /// An upper bound for its running time during that.
             pub longest_slice_on_cpu: Longest,
-            /// The longest that handing replies to the kernel held the worker.
+            /// The longest time for which passing replies to the kernel occupied the worker.
             pub longest_send: Longest,
-            /// Which keys its requests name most.
+            /// The most frequent keys of its requests.
             pub hot_keys: HotKeys,
-            /// The largest values that they were for.
+            /// The largest values of its requests.
             pub large_values: LargeValues,
-            /// What they cost by their keys, while that is asked for (HOTKEYS).
+            /// The cost of requests by keys, during a HOTKEYS session.
             pub(crate) key_costs: WorkerCosts,
             errors: Mutex<BTreeMap<String, u64>>,
         }
@@ -68,7 +69,7 @@ macro_rules! tallies {
         }
 
         impl Tally {
-            /// Nothing counted yet of so many commands, subcommands included.
+            /// Zero counts for `commands` commands, including subcommands.
             pub(crate) fn new(commands: usize) -> Self {
                 Tally {
                     $($name: Counter::default(),)+
@@ -91,9 +92,9 @@ macro_rules! tallies {
 tallies! {
     /// Connections accepted.
     connections,
-    /// Connections turned away because there were `maxclients` already.
+    /// Connections refused because `maxclients` was reached.
     refused_connections,
-    /// Connections turned away by protected mode.
+    /// Connections refused by protected mode.
     unprotected_connections,
     /// Connections closed for `client-output-buffer-limit`.
     output_limit_disconnections,
@@ -113,26 +114,26 @@ tallies! {
     reads,
     /// Number of sends.
     writes,
-    /// How often a worker has gone through its event loop.
+    /// Turns of a worker's event loop.
     turns,
-    /// How long that was without its waits, in ticks.
+    /// The duration of these turns without waits, in ticks.
     turn_ticks,
-    /// How long expired keys were looked for, in ticks.
+    /// The time spent searching for expired keys, in ticks.
     expiry_ticks,
 }
 
-/// What one worker counts of one command.
+/// A worker's counters of one command.
 #[derive(Debug, Default)]
 pub(crate) struct CommandTally {
     calls: Counter,
     busy_ns: Counter,
     rejected: Counter,
     failed: Counter,
-    /// How long calls took; not there before the first.
+    /// The latencies of calls; unset before the first.
     latencies: OnceLock<Box<Histogram>>,
 }
 
-/// The longest of many times. One thread notes, any thread may read.
+/// A maximum of times. One thread writes, any thread may read.
 #[derive(Debug, Default)]
 pub struct Longest(AtomicU64);
 
@@ -144,7 +145,7 @@ impl Longest {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Notes a time, in ticks.
+    /// Records a time, in ticks.
     #[inline]
     pub fn note(&self, ticks: u64) {
         if ticks > self.ticks() {
@@ -153,36 +154,36 @@ impl Longest {
     }
 }
 
-/// What was counted of one command.
+/// The totals of one command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandTotals {
-    /// How often it ran.
+    /// The number of calls.
     pub calls: u64,
-    /// How long it ran altogether, in nanoseconds.
+    /// The total execution time, in nanoseconds.
     pub busy_ns: u64,
-    /// How often it was refused before it ran.
+    /// The number of calls refused before execution.
     pub rejected: u64,
-    /// How often it answered an error.
+    /// The number of calls with an error reply.
     pub failed: u64,
 }
 
-/// Everything counted, by all workers.
+/// The statistics of all workers.
 #[derive(Debug)]
 pub struct Statistics {
     workers: Box<[Arc<Tally>]>,
-    /// How many commands there are, subcommands included.
+    /// The number of commands, including subcommands.
     commands: usize,
-    /// What the counters showed at the last reset. They themselves are never set back, since each
-    /// has one writer, which could overwrite the reset with what it had read before.
+    /// The values of the counters at the last reset. The counters themselves are never reset, since
+    /// each has one writer, which could overwrite the reset with a value based on an earlier read.
     baseline: Mutex<Baseline>,
     rates: Mutex<Rates>,
-    /// The most memory that was in use at any sample, in bytes.
+    /// The peak of memory in use over all samples, in bytes.
     peak_bytes: AtomicU64,
-    /// Requests that took long, or were large.
+    /// Slow and large requests.
     pub command_logs: CommandLogs,
-    /// What is wrong.
+    /// Faults detected by the server itself.
     pub(crate) findings: OwnFindings,
-    /// What threads and keys were up to.
+    /// The activity of threads and keys.
     pub(crate) activity: Activity,
 }
 
@@ -202,7 +203,7 @@ impl Tally {
         }
     }
 
-    /// Counts `calls` of the command with this index as having taken so long each.
+    /// Counts `calls` of the command with this index, of `ns` nanoseconds each.
     pub fn time_calls(&self, index: usize, calls: u64, ns: u64) {
         let Some(command) = self.commands.get(index) else { return };
         command.busy_ns.add(ns * calls);
@@ -231,7 +232,7 @@ impl Tally {
         }
     }
 
-    /// Counts a command that answered an error.
+    /// Counts a command with an error reply.
     #[cold]
     pub(crate) fn count_failure(&self, index: usize) {
         if let Some(command) = self.commands.get(index) {
@@ -241,7 +242,7 @@ impl Tally {
 }
 
 impl Statistics {
-    /// A tally for each of so many workers, of so many commands, subcommands included.
+    /// A tally for each of `workers` workers, with `commands` commands, including subcommands.
     #[must_use]
     pub fn new(workers: usize, commands: usize) -> Self {
         Statistics {
@@ -284,7 +285,7 @@ impl Statistics {
         totals
     }
 
-    /// Starts again from zero (CONFIG RESETSTAT, memcached's `stats reset`).
+    /// Resets all statistics (CONFIG RESETSTAT, memcached's `stats reset`).
     pub fn reset(&self) {
         let indices = 0..self.commands;
         let latencies = indices.filter_map(|index| Some((index, self.all_latencies(index)?)));
@@ -298,8 +299,8 @@ impl Statistics {
         }
     }
 
-    /// How long the calls of the command with this index took, since the last reset; nothing if
-    /// there were none.
+    /// The latencies of the command with this index since the last reset; `None` if there were no
+    /// calls.
     pub(crate) fn latencies(&self, index: usize) -> Option<Distribution> {
         let mut latencies = self.all_latencies(index)?;
         if let Some(before) = self.baseline().latencies.get(&index) {
@@ -317,36 +318,36 @@ impl Statistics {
         Some(sum)
     }
 
-    /// Where the time of requests went, by families of commands.
+    /// The phases of requests, by families of commands.
     pub(crate) fn phases(&self) -> PhaseTotals {
         let mut totals = PhaseTotals::new();
         self.workers.iter().for_each(|tally| tally.phases.add_to(&mut totals));
         totals
     }
 
-    /// The keys that requests named since they were last taken.
+    /// Takes the keys of requests since the last call.
     pub(crate) fn take_hot_keys(&self, sample: &mut KeySample) {
         self.workers.iter().for_each(|tally| tally.hot_keys.take_into(sample));
     }
 
-    /// The largest values of requests within ten minutes, the largest first, as workers have looked
-    /// them up just now; nothing if none has.
+    /// The largest values of requests within ten minutes, the largest first, as of the workers'
+    /// recent lookups; `None` without recent lookups.
     pub(crate) fn largest_values(&self, now_ms: u64) -> Option<Vec<LargeValue>> {
         large_values::largest(self.workers.iter().map(|tally| &tally.large_values), now_ms)
     }
 
-    /// What each worker counts of costs by keys.
+    /// The costs by keys of each worker.
     pub(crate) fn key_costs(&self) -> impl Iterator<Item = &WorkerCosts> {
         self.workers.iter().map(|tally| &tally.key_costs)
     }
 
-    /// The longest of any worker, such as the longest slice.
+    /// The maximum over all workers, such as of the longest slice.
     pub(crate) fn longest(&self, of: fn(&Tally) -> &Longest) -> Duration {
         let all = self.workers.iter().map(|tally| of(tally).ticks());
         ticks::duration(all.max().unwrap_or(0))
     }
 
-    /// How many requests each worker has executed, since the process started.
+    /// The number of requests that each worker has executed since the process started.
     pub(crate) fn calls_of_workers(&self) -> Vec<u64> {
         let calls = |tally: &Arc<Tally>| {
             tally.commands.iter().map(|it| it.calls.get()).sum::<u64>() + tally.verbs.calls.get()
@@ -354,18 +355,18 @@ impl Statistics {
         self.workers.iter().map(calls).collect()
     }
 
-    /// How often each worker has received something and sent something, since the process started.
+    /// The number of receives and sends of each worker since the process started.
     pub(crate) fn traffic_of_workers(&self) -> Vec<[u64; 2]> {
         self.workers.iter().map(|tally| [tally.reads.get(), tally.writes.get()]).collect()
     }
 
-    /// The most memory that has been in use, now that `used_bytes` are.
+    /// Updates the peak of memory in use with `used_bytes`, and returns it.
     pub fn peak_bytes(&self, used_bytes: u64) -> u64 {
         self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)
     }
 
-    /// Notes what has been counted until now, the `expired` keys among it, for
-    /// [`Statistics::rates`]; to be called ten times a second.
+    /// Records the current counts, with the `expired` keys, for [`Statistics::rates`]; to be called
+    /// ten times a second.
     pub fn sample(&self, now: Instant, expired: u64) {
         let mut sums = Sums { expired, ..Sums::default() };
         for tally in &self.workers {
@@ -379,7 +380,7 @@ impl Statistics {
         self.rates.lock().sample(now, sums);
     }
 
-    /// What there is of each in a second now.
+    /// The current rates per second.
     pub(crate) fn rates(&self) -> Sums {
         self.rates.lock().per_second()
     }

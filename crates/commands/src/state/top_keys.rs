@@ -5,12 +5,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// What a counter takes beside the bytes of its key: two entries of trees and tables.
+/// The memory of a counter besides the bytes of its key: two entries in trees and tables.
 const COUNTER_BYTES: usize = 160;
 
 /// A bounded number of counters, each for a key. With `k` of them and a sum `n` of all weights,
-/// every key whose weight is more than `n / k` has one, whose certain part is at most the key's
-/// weight, and less than that by no more than `n / k`.
+/// every key with a weight above `n / k` has one, whose guaranteed part is at most the key's
+/// weight, and at least that minus `n / k`.
 #[derive(Debug)]
 pub(crate) struct TopKeys {
     most_keys: usize,
@@ -18,19 +18,19 @@ pub(crate) struct TopKeys {
     counters: HashMap<Arc<[u8]>, Counter>,
     /// The same keys, ordered by their counts.
     order: BTreeSet<(u64, Arc<[u8]>)>,
-    /// Of all keys together.
+    /// The length of all keys together.
     key_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
     count: u64,
-    /// By how much that may be too large.
+    /// The maximum overestimate of the count.
     error: u64,
 }
 
 impl TopKeys {
-    /// None counted yet: of at most so many keys, and so many bytes of each.
+    /// Empty counters for at most `most_keys` keys, with `most_bytes` bytes of each.
     pub(crate) fn new(most_keys: usize, most_bytes: usize) -> Self {
         TopKeys {
             most_keys,
@@ -41,8 +41,8 @@ impl TopKeys {
         }
     }
 
-    /// Adds a weight to a key. What has the least count makes room for a new one, which may have
-    /// had as much before.
+    /// Adds a weight to a key. A new key replaces the one with the lowest count, which is the
+    /// maximum it may have had before.
     pub(crate) fn add(&mut self, key: &[u8], weight: u64) {
         if weight == 0 {
             return;
@@ -67,7 +67,7 @@ impl TopKeys {
         self.counters.insert(name, Counter { count, error });
     }
 
-    /// Forgets the key with the least count. Returns that.
+    /// Removes the key with the lowest count. Returns that count.
     fn make_room(&mut self) -> u64 {
         let Some((count, name)) = self.order.pop_first() else { return 0 };
         self.counters.remove(&name);
@@ -75,7 +75,7 @@ impl TopKeys {
         count
     }
 
-    /// Keys, each with what it has had for certain, which is more than nothing.
+    /// Keys with their guaranteed counts, if these are above 0.
     pub(crate) fn certain(&self) -> impl Iterator<Item = (&Arc<[u8]>, u64)> {
         self.counters.iter().map(|(name, counter)| (name, counter.count - counter.error))
     }
@@ -104,7 +104,7 @@ mod tests {
             let mut top = TopKeys::new(most_keys, 64);
             let (mut exact, mut sum) = (HashMap::<Vec<u8>, u64>::new(), 0);
             for (key, weight) in weights {
-                // Low numbers come more often.
+                // Low numbers are more frequent.
                 let key = format!("key:{}", key * key / 40).into_bytes();
                 top.add(&key, weight);
                 *exact.entry(key).or_default() += weight;

@@ -1,5 +1,5 @@
-//! Client-side caching: which keys clients have read and may hold copies of, and which of these
-//! have been changed since.
+//! Client-side caching: tracks the keys that clients have read and may have cached, and reports
+//! changes of these.
 //!
 //! ```text
 //! read:   remember -> read -> still remembered? -> reply
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A key is remembered before it is read, so that no change after the read is missed. A change
-//! between the two has it forgotten: then the copy may be old, or there may be no note of it any
-//! more, and the client is told once more, after the reply. Workers send what is in their outbox
-//! between replies, so that a push never overtakes the reply to a read before it.
+//! between the two removes it again: the cached copy may then be stale or no longer tracked, so
+//! that the client gets another invalidation after the reply. Workers send the contents of their
+//! outboxes between replies, so that a push never overtakes the reply to an earlier read.
 
 use crate::state::client::{ClientInfo, Marks};
 use crate::state::sparse::shrink;
@@ -27,18 +27,18 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Parts of the table, each with a lock of its own.
+/// Parts of the table, each with its own lock.
 const STRIPES: usize = 64;
-/// What a key takes beside its bytes, in bytes, about.
+/// Approximate memory of a key besides its bytes, in bytes.
 const KEY_BYTES: usize = 120;
-/// The channel by which clients of RESP2 learn of changes.
+/// The channel of invalidations for RESP2 clients.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 thread_local! {
     /// The client whose request this thread executes, if it tracks keys; 0 otherwise.
     static EXECUTING: Cell<u64> = const { Cell::new(0) };
-    /// The number of this thread among those that hand over what they have queued themselves, so
-    /// that the changes of one request are sent together; 0 for other threads.
+    /// The number of this thread among those that publish their own queue, so that the changes of
+    /// one request are sent together; 0 for other threads.
     static THREAD: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -58,48 +58,47 @@ struct Readers {
 
 type Stripe = HashMap<Box<[u8]>, Readers>;
 
-/// What clients are to be told.
+/// An invalidation to send.
 #[derive(Debug)]
 enum Invalidation {
-    /// This key was changed, which these clients have read, by a request of the last one.
+    /// This key, read by these clients, was changed by a request of the client in the last field.
     Key(Box<[u8]>, Vec<u64>, u64),
-    /// One client is to drop a key, though it was changed before.
+    /// One client must drop a key that was changed earlier.
     Again(Box<[u8]>, u64),
-    /// This key is forgotten for want of room, which these clients have read.
+    /// This key, read by these clients, was evicted from the table.
     Forgotten(Box<[u8]>, Vec<u64>),
-    /// All keys have gone.
+    /// All keys were removed.
     All,
 }
 
 impl Invalidation {
-    /// Whether a client receives invalidations of a key by it.
+    /// Whether it invalidates a key for a client.
     fn tells(&self, key: &[u8], client: u64) -> bool {
         matches!(self, Invalidation::Key(changed, clients, _)
             if **changed == *key && clients.contains(&client))
     }
 }
 
-/// What is to be sent to a client.
+/// A push to a client.
 type Push = (Arc<ClientInfo>, Output);
 
-/// All clients that track keys, and what they have read.
+/// All clients that track keys, and the keys that they have read.
 #[derive(Debug)]
 pub struct Tracking {
     trackers: RwLock<HashMap<u64, Tracker>>,
     stripes: Box<[Mutex<Stripe>]>,
     hasher: RandomState,
     keys: AtomicUsize,
-    /// Keys, each as often as clients have read it.
+    /// The number of pairs of a key and a client.
     items: AtomicUsize,
-    /// The number of the stripe in which a key is evicted next when the table is full.
+    /// The stripe in which the next key is evicted when the table is full.
     next_eviction: AtomicUsize,
-    /// How many clients receive invalidations by prefixes.
+    /// The number of clients that receive invalidations by prefixes.
     broadcasts: AtomicUsize,
-    /// By the threads that have changed something. Locked under latches, and then only to add to
-    /// it.
+    /// Invalidations by the changing threads. Locked with latches held, and then only to add to it.
     queued: Mutex<BTreeMap<usize, Vec<Invalidation>>>,
     is_pending: AtomicBool,
-    /// What each worker is to send, by its number: clients and pushes.
+    /// The pushes that each worker must send, by its number.
     outboxes: Mutex<BTreeMap<usize, Vec<Push>>>,
 }
 
@@ -120,12 +119,12 @@ impl Default for Tracking {
     }
 }
 
-/// Figures about what is tracked.
+/// Figures about tracked keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TrackingFigures {
     pub(crate) clients: usize,
     pub(crate) keys: usize,
-    /// Keys, each as often as clients have read it.
+    /// The number of pairs of a key and a client.
     pub(crate) items: usize,
     pub(crate) prefixes: usize,
 }
@@ -147,14 +146,14 @@ impl Tracking {
         self.forget_mode(self.trackers.write().insert(info.id, tracker));
     }
 
-    /// Notes that a client does not track in this way any more.
+    /// Records that a client no longer tracks in this mode.
     fn forget_mode(&self, tracker: Option<Tracker>) {
         let is_broadcast = tracker.is_some_and(|tracker| tracker.options.is_broadcast);
         self.broadcasts.fetch_sub(usize::from(is_broadcast), Ordering::SeqCst);
     }
 
-    /// Ends a client's tracking; returns whether it tracked. What it has read is forgotten when it
-    /// is changed, or no client tracks anything.
+    /// Ends a client's tracking; returns whether it tracked. The keys that it has read are removed
+    /// when they are changed, or when no client tracks keys.
     pub fn stop(&self, info: &ClientInfo) -> bool {
         if !info.marks().contains(Marks::TRACKING) {
             return false;
@@ -168,7 +167,7 @@ impl Tracking {
         true
     }
 
-    /// Forgets what all clients have read.
+    /// Removes all tracked keys.
     fn clear(&self) {
         let taken = self.stripes.iter().map(|stripe| std::mem::take(&mut *stripe.lock()));
         let taken: Vec<Stripe> = taken.filter(|stripe| !stripe.is_empty()).collect();
@@ -182,7 +181,7 @@ impl Tracking {
         }
     }
 
-    /// Figures about all of it.
+    /// Figures about tracked keys.
     pub(crate) fn figures(&self) -> TrackingFigures {
         let trackers = self.trackers.read();
         let prefixes: BTreeSet<_> =
@@ -200,8 +199,8 @@ impl Tracking {
         self.stripes[self.hasher.hash_one(key) as usize % STRIPES].lock()
     }
 
-    /// Notes that a client is going to read a key. Returns whether it was noted before. With more
-    /// than `most` keys, another one is forgotten, and its clients are told.
+    /// Records that a client is about to read a key. Returns whether it was already recorded. With
+    /// more than `most` keys, another one is evicted, and its clients are notified.
     pub(crate) fn remember(&self, key: &[u8], client: u64, most: usize) -> bool {
         let mut stripe = self.stripe(key);
         if let Some(readers) = stripe.get_mut(key) {
@@ -215,18 +214,18 @@ impl Tracking {
         let mut charge = Charge::default();
         charge.set(room_bytes::<u8>(key.len()) + KEY_BYTES);
         stripe.insert(key.into(), Readers { clients: vec![client], _charge: charge });
-        // Under the lock, so that these are never taken before they are counted.
+        // Under the lock, so that keys are never removed before they are counted.
         let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
         self.items.fetch_add(1, Ordering::Relaxed);
         drop(stripe);
-        // Two where the limit has become lower, so that it is reached.
+        // Two after the limit was lowered, so that the number of keys approaches it.
         for _ in 0..keys.saturating_sub(most).min(if most > 0 { 2 } else { 0 }) {
             self.forget_any(key);
         }
         false
     }
 
-    /// Forgets keys until there are no more than `most`, which has been set; of very many, some.
+    /// Evicts keys until there are no more than `most`, the new limit; of very many, only some.
     pub(crate) fn limit(&self, most: usize) {
         const AT_ONCE: usize = 1000;
         let over = self.keys.load(Ordering::Relaxed).saturating_sub(most);
@@ -235,9 +234,9 @@ impl Tracking {
         }
     }
 
-    /// Forgets some key other than this, and has its clients drop it.
+    /// Evicts any key other than this, and makes its clients drop it.
     fn forget_any(&self, but: &[u8]) {
-        // One stripe after the other, so that none becomes sparse and long to search.
+        // One stripe after the other, so that none becomes sparse and slow to search.
         let first = self.next_eviction.fetch_add(1, Ordering::Relaxed) % STRIPES;
         for stripe in self.stripes.iter().cycle().skip(first).take(STRIPES) {
             let key = stripe.lock().keys().find(|key| ***key != *but).cloned();
@@ -268,7 +267,7 @@ impl Tracking {
         self.is_pending.store(true, Ordering::Release);
     }
 
-    /// Notes what has been changed; its latches are held.
+    /// Records a change; its latches are held.
     pub(crate) fn note(&self, change: &StoreChange) {
         let is_flush = |effect: &Effect| matches!(effect, Effect::Flush(_));
         if change.effects.iter().any(is_flush) && self.is_used() {
@@ -283,7 +282,7 @@ impl Tracking {
             let clients = self.take(&changed.key);
             if !clients.is_empty() || broadcasts {
                 let key = Box::from(&changed.key[..]);
-                // What expires or is evicted while a request runs is no change of its client.
+                // Expiry and eviction during a request are not changes by its client.
                 let is_own = !matches!(changed.events[..], [Event::Expired | Event::Evicted]);
                 let origin = if is_own { EXECUTING.get() } else { 0 };
                 self.queue(Invalidation::Key(key, clients, origin));
@@ -291,7 +290,7 @@ impl Tracking {
         }
     }
 
-    /// Takes what this thread has queued, and what threads have that hand over nothing.
+    /// Takes the queue of this thread, and those of threads that do not publish.
     fn take_queued(&self) -> Vec<Invalidation> {
         let mut queued = self.queued.lock();
         let mut taken = queued.remove(&0).unwrap_or_default();
@@ -300,13 +299,13 @@ impl Tracking {
         taken
     }
 
-    /// Whether there is something to be handed to workers.
+    /// Whether there are invalidations to pass to workers.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.is_pending.load(Ordering::Acquire)
     }
 
-    /// Hands what is queued to the workers of those that are to be told, and shows `wake` their
+    /// Passes queued invalidations to the workers of their clients, and passes to `wake` their
     /// numbers. No latch may be held.
     pub(crate) fn publish(
         &self,
@@ -335,7 +334,8 @@ impl Tracking {
         for (place, invalidation) in queued.iter().enumerate() {
             match invalidation {
                 Invalidation::All => trackers.keys().for_each(|id| push(*id, None)),
-                // What is handed over together is told after the same reply: once is enough.
+                // Invalidations that are passed together are sent after the same reply: one is
+                // enough.
                 Invalidation::Again(key, id)
                     if queued.iter().take(place).any(|before| before.tells(key, *id)) => {}
                 Invalidation::Again(key, id) => push(*id, Some(&[key])),
@@ -347,7 +347,7 @@ impl Tracking {
                     let is_own = |tracker: &Tracker| {
                         tracker.info.id == *origin && tracker.options.ignores_own
                     };
-                    // What was read before a client turned to prefixes counts no more.
+                    // Keys read before a client switched to prefixes no longer count.
                     let by_key = |tracker: &Tracker| !is_broadcast(&tracker) && !is_own(tracker);
                     for id in clients {
                         if trackers.get(id).is_some_and(by_key) {
@@ -371,12 +371,12 @@ impl Tracking {
         workers.into_iter().for_each(&mut wake);
     }
 
-    /// Leaves to a worker what it is to send to a client.
+    /// Adds a push to the outbox of a client's worker.
     pub fn put_into_outbox(&self, worker: usize, client: Arc<ClientInfo>, output: Output) {
         self.outboxes.lock().entry(worker).or_default().push((client, output));
     }
 
-    /// What a worker is to send to which clients.
+    /// Takes the pushes that a worker must send.
     #[must_use]
     pub fn take_outbox(&self, worker: usize) -> Vec<(Arc<ClientInfo>, Output)> {
         self.outboxes.lock().remove(&worker).unwrap_or_default()
@@ -389,7 +389,7 @@ impl Tracker {
         self.options.prefixes.iter().map(|it| &**it).find(|it| key.starts_with(it))
     }
 
-    /// The client that is sent a push, and the push, so that these keys are dropped, or all.
+    /// The receiver of an invalidation and the push, for these keys or for all.
     fn push(
         &self,
         client: impl Fn(u64) -> Option<Arc<ClientInfo>>,
@@ -424,7 +424,7 @@ fn version(info: &ClientInfo) -> Version {
     if info.resp.load(Ordering::Relaxed) == 3 { Version::Three } else { Version::Two }
 }
 
-/// A push as the client is sent it; none if it could not tell it from a reply.
+/// The encoding of a push for a client; `None` if the client could not distinguish it from a reply.
 fn encode(info: &ClientInfo, keys: Option<&[&[u8]]>, subscribes: bool) -> Option<Output> {
     let mut output = Output::default();
     let version = version(info);
@@ -451,12 +451,12 @@ fn encode(info: &ClientInfo, keys: Option<&[&[u8]]>, subscribes: bool) -> Option
     Some(output)
 }
 
-/// Makes this thread, a worker of this number, hand over what it changes by itself.
+/// Makes this thread, the worker with this number, publish its own changes.
 pub fn begin_worker(worker: usize) {
     THREAD.set(worker + 1);
 }
 
-/// Runs something for a client, so that changes are known to be its own.
+/// Runs `run` on behalf of a client, so that changes are attributed to it.
 pub(crate) fn as_client<T>(client: u64, run: impl FnOnce() -> T) -> T {
     let before = EXECUTING.replace(client);
     let outcome = run();

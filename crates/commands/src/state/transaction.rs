@@ -4,26 +4,26 @@ use crate::registry::command::Flags;
 use nagi_proto::{Args, LargeArgument, Span};
 use nagi_store::accounting::Charge;
 
-/// What a request takes beside its bytes and the places of its arguments.
+/// The memory of a request besides its bytes and argument spans.
 const REQUEST_BYTES: usize = 128;
 
 /// A client's queue.
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     requests: Vec<Queued>,
-    /// Whether a request was refused, so that none will be executed.
+    /// Whether a request was refused, so that none is executed.
     is_aborted: bool,
-    /// The flags of all requests together.
+    /// The union of the flags of all requests.
     flags: Flags,
     bytes: usize,
-    /// For the bytes, which are no data.
+    /// Accounts for the bytes, which are not data.
     charge: Charge,
 }
 
-/// A request on its own.
+/// A queued request.
 #[derive(Debug)]
 pub(crate) struct Queued {
-    /// The number of its row.
+    /// The index of its row.
     pub(crate) row: usize,
     bytes: Box<[u8]>,
     spans: Box<[Span]>,
@@ -47,7 +47,7 @@ impl Queued {
 }
 
 impl Transaction {
-    /// Appends a request for the row of this number, which has these flags.
+    /// Appends a request for the row with this index, which has these flags.
     pub(crate) fn queue(&mut self, row: usize, flags: Flags, args: Args<'_>) {
         self.flags |= flags;
         self.bytes += args.bytes().len() + args.large_bytes() + REQUEST_BYTES;
@@ -56,7 +56,7 @@ impl Transaction {
         self.requests.push(Queued::new(row, args));
     }
 
-    /// Makes EXEC fail, since a request was refused.
+    /// Makes EXEC fail because a request was refused.
     pub(crate) fn abort(&mut self) {
         self.is_aborted = true;
     }
@@ -65,7 +65,7 @@ impl Transaction {
         self.is_aborted
     }
 
-    /// The flags of all requests together.
+    /// The union of the flags of all requests.
     pub(crate) fn flags(&self) -> Flags {
         self.flags
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// What the process has used.
+/// The resource usage of the process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
-    /// CPU time outside the kernel.
+    /// CPU time in user mode.
     pub(crate) user: Duration,
-    /// CPU time within the kernel.
+    /// CPU time in kernel mode.
     pub(crate) system: Duration,
     /// Memory that is not swapped out.
     pub(crate) resident_bytes: u64,
@@ -19,14 +19,14 @@ impl Usage {
         Usage::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
     }
 
-    /// The same of the process's first thread alone.
+    /// The same for the process's first thread only.
     pub(crate) fn read_main_thread() -> Option<Usage> {
         let path = format!("/proc/self/task/{}/stat", std::process::id());
         Usage::parse(&std::fs::read_to_string(path).ok()?)
     }
 
     fn parse(stat: &str) -> Option<Usage> {
-        // The second field is a file's name in parentheses, which may hold anything; the fields
+        // The second field is a file name in parentheses, which may contain anything; the fields
         // after it are counted from the third on.
         let (_, rest) = stat.rsplit_once(") ")?;
         let field = |number: usize| rest.split(' ').nth(number - 3)?.parse::<u64>().ok();
@@ -37,15 +37,14 @@ impl Usage {
     }
 }
 
-/// For how long a thread of the process has run, in nanoseconds: proc(5),
-/// `/proc/pid/task/tid/schedstat`. `None` where the kernel does not count.
+/// How long a thread of the process has run, in nanoseconds: proc(5),
+/// `/proc/pid/task/tid/schedstat`. `None` if the kernel does not count that.
 pub(crate) fn thread_time_ns(thread: i32) -> Option<u64> {
     let times = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     times.split(' ').next()?.parse().ok()
 }
 
-/// How many processes of the machine ran or wanted to, on average over the last 1, 5 and 15
-/// minutes: proc(5), `/proc/loadavg`.
+/// The machine's load averages over the last 1, 5 and 15 minutes: proc(5), `/proc/loadavg`.
 pub(crate) fn load_averages() -> Option<[f64; 3]> {
     parse_load(&std::fs::read_to_string("/proc/loadavg").ok()?)
 }
@@ -55,18 +54,18 @@ fn parse_load(text: &str) -> Option<[f64; 3]> {
     Some([fields.next()??, fields.next()??, fields.next()??])
 }
 
-/// Bytes of memory that the machine has.
+/// Bytes of memory of the machine.
 pub(crate) fn system_memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     info.totalram as u64 * u64::from(info.mem_unit)
 }
 
-/// Most bytes of memory that the process's container may use, where there is such a limit:
-/// `memory.max` of cgroup v2, or `memory.limit_in_bytes` of v1.
+/// The memory limit of the process's container in bytes, if there is one: `memory.max` of cgroup
+/// v2, or `memory.limit_in_bytes` of v1.
 pub(crate) fn container_memory_bytes() -> Option<u64> {
     let files = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let limit = files.iter().find_map(|file| std::fs::read_to_string(file).ok())?;
-    // Without a limit it says `max`, or a number beyond what the machine has.
+    // Without a limit, it is `max`, or a number beyond the machine's memory.
     limit.trim().parse().ok().filter(|bytes| *bytes < system_memory_bytes())
 }
 

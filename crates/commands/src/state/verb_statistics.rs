@@ -4,7 +4,7 @@ use nagi_store::Counter;
 
 macro_rules! tallies {
     ($($name:ident: $shown:literal,)+) => {
-        /// What one worker counts of memcached's verbs.
+        /// A worker's counters of memcached's verbs.
         #[derive(Debug, Default)]
         pub(crate) struct VerbTally {
             pub(crate) calls: Counter,
@@ -24,7 +24,7 @@ macro_rules! tallies {
                 $(self.$name = self.$name.wrapping_add(tally.$name.get());)+
             }
 
-            /// How many were executed.
+            /// The number of executed verbs.
             pub(crate) fn calls(&self) -> u64 {
                 self.calls
             }
@@ -39,7 +39,7 @@ macro_rules! tallies {
                 self.sets
             }
 
-            /// The counters that memcached has, by the names that it gives them.
+            /// The counters of memcached, by their names there.
             pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$(($shown, self.$name),)+].into_iter()
             }

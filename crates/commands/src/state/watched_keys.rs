@@ -1,8 +1,8 @@
-//! Keys that clients watch (WATCH), and which of them have been changed since.
+//! Keys that clients watch (WATCH), and their changes since.
 //!
-//! The store reports changes with the latch of their key held, so that a client whose EXEC
-//! holds the same key finds out here whether it comes too late. While nothing is watched the store
-//! reports nothing.
+//! The store reports changes with the latch of their key held, so that a client whose EXEC holds
+//! the same key sees all earlier changes here. While no key is watched, the store reports no
+//! changes.
 
 use crate::state::sparse::shrink;
 use nagi_store::accounting::{Charge, room_bytes};
@@ -14,17 +14,17 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Parts of the table, each with a lock of its own.
+/// Parts of the table, each with its own lock.
 const STRIPES: usize = 64;
-/// What a watched key takes beside its bytes, which are there twice: here and with its client.
+/// The memory of a watched key besides its bytes, which exist twice: here and with its client.
 pub(crate) const KEY_BYTES: usize = 160;
-/// From so many keys on a thread of its own stops watching them.
+/// From this many keys on, a separate thread stops watching them.
 const MANY_KEYS: usize = 1000;
 
 /// A database's number and a key.
 type WatchedKey = (usize, Box<[u8]>);
 
-/// A client that watches a key, and what was there when it began.
+/// A client that watches a key, and whether the key existed at the start.
 #[derive(Debug)]
 struct Watcher {
     client: Arc<AtomicBool>,
@@ -33,17 +33,17 @@ struct Watcher {
 
 type Stripe = HashMap<WatchedKey, Vec<Watcher>>;
 
-/// Every key that is watched.
+/// All watched keys.
 #[derive(Debug)]
 pub struct WatchedKeys {
     stripes: Box<[Mutex<Stripe>]>,
     hasher: RandomState,
-    /// How many keys each client watches, all clients together.
+    /// The sum of the numbers of keys that clients watch.
     keys: AtomicU64,
-    /// How many clients watch any.
+    /// The number of clients that watch keys.
     clients: AtomicU64,
-    /// Held while reports of changes are switched on or off: whether subscribers to events of keys
-    /// want them.
+    /// Held while reports of changes are enabled or disabled; whether subscribers to events of keys
+    /// need them.
     listening: Mutex<bool>,
 }
 
@@ -60,19 +60,19 @@ impl Default for WatchedKeys {
 }
 
 impl WatchedKeys {
-    /// How many clients watch keys, and how many keys these are.
+    /// The number of clients that watch keys, and the number of these keys.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.clients.load(Ordering::Relaxed), self.keys.load(Ordering::Relaxed))
     }
 
-    /// Makes the store report changes if clients watch keys, or something else wants it.
+    /// Makes the store report changes if clients watch keys, or reports are needed otherwise.
     pub(crate) fn settle(&self, store: &Store) {
         let listening = self.listening.lock();
         store.listen(*listening || self.clients.load(Ordering::SeqCst) > 0);
     }
 
-    /// The same, where `is_wanted` says again whether something else wants it.
+    /// The same, with `is_wanted` to check again whether reports are needed otherwise.
     pub(crate) fn settle_with(&self, store: &Store, is_wanted: impl FnOnce() -> bool) {
         let mut listening = self.listening.lock();
         *listening = is_wanted();
@@ -100,20 +100,21 @@ impl WatchedKeys {
         }
     }
 
-    /// Notes that a key was changed; one that was not there has only gone if it `expired`.
+    /// Records that a key was changed; with `expired`, this does not affect a watcher for which it
+    /// did not exist.
     fn touch(&self, key: &WatchedKey, expired: bool) {
         if let Some(watchers) = self.stripe(key).get(key) {
             watchers.iter().filter(|it| it.was_there || !expired).for_each(Watcher::touch);
         }
     }
 
-    /// Notes that all keys of a database have gone, or of all databases.
+    /// Records that all keys of a database, or of all databases, were removed.
     fn flushed(&self, database: Option<usize>) {
         self.each_of(|index| database.is_none_or(|it| it == index), |it| it.was_there);
     }
 
-    /// Notes that two databases were exchanged. Whether a key that was not there is now, EXEC looks
-    /// for itself.
+    /// Records that two databases were exchanged. EXEC itself checks whether a missing key now
+    /// exists.
     fn swapped(&self, first: usize, second: usize) {
         self.each_of(|index| index == first || index == second, |it| it.was_there);
     }
@@ -139,7 +140,7 @@ impl Watcher {
 }
 
 impl WatchedKeys {
-    /// Notes what has been changed; its latches are held.
+    /// Records a change; its latches are held.
     pub(crate) fn note(&self, change: &StoreChange) {
         for effect in &change.effects {
             match effect {
@@ -158,7 +159,7 @@ impl WatchedKeys {
     }
 }
 
-/// The keys that a client watches, until this is dropped.
+/// The keys that a client watches, until drop.
 #[derive(Debug, Default)]
 pub(crate) struct Watches(Option<Box<Watching>>);
 
@@ -167,20 +168,20 @@ struct Watching {
     shared: Arc<WatchedKeys>,
     /// Whether any of them was changed.
     is_changed: Arc<AtomicBool>,
-    /// With whether they were there.
+    /// The keys, and whether they existed.
     keys: HashMap<WatchedKey, bool>,
-    /// For what all of this takes, which is not data.
+    /// Accounts for the memory of all of this, which is not data.
     charge: Charge,
     bytes: usize,
 }
 
 impl Watches {
-    /// Is going to watch keys of this table.
+    /// Prepares to watch keys of this table.
     pub(crate) fn begin(&mut self, shared: &Arc<WatchedKeys>) {
         self.0.get_or_insert_with(|| Box::new(Watching::new(shared)));
     }
 
-    /// Watches a key as well, which may be there or not.
+    /// Adds a key, which may or may not exist.
     pub(crate) fn add(&mut self, database: usize, key: &[u8], was_there: bool) {
         let Some(watching) = &mut self.0 else { return };
         let key: WatchedKey = (database, key.into());
@@ -194,22 +195,22 @@ impl Watches {
         watching.keys.insert(key, was_there);
     }
 
-    /// Takes one of them for changed.
+    /// Marks one of the keys as changed.
     pub(crate) fn touch(&self) {
         self.0.iter().for_each(|watching| watching.is_changed.store(true, Ordering::Release));
     }
 
-    /// Whether none is watched.
+    /// Whether no key is watched.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// How many are watched.
+    /// The number of watched keys.
     pub(crate) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |watching| watching.keys.len())
     }
 
-    /// The keys with the numbers of their databases, and whether they were there.
+    /// The keys with the numbers of their databases, and whether they existed.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (usize, &[u8], bool)> {
         let keys = self.0.iter().flat_map(|watching| &watching.keys);
         keys.map(|((database, key), was_there)| (*database, &**key, *was_there))
@@ -248,7 +249,7 @@ impl Drop for Watching {
     }
 }
 
-/// Keys that are watched no more.
+/// Keys that are no longer watched.
 struct WatchingEnd {
     shared: Arc<WatchedKeys>,
     is_changed: Arc<AtomicBool>,

@@ -1,6 +1,6 @@
-//! Clients that `watch`: each has room for some lines, which requests that are watched fill and the
-//! worker that owns the watcher empties. A line that finds no room is left out and counted, so
-//! that a watcher that does not read costs other clients nothing.
+//! Clients of `watch`: each has a buffer for some lines, which is filled by watched requests and
+//! emptied by the watcher's worker. A line that does not fit is dropped and counted, so that a
+//! watcher that does not read has no effect on other clients.
 
 use crate::state::client::ClientInfo;
 use nagi_store::accounting::{self, Charge};
@@ -10,22 +10,22 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Room that is kept for the number of lines that were left out.
+/// Room that is reserved for the number of dropped lines.
 const SKIPPED_BYTES: usize = 128;
-/// Most watchers, as with memcached.
+/// Maximum watchers, as in memcached.
 const MOST: usize = 20;
 
 bitflags::bitflags! {
-    /// What can be watched.
+    /// The streams of events.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Streams: u8 {
         /// Keys that are looked up.
         const FETCHERS = 1 << 0;
         /// Values that are stored, or are not.
         const MUTATIONS = 1 << 1;
-        /// Keys that go because memory has run out.
+        /// Keys that are evicted because memory is exhausted.
         const EVICTIONS = 1 << 2;
-        /// Connections that come and go.
+        /// Connections that open and close.
         const CONNECTIONS = 1 << 3;
         /// Keys that are deleted.
         const DELETIONS = 1 << 4;
@@ -49,7 +49,7 @@ impl Streams {
 /// Clients that `watch`.
 #[derive(Debug, Default)]
 pub struct Watchers {
-    /// What is watched at all, as bits of [`Streams`].
+    /// The watched streams, as bits of [`Streams`].
     streams: AtomicU8,
     list: Mutex<List>,
 }
@@ -66,35 +66,35 @@ struct Watcher {
     streams: Streams,
     lines: String,
     charge: Charge,
-    /// Lines that were left out since the last one that was not.
+    /// Lines dropped since the last written one.
     skipped: u64,
 }
 
-/// What has been told.
+/// The counts of lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// How many clients watch.
+    /// The number of watchers.
     pub(crate) watchers: usize,
     /// Lines that were written; the last one has this number.
     pub(crate) lines: u64,
-    /// The same, each as often as it was put into a watcher's room.
+    /// The same, counted once for each watcher that got the line.
     pub(crate) sent: u64,
-    /// The same for those that found none.
+    /// The same for dropped lines.
     pub(crate) skipped: u64,
 }
 
 impl Watchers {
-    /// Lines that wait for a watcher, in bytes: memcached's `watcher_logbuf_size`.
+    /// The size of a watcher's buffer, in bytes: memcached's `watcher_logbuf_size`.
     pub(crate) const ROOM_BYTES: usize = 256 << 10;
 
-    /// Whether this is watched.
+    /// Whether a stream is watched.
     #[inline]
     pub(crate) fn watches(&self, stream: Streams) -> bool {
         self.streams.load(Ordering::Relaxed) & stream.bits() != 0
     }
 
-    /// Adds a watcher unless there are too many. Returns whether it did. `changed` is told what is
-    /// watched now, before another comes or goes.
+    /// Adds a watcher unless there are too many. Returns whether it did. `changed` is called with
+    /// the watched streams before another watcher is added or removed.
     pub(crate) fn add(
         &self,
         client: &Arc<ClientInfo>,
@@ -112,14 +112,14 @@ impl Watchers {
         true
     }
 
-    /// Forgets a watcher; `changed` is told the same.
+    /// Removes a watcher; `changed` is called likewise.
     pub(crate) fn remove(&self, id: u64, changed: impl FnOnce(Streams)) {
         let mut list = self.list();
         list.watchers.retain(|watcher| watcher.client.id != id);
         changed(self.note(&list));
     }
 
-    /// Notes what is watched.
+    /// Updates the watched streams.
     fn note(&self, list: &List) -> Streams {
         let streams = list.watchers.iter().map(|watcher| watcher.streams);
         let all = streams.fold(Streams::empty(), Streams::union);
@@ -127,16 +127,16 @@ impl Watchers {
         all
     }
 
-    /// Writes a line for all that watch `stream`, after the time and its number.
+    /// Writes a line for all watchers of `stream`, after the time and its number.
     #[cold]
-    /// Returns the workers that are to send lines, since there were none for theirs before.
+    /// Returns the workers that must send lines, because their watchers had none before.
     pub(crate) fn push(&self, stream: Streams, event: fmt::Arguments<'_>) -> Vec<usize> {
         let now = since_1970();
         let mut list = self.list();
         let List { watchers, totals } = &mut *list;
         totals.lines += 1;
         let (seconds, micros, number) = (now.as_secs(), now.subsec_micros(), totals.lines);
-        // The microseconds have no zeros in front, as with memcached.
+        // The microseconds have no leading zeros, as in memcached.
         let line = format!("ts={seconds}.{micros} gid={number} {event}\n");
         let mut workers = Vec::new();
         for watcher in watchers.iter_mut().filter(|watcher| watcher.streams.contains(stream)) {
@@ -153,8 +153,8 @@ impl Watchers {
         workers
     }
 
-    /// What those watchers of a worker are to be sent that have taken what they were sent before,
-    /// by their connection slots.
+    /// Takes the lines for watchers of a worker that have read their earlier lines, by their
+    /// connection slots.
     pub fn take(
         &self,
         worker: usize,
@@ -178,7 +178,7 @@ impl Watchers {
         Totals { watchers: list.watchers.len(), ..list.totals }
     }
 
-    /// Nothing that is done under the lock can leave it half-done.
+    /// No operation under the lock can leave it half-done.
     fn list(&self) -> MutexGuard<'_, List> {
         self.list.lock()
     }

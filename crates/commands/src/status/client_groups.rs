@@ -11,7 +11,7 @@ const TOP: usize = 10;
 /// The connections of a user from an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ClientGroup {
-    /// Without the port.
+    /// The address without the port.
     pub(super) address: String,
     /// The name of the user.
     pub(super) user: String,
@@ -26,13 +26,13 @@ pub(super) struct ClientGroup {
     pub(super) bytes_per_second: u64,
     /// Requests of the last second.
     pub(super) requests_per_second: u64,
-    /// How long workers were busy with the current connections, in nanoseconds.
+    /// The time for which workers were busy with the current connections, in nanoseconds.
     pub(super) busy_ns: u64,
-    /// How long they were in the last second.
+    /// The same in the last second.
     pub(super) busy_ns_per_second: u64,
 }
 
-/// The most active clients, of all that are connected.
+/// The most active of all connected clients.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TopClients {
     /// By the bytes of the last second in descending order, then by all bytes.
@@ -51,7 +51,7 @@ impl TopClients {
     }
 }
 
-/// The clients with the largest figures; those with zero are left out.
+/// The clients with the largest figures; those with zero are omitted.
 fn top(groups: &[ClientGroup], figures: impl Fn(&ClientGroup) -> (u64, u64)) -> Vec<ClientGroup> {
     let mut groups: Vec<&ClientGroup> = groups.iter().filter(|it| figures(it) > (0, 0)).collect();
     groups.sort_by_key(|group| Reverse(figures(group)));

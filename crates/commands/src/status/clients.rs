@@ -1,10 +1,10 @@
-//! Connections as pages list them.
+//! Connections for the lists on pages.
 
 use crate::{ClientInfo, Marks, Server};
 use nagi_store::ticks;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A connection, as it was at the moment of a sample.
+/// A connection at the time of a sample.
 #[derive(Clone, Debug, Default)]
 pub struct ClientSample {
     /// Its number, unique over the life of the process.
@@ -17,54 +17,54 @@ pub struct ClientSample {
     pub user: String,
     /// CLIENT SETINFO.
     pub library: String,
-    /// What it speaks.
+    /// The protocol.
     pub protocol: &'static str,
     /// The worker that owns it.
     pub worker: usize,
-    /// What it does.
+    /// Its state.
     pub state: &'static str,
-    /// The last command, in small letters.
+    /// The last command, in lower case.
     pub command: String,
-    /// The key of that, as far as it is known: its first 64 bytes.
+    /// The key of that command, if known: its first 64 bytes.
     pub key: String,
     /// Its database.
     pub database: usize,
-    /// For how long it has been connected, in seconds.
+    /// The time since it connected, in seconds.
     pub age_s: u64,
-    /// For how long it has sent nothing, in seconds.
+    /// The time since it last sent data, in seconds.
     pub idle_s: u64,
     /// Memory that it takes, in bytes.
     pub memory_bytes: usize,
-    /// Bytes that it has sent.
+    /// Bytes received from it.
     pub received_bytes: u64,
-    /// Bytes that it was sent.
+    /// Bytes sent to it.
     pub sent_bytes: u64,
     /// Its requests.
     pub requests: u64,
-    /// Those of the last second.
+    /// Its requests of the last second.
     pub requests_per_second: u64,
     /// Bytes of the last second, both ways.
     pub bytes_per_second: u64,
-    /// For how long its worker was busy with it, in nanoseconds; nothing while times are not taken.
+    /// The time for which its worker was busy with it, in nanoseconds; 0 if timing is off.
     pub busy_ns: u64,
     /// The same in the last second.
     pub busy_ns_per_second: u64,
-    /// The former in ticks, of which no difference is rounded.
+    /// The total in ticks, so that differences have no rounding errors.
     pub(super) busy_ticks: u64,
 }
 
-/// All connections, the oldest first; `before` are those of a sample so many milliseconds ago.
+/// All connections, the oldest first; `before` are those of a sample some milliseconds earlier.
 pub(super) fn list(
     server: &dyn Server,
     (before, passed_ms): (&[ClientSample], u64),
     now_ms: u64,
 ) -> Vec<ClientSample> {
-    /// So many ticks are measured, so that the length of one is exact enough.
+    /// The number of ticks to convert, so that the length of one is exact enough.
     const MEASURED: u64 = 1 << 32;
     let mut clients = server.clients();
     clients.sort_unstable_by_key(|client| client.id);
     let tick_ns = ticks::duration(MEASURED).as_nanos() as f64 / MEASURED as f64;
-    // Its client waits for the script thread, as other clients do for messages.
+    // The client waits for the script thread, like other clients for messages.
     let has_script = server.scripts().running_for().map(|(client, _)| client);
     let ns = |ticks: u64| (ticks as f64 * tick_ns) as u64;
     let sample = |client: &ClientInfo| {
@@ -116,11 +116,11 @@ pub(super) fn list(
     clients.iter().map(|client| sample(client)).collect()
 }
 
-/// What connections do, in one word.
+/// The states of connections.
 pub(super) const STATES: [&str; 7] =
     ["idle", "reading", "queued", "executing", "writing", "blocked", "subscribed"];
 
-/// What a connection does: one of [`STATES`].
+/// The state of a connection: one of [`STATES`].
 fn state(client: &ClientInfo) -> &'static str {
     let marks = client.marks();
     match () {

@@ -1,20 +1,20 @@
-//! Prometheus' text form and OpenMetrics, as far as they differ: in the names of counters, in
-//! units, and in how a page ends.
+//! Prometheus' text format and OpenMetrics, which differ in the names of counters, in units, and in
+//! the end of a page.
 
 use std::fmt::Write as _;
 
-/// In which form metrics are written.
+/// The format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Prometheus' text form, version 0.0.4.
+    /// Prometheus' text format, version 0.0.4.
     Prometheus,
     /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
 impl Format {
-    /// The one that an Accept header prefers; of two that it likes as well, OpenMetrics if it is
-    /// named, for which there is no other reason.
+    /// The format that an Accept header prefers; with equal preference, OpenMetrics if it is named
+    /// explicitly.
     #[must_use]
     pub fn accepted(accept: &str) -> Format {
         let open = preference(accept, "application/openmetrics-text");
@@ -36,7 +36,7 @@ impl Format {
     }
 }
 
-/// How narrow a range of media types is.
+/// The specificity of a range of media types.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Range {
     Nothing,
@@ -45,17 +45,17 @@ enum Range {
     Exact,
 }
 
-/// What an Accept header says of a media type.
+/// The preference of an Accept header for a media type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Preference {
-    /// The narrowest range that has it, which counts.
+    /// The most specific matching range, which takes precedence.
     range: Range,
     /// From 0, which is a refusal, to 1.
     weight: f64,
 }
 
-/// What an Accept header says of a media type: RFC 9110, section 12.5.1. Of ranges that are alike
-/// but for parameters, such as versions, the one with most weight counts.
+/// The preference of an Accept header for a media type: RFC 9110, section 12.5.1. Of ranges that
+/// differ only in parameters, such as versions, the one with the highest weight counts.
 fn preference(accept: &str, wanted: &str) -> Preference {
     let kind = wanted.split('/').next().unwrap_or_default();
     let ranges = accept.split(',').filter_map(|word| {
@@ -80,7 +80,7 @@ fn preference(accept: &str, wanted: &str) -> Preference {
     })
 }
 
-/// A page under way.
+/// A page being written.
 pub(super) struct Exposition {
     format: Format,
     text: String,
@@ -91,7 +91,7 @@ impl Exposition {
         Exposition { format, text: String::with_capacity(32 << 10) }
     }
 
-    /// A number that goes up and down. A unit stands at the end of its name.
+    /// A number that may rise and fall. Its name ends with the unit, if any.
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
         self.gauges(name, help, [(String::new(), value)]);
     }
@@ -109,7 +109,7 @@ impl Exposition {
         }
     }
 
-    /// A number that only grows; its name is given without the `_total` at its end.
+    /// A number that only grows; its name is given without the suffix `_total`.
     pub(super) fn counter(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
         self.counters(name, help, [(String::new(), value)]);
     }
@@ -135,7 +135,7 @@ impl Exposition {
         self.head(name, name, "histogram", help);
     }
 
-    /// What a page says of what does not change: 1, with labels.
+    /// Constant information: the value 1 with labels.
     pub(super) fn info(&mut self, name: &str, help: &str, labels: &str) {
         match self.format {
             Format::Prometheus => self.head(name, &format!("{name}_info"), "gauge", help),
@@ -144,7 +144,7 @@ impl Exposition {
         self.sample(name, "_info", labels, 1);
     }
 
-    /// One line: a name with what is after it, labels, and a value.
+    /// One line: a name with its suffix, labels, and a value.
     pub(super) fn sample(
         &mut self,
         name: &str,
@@ -222,7 +222,7 @@ mod tests {
             ("*/*;q=0.2, application/openmetrics-text;q=0.1", Format::Prometheus),
             ("*/*, text/plain;q=0.5, application/openmetrics-text;q=0.7", Format::OpenMetrics),
             ("application/openmetrics-text;q=x", Format::Prometheus),
-            // What Prometheus itself sends.
+            // The header that Prometheus itself sends.
             (
                 "application/openmetrics-text;version=1.0.0;q=0.5,\
                  application/openmetrics-text;version=0.0.1;q=0.4,\

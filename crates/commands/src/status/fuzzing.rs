@@ -3,7 +3,7 @@
 use super::list_options::ListOptions;
 use super::markup::escaped;
 
-/// A query is refused, or the links of its pages ask for the same list; its text is no markup.
+/// A query is refused, or the links on its pages have the same options; its text is not markup.
 pub(crate) fn list_options(data: &[u8]) {
     const MOST: usize = 500;
     let text = String::from_utf8_lossy(data);
@@ -20,7 +20,7 @@ pub(crate) fn list_options(data: &[u8]) {
     }
 }
 
-/// A text shows as what it is, but for its control characters.
+/// Text is shown unchanged, except for control characters.
 fn is_no_markup(text: &str) {
     let html = escaped(text);
     let is_plain = |letter: char| !"<>\"'".contains(letter) && !letter.is_control();

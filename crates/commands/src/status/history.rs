@@ -5,31 +5,30 @@ use crate::state::phases::{PhaseTotals, Phases};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Samples that are kept: of ten minutes.
+/// Samples that are kept: those of ten minutes.
 const MAX_POINTS: usize = 600;
-/// Points of a chart, each of which stands for some samples.
+/// Points of a chart, each of which represents several samples.
 const CHART_POINTS: usize = 120;
 
 /// The points, the oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History(VecDeque<Arc<Point>>);
 
-/// What happened between two samples. Times are the 99th percentile of requests, in
-/// nanoseconds.
+/// The activity between two samples. Times are the 99th percentile of requests, in nanoseconds.
 #[derive(Debug, Default)]
 struct Point {
     requests_per_second: u64,
     /// By phase, all families together.
     phases_ns: [u64; 4],
-    /// To execute requests, by family, of those that had any.
+    /// Execution times by family, for those with requests.
     families_ns: BTreeMap<&'static str, u64>,
 }
 
-/// A line over time.
+/// A time series.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Series {
     pub(crate) name: String,
-    /// The oldest first; each is the largest of the samples that it stands for.
+    /// The values, the oldest first; each is the maximum of the samples that it represents.
     pub(crate) values: Vec<u64>,
 }
 
@@ -44,7 +43,7 @@ impl Series {
 }
 
 impl History {
-    /// The same and a point after it: what was counted between two samples.
+    /// The same with another point: the counts between two samples.
     pub(super) fn with(
         &self,
         requests_per_second: u64,
@@ -69,7 +68,7 @@ impl History {
         history
     }
 
-    /// For how many seconds there are points.
+    /// The number of seconds with points.
     pub(crate) fn seconds(&self) -> usize {
         self.0.len()
     }
@@ -104,7 +103,7 @@ impl History {
     fn series(&self, name: String, value: impl Fn(&Point) -> u64) -> Series {
         let values: Vec<u64> = self.0.iter().map(|point| value(point)).collect();
         let each = values.len().div_ceil(CHART_POINTS).max(1);
-        // Groups end with the latest, so that a point of the chart does not change with time.
+        // Groups are aligned to the latest sample.
         let mut groups: Vec<u64> =
             values.rchunks(each).map(|group| group.iter().copied().max().unwrap_or(0)).collect();
         groups.reverse();
@@ -112,7 +111,7 @@ impl History {
     }
 }
 
-/// What was counted since; all of it where the counters began again meanwhile.
+/// The counts since an earlier sample; all of them if the counters were reset meanwhile.
 fn grown(now: &[Distribution; 4], before: Option<&[Distribution; 4]>) -> [Distribution; 4] {
     let mut grown = now.clone();
     let Some(before) = before else { return grown };
@@ -148,10 +147,10 @@ mod tests {
         assert_eq!(list.values[1], 20);
         assert_eq!(history.phases()[Phases::EXECUTE].values, list.values);
         assert_eq!(history.requests_per_second().values, [1, 2]);
-        // The counters began again.
+        // The counters were reset.
         let again = history.with(3, &both, &totals("list", &[30]));
         assert_eq!(again.families()[0].latest(), 30);
-        // So they did, and have counted more by now than before, of other times.
+        // They were reset, and now have higher counts than before, of different times.
         let again = history.with(3, &both, &totals("list", &[30; 9]));
         assert_eq!(again.families()[0].latest(), 30);
     }

@@ -1,4 +1,4 @@
-//! The query of `/server-status`: which connections to list, and in which order.
+//! The query of `/server-status`: the selection and the order of connections.
 
 use super::clients::{ClientSample, STATES};
 use super::sample::Sample;
@@ -29,7 +29,7 @@ impl StatusForm {
     }
 }
 
-/// Which connections are listed, and in which order.
+/// The selection and the order of listed connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
     /// The maximum number per page.
@@ -199,7 +199,7 @@ impl ListOptions {
         (options.query(0), present.map(Order::name))
     }
 
-    /// The hidden fields that a form needs to keep the list as it is.
+    /// The hidden fields that a form needs to keep the other options.
     pub(super) fn kept(&self) -> Vec<(&'static str, String)> {
         let kept = [
             ("sort", self.sort.map(str::to_owned)),

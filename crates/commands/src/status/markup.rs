@@ -2,11 +2,10 @@
 
 use super::history::Series;
 
-/// The size of a chart in its own units; a style sheet says how large it is shown.
+/// The size of a chart in its own units; the style sheet sets its displayed size.
 const CHART: (f64, f64) = (120.0, 32.0);
 
-/// A line over time, with its name, what it ended with and its largest value, as `shown` shows
-/// them.
+/// The chart of a time series, with its name and its last and largest value, formatted by `shown`.
 pub(super) fn chart(html: &mut String, series: &Series, shown: impl Fn(u64) -> String) {
     let (width, height) = CHART;
     let largest = series.largest().max(1) as f64;
@@ -29,12 +28,12 @@ pub(super) fn chart(html: &mut String, series: &Series, shown: impl Fn(u64) -> S
 
 /// The contents of a table's cell.
 pub(super) enum Cell {
-    /// What is not markup.
+    /// Text, which is escaped.
     Text(String),
     Number(String),
-    /// A word or letter of a few, which a style sheet may colour.
+    /// One of a few words or letters, which a style sheet may colour.
     State(String),
-    /// From 0 to 1.
+    /// A share from 0 to 1.
     Share(f64),
 }
 
@@ -74,7 +73,7 @@ pub(super) fn table(
     table_with(html, id, caption, &heads.collect::<Vec<_>>(), rows);
 }
 
-/// The same with heads of columns that are markup: the beginning of a tag, and its contents.
+/// The same with column headers as markup: the beginning of a tag, and its contents.
 pub(super) fn table_with(
     html: &mut String,
     id: &str,
@@ -100,7 +99,7 @@ pub(super) fn table_with(
     html.push_str("</tbody></table></div>\n");
 }
 
-/// Text as HTML, in which control characters show as what they are not: printable.
+/// Text as HTML, with printable replacements for control characters.
 pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,5 +1,5 @@
 //! The metrics of `/metrics`. Their labels have few values: families of commands, phases and
-//! workers; never a key, an address or a name that a client chose.
+//! workers; never keys, addresses or names chosen by clients.
 
 use super::exposition::{Exposition, Format};
 use super::sample::Sample;
@@ -8,7 +8,7 @@ use crate::state::histogram::Distribution;
 use crate::state::phases::Phases;
 use std::time::Duration;
 
-/// Bounds of the buckets of times, as they are written and in nanoseconds.
+/// Bounds of the buckets of times, as text and in nanoseconds.
 const BOUNDS: [(&str, u64); 15] = [
     ("0.00001", 10_000),
     ("0.000025", 25_000),
@@ -83,7 +83,7 @@ fn process(sample: &Sample, page: &mut Exposition) {
     workers(sample, page);
 }
 
-/// Workers, and with them the script thread, which has no connections.
+/// Workers, including the script thread, which has no connections.
 fn workers(sample: &Sample, page: &mut Exposition) {
     let of_worker = |index: usize| format!("worker=\"{index}\"");
     let workers = || sample.workers.iter().enumerate();
@@ -253,8 +253,7 @@ fn saves(sample: &Sample, page: &mut Exposition) {
     page.gauge("nagi_unsaved_changes", "Changes since the last save.", saves.unsaved_changes);
 }
 
-/// Where the time of requests went. A sample of them is timed, each of which counts for all that it
-/// stands for, and all that take long.
+/// The phases of requests: of a sample, each counted with its weight, and of all that take long.
 fn phases(sample: &Sample, page: &mut Exposition) {
     let name = "nagi_request_phase_seconds";
     page.histograms(

@@ -1,5 +1,6 @@
-//! What pages and scrapes show: a sample of all statistics, taken once a second by a thread of its
-//! own, from which every page is made. However many requests there are, workers are not involved.
+//! The contents of pages and metrics: a sample of all statistics, taken once a second by a separate
+//! thread, from which every page is rendered. Workers are not involved, however many requests there
+//! are.
 
 mod client_groups;
 mod clients;

@@ -1,4 +1,4 @@
-//! Faults that the server finds in itself: the rules of `nagi doctor`, over the last twenty
+//! Faults that the server detects in itself, by the rules of `nagi doctor` over the last twenty
 //! seconds.
 
 use crate::{Marks, Server};
@@ -8,27 +8,27 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Samples that are compared: a first one, and one a second after it.
+/// The number of samples that are kept: a first one, and one for each second after it.
 const MAX_MOMENTS: usize = 21;
-/// In how many of the latest samples a client has to be behind.
+/// The number of latest samples in which a client must be behind.
 const LISTS: usize = 3;
-/// Of more connections none is looked at: a worker that accepts one waits meanwhile.
+/// With more connections, none are examined: a worker that accepts one would have to wait.
 const MAX_CLIENTS: usize = 1000;
-/// For how long a worker has to be busy.
+/// How long a worker must be busy.
 const MIN_BUSY_S: f64 = 10.0;
-/// Requests in the sample of keys from which on a hot one matters: a thousand a second or so.
+/// Requests in the sample of keys from which a hot key is relevant: about a thousand a second.
 const MANY_REQUESTS: f64 = 5000.0;
 
 /// Figures at one moment.
 #[derive(Debug)]
 pub(super) struct Moment {
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub(super) at_ms: u64,
-    /// Under the names that INFO has for them.
+    /// Counters by their names in INFO.
     pub(super) counters: BTreeMap<String, String>,
-    /// For how long each worker has run on a processor.
+    /// The running time of each worker on a processor.
     pub(super) cpu_ns: Vec<u64>,
-    /// The clients that a row may have to speak of.
+    /// The clients that a finding may concern.
     pub(super) clients: Option<Vec<seen::Client>>,
 }
 
@@ -37,15 +37,15 @@ pub(super) struct Moment {
 pub(super) struct Moments(VecDeque<Arc<Moment>>);
 
 impl Moments {
-    /// These and the latest.
+    /// These moments and the latest one.
     pub(super) fn with(&self, moment: Moment) -> Moments {
         let surplus = (self.0.len() + 1).saturating_sub(MAX_MOMENTS);
         let kept = self.0.iter().skip(surplus).cloned();
         Moments(kept.chain([Arc::new(moment)]).collect())
     }
 
-    /// What is wrong. `keys` are how many requests the sample of keys stands for, and the share of
-    /// the hottest.
+    /// The faults. `keys` has the number of requests that the sample of keys represents, and the
+    /// share of the hottest.
     pub(super) fn diagnose(&self, keys: Option<(f64, f64)>) -> Diagnosis {
         let (Some(first), Some(last)) = (self.0.front(), self.0.back()) else {
             return Diagnosis::default();
@@ -63,7 +63,7 @@ impl Moments {
                 clients: self.0.iter().skip(behind).filter_map(|it| it.clients.clone()).collect(),
                 sample: sample.map(|(requests, share)| seen::Sample {
                     requests: requests as u64,
-                    // No report may show a key to those that may not read it.
+                    // Reports must not show a key to readers without permission for it.
                     keys: vec![("one key (HOTKEYS)".to_owned(), (requests * share) as u64)],
                 }),
                 ..<_>::default()
@@ -90,8 +90,8 @@ fn busiest(first: &Moment, last: &Moment, seconds: f64) -> Option<seen::BusyThre
     })
 }
 
-/// Clients that monitor requests, and those that do not read their replies; none are looked for
-/// among many.
+/// Clients that monitor requests, and those that do not read their replies; `None` if there are too
+/// many connections.
 pub(super) fn remarkable_clients(
     server: &dyn Server,
     connections: usize,
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(names(&busy(1000), Some((20_000.0, 0.5))), ["hot-key"]);
     }
 
-    /// What nagi's allocator does not let happen, and what no test can wait for.
+    /// nagi's allocator prevents this, so that no test can produce it.
     #[test]
     fn fragmented_memory_is_found() {
         let with = |resident: &str| {

@@ -15,10 +15,10 @@ pub const STYLE: &str = include_str!("page/status.css");
 pub const SCRIPT: &str = include_str!("page/status.js");
 const HEAD: &str = include_str!("page/page.html");
 
-/// Most connections on a page, unless the query says otherwise; JSON has them all.
+/// Default maximum of connections on a page; JSON has them all.
 const MAX_CLIENTS: usize = 500;
 
-/// The page, with the connections that the options say. All that a client can have chosen is
+/// The page, with the connections that the options select. All text that clients can choose is
 /// escaped.
 #[must_use]
 pub fn page(sample: &Sample, options: &ListOptions) -> String {
@@ -42,7 +42,7 @@ pub fn page(sample: &Sample, options: &ListOptions) -> String {
     html
 }
 
-/// What connections are wanted; without a script, a form with a button.
+/// The controls for the selection of connections; without a script, a form with a button.
 fn controls(html: &mut String, options: &ListOptions) {
     html.push_str(&format!(
         "<form id=\"controls\" role=\"search\">\n<label>Connections with <input id=\"filter\" \
@@ -67,7 +67,7 @@ fn controls(html: &mut String, options: &ListOptions) {
     );
 }
 
-/// What is wrong, as far as the server can tell itself.
+/// The faults that the server has detected itself.
 fn findings(html: &mut String, sample: &Sample) {
     let mut rows = sample.diagnosis.findings().peekable();
     if rows.peek().is_none() {
@@ -86,7 +86,7 @@ fn findings(html: &mut String, sample: &Sample) {
     table(html, "findings", caption, &["Name", "Kind", "Verdict", "What to do"], rows);
 }
 
-/// Lines over the last ten minutes.
+/// Charts of the last ten minutes.
 fn charts(html: &mut String, sample: &Sample) {
     let history = &sample.history;
     if history.seconds() < 2 {
@@ -104,7 +104,7 @@ fn charts(html: &mut String, sample: &Sample) {
     html.push_str("</div>\n");
 }
 
-/// Nanoseconds in the unit that suits them.
+/// Nanoseconds in a suitable unit.
 fn time(ns: u64) -> String {
     match ns {
         ..1000 => format!("{ns} ns"),
@@ -139,8 +139,8 @@ fn workers(html: &mut String, sample: &Sample) {
     table(html, "workers", caption, &columns, rows);
 }
 
-/// What a worker executes in slices, of the clients that are listed, or, after all workers, the
-/// script thread.
+/// The requests that a worker executes in slices, for listed clients; after all workers, that of
+/// the script thread.
 fn executed_by(sample: &Sample, worker: usize) -> String {
     let mut clients = sample.clients.iter().flatten();
     let script = sample.running_script;
@@ -186,7 +186,7 @@ fn slow_requests(html: &mut String, sample: &Sample) {
 }
 
 fn slow_request(number: u64, request: &SlowRequest, now_s: u64) -> Vec<Cell> {
-    /// Letters of a request that are shown.
+    /// Maximum characters of a request that are shown.
     const MAX_LETTERS: usize = 120;
     let phases = request.phases();
     let milliseconds = |ns: u64| Cell::Number(format!("{:.3}", ns as f64 / 1e6));
@@ -207,9 +207,9 @@ fn slow_request(number: u64, request: &SlowRequest, now_s: u64) -> Vec<Cell> {
     ]
 }
 
-/// Keys that many requests name.
+/// The most frequent keys.
 fn hot_keys(html: &mut String, sample: &Sample) {
-    /// How many are shown.
+    /// The number of keys shown.
     const TOP: usize = 10;
     if sample.hottest.is_empty() {
         return;
@@ -221,7 +221,7 @@ fn hot_keys(html: &mut String, sample: &Sample) {
     table(html, "hot", caption, &["Key", "Share"], rows);
 }
 
-/// Values that are large, as they are now.
+/// The largest values, with their current sizes.
 fn largest_values(html: &mut String, sample: &Sample) {
     let values = sample.largest_values.as_deref().unwrap_or_default();
     if values.is_empty() {
@@ -243,7 +243,7 @@ fn largest_values(html: &mut String, sample: &Sample) {
     table(html, "values", caption, &columns, values.iter().map(row));
 }
 
-/// The clients that cause most, of all: connections of one user from one address are one.
+/// The most active clients: all connections of one user from one address count as one.
 fn top_clients(html: &mut String, sample: &Sample) {
     let Some(clients) = &sample.clients else { return };
     let TopClients { by_bytes, by_time } = TopClients::of(clients);
@@ -284,9 +284,9 @@ fn client_group(group: &ClientGroup) -> Vec<Cell> {
     ]
 }
 
-/// The connections with most bytes in the last second, among all of them.
+/// The connections with the most bytes in the last second.
 fn top_connections(html: &mut String, sample: &Sample) {
-    /// How many are shown.
+    /// The number of connections shown.
     const TOP: usize = 10;
     let mut clients: Vec<&ClientSample> =
         sample.clients.iter().flatten().filter(|it| it.bytes_per_second > 0).collect();
@@ -310,7 +310,7 @@ fn top_connections(html: &mut String, sample: &Sample) {
     table(html, "top", "By bytes in both directions in the last second.", &columns, rows);
 }
 
-/// The columns of connections, and by which names `sort` has them.
+/// The columns of connections, and their names for `sort`.
 const COLUMNS: [(&str, &str); 17] = [
     ("Id", "id"),
     ("Address", "remote_addr"),
@@ -460,7 +460,7 @@ mod tests {
             .skip(1)
             .map(|rest| rest.split(';').next().unwrap_or_default())
             .collect();
-        // White, and the darkest grey that browsers paint a dark page with.
+        // White, and the background of dark pages in browsers.
         let backgrounds = ["fff", "1e1e1e"];
         assert_eq!(colours.len(), backgrounds.len(), "one for light pages, one for dark ones");
         for (colour, background) in colours.into_iter().zip(backgrounds) {

@@ -19,72 +19,72 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Slow requests that a page shows.
+/// The number of slow requests on a page.
 const LATEST_SLOW: usize = 20;
 
-/// From which share of requests on a key is hot.
+/// The share of requests from which a key is hot.
 const HOT_SHARE: f64 = 0.01;
-/// How much of a sample of keys is left after a second: it stands for the last ten about.
+/// The factor by which a sample of keys decays each second: it represents about the last ten
+/// seconds.
 const DECAY: f64 = 0.8;
 
-/// All figures that pages show, as they were at one moment. Reading them takes no latch, which is
-/// why keys are not counted.
+/// All figures for pages at one moment. Reading them takes no latch, which is why keys are not
+/// counted.
 #[derive(Debug)]
 pub struct Sample {
     /// When the process started, in milliseconds since 1970.
     pub started_at_ms: u64,
     /// When it was taken, in milliseconds since 1970.
     pub at_ms: u64,
-    /// How much later it was taken than it should have been.
+    /// The delay of this sample.
     pub lateness: Duration,
-    /// The longest that any was late.
+    /// The longest delay of any sample.
     pub longest_lateness: Duration,
     /// Whether the data is being loaded.
     pub is_loading: bool,
     /// Whether reads and writes are answered.
     pub is_ready: bool,
-    /// What each worker does.
+    /// The activity of each worker.
     pub workers: Vec<WorkerSample>,
-    /// What the script thread does, which has no connections.
+    /// The activity of the script thread, which has no connections.
     pub scripts: WorkerSample,
-    /// The script that runs.
+    /// The running script.
     pub running_script: Option<RunningScript>,
-    /// The connections, the oldest first; none of them where they are many and no page asked.
+    /// The connections, the oldest first; `None` if there are many and no page requested them.
     pub clients: Option<Vec<ClientSample>>,
     /// Maximum number of connections (maxclients).
     pub max_clients: u64,
-    /// What the workers have counted since the last reset.
+    /// The counts of the workers since the last reset.
     pub totals: Totals,
-    /// Their commands, by family.
+    /// The counts of commands, by family.
     pub families: BTreeMap<&'static str, CommandTotals>,
     /// Requests in memcached's protocols.
     pub memcached_requests: u64,
     /// Requests in a second, of both kinds.
     pub requests_per_second: u64,
-    /// What the keyspace has counted.
+    /// The counts of the keyspace.
     pub keyspace: nagi_store::Totals,
-    /// What `maxmemory` limits, in bytes.
+    /// The memory that `maxmemory` limits, in bytes.
     pub dataset_bytes: u64,
-    /// What clients' requests and replies take, in bytes.
+    /// The memory of clients' requests and replies, in bytes.
     pub client_bytes: u64,
-    /// The most that both have taken, in bytes.
+    /// The peak of both, in bytes.
     pub peak_bytes: u64,
     /// `maxmemory`, 0 for no limit.
     pub limit_bytes: u64,
-    /// What the kernel says that is in RAM, in bytes.
+    /// The resident memory according to the kernel, in bytes.
     pub resident_bytes: u64,
-    /// CPU time outside and within the kernel.
+    /// CPU time in user and kernel mode.
     pub cpu: [Duration; 2],
-    /// The machine's load over 1, 5 and 15 minutes, where the kernel tells it.
+    /// The machine's load averages over 1, 5 and 15 minutes, if the kernel reports them.
     pub(crate) load: Option<[f64; 3]>,
-    /// What is saved.
+    /// The state of saves.
     pub(crate) saves: SaveSample,
     /// Requests in the slow log.
     pub slow_requests: usize,
     /// The latest of them, with their numbers.
     pub(crate) latest_slow: Vec<(u64, Arc<SlowRequest>)>,
-    /// The largest values that requests were for lately, the largest first; nothing while pages are
-    /// not looked at.
+    /// The largest values of recent requests, the largest first; `None` while no page is open.
     pub(crate) largest_values: Option<Vec<LargeValue>>,
     /// Keys and their shares of requests, the hottest first.
     pub(crate) hottest: Vec<(String, f64)>,
@@ -92,35 +92,35 @@ pub struct Sample {
     hot_keys: KeySample,
     /// The last ten minutes.
     pub(crate) history: History,
-    /// Where the time of requests went, by families.
+    /// The phases of requests, by families.
     pub(crate) phases: PhaseTotals,
     /// Figures of the last seconds.
     moments: Moments,
-    /// What is wrong, as far as these tell.
+    /// The faults that these show.
     pub(crate) diagnosis: Arc<Diagnosis>,
 }
 
-/// What a worker does.
+/// The activity of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkerSample {
     /// Requests that it has executed since the process started.
     pub requests: u64,
-    /// Connections that it has or is about to have.
+    /// Connections that it has or has been assigned.
     pub connections: usize,
-    /// For how long it has run on a processor, in nanoseconds, as far as the kernel counts that.
+    /// Its running time on a processor, in nanoseconds, if the kernel counts that.
     pub cpu_ns: u64,
-    /// The share of the time since the last sample that it has run for, from 0 to 1.
+    /// The share of the time since the last sample for which it ran, from 0 to 1.
     pub busy: f64,
     /// Requests in a second since the last sample.
     pub requests_per_second: u64,
 }
 
-/// The script that runs.
+/// The running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunningScript {
     /// The client that waits for it.
     pub client: u64,
-    /// For how long it has run, in milliseconds.
+    /// Its running time, in milliseconds.
     pub for_ms: u64,
 }
 
@@ -131,25 +131,25 @@ impl RunningScript {
     }
 }
 
-/// What is saved.
+/// The state of saves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SaveSample {
-    /// Whether a save is under way.
+    /// Whether a save is in progress.
     pub(crate) in_progress: bool,
-    /// Keys of the save under way that were written.
+    /// Keys written by the current save.
     pub(crate) keys_written: u64,
-    /// How many there are in all, or 0 while that is not known.
+    /// The total number of its keys, or 0 while unknown.
     pub(crate) keys_total: u64,
-    /// When the last one ended that succeeded, in seconds since 1970.
+    /// When the last successful save ended, in seconds since 1970.
     pub(crate) last_success_s: u64,
-    /// Whether the last one in the background failed.
+    /// Whether the last background save failed.
     pub(crate) has_failed: bool,
     /// Changes since the last save.
     pub(crate) unsaved_changes: u64,
 }
 
 impl SaveSample {
-    /// With the count of changes that there have been.
+    /// The state of saves, given the total number of changes.
     fn of(saves: &Saves, changes: u64) -> Self {
         let (status, progress) = (saves.status(), &saves.progress);
         let [keys_written, keys_total] = match status.in_progress {
@@ -167,9 +167,9 @@ impl SaveSample {
     }
 }
 
-/// Whether the server answers reads and writes: it does not while it loads, after a save that
-/// failed where that is to stop writes, nor where memory is full and nothing can be evicted. One
-/// that saves before it stops is to get no more requests either.
+/// Whether the server answers reads and writes: not while it loads, after a failed save if that
+/// stops writes, or when memory is full and no key can be evicted. A server that saves before it
+/// stops must not get more requests either.
 #[must_use]
 pub fn is_ready(server: &dyn Server, store: &Store) -> bool {
     !store.is_full()
@@ -178,9 +178,8 @@ pub fn is_ready(server: &dyn Server, store: &Store) -> bool {
 }
 
 impl WorkerSample {
-    /// Its letter on the scoreboard, of mod_status' alphabet: `W` where it executed requests or ran
-    /// for a tenth of the time at least, `K` where it only keeps connections, `_` where it has
-    /// none.
+    /// Its letter on the scoreboard, as in mod_status: `W` if it executed requests or ran for at
+    /// least a tenth of the time, `K` if it only keeps connections, `_` if it has none.
     #[must_use]
     pub fn letter(&self) -> char {
         match self.connections {
@@ -200,21 +199,21 @@ impl Sample {
         self.workers.iter().map(letter).chain([self.script_letter()]).collect()
     }
 
-    /// The script thread's letter: `W` where a script runs or did within the last second, and else
-    /// `.`, an open place: no connection can be given to it.
+    /// The script thread's letter: `W` if a script runs or did within the last second, and
+    /// otherwise `.`, an open slot, since it takes no connections.
     #[must_use]
     pub fn script_letter(&self) -> char {
         let is_busy = self.running_script.is_some() || self.scripts.letter() == 'W';
         if is_busy { 'W' } else { '.' }
     }
 
-    /// How many workers are busy, which is what `W` stands for, the script thread among them.
+    /// The number of busy workers (`W`), including the script thread.
     #[must_use]
     pub fn busy_workers(&self) -> usize {
         self.workers.len() - self.idle_workers() + usize::from(self.script_letter() == 'W')
     }
 
-    /// How many workers are not.
+    /// The number of workers that are not busy.
     #[must_use]
     pub fn idle_workers(&self) -> usize {
         self.workers.iter().filter(|worker| worker.letter() != 'W').count()
@@ -226,9 +225,9 @@ impl Sample {
         self.workers.iter().chain([&self.scripts]).map(|worker| worker.requests).sum()
     }
 
-    /// Reads all figures now, and looks for what is wrong. `connections` are those of each worker,
-    /// `previous` is the sample before this one, and the two latenesses are those of this sample
-    /// and the longest. Clients are listed if `lists_clients` says so.
+    /// Takes a sample, and evaluates faults. `connections` has those of each worker, `previous` is
+    /// the previous sample, and the two latenesses are those of this sample and the longest.
+    /// `lists_clients` is whether to list clients.
     #[must_use]
     pub fn take(
         server: &dyn Server,
@@ -270,7 +269,7 @@ impl Sample {
         let mut hot_keys = previous.map_or_else(KeySample::default, |it| it.hot_keys.clone());
         hot_keys.decay(DECAY);
         statistics.take_hot_keys(&mut hot_keys);
-        // Only pages show them.
+        // Only pages show this.
         let has_pages = server.config().http_port.is_on();
         let phases = if has_pages { statistics.phases() } else { PhaseTotals::default() };
         let changes = store.totals();
@@ -326,7 +325,7 @@ impl Sample {
         }
     }
 
-    /// For how long the process runs.
+    /// The uptime of the process.
     #[must_use]
     pub fn uptime_s(&self) -> u64 {
         self.at_ms.saturating_sub(self.started_at_ms) / 1000
@@ -339,9 +338,9 @@ impl Sample {
     }
 }
 
-/// What INFO shows of threads and keys.
+/// The fields of INFO about threads and keys.
 fn activity(sample: &Sample) -> Fields {
-    /// Keys that it shows.
+    /// The number of keys shown.
     const TOP: usize = 10;
     let states = sample.scoreboard();
     let threads = sample.workers.iter().chain([&sample.scripts]).zip(states.chars()).enumerate();
@@ -366,7 +365,7 @@ fn activity(sample: &Sample) -> Fields {
     Fields { threads: threads.collect(), hot_keys: hot_keys.collect() }
 }
 
-/// Figures that findings are about, under the names that INFO has for them.
+/// Figures for findings, by their names in INFO.
 fn counters(sample: &Sample) -> BTreeMap<String, String> {
     let totals = &sample.totals;
     let calls = totals.commands.iter().map(|command| command.calls).sum::<u64>();
@@ -393,7 +392,7 @@ fn counters(sample: &Sample) -> BTreeMap<String, String> {
     counters
 }
 
-/// What each worker does, and the script thread.
+/// The activity of each worker and of the script thread.
 fn workers(
     server: &dyn Server,
     connections: &[usize],
@@ -427,8 +426,8 @@ fn workers(
     (workers, scripts)
 }
 
-/// Sums up commands by their families, each of which is there whether it was used or not: a series
-/// that begins with its first event hides that event from the computation of a rate.
+/// Sums commands by families, including unused ones: if a series began with its first event, the
+/// computation of a rate would miss that event.
 fn families(server: &dyn Server, totals: &Totals) -> BTreeMap<&'static str, CommandTotals> {
     let mut families = BTreeMap::<_, CommandTotals>::new();
     for (entry, counted) in server.commands().entries().iter().zip(&totals.commands) {

@@ -10,7 +10,7 @@ use crate::VERSION;
 use crate::state::large_values::LargeValue;
 use serde_json::{Map, Value, json};
 
-/// The lines of `?auto`. A scraper of them takes the version apart at its slash and its dots.
+/// The lines of `?auto`. Scrapers split the version at its slash and dots.
 #[must_use]
 pub fn auto(sample: &Sample) -> String {
     let uptime_s = sample.uptime_s();
@@ -52,8 +52,8 @@ pub fn auto(sample: &Sample) -> String {
     lines.map(|(name, value)| format!("{name}: {value}\n")).collect()
 }
 
-/// The object of `?json`: numbers are strings in the fields that Plack's middleware has, but for
-/// `ss`, and numbers in all other fields.
+/// The object of `?json`: numbers are strings in the fields of Plack's middleware, except `ss`, and
+/// numbers in all other fields.
 #[must_use]
 pub fn json(sample: &Sample, options: &ListOptions) -> String {
     let busy = sample.busy_workers();
@@ -126,8 +126,8 @@ fn script_thread(sample: &Sample) -> Value {
     })
 }
 
-/// The lines of the page: so many seconds, the latest last, in points that are the largest of the
-/// seconds that they stand for. Times are the 99th percentile of requests.
+/// The charts of the page: the number of seconds, and points, the latest last, each the maximum of
+/// the seconds that it represents. Times are the 99th percentile of requests.
 fn history(sample: &Sample) -> Value {
     let history = &sample.history;
     let named = |series: Vec<Series>| -> Map<String, Value> {
@@ -141,7 +141,7 @@ fn history(sample: &Sample) -> Value {
     })
 }
 
-/// What is wrong, in the form of `nagi doctor --json`.
+/// The faults, in the format of `nagi doctor --json`.
 fn findings(sample: &Sample) -> Vec<Value> {
     let findings = sample.diagnosis.findings().map(|(level, diagnosed)| {
         json!({
@@ -175,7 +175,7 @@ fn largest_values(sample: &Sample) -> Vec<Value> {
     values.map(value).collect()
 }
 
-/// Clients by two figures; nothing where connections are many and no page asked.
+/// Clients by two figures; empty if there are many connections and no page requested them.
 fn top_clients(sample: &Sample) -> Value {
     let TopClients { by_bytes, by_time } =
         sample.clients.as_deref().map(TopClients::of).unwrap_or_default();
@@ -218,7 +218,7 @@ fn slow_requests(sample: &Sample) -> Vec<Value> {
     slow.collect()
 }
 
-/// A connection: `uri` and `method` are those of HTTP, for which there is the last command.
+/// A connection: of the HTTP fields, `method` has the last command, and `uri` is null.
 fn connection(client: &ClientSample) -> Value {
     let status = match client.state {
         "idle" => "_",

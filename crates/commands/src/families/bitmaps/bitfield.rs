@@ -21,7 +21,7 @@ const NOT_A_TYPE: Error = Error::fixed(
      is.",
 );
 
-/// Operations that are executed at once; more take several slices.
+/// Maximum operations that are executed at once; more take several slices.
 const BATCH: usize = 256;
 
 type Step = (Field, Change);
@@ -195,7 +195,7 @@ fn in_slices(cx: &mut Context<'_>, steps: Vec<Step>, changes: bool) -> Result<()
 struct Work {
     steps: Vec<Step>,
     draft: Rope,
-    /// Whether the key existed before.
+    /// Whether the key existed.
     is_there: bool,
     answers: Vec<Option<i64>>,
 }

@@ -73,7 +73,7 @@ pub(crate) static GETBIT: Command = Command {
     run: getbit,
 };
 
-/// Whether a range is given in bits, as an argument says, rather than in bytes.
+/// Whether an argument specifies a range in bits, rather than in bytes.
 fn is_in_bits(unit: Option<&[u8]>) -> Result<bool, Error> {
     match unit {
         None => Ok(false),

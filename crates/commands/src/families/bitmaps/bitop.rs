@@ -10,7 +10,7 @@ use nagi_store::{CHUNK_BYTES, Event, Rope};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BITOP];
 
-/// Most bytes of all sources that are processed while their latches are held.
+/// Maximum bytes of all sources that are processed while their latches are held.
 const QUICK_BYTES: usize = 16 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// How many bits of a range are set. The range lies within the bytes.
+/// The number of set bits in a range. The range lies within the bytes.
 pub(crate) fn count(bytes: &[u8], bits: Range<usize>) -> u64 {
     let (first, last) = (bits.start / 8, bits.end.div_ceil(8));
     let bytes = bytes.get(first..last).unwrap_or_default();
@@ -15,9 +15,9 @@ pub(crate) fn count(bytes: &[u8], bits: Range<usize>) -> u64 {
     all - u64::from(before.count_ones()) - u64::from(after.count_ones())
 }
 
-/// The first bit of a range that is set, or that is not. The range lies within the bytes.
+/// The first bit of a range that is set, or that is clear. The range lies within the bytes.
 pub(crate) fn find(bytes: &[u8], bits: Range<usize>, set: bool) -> Option<usize> {
-    /// Bytes that are compared at once.
+    /// The number of bytes compared at once.
     const STRIDE: usize = 64;
     let skipped = if set { 0 } else { 0xff };
     let is_skipped = |stride: &[u8]| stride.iter().fold(0, |all, byte| all | (byte ^ skipped)) == 0;

@@ -1,4 +1,4 @@
-//! Connections: PING, login, choice of a database, and the end.
+//! Connections: PING, login, selection of a database, and QUIT.
 
 use crate::families::connections::client;
 use crate::families::pubsub::subscription::leave;
@@ -240,8 +240,8 @@ const NOT_LOGGED_IN: Error = Error::fixed(
      RESP protocol version at the same time",
 );
 
-/// Describes the server. It is called redis because clients read the name to learn which commands
-/// it understands.
+/// Describes the server. It is called redis because clients use the name to determine the supported
+/// commands.
 fn describe(cx: &mut Context<'_>) {
     let Context { reply, client, .. } = cx;
     reply.map(7);

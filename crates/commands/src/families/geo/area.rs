@@ -55,8 +55,8 @@ impl Area {
         reach * self.unit_m
     }
 
-    /// The cells that cover it, in the order in which Redis looks at them: its center's, and those
-    /// of the eight around that are needed.
+    /// The cells that cover it, in the order in which Redis searches them: the center's, and those
+    /// of the eight neighbours that are needed.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let bounds = self.bounds();
         let mut cell = Cell::of(self.center, steps(self.reach_m(), self.center.latitude));
@@ -80,7 +80,7 @@ impl Area {
         let mut cells = vec![cell];
         for (number, (column, row)) in near.enumerate() {
             let other = cell.neighbor(column, row);
-            // Around the earth two of them can be the same.
+            // Near a pole or with large cells, neighbours may coincide.
             if number == 0 || cells.last() != Some(&other) {
                 cells.push(other);
             }
@@ -89,7 +89,7 @@ impl Area {
     }
 }
 
-/// How often the earth is halved for cells of about the size of an area.
+/// The number of times that the earth is halved for cells of about the size of an area.
 fn steps(reach_m: f64, latitude: f64) -> u8 {
     if reach_m == 0.0 {
         return STEPS;
@@ -99,7 +99,7 @@ fn steps(reach_m: f64, latitude: f64) -> u8 {
         reach_m *= 2.0;
         steps += 1;
     }
-    // So that the area mostly lies within nine of them; degrees are shorter near the poles.
+    // This makes nine cells cover most areas; degrees are shorter near the poles.
     steps -= 2;
     if latitude.abs() > 66.0 {
         steps -= 1;

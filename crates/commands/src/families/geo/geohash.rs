@@ -1,7 +1,7 @@
 //! Geohashes as in Redis: longitude and latitude are bisected in turn, which gives each position a
 //! 52-bit number, the score of members there.
 //!
-//! Every operation on numbers is done in Redis' order, since the last bit of each counts.
+//! All arithmetic is done in Redis' order, since results must agree to the last bit.
 
 /// Times that each coordinate is halved.
 pub(super) const STEPS: u8 = 26;
@@ -25,7 +25,7 @@ pub(super) struct Extent {
 
 impl Extent {
     pub(super) const LONGITUDES: Extent = Extent { min: -180.0, max: 180.0 };
-    /// Those of Web Mercator (EPSG:3857).
+    /// The latitudes of Web Mercator (EPSG:3857).
     pub(super) const LATITUDES: Extent = Extent { min: -85.051_128_78, max: 85.051_128_78 };
     const ALL_LATITUDES: Extent = Extent { min: -90.0, max: 90.0 };
 
@@ -61,14 +61,14 @@ pub(super) struct Rectangle {
 /// A cell of the earth: latitudes and longitudes halved `steps` times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell {
-    /// The bits of longitudes at odd places, those of latitudes at even ones.
+    /// The bits of longitudes at odd positions, those of latitudes at even ones.
     pub(super) bits: u64,
     pub(super) steps: u8,
 }
 
 const LATITUDE_BITS: u64 = 0x5555_5555_5555_5555;
 
-/// Spreads bits so that there is one between any two.
+/// Inserts a zero bit between every two bits.
 fn spread(bits: u32) -> u64 {
     let places = [
         (16, 0x0000_ffff_0000_ffff),
@@ -80,7 +80,7 @@ fn spread(bits: u32) -> u64 {
     places.iter().fold(u64::from(bits), |bits, (shift, mask)| (bits | bits << shift) & mask)
 }
 
-/// The bits at even places, put together.
+/// The bits at even positions, compacted.
 fn gather(bits: u64) -> u32 {
     let places = [
         (1, 0x3333_3333_3333_3333),
@@ -94,7 +94,7 @@ fn gather(bits: u64) -> u32 {
 }
 
 impl Cell {
-    /// The cell of a position, which lies within the extents that Redis knows.
+    /// The cell of a position, which must be within Redis' extents.
     pub(super) fn of(position: Position, steps: u8) -> Self {
         Cell::within(position, steps, Extent::LATITUDES)
     }
@@ -137,7 +137,7 @@ pub(super) fn score_of(position: Position) -> f64 {
     Cell::of(position, STEPS).bits as f64
 }
 
-/// The position in the middle of the cell that a score stands for, which may be any number.
+/// The position in the middle of the cell of a score, which may be any number.
 pub(super) fn position_of(score: f64) -> Position {
     let Rectangle { longitudes, latitudes } =
         Cell { bits: converted(score), steps: STEPS }.rectangle();
@@ -168,7 +168,7 @@ pub(super) fn standard_geohash(position: Position) -> String {
     const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
     let bits = Cell::within(position, STEPS, Extent::ALL_LATITUDES).bits;
     let character = |index: u32| {
-        // There are no bits for the last character.
+        // No bits are left for the last character.
         let value = if index == 10 { 0 } else { bits >> (52 - 5 * (index + 1)) & 0x1f };
         ALPHABET.get(value as usize).copied().map_or('0', char::from)
     };
@@ -215,8 +215,8 @@ pub(super) fn meters_within(
     is_within.then(|| meters_between(center, position))
 }
 
-/// The longitudes and latitudes that are `width_m` to either side and `height_m` up and down from
-/// a position, which may lie beyond the ends.
+/// The longitudes and latitudes `width_m` to the east and west and `height_m` to the north and
+/// south of a position, which may be out of range.
 pub(super) fn around(position: Position, width_m: f64, height_m: f64) -> Rectangle {
     let Position { longitude, latitude } = position;
     let rows = degrees(height_m / EARTH_RADIUS_M);
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn scores_equal_those_of_redis() {
-        // What redis-server 8.0 answers to GEOADD, GEOPOS, GEOHASH and GEODIST.
+        // The replies of redis-server 8.0 to GEOADD, GEOPOS, GEOHASH and GEODIST.
         let scores = [PALERMO, CATANIA].map(score_of);
         assert_eq!(scores, [3_479_099_956_230_698.0, 3_479_447_370_796_909.0]);
         let places = scores.map(position_of);

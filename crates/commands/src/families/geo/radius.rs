@@ -27,7 +27,7 @@ pub(crate) static ALL: &[&Command] = &[
 
 const KINDS: &[Kind] = &[Kind::SortedSet];
 
-/// How a command gives the area of a search, and what it may do with the result.
+/// How a command specifies the area of a search, and whether it may store the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// A circle around a position (GEORADIUS).
@@ -66,7 +66,7 @@ struct Destination {
 struct Request<'a> {
     args: Args<'a>,
     form: Form,
-    /// The center of the area; a request may be wrong even if the sorted set is empty.
+    /// Used for the center of the area; a request may be invalid even if the sorted set is empty.
     set: Option<SortedSetRef<'a>>,
     center: Option<Position>,
     /// Whether options gave the center, and of what kind.
@@ -118,7 +118,7 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Reads the center if it stands at a fixed position, and where the options begin.
+    /// Reads the center if it has a fixed position. Returns the start of the options.
     fn parse_place(&mut self) -> Result<usize, Error> {
         let args = self.args;
         match self.form {
@@ -246,7 +246,7 @@ impl<'a> Request<'a> {
     fn query(&self) -> Query {
         let area = self.center.zip(self.shape);
         let area = area.map(|(center, (shape, unit_m))| Area { center, shape, unit_m });
-        // Without an order a count means the nearest, unless any will do.
+        // Without an order, a count selects the nearest members, unless ANY is given.
         let order = match self.order {
             Order::Found if self.count.is_some() && !self.any => Order::NearestFirst,
             order => order,
@@ -299,7 +299,7 @@ fn search(
     if let Some(Destination { position, .. }) = request.destination {
         let sources = if form.source_at() == 1 { &FIRST } else { &SECOND };
         let plan = Plan { keys, sources, kinds: KINDS, begin };
-        // It has been looked up.
+        // The lookup has already been counted.
         cx.db = cx.db.unnoticed();
         return derived_set::store(cx, plan, position, event);
     }

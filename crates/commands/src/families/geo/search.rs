@@ -13,19 +13,19 @@ use std::ops::{ControlFlow, Range};
 /// The order in which found members are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// As it was found.
+    /// In the order of the search.
     Found,
     NearestFirst,
     FarthestFirst,
 }
 
-/// What a search looks for.
+/// The query of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Query {
-    /// The area; without one nothing is found.
+    /// The area; without one, no member is found.
     pub(super) area: Option<Area>,
     pub(super) order: Order,
-    /// Most members that are found.
+    /// Maximum members that are found.
     pub(super) most: Option<u64>,
     /// Whether the search ends at that number, even if nearer members would follow.
     pub(super) any: bool,
@@ -45,7 +45,7 @@ struct Point {
 pub(super) struct Search {
     value: Option<SharedValue>,
     query: Query,
-    /// Ranks that are still to be searched.
+    /// Ranks left to search.
     ranges: Vec<Range<u64>>,
     /// In order, with a number to distinguish members at the same distance.
     found: BTreeMap<(u64, u64), Point>,
@@ -75,7 +75,7 @@ impl Search {
         true
     }
 
-    /// Looks at some members.
+    /// Checks some members.
     fn step(&mut self) {
         let Search { value, query, ranges, found, seen } = self;
         let set = value.as_ref().and_then(|value| value.read().sorted_set().ok());
@@ -109,12 +109,12 @@ impl Search {
         }
     }
 
-    /// How many were found and not taken yet.
+    /// The number of members found and not taken yet.
     pub(super) fn len(&self) -> usize {
         self.found.len()
     }
 
-    /// Takes at most so many of the members, in order, and passes them to `show` with their
+    /// Takes at most `most` of the members, in order, and passes them to `show` with their
     /// distances from the center in the area's unit.
     pub(super) fn take_some(&mut self, most: u64, mut show: impl FnMut(&Member<'_>, f64)) {
         let set = self.value.as_ref().and_then(|value| value.read().sorted_set().ok());
@@ -130,7 +130,7 @@ impl Search {
 impl Order {
     /// The key by which found members are ordered.
     fn key(self, meters: f64) -> u64 {
-        // Numbers that are not below zero compare as their bits do.
+        // Non-negative numbers have the same order as their bits.
         match self {
             Order::Found => 0,
             Order::NearestFirst => meters.to_bits(),
@@ -145,7 +145,7 @@ fn ranks(set: SortedSetRef<'_>, cell: Cell) -> Range<u64> {
     set.with_scores(bound(min, false), bound(max, true))
 }
 
-/// What is returned of each member beside its name.
+/// The details returned for each member besides its name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Details {
     pub(super) distance: bool,

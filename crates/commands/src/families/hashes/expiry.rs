@@ -36,10 +36,10 @@ const NOT_POSITIVE: Error = Error::fixed("ERR Number of fields must be a positiv
 const WRONG_NUMBER: Error =
     Error::fixed("ERR The `numfields` parameter must match the number of arguments");
 
-/// Reads the moment at which a field is to expire, in milliseconds since 1970.
+/// Reads the expiry time of a field, in milliseconds since 1970.
 ///
 /// # Errors
-/// No integer, a negative one, or a moment that is too late; the text names `command`.
+/// It is not an integer, negative, or too late; the text names `command`.
 pub(super) fn moment(
     time: Time,
     argument: &[u8],

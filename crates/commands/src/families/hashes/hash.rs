@@ -34,7 +34,7 @@ const NOT_AN_INTEGER: Error = Error::fixed("ERR hash value is not an integer");
 const NOT_A_FLOAT: Error = Error::fixed("ERR hash value is not a float");
 const NOT_FINITE: Error = Error::fixed("ERR increment would produce NaN or Infinity");
 
-/// Most fields of a request per hold of a latch; requests that name more claim their key.
+/// Maximum fields of a request per hold of a latch; requests that name more claim their key.
 pub(super) const FIELDS_PER_HOLD: usize = 64;
 
 pub(super) fn limits(cx: &Context<'_>) -> HashLimits {

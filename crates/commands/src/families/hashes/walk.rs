@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&HRANDFIELD, &HSCAN];
 
-/// What is returned of each field.
+/// The parts of each field that are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     Names,
@@ -113,7 +113,7 @@ struct ExpiredFields {
     now_ms: u64,
     /// Their ranks, in order.
     ranks: Vec<u64>,
-    /// How many fields have been checked.
+    /// The number of fields checked.
     walked: u64,
 }
 
@@ -243,9 +243,9 @@ fn hrandfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     })
 }
 
-/// Replies with one random field; null if all that are left have expired.
+/// Replies with one random field; null if all remaining ones have expired.
 fn random_field(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
-    /// How many fields are drawn in place of expired ones, which are removed soon.
+    /// Maximum fields that are drawn in place of expired ones, which are removed soon.
     const DRAWS: u64 = 64;
     let Context { db, reply, .. } = cx;
     let (now_ms, random) = (db.now_ms(), db.random());

@@ -210,7 +210,7 @@ pub(crate) static PEXPIREAT: Command = Command {
     run: pexpireat,
 };
 
-/// Sets a key's expiry, where the options after the time allow it.
+/// Sets a key's expiry, if the options after the time allow it.
 fn set_expiry<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,

@@ -42,9 +42,9 @@ fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }))
 }
 
-/// Reads a cursor as Redis does: an integer must not be negative, and what is spelled otherwise is
-/// read as by strtoull(3), with blanks in front and a negative number that counts from the end. A
-/// zero byte ends the text.
+/// Reads a cursor as Redis does: an integer must not be negative, and other text is parsed as by
+/// strtoull(3), with leading blanks and with negative numbers wrapping around. A zero byte ends the
+/// text.
 pub(crate) fn cursor(argument: &[u8]) -> Option<Cursor> {
     let text = quotable(argument, argument.len());
     if let Some(number) = nagi_store::parse_i64(text) {
@@ -104,18 +104,18 @@ pub(crate) static KEYS: Command = Command {
 /// Entries between two readings of the clock.
 const STRIDE: usize = 64;
 
-/// Steps of comparisons with the pattern between two readings of the clock, and while a latch is
-/// held.
+/// Maximum steps of comparisons with the pattern between two readings of the clock, and while a
+/// latch is held.
 const STEPS: usize = 1 << 14;
 
 /// A walk over the keys of a database, slice by slice.
 struct Walk {
     place: key::Walk,
-    /// How many entries are still to be read; more are read where the position has no cursor.
+    /// The number of entries left to read; more are read if the position has no cursor.
     left: usize,
     is_at_end: bool,
     filter: Filter,
-    /// Keys that were read, whose comparison takes longer or waits for that.
+    /// Keys that were read, and whose comparison takes longer or waits for an earlier one.
     open: Vec<(OpenKey, Place)>,
     found: Found,
 }
@@ -123,7 +123,7 @@ struct Walk {
 /// A key that is compared once no latch is held.
 enum OpenKey {
     Copied(Box<[u8]>),
-    /// One that the walk shares.
+    /// A long key, which the walk shares.
     Long(Chunk),
 }
 
@@ -182,7 +182,7 @@ impl Walk {
         self.is_at_end = self.place.cursor() == Some(0);
     }
 
-    /// Goes on with comparisons that are open.
+    /// Continues with open comparisons.
     fn compare_some(&mut self) {
         let mut steps = STEPS;
         while let Some((key, place)) = self.open.last_mut() {
@@ -212,17 +212,17 @@ impl Filter {
         self.kind.as_ref().is_none_or(|kind| is(kind, entry.kind().name()))
     }
 
-    /// What keys are compared with.
+    /// The pattern that keys are compared with.
     fn pattern(&self) -> Pattern<'_> {
         Pattern::new(self.pattern.as_deref().unwrap_or(b"*"))
     }
 
-    /// Where the comparison with a key begins.
+    /// The start of the comparison with a key.
     fn begin(&self, key: &[u8]) -> Place {
         self.pattern().begin(key)
     }
 
-    /// Continues a comparison. Returns whether the key fits, once that is known.
+    /// Continues a comparison. Returns whether the key matches, once that is known.
     fn advance(&self, key: &[u8], place: &mut Place, steps: &mut usize) -> Option<bool> {
         self.pattern().advance(key, place, steps)
     }
@@ -318,7 +318,7 @@ pub(crate) static FLUSHDB: Command = Command {
 
 fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     flush(cx, args, Scope::All)?;
-    // Removed data must not return: a save that is under way is cancelled.
+    // Removed data must not return: a save in progress is cancelled.
     if cx.server.config().save.get().is_empty() {
         cx.server.saves().cancel();
         cx.reply.ok();
@@ -332,7 +332,7 @@ fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         if outcome.is_none() {
             return Ok(JobProgress::WOKEN);
         }
-        // A failure is in the log; the keys are removed in any case.
+        // A failure is logged; the keys are removed in any case.
         cx.reply.ok();
         Ok(JobProgress::Done)
     }))

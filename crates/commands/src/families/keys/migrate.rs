@@ -14,7 +14,7 @@ fn migrate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     submit(cx, TaskKind::Migrate, false)
 }
 
-/// What is done with the keys.
+/// The access to the keys.
 const MOVED: Access = Access::RW.union(Access::ACCESS).union(Access::DELETE);
 
 static MIGRATE: Command = Command {
@@ -22,7 +22,7 @@ static MIGRATE: Command = Command {
     syntax: "host port key destination-db timeout [COPY] [REPLACE] \
              [AUTH password | AUTH2 username password] [KEYS key [key ...]]",
     arity: -6,
-    // The thread that runs scripts is the one that moves keys, so that no script can have it do so.
+    // The thread that runs scripts also moves keys, so that scripts cannot use this command.
     flags: Flags::WRITE.union(Flags::NOSCRIPT).union(Flags::RUNS_SCRIPTS),
     keys: Keys::groups(&[
         KeyGroup::by_grammar(one_key, MOVED).shown_at(3),

@@ -130,7 +130,7 @@ fn refcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         Some(string.and_then(|string| string.with_bytes(parse_i64)))
     });
     let config = cx.server.config();
-    // With such a policy every value needs its own counter.
+    // With such a policy, every value needs its own counter.
     let shares = config.maxmemory.get() == 0 || !policy(cx).looks_at_uses();
     match value {
         None => cx.reply.null(),

@@ -126,8 +126,7 @@ fn put(cx: &mut Context<'_>, value: &Rope, expiry: Expiry, options: &Options) ->
     Ok(())
 }
 
-/// The error of a payload whose first byte is this one, which the log has as well if its value is
-/// damaged.
+/// The error for a payload with this first byte, which is also logged if its value is damaged.
 fn refusal(cx: &Context<'_>, form: Option<u8>, refusal: Refusal) -> Error {
     Error::fixed(match refusal {
         Refusal::Footer => "ERR DUMP payload version or checksum are wrong",

@@ -22,7 +22,7 @@ pub(crate) static ALL: &[&Command] = &[&BLMOVE, &BLMPOP, &BLPOP, &BRPOP, &BRPOPL
 struct Elements {
     keys: Box<[Name]>,
     side: Side,
-    /// How many at most; without it, one that is replied on its own.
+    /// The maximum number; `None` for a single element, replied without an array.
     count: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Wanted for Elements {
         let (mut names, mut keys) = (Vec::new(), Vec::new());
         for name in &self.keys {
             let key = db.key(name);
-            // A key that another request has claimed is left out, unless its type is wrong anyway.
+            // A key that another request has claimed is skipped, unless its type is wrong anyway.
             if may_take(name) || has_other_type(key) {
                 names.push(name);
                 keys.push(key);
@@ -123,7 +123,7 @@ fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
     Ok(None)
 }
 
-/// Blocks on the lists whose keys stand at these positions of a request.
+/// Blocks on the lists whose keys are at these positions of a request.
 fn wait_for_elements(
     cx: &mut Context<'_>,
     command: &'static Command,
@@ -361,8 +361,8 @@ mod tests {
         );
     }
 
-    /// The housekeeper calls by its own clock, and only once: a worker that still has an earlier
-    /// time must not continue to block.
+    /// The housekeeper wakes by its own clock, and only once: a worker with an earlier time must
+    /// not continue to block.
     #[test]
     fn a_timeout_ends_a_block_by_the_clock_of_the_housekeeper() {
         converse("BLPOP none 0.01 => *-1|");

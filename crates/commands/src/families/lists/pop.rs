@@ -51,7 +51,7 @@ fn show_rest(cx: &mut Context<'_>, popped: Option<SharedPopped>) -> Result<(), E
     popped.map_or(Ok(()), |popped| cx.start(rest(popped)))
 }
 
-/// Pops an element, or as many as a request says.
+/// Pops an element, or as many as requested.
 fn pop<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -144,7 +144,7 @@ fn lmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// LMPOP for more keys than latches are taken at once; the keys stand before the argument at
+/// LMPOP for more keys than latches are taken at once; the keys precede the argument at
 /// `after_keys`.
 fn pop_first_of_many(
     cx: &mut Context<'_>,

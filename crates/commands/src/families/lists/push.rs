@@ -14,7 +14,7 @@ pub(crate) static ALL: &[&Command] = &[&LPUSH, &LPUSHX, &LSET, &RPUSH, &RPUSHX];
 const NO_SUCH_KEY: Error = Error::fixed("ERR no such key");
 const OUT_OF_RANGE: Error = Error::fixed("ERR index out of range");
 
-/// Most elements that are pushed per hold of a latch; requests with more claim their key.
+/// Maximum elements that are pushed per hold of a latch; requests with more claim their key.
 const ELEMENTS_PER_HOLD: usize = 64;
 
 /// Pushes the elements of a request, and replies with the new length of the list.
@@ -68,7 +68,7 @@ fn push_many(
                     side,
                     announced: is_first.then(|| announced(args)),
                     is_last: end == args.len(),
-                    // A list that expires meanwhile takes its elements with it.
+                    // If the list expires meanwhile, the remaining elements are dropped.
                     only_existing: only_existing || !is_first,
                     limit,
                 },

@@ -1,4 +1,4 @@
-//! Elements of lists by their values: looked for, removed, or inserted beside an equal one.
+//! Elements of lists by their values: searched, removed, or inserted next to an equal one.
 
 use crate::families::lists::{elements, limit, shared_list};
 use crate::runtime::arguments::{RemainingArguments, integer, is, length, value};
@@ -22,14 +22,14 @@ const TOO_SMALL: Error = Error::fixed(
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
 );
 
-/// Most elements that are compared while a latch is held.
+/// Maximum elements that are compared while a latch is held.
 const COMPARED_PER_HOLD: u64 = 256;
-/// Most elements that are compared between two readings of the clock, and removed per hold.
+/// Maximum elements that are compared between two readings of the clock, and removed per hold.
 const COMPARED_PER_STEP: u64 = 64;
 /// Longest string that is compared while a latch is held.
 const QUICK_BYTES: usize = 1024;
 
-/// The argument at `index` as the element to look for; a long one stays in the chunks in which it
+/// The argument at `index` as the element to search for; a long one stays in the chunks in which it
 /// was received.
 fn wanted(args: Args<'_>, index: usize) -> Text<'_> {
     match args.large(index).filter(|large| !large.is_joined()) {
@@ -38,12 +38,12 @@ fn wanted(args: Args<'_>, index: usize) -> Text<'_> {
     }
 }
 
-/// Whether a list may be looked through for the argument at `index` while its latch is held.
+/// Whether a list may be searched for the argument at `index` while its latch is held.
 fn is_quick(args: Args<'_>, index: usize) -> bool {
     length(args, index) <= QUICK_BYTES
 }
 
-/// A count whose sign says from which side to search.
+/// A count whose sign is the side from which to search.
 fn from_side(argument: &[u8]) -> Result<(Side, u64), Error> {
     match integer(argument)? {
         i64::MIN => Err(TOO_SMALL),
@@ -66,11 +66,11 @@ struct Positions {
     from: Side,
     /// The rank to continue with, once it has begun.
     next: Option<u64>,
-    /// Matches that are still to be skipped.
+    /// Matches left to skip.
     skipped: u64,
-    /// How many more matches are wanted.
+    /// Matches left to find.
     wanted: u64,
-    /// How many more elements may be compared.
+    /// Elements that may still be compared.
     uncompared: u64,
 }
 
@@ -286,7 +286,7 @@ fn linsert<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let sides = [("BEFORE", Side::Start), ("AFTER", Side::End)];
     let side = sides.into_iter().find(|(name, _)| is(args.at(2), name));
     let (_, side) = side.ok_or(Error::SYNTAX)?;
-    // An element that was received on its own can be taken from the input only once.
+    // An element received into its own chunks can be taken from the input only once.
     if is_quick(args, 3) && args.large(4).is_none() {
         let (key, pivot, limit) = (cx.key(args.at(1)), wanted(args, 3), limit(cx));
         let element = Text::from_input(value(args, 4));

@@ -17,9 +17,9 @@ const FLAGS: Flags = Flags::PUBSUB
     .union(Flags::FAST)
     .union(Flags::PAUSED_AS_WRITE);
 
-/// Publishes, or waits while workers still have too many unsent messages.
+/// Publishes, or waits while workers have too many unsent messages.
 fn publish_to(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
-    // What is held back takes no room at workers yet.
+    // Held messages take no room at workers yet.
     if held_publications::is_holding() {
         hold(cx, kind);
         return Ok(());
@@ -45,7 +45,7 @@ fn publish_now(cx: &mut Context<'_>, kind: Kind) {
     notification::wake(cx.server, published);
 }
 
-/// Leaves a script's message for its end, and replies how many are sent it.
+/// Holds a script's message until its end, and replies with the number of receivers.
 fn hold(cx: &mut Context<'_>, kind: Kind) {
     let channel = cx.args.at(1);
     let receivers = cx.server.pubsub().receivers(kind, channel);

@@ -1,4 +1,4 @@
-//! COMMAND: what the rows say, for clients that ask which commands exist.
+//! COMMAND: the contents of the rows, for clients that query the supported commands.
 
 use crate::families::server::describe::{access_names, describe, document};
 use crate::glob::Pattern;
@@ -161,7 +161,7 @@ static LIST: Command = Command {
     run: list,
 };
 
-/// A command and its arguments, which follow the words of the subcommand that looks for their keys.
+/// A command and its arguments, which follow the words of the subcommand that extracts their keys.
 fn request_words<'a>(
     table: &'static CommandTable,
     args: Args<'a>,

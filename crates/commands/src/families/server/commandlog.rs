@@ -13,7 +13,7 @@ pub(crate) static ALL: &[&Command] = &[&COMMANDLOG];
 
 const SUBCOMMANDS: &[&Command] = &[&GET, &HELP, &LEN, &PHASES, &RESET];
 
-/// How all subcommands but HELP behave.
+/// Flags of all subcommands except HELP.
 const ADMIN: Flags = Flags::ADMIN.union(Flags::LOADING).union(Flags::STALE);
 
 /// A log, and the property that a request is recorded for.

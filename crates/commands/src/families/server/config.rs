@@ -36,7 +36,7 @@ pub(crate) static CONFIG: Command = Command {
     run: config,
 };
 
-/// How subcommands for administrators behave.
+/// Flags of subcommands for administrators.
 const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
 
 fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -107,7 +107,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut checked: Vec<(&Setting, &[u8], Value)> = Vec::new();
     for (setting, name, value) in named {
         let value = match setting.kind {
-            // A password whose bytes were replaced would match no login.
+            // A password with replaced bytes would not match any login.
             Kind::Password if std::str::from_utf8(value).is_err() => {
                 return Err(cannot_set(&name.to_ascii_lowercase(), "argument must be UTF-8"));
             }
@@ -153,7 +153,7 @@ fn check_client_limit(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Res
     Err(cannot_set(&name.to_ascii_lowercase(), &fault))
 }
 
-/// Refuses rules for commands over HTTP that are none: they would permit nothing.
+/// Refuses invalid rules for commands over HTTP, which would permit nothing.
 fn check_http_rules(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
     let present = HttpRuleTexts::of(cx.server.config());
     let mut wanted = present.clone();
@@ -219,7 +219,7 @@ fn setting(name: &[u8]) -> Result<&'static Setting, Error> {
     known(name).ok_or_else(|| Error::quoting(before, name, "'"))
 }
 
-/// Settings whose values only CONFIG GET shows.
+/// Secret settings, whose values only CONFIG GET shows.
 const SECRETS: [&str; 5] =
     ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
 

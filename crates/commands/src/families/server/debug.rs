@@ -1,4 +1,4 @@
-//! DEBUG: what Redis' own tests request of a server, if `enable-debug-command` permits it.
+//! DEBUG: operations for Redis' own tests, if `enable-debug-command` permits them.
 
 use crate::config::rewrite::{Added, rewrite};
 use crate::families::server::digest;
@@ -19,7 +19,7 @@ use std::time::Instant;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&DEBUG];
 
-/// An operation of DEBUG. It is no subcommand: statistics know only DEBUG.
+/// An operation of DEBUG. It is not a subcommand: statistics only have DEBUG.
 struct Operation {
     name: &'static str,
     syntax: &'static str,
@@ -184,7 +184,7 @@ static PAUSE_CRON: Operation = Operation {
 };
 
 fn object<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    // What has expired and was not removed yet is shown as well.
+    // Expired keys that were not removed yet are shown as well.
     let db = cx.db.untouched().unnoticed().at(0);
     let key = cx.key(args.at(2));
     let compress = cx.server.config().rdbcompression.is_on();
@@ -317,7 +317,7 @@ enum Reload {
     Order,
     /// A save is under way.
     Saving(Ticket),
-    /// Requests are held back; waits until no key is claimed.
+    /// Requests are paused; waits until no key is claimed.
     Empty,
     /// Orders the saver to load the file.
     Load,
@@ -342,13 +342,13 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if cx.hooks.reasons().contains(HookFlags::LOADING) {
         return Err(Error::fixed("LOADING Redis is loading the dataset in memory"));
     }
-    // It would wait for the transaction's own claims.
+    // Otherwise it would wait for the transaction's own claims.
     if cx.db.is_claimed() {
         return Err(Error::fixed("ERR DEBUG RELOAD is not possible inside a transaction"));
     }
     let has_libraries = cx.server.scripts().libraries().counts().0 > 0;
     if saves && !flushes && !merge && has_libraries {
-        // What is saved would be loaded beside itself.
+        // Without a flush, the saved keys would be loaded in addition to themselves.
         return Err(Error::fixed("ERR Error trying to load the RDB dump, check server logs."));
     }
     let mut stage = if saves { Reload::Order } else { Reload::Empty };

@@ -53,7 +53,7 @@ fn key_specification(reply: &mut Writer<'_>, group: &KeyGroup) {
     };
     match group.shown() {
         KeyFinder::Range { first, last, step } => {
-            // Relative to the first key here, unless negative.
+            // This is relative to the first key, unless negative.
             let last = if last < 0 { last.into() } else { i64::from(last) - i64::from(first) };
             search(reply, begin, "index", &[("index", Number(first.into()))]);
             search(reply, find, "range", &range(last, step.into(), 0));
@@ -73,7 +73,7 @@ fn key_specification(reply: &mut Writer<'_>, group: &KeyGroup) {
             search(reply, find, "range", &range(last, 1, limit));
         }
         KeyFinder::AfterLast { word } => {
-            // The last argument but one is where it may stand at the latest.
+            // Its last possible position is the last argument but one.
             search(reply, begin, "keyword", &[("keyword", Word(word)), ("startfrom", Number(-2))]);
             search(reply, find, "range", &range(-1, 1, 0));
         }

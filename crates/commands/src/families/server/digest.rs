@@ -1,6 +1,6 @@
-//! DEBUG DIGEST and DIGEST-VALUE: data as 20 bytes that are equal exactly where the data is equal,
-//! whatever its order in memory. They are those of Redis (`debug.c` of Redis 7): a value is *mixed*
-//! in, so that order counts, an element of an unordered collection by exclusive or.
+//! DEBUG DIGEST and DIGEST-VALUE: digests of 20 bytes that are equal for equal data, independent of
+//! its order in memory. They equal those of Redis (`debug.c` of Redis 7): a value is *mixed* in, so
+//! that the order counts; elements of an unordered collection are combined by exclusive or.
 
 use crate::runtime::numbers::shortest;
 use crate::runtime::suspension::Slice;
@@ -17,7 +17,7 @@ const STRIDE: usize = 8;
 /// Elements of a collection that are hashed between two readings of the clock.
 const ELEMENTS_PER_STEP: u64 = 64;
 
-/// Twenty bytes, all zero at first.
+/// Twenty bytes, initially zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum([u8; 20]);
 
@@ -59,7 +59,7 @@ impl Content {
         }
     }
 
-    /// The name of its type in digests.
+    /// The number of its type in digests.
     fn number(&self) -> u32 {
         match self {
             Content::String(_) => 0,
@@ -75,8 +75,7 @@ impl Content {
     }
 }
 
-/// Adds at most so many elements of the collection, from a rank on, and returns whether there are
-/// more.
+/// Adds some elements of the collection, from a rank on. Returns whether there are more.
 fn add_elements(sum: &mut Sum, value: Value<'_>, rank: u64) -> bool {
     let mut left = ELEMENTS_PER_STEP;
     let mut go_on = || {
@@ -124,9 +123,9 @@ fn add_elements(sum: &mut Sum, value: Value<'_>, rank: u64) -> bool {
 
 /// A value that is hashed into a digest chunk by chunk, over several slices.
 struct Work {
-    /// What the value is mixed into: a key's hash, or nothing.
+    /// The sum that the value is mixed into: a key's hash, or zeros.
     sum: Sum,
-    /// A long key that is still to be mixed into it, and how much of it has been hashed.
+    /// A long key that has not been mixed in completely, and the number of bytes already hashed.
     key: Option<(Chunk, usize)>,
     content: Content,
     next: usize,
@@ -191,7 +190,7 @@ impl Work {
 struct Whole {
     sum: Sum,
     database: usize,
-    /// Whether the walk is within the database.
+    /// Whether the walk of the database has begun.
     begun: bool,
     cursor: Cursor,
     waiting: VecDeque<Work>,

@@ -1,8 +1,8 @@
-//! HOTKEYS: which keys cost the most time and bytes, while that is asked for (Redis 8.6).
+//! HOTKEYS: the keys that cost the most time and bytes, during a recording (Redis 8.6).
 //!
-//! The costs of keys are sums of what is certain: none is more than requests for the key have cost,
-//! and none is less by more than a tenth of what all have cost together, divided by COUNT. With
-//! SAMPLE, each request that is counted stands for as many as were left out.
+//! The reported costs are lower bounds: none exceeds the actual cost of the requests for a key, and
+//! none is lower by more than a tenth of the total cost divided by COUNT. With SAMPLE, each counted
+//! request also represents the skipped ones.
 
 use crate::runtime::arguments::{RemainingArguments, is};
 use crate::runtime::help;
@@ -17,10 +17,10 @@ pub(crate) static ALL: &[&Command] = &[&HOTKEYS];
 
 const SUBCOMMANDS: &[&Command] = &[&GET, &HELP, &RESET, &START, &STOP];
 
-/// How all subcommands but HELP behave.
+/// Flags of all subcommands except HELP.
 const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT);
 
-/// How many keys are reported unless COUNT says so.
+/// The default of COUNT.
 const DEFAULT_COUNT: usize = 10;
 /// The last slot of a cluster.
 const LAST_SLOT: i64 = 16_383;
@@ -44,7 +44,7 @@ pub(crate) static HOTKEYS: Command = Command {
     run: hotkeys,
 };
 
-/// A number of a range; `error` says which.
+/// A number in a range; `error` is the reply otherwise.
 fn number(
     argument: Option<&[u8]>,
     range: RangeInclusive<i64>,
@@ -54,7 +54,7 @@ fn number(
     number.and_then(|number| u64::try_from(number).ok()).ok_or(Error::fixed(error))
 }
 
-/// Reads METRICS, a count of words and so many words; words that are not known are left out.
+/// Reads METRICS, a count and this many words; unknown words are ignored.
 fn metrics(rest: &mut RemainingArguments<'_>) -> Result<KeyCostOptions, Error> {
     let named = rest.next().is_some_and(|word| is(word, "METRICS"));
     if !named || rest.len() == 0 {
@@ -172,7 +172,7 @@ fn get<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replies with a list of one map, as clients of a cluster put those of all nodes into one list.
+/// Replies with a list of one map, since cluster clients merge the lists of all nodes.
 fn reply_with(cx: &mut Context<'_>, report: &Report) {
     let Report { options, all, .. } = report;
     let microseconds = |ns: u64| ns.div_ceil(1000);
@@ -211,7 +211,7 @@ fn add(cx: &mut Context<'_>, name: &str, number: u64) {
     cx.reply.integer(i64::try_from(number).unwrap_or(i64::MAX));
 }
 
-/// Keys and their costs, in turns.
+/// Writes keys and their costs alternately.
 fn add_keys(cx: &mut Context<'_>, name: &str, costly: &[Costly], unit: fn(u64) -> u64) {
     cx.reply.bulk(name.as_bytes());
     cx.reply.array(2 * costly.len());

@@ -1,4 +1,4 @@
-//! LATENCY: the events of the latency monitor, and how long commands take.
+//! LATENCY: the events of the latency monitor, and the latencies of commands.
 
 use crate::runtime::help;
 use crate::state::histogram::Distribution;
@@ -12,7 +12,7 @@ pub(crate) static ALL: &[&Command] = &[&LATENCY];
 
 const SUBCOMMANDS: &[&Command] = &[&DOCTOR, &GRAPH, &HELP, &HISTOGRAM, &HISTORY, &LATEST, &RESET];
 
-/// How all subcommands but HELP behave.
+/// Flags of all subcommands except HELP.
 const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
 
 fn latency<'a>(_: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
@@ -233,7 +233,7 @@ fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Describes the events of one kind: how many there were, how long and how far apart.
+/// Describes the events of one kind: their number, durations and intervals.
 fn diagnose(name: &str, series: &Series, now_s: u64, text: &mut String) {
     let count = series.samples.len() as u64;
     let (low_ms, high_ms) = series.range_ms();
@@ -277,8 +277,7 @@ fn shown_us(bound_ns: u64) -> u64 {
     (bound_ns + bound_ns / 128 - 1) / 1000
 }
 
-/// How many calls took no longer than the upper end of each bucket that is not empty, in
-/// microseconds.
+/// The number of calls up to the upper end of each non-empty bucket, in microseconds.
 fn cumulative(latencies: &Distribution) -> Vec<(u64, u64)> {
     let (total, mut before) = (latencies.count(), 0);
     let mut buckets = Vec::new();

@@ -14,7 +14,7 @@ const MAX_ROWS: i64 = 60;
 
 fn lolwut<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut numbers = args.from(1).collect::<Vec<_>>();
-    // There is one picture, whatever version is asked for.
+    // There is only one picture, for any version.
     if let [option, version, ..] = numbers.as_slice()
         && is(option, "VERSION")
     {
@@ -139,11 +139,11 @@ impl Picture {
     }
 }
 
-/// Numbers that a seed draws a picture with.
+/// Random numbers from a seed, for a picture.
 struct Random(fastrand::Rng);
 
 impl Random {
-    /// A number from 0 to `end`, `end` not included; 0 if there is none.
+    /// A number from 0 to `end`, excluding `end`; 0 if there is none.
     fn below(&mut self, end: i64) -> i64 {
         self.0.i64(0..end.max(1))
     }

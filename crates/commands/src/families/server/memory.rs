@@ -1,4 +1,4 @@
-//! MEMORY: where the memory is used, in figures that are counted where it is allocated.
+//! MEMORY: the use of memory, counted where it is allocated.
 
 use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::help;
@@ -28,19 +28,19 @@ pub(crate) static MEMORY: Command = Command {
     run: |_, _| Err(Error::wrong_arity("memory")),
 };
 
-/// Where the memory is used, in bytes.
+/// The use of memory, in bytes.
 pub(crate) struct Figures {
-    /// What `maxmemory` limits.
+    /// The memory that `maxmemory` limits.
     pub(crate) dataset: u64,
     /// Clients' requests and replies.
     pub(crate) clients: u64,
     /// The process and its workers at startup.
     pub(crate) startup: u64,
-    /// Overhead that was added later: statistics of commands, above all.
+    /// Overhead that was added later, mainly statistics of commands.
     pub(crate) added: u64,
-    /// The most that data and clients have taken together, sampled ten times a second.
+    /// The peak of data and clients together, sampled ten times a second.
     pub(crate) peak_used: u64,
-    /// All pages in use, with the free places within them.
+    /// All pages in use, including free places within them.
     pub(crate) active: u64,
     /// The same with unused pages that were not released to the kernel.
     pub(crate) resident: u64,
@@ -67,22 +67,22 @@ impl Figures {
         }
     }
 
-    /// Data and clients: what `maxmemory` and the peak are compared with.
+    /// Data and clients, for comparison with `maxmemory` and the peak.
     pub(crate) fn used(&self) -> u64 {
         self.dataset + self.clients
     }
 
-    /// Everything but the data.
+    /// Everything except the data.
     pub(crate) fn overhead(&self) -> u64 {
         self.startup + self.added + self.clients
     }
 
-    /// Everything that is in use.
+    /// All memory in use.
     pub(crate) fn allocated(&self) -> u64 {
         self.dataset + self.overhead()
     }
 
-    /// The most that has been in use.
+    /// The peak of all memory in use.
     pub(crate) fn peak_allocated(&self) -> u64 {
         self.peak_used + self.startup + self.added
     }
@@ -98,7 +98,7 @@ pub(crate) fn ratio(bytes: u64, of: u64) -> f64 {
     bytes as f64 / of.max(1) as f64
 }
 
-/// How much more one number of bytes is than another.
+/// The difference between two numbers of bytes.
 pub(crate) fn difference(bytes: u64, than: u64) -> i64 {
     bytes.cast_signed() - than.cast_signed()
 }
@@ -128,9 +128,9 @@ fn usage<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 /// Memory of a key with its value and its place in the table.
 fn bytes_of(entry: &EntryView<'_>) -> usize {
-    /// A word in a segment that is as full as segments are on average.
+    /// A word in a segment, at the average load of segments.
     const PLACE_BYTES: usize = 12;
-    /// Overhead of a chunk beside its bytes: two counts, and the pointer to it.
+    /// Overhead of a chunk in addition to its bytes: two counts, and the pointer to it.
     const CHUNK_OVERHEAD_BYTES: usize = 32;
     let chunks = match entry.value() {
         Value::String(StringValue::Rope(rope)) => {
@@ -156,7 +156,7 @@ static USAGE: Command = Command {
     run: usage,
 };
 
-/// How a cluster's clients are to request and combine reports.
+/// How clients of a cluster request and combine reports.
 const REPORT_TIPS: &[&str] =
     &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
@@ -243,7 +243,7 @@ fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is wrong with the use of memory, in sentences, and what was `found` beside that.
+/// The faults in the use of memory, in sentences, followed by what else was `found`.
 fn diagnosis(figures: &Figures, clients: u64, found: &str) -> String {
     const LITTLE_BYTES: u64 = 5 << 20;
     const MUCH_PER_CLIENT_BYTES: u64 = 200 << 10;

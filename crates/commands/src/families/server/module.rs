@@ -25,7 +25,7 @@ pub(crate) static MODULE: Command = Command {
     run: |_, _| Err(Error::wrong_arity("module")),
 };
 
-/// How subcommands behave that load or unload.
+/// Flags of subcommands that load or unload.
 const CHANGES: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::NO_ASYNC_LOADING);
 
 const REFUSED: Error = Error::fixed(

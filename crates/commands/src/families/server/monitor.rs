@@ -35,7 +35,7 @@ mod tests {
     use crate::state::monitors::QUEUE_BYTES;
     use crate::testing::Bench;
 
-    /// The requests that the first client was shown as a monitor, without time and address.
+    /// The requests shown to the first client as a monitor, without time and address.
     fn shown(bench: &Bench) -> Vec<String> {
         let queues = bench.process.hooks.monitors.take(0);
         let lines = queues.into_iter().flat_map(|(_, lines)| lines).collect();

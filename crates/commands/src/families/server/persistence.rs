@@ -1,4 +1,4 @@
-//! Saving to disk: BGSAVE, SAVE, LASTSAVE, and BGREWRITEAOF, for which there is no file.
+//! Saving to disk: BGSAVE, SAVE, LASTSAVE, and BGREWRITEAOF, which has no file here.
 
 use crate::runtime::arguments::is;
 use crate::state::saves::Order;
@@ -45,7 +45,7 @@ fn bgsave<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     let ticket = cx.server.saves().order(Order::BackgroundSave).ok_or(Error::fixed(BUSY))?;
     if cx.db.is_claimed() {
-        // It begins when the transaction is over.
+        // The save begins after the transaction.
         cx.reply.simple("Background saving scheduled");
         return Ok(());
     }

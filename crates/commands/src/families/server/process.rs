@@ -58,7 +58,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Ok(());
     }
     if cx.hooks.reasons().contains(HookFlags::LOADING) {
-        // The file holds what is in memory and more.
+        // The file has the data in memory and more.
         save = Some(false);
     }
     let has_points = !cx.server.config().save.get().is_empty();
@@ -70,7 +70,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     shut_down_saved(cx, force)
 }
 
-/// Stops the server once its data is saved; `force`, even if that fails.
+/// Stops the server once its data is saved; with `force`, even if that fails.
 fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
     let mut ordered = None;
     cx.start(Box::new(move |cx| {

@@ -1,5 +1,5 @@
-//! Replication, as far as it exists without replicas: the role, and WAIT, for which none of them
-//! ever confirms anything.
+//! Replication, as far as it exists without replicas: the role, and WAIT, which gets no
+//! confirmations.
 
 use crate::runtime::arguments::{integer, is};
 use crate::runtime::blocking;
@@ -58,7 +58,7 @@ pub(crate) static REPLICAOF: Command = Command {
     run: replicaof,
 };
 
-/// How commands behave that set the primary of a server.
+/// Flags of commands that set the primary of a server.
 const BECOMING: Flags =
     Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE).union(Flags::NO_ASYNC_LOADING);
 
@@ -77,7 +77,7 @@ pub(crate) static SLAVEOF: Command = Command {
     run: replicaof,
 };
 
-/// The end of a timeout in milliseconds, in milliseconds since 1970; none for 0.
+/// The end of a timeout in milliseconds, in milliseconds since 1970; `None` for 0.
 fn deadline_ms(cx: &Context<'_>, argument: &[u8]) -> Result<Option<u64>, Error> {
     let timeout = integer(argument);
     match timeout.map_err(|_| Error::fixed("ERR timeout is not an integer or out of range"))? {
@@ -138,7 +138,7 @@ fn waitaof<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Neither this server nor any replica has written anything.
+/// Replies that neither this server nor any replica has written an append-only file.
 fn nothing_written(reply: &mut Writer<'_>) {
     reply.array(2);
     reply.integer(0);

@@ -1,6 +1,6 @@
-//! The sections of INFO. Each field exists in Redis under the same name and is true here; a field
-//! of a feature that nagi lacks has the value that Redis shows while the feature is not in use.
-//! What nagi cannot say truthfully is left out; `tests/info.rs` lists that, with the reasons.
+//! The sections of INFO. Each field exists in Redis under the same name and has a correct value; a
+//! field of a feature that nagi lacks has the value that Redis shows while the feature is not in
+//! use. Fields without a correct value are omitted; `tests/info.rs` lists them with the reasons.
 
 use crate::families::server::memory::{Figures, difference, ratio};
 use crate::runtime::rights;
@@ -100,7 +100,7 @@ fn server(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("server_time_usec", now.as_micros());
     fields.add("uptime_in_seconds", uptime_s);
     fields.add("uptime_in_days", uptime_s / 86_400);
-    // Due work is looked for ten times a second, whatever `hz` says.
+    // Periodic work runs ten times a second, independently of `hz`.
     fields.add("hz", 10);
     fields.add("configured_hz", setting(config, "hz"));
     fields.add("lru_clock", now.as_secs() & 0xff_ffff);
@@ -226,7 +226,7 @@ fn scripts(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add_bytes("used_memory_scripts", (text_bytes + all.bytes()) as u64);
 }
 
-/// The state of saves; `latest_fork_usec`, among the statistics, is how long the cut took.
+/// The state of saves; `latest_fork_usec`, among the statistics, is the duration of the cut.
 fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let saves = cx.server.saves();
     let status = saves.status();
@@ -297,7 +297,7 @@ fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
-/// The workers, each of which reads, executes and writes for clients of its own.
+/// The workers, each of which reads, executes and writes for its own clients.
 fn threads(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let mut clients = vec![0_u64; cx.server.process().workers];
     for client in cx.server.clients() {
@@ -332,7 +332,8 @@ const NOT_THERE: &[&str] = &[
     "io_threaded_writes_processed",
 ];
 
-/// What held a worker or a latch for longest, in all and while the thread had a processor.
+/// The longest slice of a worker and the longest hold of a latch, in total and while the thread had
+/// a processor.
 fn longest(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let (statistics, store) = (cx.server.statistics(), cx.db.store());
     let slice = statistics.longest(|tally| &tally.longest_slice);
@@ -346,7 +347,7 @@ fn longest(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("longest_eviction_usec", store.longest_eviction().as_micros());
 }
 
-/// How often workers have gone through their event loops, and how long that was without waits.
+/// The number of turns of the workers' event loops, and their time without waits.
 fn event_loops(cx: &Context<'_>, totals: &Totals, fields: &mut Fields<'_>) {
     let micros = |ticks: u64| ticks::duration(ticks).as_micros();
     let rates = cx.server.statistics().rates();
@@ -380,7 +381,7 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("expired_subkeys", store.expired_fields);
     fields.add("expired_keys", store.expired);
     fields.add("expired_stale_perc", format_args!("{:.2}", stale_percent(cx, rates.expired)));
-    // Expiry has no limit of effort that could be reached.
+    // Expiry has no effort limit that could be reached.
     fields.add("expired_time_cap_reached_count", 0);
     // Payloads of RESTORE are always checked in full.
     let restored = cx
@@ -424,7 +425,7 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
 }
 
 /// The share of expired keys that are still in memory, in percent: those of a tenth of a second,
-/// which is the interval of the search for them.
+/// the interval of the search for them.
 fn stale_percent(cx: &Context<'_>, expired_a_second: u64) -> f64 {
     let unused = Counters::default();
     let store = cx.db.store();
@@ -487,7 +488,7 @@ fn latencies(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
-/// nagi's own: where the time of requests was spent, by families of commands.
+/// nagi's own: the phases of requests, by families of commands.
 fn phases(cx: &Context<'_>, fields: &mut Fields<'_>) {
     for (family, distributions) in cx.server.statistics().phases() {
         for (phase, distribution) in Phases::NAMES.iter().zip(&distributions) {
@@ -498,8 +499,8 @@ fn phases(cx: &Context<'_>, fields: &mut Fields<'_>) {
     }
 }
 
-/// nagi's own: what each thread that executes commands did in the last second, and, for users who
-/// may see requests, the keys that most of them named.
+/// nagi's own: the activity of each thread that executes commands in the last second, and the most
+/// frequent keys, for users with permission to see requests.
 fn workers(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let sees_keys = rights::may_observe(cx.server, cx.client.user_name());
     cx.server.statistics().activity.show(|activity| {
@@ -529,7 +530,7 @@ fn cluster(_: &Context<'_>, fields: &mut Fields<'_>) {
 }
 
 fn keyspace(cx: &Context<'_>, fields: &mut Fields<'_>) {
-    // Counting keys is no lookup of them.
+    // Counting keys must not count as lookups.
     let unused = Counters::default();
     for index in 0..cx.db.store().databases() {
         let db = cx.db.store().database(index, &unused, cx.db.now_ms());

@@ -12,7 +12,7 @@ pub(crate) static ALL: &[&Command] = &[&SLOWLOG];
 
 const SUBCOMMANDS: &[&Command] = &[&GET, &HELP, &LEN, &PHASES, &RESET];
 
-/// How all subcommands but HELP behave.
+/// Flags of all subcommands except HELP.
 const ADMIN: Flags = Flags::ADMIN.union(Flags::LOADING).union(Flags::STALE);
 
 fn slowlog<'a>(_: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
@@ -34,7 +34,7 @@ pub(crate) static SLOWLOG: Command = Command {
     run: slowlog,
 };
 
-/// How many requests a word asks for; -1 stands for all.
+/// The number of requests that a word asks for; -1 means all.
 pub(super) fn count_of(word: &[u8]) -> Result<usize, Error> {
     const WRONG: Error = Error::fixed("ERR count should be greater than or equal to -1");
     match nagi_store::parse_i64(word).ok_or(WRONG)? {
@@ -43,7 +43,7 @@ pub(super) fn count_of(word: &[u8]) -> Result<usize, Error> {
     }
 }
 
-/// The requests that GET and PHASES ask for.
+/// The requests selected by the arguments of GET and PHASES.
 fn selected(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<(u64, Arc<SlowRequest>)>, Error> {
     if let (Some(word), 4..) = (args.get(1), args.len()) {
         return Err(Error::unknown_form("SLOWLOG", word));

@@ -1,5 +1,5 @@
-//! Intersections, unions and differences of sets, computed from shared values a stride at a time:
-//! no latch is held, and nothing that is written meanwhile is seen.
+//! Intersections, unions and differences of sets, computed from shared values, one stride at a
+//! time, without holding latches; later writes have no effect.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, strides, write};
 use crate::families::sets::walk::{members, show_all};
@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-/// Most members that are looked up in a set between two readings of the clock.
+/// Maximum members that are looked up in a set between two readings of the clock.
 const LOOKUPS: u32 = 64;
 
 /// How several sets are combined.
@@ -28,7 +28,7 @@ enum Algorithm {
 }
 
 impl Algorithm {
-    /// The algorithm for the sets under several keys, in the order of these.
+    /// The algorithm for the sets under several keys, in the order of the keys.
     fn of(operation: Operation, sets: Vec<Option<SharedValue>>) -> Self {
         let is_first_there = sets.first().is_some_and(Option::is_some);
         let are_all_there = sets.iter().all(Option::is_some);
@@ -54,7 +54,7 @@ impl Algorithm {
             return Algorithm::Sum(Sum { to_add, to_remove, rank: 0 });
         }
         let base = sets.remove(0);
-        // The largest is the most likely to have a member.
+        // The largest set is the most likely to have a member.
         sets.sort_by_key(|set| Reverse(len(set)));
         Algorithm::Selection(Selection { other_sets: sets, ..Selection::of(base) })
     }
@@ -88,7 +88,7 @@ pub(super) struct Selection {
     other_sets: Vec<SharedValue>,
     /// Whether a member must be in all of the other sets.
     wanted: bool,
-    /// The rank of the current member, and in how many of the other sets it has been looked up.
+    /// The rank of the current member, and the number of other sets in which it has been looked up.
     rank: u64,
     lookups_done: usize,
 }
@@ -100,7 +100,8 @@ impl Selection {
 
     /// Members of all of these sets, of which there is at least one.
     pub(super) fn intersection(mut sets: Vec<SharedValue>) -> Self {
-        // The smallest has the fewest members, and the next is the least likely to have them.
+        // The smallest set has the fewest members, and the next one is the least likely to have
+        // them.
         sets.sort_by_key(|set| set.read().len());
         let base = sets.remove(0);
         Selection { other_sets: sets, wanted: true, ..Selection::of(base) }
@@ -143,7 +144,7 @@ impl Selection {
 struct Sum {
     to_add: VecDeque<SharedValue>,
     to_remove: VecDeque<SharedValue>,
-    /// How many members of the next set have been processed.
+    /// The number of processed members of the next set.
     rank: u64,
 }
 
@@ -162,7 +163,7 @@ impl Sum {
                     if adds {
                         add(result, bytes);
                     } else {
-                        // It is a set, and so of the right type.
+                        // The result is a set, so that the type is right.
                         let _ = result.remove_member(&Text::new(bytes));
                     }
                 });
@@ -180,7 +181,7 @@ impl Sum {
 }
 
 fn add(result: &mut NewCollection, member: &[u8]) {
-    // It is a set, and so of the right type.
+    // The result is a set, so that the type is right.
     let _ = result.add(NewElement::Member(&Text::to_store(member)));
 }
 
@@ -188,7 +189,7 @@ fn add(result: &mut NewCollection, member: &[u8]) {
 pub(super) struct Stored {
     algorithm: Algorithm,
     result: NewCollection,
-    /// Whether the result is an intersection of which all members so far are integers.
+    /// Whether the result is an intersection whose members so far are all integers.
     narrows: bool,
 }
 
@@ -230,9 +231,9 @@ impl Stored {
 /// An operation whose result is returned.
 pub(super) struct Shown {
     algorithm: Algorithm,
-    /// The result, if it is no selection.
+    /// The result, unless it is a selection.
     result: NewCollection,
-    /// For each rank of a selection up to the last one that is kept, whether it is kept.
+    /// For each rank of a selection up to the last kept one, whether it is kept.
     kept: Vec<bool>,
     count: usize,
 }

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 pub(crate) static ALL: &[&Command] =
     &[&SDIFF, &SDIFFSTORE, &SINTER, &SINTERCARD, &SINTERSTORE, &SUNION, &SUNIONSTORE];
 
-/// Most members of all sets that are processed while their latches are held.
+/// Maximum members of all sets that are processed while their latches are held.
 const QUICK_MEMBERS: u64 = 128;
 
 const SETS: &[Kind] = &[Kind::Set];
@@ -26,7 +26,7 @@ fn new_collections(cx: &Context<'_>) -> NewCollections {
     NewCollections::new(cx.db.store(), cx.server.config().collection_limits())
 }
 
-/// Runs the job that `begin` makes of the sets under the keys of a request. They are taken at one
+/// Runs the job that `begin` creates from the sets under the keys of a request, all as of one
 /// moment.
 fn with_sets(
     cx: &mut Context<'_>,

@@ -10,7 +10,7 @@ use nagi_store::{Event, SetLimits, SetRef, Text};
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&SADD, &SCARD, &SISMEMBER, &SMISMEMBER, &SMOVE, &SREM];
 
-/// Most members of a request per hold of a latch; requests that name more claim their key.
+/// Maximum members of a request per hold of a latch; requests that name more claim their key.
 const MEMBERS_PER_HOLD: usize = ELEMENTS_PER_HOLD as usize;
 
 fn limits(cx: &Context<'_>) -> SetLimits {

@@ -211,7 +211,7 @@ fn spop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
 }
 
-/// Removes so many random members, and replies with them.
+/// Removes `count` random members, and replies with them.
 fn pop(cx: &mut Context<'_>, key: Key<'_>, count: u64, random: u64) -> Result<(), Error> {
     if count > ELEMENTS_PER_HOLD {
         return match cx.db.take_set(key, count)? {
@@ -267,7 +267,7 @@ fn pop_many(cx: &mut Context<'_>, count: u64, random: u64) -> Result<(), Error> 
 struct Popping {
     /// The set before the first member was removed.
     set: SharedValue,
-    /// All members to remove, and those of them that have not been removed yet.
+    /// All members to remove, and those not removed yet.
     all: Drawn,
     left: Drawn,
     has_event: bool,

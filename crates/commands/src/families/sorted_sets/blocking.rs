@@ -22,7 +22,7 @@ pub(crate) static ALL: &[&Command] = &[&BZMPOP, &BZPOPMAX, &BZPOPMIN];
 struct Members {
     keys: Box<[Name]>,
     from_end: bool,
-    /// How many at most.
+    /// The maximum number.
     count: u64,
 }
 
@@ -136,7 +136,7 @@ fn reply_pairs(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error>
     })))
 }
 
-/// Blocks on the sorted sets whose keys stand at these positions of a request.
+/// Blocks on the sorted sets whose keys are at these positions of a request.
 fn wait_for_members(
     cx: &mut Context<'_>,
     command: &'static Command,
@@ -151,7 +151,7 @@ fn wait_for_members(
     wait(cx, command, Blocking { keys, wanted, until_ms, may_wait: true, nothing, reply })
 }
 
-/// Blocks on the sorted sets that a request names, for one member.
+/// Blocks on the sorted sets of a request, for one member.
 fn bzpop<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,

@@ -6,7 +6,7 @@ use nagi_store::types::sorted_set::NewSortedSet;
 use nagi_store::{SharedValue, Store, StringValue, Text, Value};
 use std::ops::ControlFlow;
 
-/// Members that are looked up in other sources between two readings of the clock.
+/// Maximum members that are looked up in other sources between two readings of the clock.
 const LOOKUPS: usize = 64;
 
 /// How several sets are combined.
@@ -17,7 +17,7 @@ pub(super) enum Operation {
     Difference,
 }
 
-/// Which score a member has that is in several sources.
+/// The score of a member that is in several sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aggregate {
     Sum,
@@ -31,7 +31,7 @@ impl Aggregate {
         words.into_iter().find_map(|(name, aggregate)| is(word, name).then_some(aggregate))
     }
 
-    /// The aggregate of two scores; 0 where the sum of two infinities is undefined.
+    /// The aggregate of two scores; 0 if it is the undefined sum of two infinities.
     fn of(self, before: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum => number(before + other),
@@ -107,7 +107,7 @@ pub(super) struct Combination {
     operation: Operation,
     aggregate: Aggregate,
     sources: Vec<Source>,
-    /// The source whose members are being read, and how many of them have been.
+    /// The source whose members are being read, and the number of those already read.
     at: usize,
     rank: u64,
     /// The operation ends at this number of members.
@@ -134,7 +134,7 @@ impl Combination {
         }
     }
 
-    /// How many sources there are.
+    /// The number of sources.
     pub(super) fn sources(&self) -> usize {
         self.sources.len()
     }

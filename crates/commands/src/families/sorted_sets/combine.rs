@@ -16,7 +16,7 @@ pub(crate) static ALL: &[&Command] =
 /// Types that can be combined: sets as well.
 const KINDS: &[Kind] = &[Kind::Set, Kind::SortedSet];
 
-/// What happens to the result of a combination, which decides about options.
+/// The use of a combination's result, which determines the allowed options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Shown,
@@ -24,7 +24,7 @@ enum Use {
     Counted,
 }
 
-/// A combination as a request asks for it.
+/// The combination in a request.
 struct Combined {
     combination: Combination,
     shown: Shown,
@@ -97,7 +97,7 @@ impl Derivation for Combined {
     }
 }
 
-/// Checks the number of keys, which stands at a position.
+/// Checks the number of keys at a position.
 fn check_count(args: Args<'_>, at: usize, command: &'static Command) -> Result<(), Error> {
     let count = integer(args.at(at))?;
     if count < 1 {

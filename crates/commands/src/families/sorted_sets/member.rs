@@ -18,7 +18,7 @@ pub(crate) static ALL: &[&Command] =
 const NOT_A_FLOAT: Error = Error::fixed("ERR value is not a valid float");
 const NOT_A_NUMBER: Error = Error::fixed("ERR resulting score is not a number (NaN)");
 
-/// Most members of a request per hold of a latch; requests that name more claim their key.
+/// Maximum members of a request per hold of a latch; requests that name more claim their key.
 const MEMBERS_PER_HOLD: usize = 64;
 
 /// The limits of sorted sets in the settings.
@@ -30,7 +30,7 @@ pub(crate) fn limits(cx: &Context<'_>) -> SortedSetLimits {
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     condition: ScoreCondition,
-    /// Whether changed scores count as well in the reply.
+    /// Whether changed scores also count in the reply.
     counts_changed: bool,
     increments: bool,
     scores_at: usize,

@@ -27,12 +27,13 @@ pub(crate) static ALL: &[&Command] = &[
 struct Selection<'a> {
     span: Span<'a>,
     is_reversed: bool,
-    /// How many members are skipped, and how many are returned then.
+    /// The number of members to skip, and the number to return after them.
     limit: Option<(i64, i64)>,
     with_scores: bool,
 }
 
-/// What the name of a command says about the span; for ZRANGE options say it.
+/// The properties of a span that follow from the name of the command; with ZRANGE, they are
+/// options.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     by: Option<By>,

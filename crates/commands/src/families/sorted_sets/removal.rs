@@ -26,7 +26,7 @@ enum Shape {
     AfterKey,
 }
 
-/// What is popped from the first key that has a sorted set.
+/// The members to pop from the first key that has a sorted set.
 #[derive(Clone, Copy, Debug)]
 struct Pop {
     keys: &'static Keys,
@@ -292,7 +292,7 @@ fn remove<'a>(
     let removed = cx.db.remove_ranks(cx.key(args.at(1)), Some(event), |set| {
         let Some(set) = set else { return 0..0 };
         let found = span.ranks(set, false);
-        // All of them are removed at once.
+        // All members are removed at once.
         let is_quick = found == (0..set.len()) || found.end - found.start <= ELEMENTS_PER_HOLD;
         if is_quick {
             return found;

@@ -105,7 +105,7 @@ fn ranks(start: i64, stop: i64, len: u64) -> Range<u64> {
 /// A part of a sorted set, in the order in which it is returned.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
-    /// The ranks that are left, in the order of scores.
+    /// The remaining ranks, in the order of scores.
     ranks: Range<u64>,
     is_reversed: bool,
 }
@@ -123,7 +123,7 @@ impl Part {
         let len = ranks.end - ranks.start;
         let offset = match u64::try_from(offset) {
             Ok(offset) => offset.min(len),
-            // An offset before the start leaves nothing.
+            // An offset before the start leaves no members.
             Err(_) => len.checked_sub(offset.unsigned_abs()).unwrap_or(len),
         };
         let count = u64::try_from(count).unwrap_or(len).min(len - offset);
@@ -131,7 +131,7 @@ impl Part {
         Part { ranks: start..start + count, is_reversed }
     }
 
-    /// How many members are left.
+    /// The number of remaining members.
     pub(super) fn len(&self) -> u64 {
         self.ranks.end - self.ranks.start
     }

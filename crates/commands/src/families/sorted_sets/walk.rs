@@ -15,7 +15,7 @@ pub(crate) static ALL: &[&Command] = &[&ZRANDMEMBER, &ZSCAN];
 
 const SORTED_SET: &[Kind] = &[Kind::SortedSet];
 
-/// Most members that are read between two readings of the clock.
+/// Maximum members that are read between two readings of the clock.
 const READ_PER_STEP: u64 = 1024;
 
 fn zrandmember<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {

@@ -22,9 +22,9 @@ const TOO_LARGE: Error = Error::fixed("ERR Elements are too large to be stored")
 const BOTH: Error =
     Error::fixed("ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
 
-/// Most bytes of an entry.
+/// Maximum bytes of an entry.
 const MAX_BYTES: usize = 1 << 30;
-/// Most entries that are deleted per hold of a latch; requests with more claim their key.
+/// Maximum entries that are deleted per hold of a latch; requests with more claim their key.
 const ENTRIES_PER_HOLD: usize = 64;
 
 /// The arguments of XADD before the fields, or XTRIM's options.
@@ -232,7 +232,7 @@ pub(crate) static XDEL: Command = Command {
 
 fn xtrim<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let options = Options::parse(args, false, limits(cx))?;
-    // A request without one was refused.
+    // A request without one has been refused.
     let trim = options.trim.ok_or(Error::SYNTAX)?;
     let removed = cx.db.trim_stream(cx.key(args.at(1)), &trim)?;
     cx.reply.integer(removed as i64);

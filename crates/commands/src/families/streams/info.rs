@@ -18,7 +18,7 @@ pub(crate) static ALL: &[&Command] = &[&XINFO];
 const SUBCOMMANDS: &[&Command] = &[&CONSUMERS, &GROUPS, &HELP, &STREAM];
 
 const NO_KEY: Error = Error::fixed("ERR no such key");
-/// Entries of each list that are returned if the request gives no count.
+/// Default number of entries returned from each list.
 const DEFAULT_COUNT: u64 = 10;
 
 fn xinfo<'a>(_: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
@@ -63,7 +63,7 @@ fn number_or_null(reply: &mut Writer<'_>, field: &str, number: Option<i64>) {
     }
 }
 
-/// The fields with which both forms begin.
+/// The first fields of both forms.
 fn write_head(reply: &mut Writer<'_>, stream: &Stream) {
     number(reply, "length", stream.len());
     number(reply, "radix-tree-keys", stream.nodes());
@@ -116,7 +116,7 @@ fn stream<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 /// The full description of a stream, part by part.
 struct Full {
     stream: Stream,
-    /// Most entries of each list.
+    /// Maximum entries of each list.
     most: u64,
     at: At,
 }
@@ -218,7 +218,7 @@ fn write_consumer(reply: &mut Writer<'_>, consumer: ConsumerView<'_>, pending: u
     reply.array(pending as usize);
 }
 
-/// Writes some of `left` pending entries; returns where to continue and how many are left.
+/// Writes some of `left` pending entries; returns where to continue, and the number left.
 fn write_pending<'a>(
     reply: &mut Writer<'_>,
     left: u64,

@@ -19,11 +19,11 @@ const INVALID_ID: Error =
 const INVALID_START: Error = Error::fixed("ERR invalid start ID for the interval");
 const INVALID_END: Error = Error::fixed("ERR invalid end ID for the interval");
 
-/// Longest id in bytes.
+/// Maximum length of an id in bytes.
 const MAX_ID_BYTES: usize = 127;
 
-/// Reads an unsigned number as C's `strtoull` does, all of it; except that a negative number, as
-/// Redis writes them, is none.
+/// Parses the whole text as an unsigned number like C's `strtoull`, except that a negative number
+/// in Redis' format is invalid.
 fn unsigned(text: &[u8]) -> Option<u64> {
     if nagi_store::parse_i64(text).is_some_and(i64::is_negative) {
         return None;
@@ -76,7 +76,7 @@ fn strict_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
     }
 }
 
-/// The same, or `-` for the least and `+` for the greatest id.
+/// The same, or `-` for the smallest and `+` for the greatest id.
 fn any_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
     match argument {
         b"-" => Ok(StreamId::MIN),
@@ -124,7 +124,7 @@ fn limits(cx: &Context<'_>) -> StreamLimits {
     cx.server.config().stream_limits()
 }
 
-/// The error of a missing group, as most commands word it.
+/// The error of a missing group, in the text of most commands.
 fn no_group(reason: NoGroup, key: &[u8], group: &[u8], after: &str) -> Error {
     if reason == NoGroup::WrongType {
         return Error::WRONG_TYPE;
@@ -133,7 +133,7 @@ fn no_group(reason: NoGroup, key: &[u8], group: &[u8], after: &str) -> Error {
     Error::quoting("", &text, &format!("'{after}"))
 }
 
-/// The same where the key exists.
+/// The same if the key exists.
 fn no_group_of_key(reason: NoGroup, key: &[u8], group: &[u8]) -> Error {
     if reason == NoGroup::WrongType {
         return Error::WRONG_TYPE;

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&XACK, &XAUTOCLAIM, &XCLAIM, &XPENDING];
 
-/// Most ids of a request that are looked up per hold of a latch.
+/// Maximum ids of a request that are looked up per hold of a latch.
 const IDS_PER_HOLD: usize = 64;
 
 fn missing(reason: NoGroup, args: Args<'_>) -> Error {
@@ -122,7 +122,7 @@ fn xpending<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.start(search(stream, name, consumer, detail))
 }
 
-/// The consumers with pending entries, and how many each has.
+/// The consumers with pending entries, and their numbers.
 type Counts = Vec<(Box<[u8]>, u64)>;
 
 fn consumers_with_pending(group: GroupView<'_>) -> Counts {
@@ -248,7 +248,7 @@ pub(crate) static XPENDING: Command = Command {
     run: xpending,
 };
 
-/// Replies with claimed entries, or their ids alone.
+/// Replies with claimed entries, or only their ids.
 fn write_claimed(stream: Option<Stream>, ids: Vec<StreamId>, just_id: bool) -> Job {
     let mut entries =
         stream.filter(|_| !just_id).map(|stream| Selection::of_ids(stream, ids.clone()));
@@ -328,7 +328,7 @@ fn claim_rules(
         let wrong = || Error::new(format!("ERR Invalid {option} option argument for XCLAIM"));
         nagi_store::parse_i64(rest.value()?).ok_or_else(wrong)
     };
-    // A time that is invalid or in the future is read as now.
+    // A time that is invalid or in the future means now.
     let time = |ms: Option<i64>| {
         let ms = ms.and_then(|ms| u64::try_from(ms).ok());
         Some(ms.filter(|ms| *ms <= now_ms).unwrap_or(now_ms))
@@ -375,7 +375,7 @@ pub(crate) static XCLAIM: Command = Command {
 /// A search through pending entries to claim them.
 struct Search {
     from: StreamId,
-    /// How many entries may still be found, and how many read.
+    /// The numbers of entries that may still be found and read.
     left: u64,
     attempts: u64,
     rules: ClaimRules,
@@ -432,7 +432,7 @@ impl Search {
 }
 
 fn xautoclaim<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    /// Pending entries that are read for each that may be found.
+    /// Maximum pending entries that are read for each that may be found.
     const ATTEMPTS: u64 = 10;
     /// Redis' greatest count: a long over the larger of an id's bytes and the attempts.
     const MOST: i64 = i64::MAX / 16;

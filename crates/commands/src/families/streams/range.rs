@@ -32,8 +32,7 @@ pub(crate) static XLEN: Command = Command {
     run: xlen,
 };
 
-/// Replies with the entries of an interval, whose bounds are these arguments, in one order or the
-/// other.
+/// Replies with the entries of an interval with these bounds, in either order.
 fn show<'a>(
     cx: &mut Context<'a>,
     args: Args<'a>,
@@ -47,7 +46,7 @@ fn show<'a>(
             return Err(Error::SYNTAX);
         }
         count = match integer(rest.value()?)? {
-            // Redis reads a count below its own mark for "none" as zero.
+            // Redis treats a count below its mark for "none" as zero.
             ..0 => Some(0),
             count => Some(count.cast_unsigned()),
         };

@@ -21,11 +21,11 @@ const NOT_A_TIMEOUT: Error = Error::fixed("ERR timeout is not an integer or out 
 const NEGATIVE_TIMEOUT: Error = Error::fixed("ERR timeout is negative");
 const TIMEOUT_TOO_LONG: Error = Error::fixed("ERR timeout is out of range");
 
-/// The options that XREAD and XREADGROUP have in common.
+/// The options that XREAD and XREADGROUP share.
 struct Request<'a> {
-    /// How long to block in milliseconds, 0 without end; `None` not to block.
+    /// How long to block in milliseconds, 0 for unlimited; `None` not to block.
     block_ms: Option<u64>,
-    /// Entries of each stream at most.
+    /// Maximum entries of each stream.
     count: Option<u64>,
     group: Option<GroupMember<'a>>,
     no_ack: bool,
@@ -183,9 +183,9 @@ impl Wanted for Reading {
 /// The entries that a consumer reads from a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
-    /// Those that no consumer of the group has read yet.
+    /// Entries that no consumer of the group has read yet.
     New,
-    /// Those that are pending for it after an id.
+    /// Entries that are pending for it, after an id.
     Pending(StreamId),
 }
 
@@ -200,7 +200,7 @@ struct GroupReading {
     no_ack: bool,
 }
 
-/// The error of a missing group, in the words of this command.
+/// The error of a missing group, in the text of this command.
 #[cold]
 fn missing(name: &[u8], group: &[u8]) -> Error {
     no_group(NoGroup::Group, name, group, " in XREADGROUP with GROUP option")
@@ -424,7 +424,7 @@ fn which(id: &[u8]) -> Result<Which, Error> {
 
 fn xreadgroup<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let request = Request::parse(args, true)?;
-    // A request without a group was refused.
+    // A request without a group has been refused.
     let GroupMember { group, consumer } = request.group.ok_or(Error::SYNTAX)?;
     let keys = request.names(args);
     let mut wanted = GroupReading {

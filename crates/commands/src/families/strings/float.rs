@@ -13,7 +13,7 @@ pub(crate) static ALL: &[&Command] = &[&INCRBYFLOAT];
 const NOT_A_FLOAT: Error = Error::fixed("ERR value is not a valid float");
 const NOT_FINITE: Error = Error::fixed("ERR increment would produce NaN or Infinity");
 
-/// Longest number that is incremented while its latch is held, in bytes.
+/// Maximum length of a number that is incremented while its latch is held, in bytes.
 const QUICK_BYTES: usize = 40;
 
 fn incrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -56,7 +56,7 @@ fn is_plain(text: &[u8]) -> bool {
     text.len() <= QUICK_BYTES && text.iter().all(is_part)
 }
 
-/// A string in one piece, as far as it can be a number.
+/// The string in one piece, if it is short enough for a number.
 fn bytes(string: Option<&Rope>) -> &[u8] {
     string.and_then(|string| string.chunk(0)).map_or(&[], |chunk| chunk)
 }

@@ -117,14 +117,14 @@ fn write_matches(reply: &mut Writer<'_>, search: &Search, options: Options) {
 /// A run of equal bytes in both strings.
 #[derive(Clone, Copy, Debug)]
 struct Match {
-    /// Where it begins in the first string, and in the second.
+    /// Its start in the first string, and in the second.
     first: usize,
     second: usize,
     len: usize,
 }
 
-/// The search: first the table of lengths, row by row, then the path back through it. A row stands
-/// for a byte of the longer string, so that no row is long.
+/// The search: first the table of lengths, row by row, then the path back through it. A row belongs
+/// to a byte of the longer string, so that no row is long.
 struct Search {
     longer: Rope,
     shorter: Vec<u8>,
@@ -133,18 +133,18 @@ struct Search {
     /// The lengths in the previous row, by prefixes of the shorter string.
     row: Vec<u32>,
     rows: usize,
-    /// A bit for each pair of bytes that differ: whether leaving out that of the first string
-    /// keeps more than leaving out that of the second. Empty where only the length is asked for.
+    /// A bit for each pair of different bytes: whether skipping the byte of the first string keeps
+    /// more than skipping that of the second. Empty if only the length is requested.
     ways: Vec<u64>,
-    /// The path back: how much of either string is left.
+    /// The path back: the remaining lengths of both strings.
     back: Option<(usize, usize)>,
-    /// The length of what was found.
+    /// The length of the subsequence.
     len: u32,
     /// The bytes, the last one first.
     found: Vec<u8>,
     /// The matches, the last one first.
     matches: Vec<Match>,
-    /// Whether the last match may go on.
+    /// Whether the last match may continue.
     is_open: bool,
 }
 
@@ -213,7 +213,7 @@ impl Search {
         self.rows += 1;
     }
 
-    /// Goes one step back; returns whether there was one to go.
+    /// Goes back one step; returns whether there was one.
     fn step_back(&mut self) -> bool {
         let ends = (self.longer.len(), self.shorter.len());
         let (long, short) = *self.back.get_or_insert(ends);

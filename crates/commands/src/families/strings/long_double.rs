@@ -1,14 +1,14 @@
-//! Numbers of INCRBYFLOAT: Redis counts in the `long double` of x86, whose mantissa has 64 bits,
-//! and shows 17 decimals. This does so on every processor, as IEEE 754 rounds: to the nearest, a
-//! tie to the even one.
+//! Numbers of INCRBYFLOAT: Redis uses the `long double` of x86, whose mantissa has 64 bits, and
+//! shows 17 decimals. This implementation does so on every processor, with the rounding of IEEE
+//! 754: to nearest, ties to even.
 
 use std::cmp::Ordering;
 
-/// Most bytes of text that are read as a number, as in Redis.
+/// Maximum bytes of text that are parsed as a number, as in Redis.
 const MAX_BYTES: usize = 5 * 1024 - 1;
-/// Digits that are read; of those after, only whether they are all zero.
+/// Maximum digits that are parsed; of further ones, only whether they are all zero.
 const MAX_DIGITS: usize = 1000;
-/// Powers of ten beyond which a number is infinite, or zero.
+/// The range of powers of ten, beyond which a number is infinite or zero.
 const DECIMAL_EXPONENTS: std::ops::RangeInclusive<i64> = -4952..=4933;
 const MANTISSA_BITS: i64 = 64;
 /// The exponents of the largest and the smallest numbers, whose mantissas are integers here.
@@ -26,8 +26,8 @@ pub(crate) struct LongDouble {
 }
 
 impl LongDouble {
-    /// Reads what C's `strtold` reads in full and neither overflows nor vanishes; no blanks, no
-    /// `nan`.
+    /// Parses text that C's `strtold` parses in full without overflow or underflow; without blanks
+    /// and `nan`.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
@@ -115,7 +115,7 @@ impl LongDouble {
         LongDouble { negative: false, mantissa, exponent: is_finite.then_some(exponent) }
     }
 
-    /// With 17 decimals, less the zeros at their end; an infinite one as `inf`.
+    /// Formats with 17 decimals, without trailing zeros; an infinity as `inf`.
     pub(crate) fn format(self) -> String {
         let Some(exponent) = self.exponent else { return "inf".to_owned() };
         let mut scaled = Natural::from(self.mantissa);
@@ -189,8 +189,8 @@ fn parse_hexadecimal(text: &[u8]) -> Option<LongDouble> {
     (is_zero || number.mantissa != 0).then_some(number)
 }
 
-/// Splits a number: its digits without the point, and the exponent of the last one, each
-/// decimal counting for `step`.
+/// Splits a number into its digits without the point, and the exponent of the last one, where each
+/// decimal counts for `step`.
 fn split(
     text: &[u8],
     is_digit: impl Fn(u8) -> bool,
@@ -213,7 +213,7 @@ fn split(
     Some(([whole, decimals].concat(), exponent - decimals.len() as i64 * step))
 }
 
-/// An exponent; one beyond all limits is read as a large one.
+/// An exponent; one beyond all limits becomes a large one.
 fn parse_exponent(text: &[u8]) -> Option<i64> {
     const LARGE: i64 = 1 << 40;
     let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
@@ -243,7 +243,7 @@ impl Natural {
         self
     }
 
-    /// How many bits it takes; none for zero.
+    /// The number of significant bits; 0 for zero.
     fn bits(&self) -> i64 {
         let top = self.0.last().map_or(0, |word| i64::from(word.leading_zeros()));
         self.0.len() as i64 * 32 - top
@@ -285,12 +285,12 @@ impl Natural {
         }
     }
 
-    /// Divides by a power of two and rounds; `inexact` says that it was a little more.
+    /// Divides by a power of two and rounds; `inexact` means that the number was slightly larger.
     fn shift_right(&mut self, bits: i64, inexact: bool) {
         if bits == 0 {
             return;
         }
-        // One bit less, so that the last one tells the half.
+        // One bit less, so that the last one is the half.
         let words = usize::try_from((bits - 1) / 32).unwrap_or(0).min(self.0.len());
         let mut sticky = inexact || self.0.iter().take(words).any(|word| *word != 0);
         self.0.drain(..words);
@@ -452,7 +452,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a double holds exactly, a longer mantissa holds as well.
+        /// A longer mantissa represents all doubles exactly.
         #[test]
         fn short_sums_equal_those_of_doubles(one in -1_000_000_i32..1_000_000, other: i32) {
             let [one, other] = [one, other].map(|number| f64::from(number) / 1024.0);

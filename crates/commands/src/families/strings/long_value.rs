@@ -8,7 +8,7 @@ use nagi_store::types::derived::Outcome;
 use nagi_store::{Event, Rope};
 
 /// Writes `value` into the string under the first argument at `offset`, or after its end, and
-/// replies with the new length. The string is created or extended with zeros where it is too short.
+/// replies with the new length. The string is created, or extended with zeros if it is too short.
 ///
 /// # Errors
 /// The length would exceed the greatest one.
@@ -42,11 +42,11 @@ pub(crate) fn write(
 /// A string that is being written to.
 struct Draft {
     string: Rope,
-    /// Whether the key existed before.
+    /// Whether the key existed.
     is_there: bool,
     /// Offset of the next chunk.
     at: usize,
-    /// How many chunks have been written.
+    /// The number of chunks written.
     written: usize,
 }
 

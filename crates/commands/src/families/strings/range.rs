@@ -50,7 +50,7 @@ pub(crate) static SUBSTR: Command = Command {
     run: getrange,
 };
 
-/// Longest part of a long string that is copied; a longer one is shared.
+/// Maximum length of a part of a long string that is copied; a longer one is shared.
 const COPIED_BYTES: usize = 16 * 1024;
 
 /// Writes a part of the string under a key, which is empty if there is none.

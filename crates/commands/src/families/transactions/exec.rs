@@ -9,7 +9,7 @@
 //!                             +-- a watched key was changed: nothing runs
 //! ```
 //!
-//! Clients that are blocked on its keys are served at its end, and not by a request within.
+//! Clients that are blocked on its keys are served at its end, not by a request within it.
 
 use crate::registry::command::Flags;
 use crate::runtime::key_costs::{self, Meter, Named};
@@ -37,12 +37,12 @@ pub(super) struct Execution {
     transaction: Box<Transaction>,
     watches: Watches,
     stage: Stage,
-    /// The time at which all of its requests run: what has not expired for the first one has not
-    /// for the last one either.
+    /// The time at which all of its requests run: a key that has not expired for the first one has
+    /// not expired for the last one either.
     time: FrozenTime,
-    /// Whether it may have changed something.
+    /// Whether it may have changed data.
     is_committed: bool,
-    /// What the current request has taken so far, and as far as that is counted by its keys.
+    /// The cost of the current request so far, and the cost counted for its keys.
     spent: Option<(Spent, Cost)>,
 }
 
@@ -54,13 +54,13 @@ enum Stage {
     Gathering(Claiming, Cursor, Awaited),
     /// The keys are being claimed.
     Claiming(Claiming, Awaited),
-    /// Looks for keys on which clients have blocked meanwhile.
+    /// Searches for keys on which clients have blocked meanwhile.
     Looking(Claim, Cursor, Awaited, Awaited),
-    /// Requests run, of which so many have; the last of these may be unfinished.
+    /// Requests run; with the number that have run, of which the last may be unfinished.
     Running(Claim, usize, Option<Suspension>, Awaited),
     /// Clients that are blocked on the keys are served.
     Serving(Claim, Service),
-    /// All have replied, and the keys are being released.
+    /// All requests have replied, and the keys are being released.
     Releasing(Claim),
 }
 
@@ -99,7 +99,7 @@ impl Execution {
         }
     }
 
-    /// Why nothing runs: it waits for the thread that runs scripts, one of which has been slow.
+    /// Why the transaction cannot run: it waits for the script thread, which runs a slow script.
     pub(super) fn refusal(&mut self, cx: &Context<'_>) -> Option<Error> {
         let Stage::Leasing(lease) = &self.stage else { return None };
         let busy = cx.server.scripts().busy().filter(|_| !lease.is_granted())?;
@@ -127,7 +127,7 @@ impl Execution {
         }
     }
 
-    /// Takes one step; returns when to continue unless that is now.
+    /// Takes one step; returns when to continue, unless that is immediately.
     fn step(&mut self, cx: &mut Context<'_>, slice: Slice) -> Option<When> {
         match &mut self.stage {
             Stage::Leasing(_) => return self.lease(cx),
@@ -232,7 +232,7 @@ impl Execution {
     /// Begins to run the requests, unless a watched key was changed.
     fn run(&mut self, cx: &mut Context<'_>, mut claim: Claim, awaited: Awaited) {
         self.time = FrozenTime::at(cx.db.now_ms());
-        // A key may have expired, or have come by SWAPDB, without a change of its own.
+        // A key may have expired, or been replaced by SWAPDB, without being changed itself.
         let has_changed = |(database, key, was_there): (usize, &[u8], bool)| {
             let db = cx.db.sibling(database);
             db.inspect(db.key(key), |entry| entry.is_some() != was_there)
@@ -319,7 +319,7 @@ fn count_cost(cx: &Context<'_>, request: &Queued, mut cost: Cost) {
     }
 }
 
-/// Runs a request at this time, or continues one that is unfinished. Returns what is left of it.
+/// Runs a request at this time, or continues an unfinished one. Returns its remaining work.
 fn run(
     cx: &mut Context<'_>,
     time: FrozenTime,

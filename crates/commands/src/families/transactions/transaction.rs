@@ -283,7 +283,7 @@ mod tests {
         bench.expect("MULTI", "+OK|");
         bench.expect("PING", "+QUEUED|");
         bench.expect("EXEC", "*-1|");
-        // One that had expired before has not changed.
+        // A key that had expired before has not changed.
         bench.expect("SET k v PX 100", "+OK|");
         bench.advance_ms(200);
         bench.expect("WATCH k", "+OK|");

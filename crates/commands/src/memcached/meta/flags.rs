@@ -9,9 +9,9 @@ use nagi_store::types::string::Expiry;
 
 /// Every letter that some meta command knows.
 const KNOWN: &[u8] = b"bcfhklqstuvxCDEFIJLMNOPRT";
-/// Most flags of a request.
+/// Maximum flags of a request.
 const MOST: usize = 18;
-/// Longest opaque in bytes.
+/// Maximum length of an opaque in bytes.
 const OPAQUE_BYTES: usize = 31;
 
 /// The flags of one request.
@@ -19,7 +19,7 @@ const OPAQUE_BYTES: usize = 31;
 pub(super) struct Flags<'a> {
     /// All of them, in the order in which some are repeated in the reply.
     words: Args<'a>,
-    /// The key is spelled in base64 (`b`).
+    /// The key is in base64 (`b`).
     pub(super) base64: bool,
     /// No reply in the expected case (`q`).
     pub(super) quiet: bool,
@@ -35,7 +35,7 @@ pub(super) struct Flags<'a> {
     pub(super) client_flags: u32,
     /// `T`.
     pub(super) expiry: Option<Expiry>,
-    /// Whether `t` stands before `T`, and means the expiry before it is changed.
+    /// Whether `t` precedes `T`, and means the expiry before the change.
     pub(super) time_first: bool,
     /// `N`, or else a `T` after it: the expiry of items that `mg` and `ma` create.
     pub(super) vivified: Option<Expiry>,
@@ -45,7 +45,7 @@ pub(super) struct Flags<'a> {
     pub(super) vivify: Option<Expiry>,
     /// `R`, in milliseconds.
     pub(super) refresh_ms: Option<i64>,
-    /// Whether `T` stands before `R`, which then compares the new expiry.
+    /// Whether `T` precedes `R`, which then compares the new expiry.
     pub(super) expiry_before_refresh: bool,
     /// The lookup does not count as a use of the entry (`u`).
     pub(super) untouched: bool,
@@ -185,7 +185,7 @@ impl<'a> Flags<'a> {
 
 /// Finds flags that are unknown, repeated, or too many.
 fn check_letters(words: Args<'_>, all_words: usize) -> Result<(), Error> {
-    // Two words, the command and the key, come before the flags; a length counts as one of them.
+    // Two words, the command and the key, precede the flags; a length counts as one of them.
     if all_words > MOST + 2 {
         return Err(Error("CLIENT_ERROR options flags are too long"));
     }

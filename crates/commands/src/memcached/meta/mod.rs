@@ -1,4 +1,4 @@
-//! The meta commands: one reply of two letters and the flags that were asked for.
+//! The meta commands: each reply has two letters and the requested flags.
 
 mod flags;
 mod reply;
@@ -90,7 +90,7 @@ fn ms<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         expected: flags.expected,
         allow_older: flags.invalidate,
         vivify: flags.vivify,
-        // A number of 0 stands for no expected version here, and nowhere else.
+        // Only here, 0 means that no version is expected.
         version: flags.version.filter(|version| *version != 0),
         versioned: flags.versioned,
         limit_bytes: cx.server.config().memcached_item_limit.bytes(),
@@ -137,7 +137,7 @@ pub(super) static MS: Verb = Verb {
     run: ms,
 };
 
-/// The key that the line of a meta command spells in base64, if it does; `room` has space for it.
+/// The key of a meta command in base64, decoded into `room`; `None` if it is not in base64.
 pub(super) fn spelled_key<'r>(args: Args<'_>, room: &'r mut Vec<u8>) -> Option<&'r [u8]> {
     let is_meta = matches!(args.get(0), Some(b"mg" | b"ms" | b"md" | b"ma" | b"me"));
     let spelled = is_meta && args.from(2).any(|word| word.starts_with(b"b"));

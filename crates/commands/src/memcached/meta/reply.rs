@@ -125,7 +125,7 @@ impl<'r> Reply<'r> {
         }
     }
 
-    /// All flags that a reply repeats of its request.
+    /// All flags that a reply repeats from its request.
     pub(super) fn echo(mut self, flags: &Flags<'_>, key: &[u8]) -> Self {
         for (letter, token) in flags.each() {
             self.echo_one(flags, key, letter, token);

@@ -3,7 +3,7 @@
 //!
 //! Requests run from their arguments to their replies, each client on its own worker. Dispatch,
 //! claims, queues, alarms, workers' mail and the store are the real ones; sockets and sessions are
-//! left out.
+//! omitted.
 
 #[path = "../../../../server/src/state/mail.rs"]
 mod mail;
@@ -28,7 +28,7 @@ const SERVED_X: &str = "*2|$1|q|$1|x|";
 const SERVED_Y: &str = "*2|$1|q|$1|y|";
 const TIME_IS_UP: &str = "*-1|";
 
-/// A worker's mail, with what takes the place of the descriptor by which it is woken.
+/// A worker's mail, with a substitute for the descriptor that wakes it.
 struct Mailbox {
     mail: Mail<()>,
     rung: Mutex<bool>,
@@ -56,7 +56,7 @@ impl Mailbox {
         }
     }
 
-    /// Whether there is a task, which there is no more then.
+    /// Takes a task. Returns whether there was one.
     fn look(&self) -> bool {
         *self.rung.lock().unwrap() = false;
         !self.mail.collect().1.is_empty()
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// Checks that no client waits for anything, as far as anything shows.
+    /// Checks that no state shows a waiting client.
     fn check_that_no_client_waits(&self) {
         let blocked = &self.process.hooks.blocked;
         assert!(blocked.is_empty() && blocked.keys() == 0);
@@ -141,7 +141,7 @@ impl Connection {
         self.end()
     }
 
-    /// Sends a request, which goes on until it is over or waits for keys.
+    /// Sends a request, which runs until it completes or waits for keys.
     fn begin(&mut self, request: &str) {
         self.request = request.into();
         self.spans.clear();
@@ -208,12 +208,13 @@ fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> thread
     thread::Builder::new().stack_size(STACK_WORDS).spawn(work).unwrap()
 }
 
-/// Enough for either of two threads to meet the other between any two of its steps.
+/// Enough for each of two threads to interrupt the other between any two steps.
 const PREEMPTIONS: usize = 2;
-/// Where more would take hours: any thread meets all others between any two of its steps.
+/// For models that would take hours with more: each thread can be interrupted once between any two
+/// steps.
 const FEW_PREEMPTIONS: usize = 1;
 
-/// Runs a model with all orders of steps in which threads are interrupted so many times.
+/// Runs a model with all interleavings that have at most `preemptions` preemptions.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -282,7 +283,7 @@ fn a_client_that_is_unblocked_is_given_nothing_and_loses_nothing() {
     });
 }
 
-/// What had been taken for it is lost with it, as with Redis, and nothing else.
+/// Elements already taken for it are lost, as with Redis, but no others.
 #[test]
 fn a_client_that_leaves_takes_no_more_than_it_was_given() {
     check(PREEMPTIONS, || {

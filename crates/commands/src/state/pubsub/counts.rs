@@ -2,11 +2,11 @@
 
 use nagi_store::accounting::Charge;
 
-/// Subscribers of one channel or pattern, by worker; no worker without any is in it.
+/// Subscribers of one channel or pattern, by worker; without workers that have none.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     of_workers: Vec<(usize, usize)>,
-    /// For the memory of the name and of what is kept under it.
+    /// Accounts for the memory of the name and its value.
     pub(super) charge: Charge,
 }
 
@@ -18,7 +18,7 @@ impl Counts {
         }
     }
 
-    /// Takes one of a worker's away.
+    /// Removes one subscriber of a worker.
     pub(super) fn remove(&mut self, worker: usize) {
         if let Some((_, subscribers)) = self.of_workers.iter_mut().find(|(of, _)| *of == worker) {
             *subscribers -= 1;
@@ -26,17 +26,17 @@ impl Counts {
         self.of_workers.retain(|(_, subscribers)| *subscribers > 0);
     }
 
-    /// Adds all of another's.
+    /// Adds all counts of another.
     pub(super) fn merge(&mut self, other: &Counts) {
         other.iter().for_each(|(worker, count)| self.add(worker, count));
     }
 
-    /// The workers, each with how many it has.
+    /// The workers, each with its number of subscribers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, usize)> {
         self.of_workers.iter().copied()
     }
 
-    /// How many there are in all.
+    /// The total number.
     pub(super) fn total(&self) -> usize {
         self.iter().map(|(_, count)| count).sum()
     }

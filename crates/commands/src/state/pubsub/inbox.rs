@@ -1,8 +1,8 @@
 //! The inbox of messages for one worker's subscribers.
 //!
-//! A publisher leaves one entry, however many the subscribers are, and the worker hands it to each
-//! of them later. So that publishers do not run ahead of the workers without bound, an inbox that
-//! stands for much work is full, and publishers wait while one is.
+//! A publisher adds one entry, independent of the number of subscribers, and the worker distributes
+//! it to them later. To bound how far publishers run ahead of workers, an inbox with much pending
+//! work is full, and publishers wait while any is.
 
 use super::message::Publication;
 use parking_lot::{Mutex, MutexGuard};
@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 
-/// The work from which on an inbox is full, in bytes that are to be copied: some milliseconds.
+/// The work from which an inbox is full, in bytes to copy: some milliseconds.
 pub(super) const FULL_BYTES: usize = 4 << 20;
 
 /// One worker's inbox.
 #[derive(Default)]
 pub(super) struct Inbox {
     waiting: Mutex<Waiting>,
-    /// The part of the work that has been distributed, and whose messages wait for the worker to
-    /// send them. The worker alone writes it.
+    /// The part of the work that has been distributed, and whose messages wait to be sent. Only the
+    /// worker writes it.
     distributed_bytes: AtomicUsize,
     /// Written under the lock.
     is_full: AtomicBool,
@@ -31,7 +31,7 @@ struct Waiting {
 }
 
 impl Inbox {
-    /// Leaves an entry for so many subscribers. Whether the worker has to be woken for it.
+    /// Adds an entry for this many subscribers. Returns whether the worker must be woken.
     pub(super) fn push(
         &self,
         publication: Arc<Publication>,
@@ -56,8 +56,8 @@ impl Inbox {
         std::mem::take(&mut waiting.publications)
     }
 
-    /// Notes how much has been distributed and not been sent; publishers go on if there is less
-    /// than half of what they waited for.
+    /// Records the distributed bytes that have not been sent; publishers continue if the work is
+    /// less than half of the limit.
     pub(super) fn note_distributed(&self, bytes: usize, publishers: &Publishers) {
         self.distributed_bytes.store(bytes, Ordering::Relaxed);
         if !self.is_full.load(Ordering::Relaxed) {
@@ -71,7 +71,7 @@ impl Inbox {
         }
     }
 
-    /// Nothing that is done under the lock can leave it half-done.
+    /// No operation under the lock can leave it half-done.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock()
     }
@@ -80,7 +80,7 @@ impl Inbox {
 /// Publishers that wait for inboxes.
 #[derive(Default)]
 pub(super) struct Publishers {
-    /// How many inboxes are full.
+    /// The number of full inboxes.
     full: AtomicUsize,
     waiting: Mutex<Vec<Waker>>,
 }
@@ -92,14 +92,14 @@ impl Publishers {
         self.full.load(Ordering::Acquire) > 0 && self.begin_wait(waker)
     }
 
-    /// Whether one would have to wait.
+    /// Whether a publisher would have to wait.
     pub(super) fn is_any_full(&self) -> bool {
         self.full.load(Ordering::Acquire) > 0
     }
 
     #[cold]
     fn begin_wait(&self, waker: &Waker) -> bool {
-        // The worker that makes room takes what is in here afterwards.
+        // The worker that makes room takes the wakers afterwards.
         let mut waiting = self.waiting.lock();
         let waits = self.full.load(Ordering::Acquire) > 0;
         if waits {
@@ -108,7 +108,7 @@ impl Publishers {
         waits
     }
 
-    /// One inbox less is full.
+    /// Records that an inbox is no longer full, and wakes the publishers if it was the last one.
     fn go_on(&self) {
         if self.full.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;

@@ -1,18 +1,18 @@
-//! What clients subscribe to.
+//! The kinds of subscriptions.
 
 use std::sync::Arc;
 
 /// The name of a channel, or a pattern.
 pub(crate) type Name = Arc<[u8]>;
 
-/// What a client subscribes to.
+/// The kind of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A channel.
     Channel,
-    /// All channels whose names fit a pattern.
+    /// All channels whose names match a pattern.
     Pattern,
-    /// A channel of a shard, which no pattern fits.
+    /// A channel of a shard, which no pattern matches.
     Shard,
 }
 
@@ -20,7 +20,7 @@ impl Kind {
     pub(super) const ALL: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
 }
 
-/// Something of each kind.
+/// A value for each kind.
 #[derive(Debug, Default)]
 pub struct ByKind<T> {
     channels: T,
@@ -29,7 +29,7 @@ pub struct ByKind<T> {
 }
 
 impl<T> ByKind<T> {
-    /// That of a kind.
+    /// The value of a kind.
     #[inline]
     pub(crate) fn of(&self, kind: Kind) -> &T {
         match kind {

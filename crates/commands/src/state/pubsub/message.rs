@@ -1,5 +1,5 @@
-//! A message on its way from its publisher to the workers that have subscribers, and from there
-//! into their replies.
+//! A message that is passed from its publisher to workers with subscribers, and from there into
+//! their output.
 
 use super::kind::{Kind, Name};
 use nagi_proto::resp::{Version, Writer};
@@ -8,13 +8,12 @@ use nagi_store::StringInput;
 use nagi_store::accounting::Charge;
 use std::sync::Arc;
 
-/// From this length on a message is sent from where it lies, rather than copied for each of its
-/// subscribers.
+/// From this length on, a message is shared by its subscribers instead of copied.
 const SHARED_BYTES: usize = 4096;
-/// What it costs to hand a message to one subscriber, beside copying it, in copied bytes.
+/// The cost of passing a message to one subscriber, besides copying it, in copied bytes.
 const HANDED_BYTES: usize = 64;
 
-/// What is published.
+/// The contents of a message.
 pub struct Message(Body);
 
 enum Body {
@@ -40,7 +39,7 @@ impl From<StringInput<'_>> for Message {
     }
 }
 
-/// A message for the subscribers of a channel and of the patterns that fit its name.
+/// A message for the subscribers of a channel and of the patterns that match its name.
 pub(super) struct Publication {
     pub(super) kind: Kind,
     pub(super) channel: Name,
@@ -56,12 +55,12 @@ impl Publication {
         Publication { kind, channel, patterns, message, _charge: charge }
     }
 
-    /// What it costs to hand it to one subscriber.
+    /// The cost of passing it to one subscriber.
     pub(super) fn cost_bytes(&self) -> usize {
         HANDED_BYTES + self.channel.len() + self.message.copied_bytes()
     }
 
-    /// It as its subscribers are sent it, those of `pattern` if that is given.
+    /// Its encoding for subscribers, of `pattern` if that is given.
     pub(super) fn encode(&self, pattern: Option<&Name>, version: Version) -> Output {
         let mut output = Output::default();
         let mut writer = Writer::new(&mut output, version);
@@ -101,7 +100,7 @@ impl Message {
     }
 }
 
-/// What it costs to hand over so much that has been encoded.
+/// The cost of passing on an encoded message.
 pub(super) fn cost_bytes(encoded: &Output) -> usize {
     HANDED_BYTES + encoded.len() - encoded.shared().map(|(_, len)| len).sum::<usize>()
 }

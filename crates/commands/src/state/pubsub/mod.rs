@@ -1,13 +1,14 @@
 //! Publish and subscribe.
 //!
-//! A publisher looks a channel up among all that there are, and leaves one entry for each worker
-//! that has subscribers; the worker hands it to them. So ten thousand subscribers cost a publisher
-//! no more than one on each worker, and a message can be published while a shard's latch is held.
+//! A publisher looks up a channel in the map of all channels, and adds one entry to the inbox of
+//! each worker with subscribers; the worker distributes it to them. Ten thousand subscribers
+//! therefore cost a publisher no more than one on each worker, and a message can be published while
+//! a shard's latch is held.
 //!
 //! All subscribers see the messages of a channel in one order, since a publisher holds the stripe
-//! of the channel while it fills all inboxes. Messages of different channels that fit a pattern
-//! have one order as well. What one client publishes arrives in that order on any channels, since
-//! an inbox is read from the start.
+//! of the channel while it fills all inboxes. Messages of different channels that match a pattern
+//! have one order as well. Messages of one client arrive in their order on any channels, since an
+//! inbox is read from the start.
 //!
 //! Locks are taken in this order: a stripe, the patterns, the order of patterns, a worker's table,
 //! an inbox.
@@ -38,26 +39,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
-/// Parts of the map of channels, each behind a lock of its own. With so many, even a million
-/// channels make no more than some thousand a part, over all of which PUBSUB CHANNELS holds it.
+/// Parts of the map of channels, each with its own lock. Even with a million channels, a part has
+/// only some thousand, while PUBSUB CHANNELS holds its lock.
 const STRIPES: usize = 256;
-/// Memory of a name in the maps, beside its bytes, about.
+/// Approximate memory of a name in the maps, besides its bytes.
 const NAME_BYTES: usize = 256;
-/// Subscriptions of clients that have left which are taken away at a time.
+/// Subscriptions of disconnected clients that are removed at a time.
 const DEPARTED: usize = 1024;
 
 type Names = HashMap<Name, Counts>;
 
-/// Subscriptions, and the messages on their way to subscribers.
+/// Subscriptions, and pending messages for subscribers.
 pub struct PubSub {
     stripes: Box<[Mutex<Stripe>]>,
     stripe_of: RandomState,
     patterns: RwLock<Names>,
     /// Held while a message for subscribers of patterns is put into inboxes.
     pattern_order: Mutex<()>,
-    /// How many names of each kind there are.
+    /// The number of names of each kind.
     names: ByKind<AtomicUsize>,
-    /// How many clients subscribe to something.
+    /// The number of clients with subscriptions.
     clients: AtomicUsize,
     workers: Box<[Worker]>,
     publishers: Publishers,
@@ -70,20 +71,20 @@ struct Stripe {
     shards: Names,
 }
 
-/// What a worker has for its subscribers.
+/// The subscribers and the inbox of a worker.
 #[derive(Default)]
 struct Worker {
     table: Mutex<Table>,
     inbox: Inbox,
 }
 
-/// What has become of a message.
+/// The result of publishing a message.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Published {
-    /// How many are sent it; a client that subscribes in several ways is sent it as often.
+    /// The number of receivers; a client counts once for each matching subscription.
     pub receivers: usize,
-    /// Workers that are to be woken to send it, once no latch is held.
+    /// Workers to wake so that they send it, once no latch is held.
     pub workers: Vec<usize>,
 }
 
@@ -94,7 +95,7 @@ impl Stripe {
 }
 
 impl Worker {
-    /// Hands what is in the inbox to the subscribers of now.
+    /// Distributes the contents of the inbox to the current subscribers.
     fn distribute(&self, publishers: &Publishers) -> MutexGuard<'_, Table> {
         let mut table = self.table.lock();
         for publication in self.inbox.take() {
@@ -104,7 +105,7 @@ impl Worker {
         table
     }
 
-    /// Takes what waits for a client.
+    /// Takes the pending messages of a client.
     fn take(&self, table: &mut Table, client: &ClientInfo, publishers: &Publishers) -> Output {
         let messages = table.take(client);
         self.inbox.note_distributed(table.due_bytes(), publishers);
@@ -113,7 +114,7 @@ impl Worker {
 }
 
 impl PubSub {
-    /// One without subscriptions.
+    /// State without subscriptions.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         PubSub {
@@ -129,8 +130,7 @@ impl PubSub {
     }
 
     /// Publishes a message, to the subscribers of a channel or of a shard's. Any thread may call
-    /// this, with a shard's latch held; where there are no subscriptions it is a load and a
-    /// branch.
+    /// this, also with a shard's latch held; without subscriptions, it is a load and a branch.
     #[inline]
     pub fn publish<M: Into<Message>>(
         &self,
@@ -183,7 +183,7 @@ impl PubSub {
         published
     }
 
-    /// How many would be sent a message now.
+    /// The number of receivers that a message would have now.
     pub(crate) fn receivers(&self, kind: Kind, channel: &[u8]) -> usize {
         let own = self.subscribers(kind, channel);
         if kind != Kind::Channel || self.count(Kind::Pattern) == 0 {
@@ -194,21 +194,21 @@ impl PubSub {
         own + fitting.map(|(_, counts)| counts.total()).sum::<usize>()
     }
 
-    /// Whether a publisher has to wait, since workers are behind with what was published before; if
-    /// so, its waker will be called.
+    /// Whether a publisher has to wait because workers are behind with earlier messages; if so, its
+    /// waker will be called.
     #[inline]
     pub(crate) fn holds_up(&self, waker: &Waker) -> bool {
         self.publishers.wait(waker)
     }
 
-    /// Whether workers are behind with what was published before.
+    /// Whether workers are behind with earlier messages.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.publishers.is_any_full()
     }
 
-    /// Adds a subscription of a client, if it does not exist. Its worker calls this. Returns what
-    /// was published for it before.
+    /// Adds a subscription of a client, if it does not exist. Called by its worker. Returns the
+    /// client's earlier messages.
     pub(crate) fn subscribe(&self, client: &Arc<ClientInfo>, kind: Kind, name: &[u8]) -> Output {
         self.change(client, |worker| {
             self.with_names(kind, name, |names| {
@@ -248,15 +248,14 @@ impl PubSub {
         messages
     }
 
-    /// What a client subscribes to.
+    /// The names to which a client subscribes.
     pub(crate) fn names_of(&self, client: &ClientInfo, kind: Kind) -> Vec<Name> {
         let worker = self.workers.get(client.worker());
         worker.map_or_else(Vec::new, |worker| worker.table.lock().names_of(client, kind))
     }
 
-    /// Removes all subscriptions of a client: when it disconnects, or sends RESET. What it
-    /// subscribed to in great numbers is taken away in the course of time; see
-    /// [`PubSub::forget_departed`].
+    /// Removes all subscriptions of a client: when it disconnects, or sends RESET. Very many
+    /// subscriptions are removed over time; see [`PubSub::forget_departed`].
     pub fn leave(&self, client: &ClientInfo) -> Output {
         if !client.is_subscriber() {
             return Output::default();
@@ -271,8 +270,8 @@ impl PubSub {
         messages
     }
 
-    /// Takes away subscriptions of a worker's clients that have left, some at a time. Whether there
-    /// are more.
+    /// Removes some subscriptions of a worker's disconnected clients. Returns whether there are
+    /// more.
     pub fn forget_departed(&self, index: usize) -> bool {
         let Some(worker) = self.workers.get(index) else { return false };
         for _ in 0..DEPARTED {
@@ -282,8 +281,8 @@ impl PubSub {
         true
     }
 
-    /// The messages that wait for one of a worker's subscribers, by its connection slot; nothing
-    /// if none wait for any.
+    /// The pending messages of one of a worker's subscribers, with its connection slot; `None` if
+    /// there are none.
     pub fn next_messages(&self, worker: usize) -> Option<(u64, Output)> {
         let worker = self.workers.get(worker)?;
         let mut table = worker.table.lock();
@@ -299,35 +298,35 @@ impl PubSub {
         next
     }
 
-    /// The messages that wait for a client and have been encoded for it.
+    /// The pending messages of a client that have already been encoded.
     pub fn encoded_messages_of(&self, client: &ClientInfo) -> Output {
         let Some(worker) = self.workers.get(client.worker()) else { return Output::default() };
         worker.take(&mut worker.table.lock(), client, &self.publishers)
     }
 
-    /// All messages that wait for a client.
+    /// All pending messages of a client.
     pub fn messages_of(&self, client: &ClientInfo) -> Output {
         let Some(worker) = self.workers.get(client.worker()) else { return Output::default() };
         worker.take(&mut worker.distribute(&self.publishers), client, &self.publishers)
     }
 
-    /// How many names of a kind have subscribers.
+    /// The number of names of a kind with subscribers.
     #[inline]
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.names.of(kind).load(Ordering::Acquire)
     }
 
-    /// How many clients subscribe to something.
+    /// The number of clients with subscriptions.
     pub(crate) fn clients(&self) -> usize {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// How many subscribe to a name.
+    /// The number of subscribers to a name.
     pub(crate) fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
         self.with_names(kind, name, |names| names.get(name).map_or(0, Counts::total))
     }
 
-    /// The channels of one of the parts of all that fit a pattern; none after the last part.
+    /// The channels of one part that match a pattern; `None` after the last part.
     pub(crate) fn channels(
         &self,
         kind: Kind,
@@ -339,8 +338,8 @@ impl PubSub {
         Some(fitting.cloned().collect())
     }
 
-    /// Calls `change` with the names among which this one is, to which nothing is published
-    /// meanwhile, and counts names that come and go.
+    /// Calls `change` with the map that contains a name, during which no message is published to
+    /// it, and counts added and removed names.
     fn with_names<R: Default>(
         &self,
         kind: Kind,
@@ -371,7 +370,7 @@ impl fmt::Debug for PubSub {
     }
 }
 
-/// Forgets one of a worker's subscribers to a name, and the name with the last.
+/// Removes one of a worker's subscribers to a name, and with the last one the name.
 fn forget(names: &mut Names, name: &[u8], worker: usize) {
     let Some(counts) = names.get_mut(name) else { return };
     counts.remove(worker);
@@ -380,7 +379,7 @@ fn forget(names: &mut Names, name: &[u8], worker: usize) {
     }
 }
 
-/// Counts what there is one more or one less of than before.
+/// Updates a count after one item was added or removed.
 fn count(counted: &AtomicUsize, before: usize, after: usize) {
     if after > before {
         counted.fetch_add(after - before, Ordering::AcqRel);

@@ -1,8 +1,8 @@
-//! The subscribers of one worker, and the messages that wait for each of them to be sent.
+//! The subscribers of one worker, and the pending messages of each.
 //!
-//! Only the worker itself changes it, so that what is found in the inbox can be distributed before
-//! a subscription comes or goes: a client is sent what was published while it subscribed, neither
-//! more nor less.
+//! Only the worker itself changes it, and distributes the contents of the inbox before it adds or
+//! removes a subscription: a client receives exactly the messages published while it was
+//! subscribed.
 
 use super::kind::{ByKind, Kind, Name};
 use super::message::{Publication, cost_bytes};
@@ -14,46 +14,45 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Memory of one subscription in the sets and maps here, in bytes, about.
+/// Approximate memory of one subscription in the sets and maps here, in bytes.
 const SUBSCRIPTION_BYTES: usize = 64;
 
 /// A worker's subscribers.
 #[derive(Default)]
 pub(super) struct Table {
-    /// Slots are used again.
+    /// Slots are reused.
     subscribers: Vec<Option<Box<Subscriber>>>,
     free: Vec<u32>,
-    /// The subscribers' slots, by their numbers.
+    /// The subscribers' slots, by client number.
     slots: HashMap<u64, u32>,
     /// Subscribers by channel or pattern.
     names: ByKind<HashMap<Name, BTreeSet<u32>>>,
-    /// Subscribers that messages wait for, the longest first.
+    /// Subscribers with pending messages, in order of waiting.
     due: VecDeque<u32>,
-    /// What it costs to send these.
+    /// The cost of sending these.
     due_bytes: usize,
-    /// What clients that have left subscribed to.
+    /// The subscriptions of disconnected clients.
     departed: Vec<Departed>,
 }
 
 struct Subscriber {
     client: Arc<ClientInfo>,
     names: ByKind<BTreeSet<Name>>,
-    /// Messages that it has not been sent.
+    /// Its unsent messages.
     messages: Output,
     cost_bytes: usize,
     is_due: bool,
     charge: Charge,
 }
 
-/// What a client that has left subscribed to and has not been removed from yet. Its slot is used
-/// again when it has been removed from all.
+/// The remaining subscriptions of a disconnected client. Its slot is reused once all are removed.
 pub(super) struct Departed {
     slot: u32,
     names: ByKind<BTreeSet<Name>>,
 }
 
 impl Table {
-    /// Adds a subscription. Returns whether it was not there.
+    /// Adds a subscription. Returns whether it is new.
     pub(super) fn add(&mut self, client: &Arc<ClientInfo>, kind: Kind, name: &Name) -> bool {
         let slot = self.slot_of(client);
         let Some(Some(subscriber)) = self.subscribers.get_mut(slot as usize) else { return false };
@@ -64,7 +63,7 @@ impl Table {
         self.names.of_mut(kind).entry(Arc::clone(name)).or_default().insert(slot)
     }
 
-    /// The slot of a subscriber, which it is given if it has none.
+    /// The slot of a subscriber, which is assigned if it has none.
     fn slot_of(&mut self, client: &Arc<ClientInfo>) -> u32 {
         if let Some(slot) = self.slots.get(&client.id) {
             return *slot;
@@ -88,7 +87,7 @@ impl Table {
         slot
     }
 
-    /// Takes a subscription away. Returns whether it was there. A client that has none left has no
+    /// Removes a subscription. Returns whether it existed. A client without subscriptions loses its
     /// slot.
     pub(super) fn remove(&mut self, client: &ClientInfo, kind: Kind, name: &[u8]) -> bool {
         let Some(&slot) = self.slots.get(&client.id) else { return false };
@@ -123,8 +122,8 @@ impl Table {
         Some(subscriber)
     }
 
-    /// Stops sending messages to a client. What it subscribed to is left to
-    /// [`Table::next_departed`]. Whether it subscribed at all.
+    /// Stops sending messages to a client, and leaves its subscriptions to
+    /// [`Table::next_departed`]. Returns whether it had any.
     pub(super) fn depart(&mut self, client: &ClientInfo) -> bool {
         let Some(slot) = self.slots.remove(&client.id) else { return false };
         let Some(mut subscriber) = self.vacate(slot) else { return false };
@@ -134,7 +133,7 @@ impl Table {
         true
     }
 
-    /// The next subscription of a client that has left.
+    /// The next subscription of a disconnected client.
     pub(super) fn next_departed(&mut self) -> Option<(Kind, Name)> {
         loop {
             let departed = self.departed.last_mut()?;
@@ -151,14 +150,14 @@ impl Table {
         }
     }
 
-    /// What a client subscribes to.
+    /// The names to which a client subscribes.
     pub(super) fn names_of(&self, client: &ClientInfo, kind: Kind) -> Vec<Name> {
         let slot = self.slots.get(&client.id).and_then(|at| self.subscribers.get(*at as usize));
         let subscriber = slot.and_then(Option::as_ref);
         subscriber.map_or_else(Vec::new, |it| it.names.of(kind).iter().cloned().collect())
     }
 
-    /// Hands a message to all subscribers that it is for.
+    /// Passes a message to all its subscribers.
     pub(super) fn distribute(&mut self, publication: &Publication) {
         let Table { names, subscribers, due, due_bytes, .. } = self;
         let of_channel = (publication.kind, &publication.channel, None);
@@ -182,7 +181,7 @@ impl Table {
         }
     }
 
-    /// The messages that wait for the subscriber whose turn it is, by its connection slot.
+    /// The pending messages of the next subscriber, with its connection slot.
     pub(super) fn next(&mut self) -> Option<(u64, Output)> {
         while let Some(slot) = self.due.pop_front() {
             let Some(subscriber) = self.subscriber(slot) else { continue };
@@ -196,7 +195,7 @@ impl Table {
         None
     }
 
-    /// The messages that wait for a client.
+    /// Takes the pending messages of a client.
     pub(super) fn take(&mut self, client: &ClientInfo) -> Output {
         self.slots.get(&client.id).copied().map_or_else(Output::default, |at| self.take_at(at))
     }
@@ -211,7 +210,7 @@ impl Table {
         messages
     }
 
-    /// What it costs to send what waits.
+    /// The cost of sending all pending messages.
     pub(super) fn due_bytes(&self) -> usize {
         self.due_bytes
     }
@@ -229,7 +228,7 @@ impl Subscriber {
         }
     }
 
-    /// Adds a message to those that wait. What it costs to send it.
+    /// Adds a pending message. Returns the cost of sending it.
     fn push(&mut self, encoded: &Output) -> usize {
         self.messages.append(encoded);
         self.note_memory();
@@ -238,7 +237,7 @@ impl Subscriber {
         cost_bytes
     }
 
-    /// Notes how much it subscribes to.
+    /// Updates its visible numbers of subscriptions.
     fn note(&mut self) {
         for (names, shown) in self.names.iter().zip(self.client.subscriptions.iter()) {
             shown.store(names.len(), Ordering::Relaxed);

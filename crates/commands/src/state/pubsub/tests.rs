@@ -1,4 +1,4 @@
-//! Which subscribers receive what, in which order, and when publishers wait.
+//! Tests of the receivers and the order of messages, and of waiting publishers.
 
 use super::*;
 use std::sync::atomic::AtomicBool;
@@ -14,13 +14,13 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.slices().flatten().copied().collect()).unwrap().replace("\r\n", "|")
 }
 
-/// Publishes to a channel. How many are sent it, and which workers are to be woken.
+/// Publishes to a channel. Returns the number of receivers, and the workers to wake.
 fn publish(pubsub: &PubSub, channel: &str, message: &str) -> (usize, Vec<usize>) {
     let published = pubsub.publish(Kind::Channel, channel.as_bytes(), || message.as_bytes());
     (published.receivers, published.workers)
 }
 
-/// What a worker has to send, by connection slots.
+/// The messages that a worker has to send, by connection slots.
 fn sent(pubsub: &PubSub, worker: usize) -> Vec<(u64, String)> {
     let next = || pubsub.next_messages(worker);
     std::iter::from_fn(next)

@@ -1,8 +1,7 @@
 //! Users of Redis' access control lists (ACL): their passwords and permissions.
 //!
-//! Users are immutable: a change creates a new user and puts it in place of the old one. Each
-//! change raises a generation, by which a connection notices before its next request that it has to
-//! look at its user again.
+//! Users are immutable: a change replaces a user by a new one. Each change raises a generation, by
+//! which a connection detects before its next request that it must look up its user again.
 
 mod rules;
 mod selector;
@@ -18,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The user that a connection has from the start.
+/// The initial user of a connection.
 pub(crate) const DEFAULT_USER: &[u8] = b"default";
 
 /// A user's name.
@@ -32,9 +31,9 @@ pub(crate) type UsersByName = BTreeMap<Name, Arc<User>>;
 pub(crate) struct Users {
     users: RwLock<UsersByName>,
     generation: AtomicU64,
-    /// Whether connections begin as the default user, without a password.
+    /// Whether connections start as the default user without a password.
     is_open: AtomicBool,
-    /// Whether any user may do less than everything.
+    /// Whether any user has restrictions.
     has_limited: AtomicBool,
 }
 
@@ -51,28 +50,28 @@ impl Default for Users {
 }
 
 impl Users {
-    /// How often users were changed.
+    /// The number of changes of users.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Whether connections begin as the default user, without a password.
+    /// Whether connections start as the default user without a password.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// Whether any user may do less than everything.
+    /// Whether any user has restrictions.
     pub(crate) fn has_limited(&self) -> bool {
         self.has_limited.load(Ordering::Relaxed)
     }
 
-    /// The user of this name.
+    /// The user with this name.
     pub(crate) fn get(&self, name: &[u8]) -> Option<Arc<User>> {
         self.users.read().get(name).cloned()
     }
 
-    /// Their lines in a list of users, if these say more than a password for the default user.
+    /// The users' lines in a list of users, if there is more than a password for the default user.
     pub(crate) fn lines(&self) -> Vec<Vec<u8>> {
         let users = self.users.read();
         let default = users.get(DEFAULT_USER);
@@ -82,12 +81,12 @@ impl Users {
         users.iter().map(|(name, user)| user.line(name)).collect()
     }
 
-    /// All of them, in the order of their names.
+    /// All users, in the order of their names.
     pub(crate) fn all(&self) -> UsersByName {
         self.users.read().clone()
     }
 
-    /// Makes changes at one moment. Returns what `change` returns.
+    /// Makes changes atomically. Returns what `change` returns.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut UsersByName) -> T) -> T {
         let mut users = self.users.write();
         let outcome = change(&mut users);
@@ -110,9 +109,9 @@ impl Users {
         });
     }
 
-    /// Whether there is such a user with such a password, which is not switched off.
+    /// Whether an enabled user with this name and password exists.
     pub(crate) fn is_login(&self, name: &[u8], password: &[u8]) -> bool {
-        // A user that is not there takes as long as one that is.
+        // A missing user takes as long as an existing one.
         let user = self.get(name).unwrap_or_default();
         user.accepts(password)
     }
@@ -120,7 +119,7 @@ impl Users {
     /// Reads the lines of an access control list, in which each user may have one line.
     ///
     /// # Errors
-    /// All that is wrong, a line each.
+    /// All faults, one line each.
     pub(crate) fn read<H>(
         acl: &Acl<'_, H>,
         lines: impl Iterator<Item = (String, Vec<Vec<u8>>)>,
@@ -142,7 +141,7 @@ impl Users {
     }
 }
 
-/// Reads the words of a line, `user` and a name in front.
+/// Reads the words of a line, which starts with `user` and a name.
 fn read_line<H>(acl: &Acl<'_, H>, words: &[Vec<u8>]) -> Result<(Name, User), String> {
     let [word, name, rules @ ..] = words else {
         return Err("a line is to be: user NAME RULE ...".to_owned());
@@ -156,19 +155,19 @@ fn read_line<H>(acl: &Acl<'_, H>, words: &[Vec<u8>]) -> Result<(Name, User), Str
     Ok((name.as_slice().into(), user))
 }
 
-/// Whether a user may be called so.
+/// Whether a user may have this name.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     !name.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, 0 | 0x0b))
 }
 
-/// Rules and what they are judged by.
+/// Parsing of rules.
 impl<'a, H> Acl<'a, H> {
-    /// For the commands of a table; a new user may use all channels or none.
+    /// Rules for the commands of a table; a new user may use all channels or none.
     pub(crate) fn new(table: &'a CommandTable<H>, all_channels: bool) -> Self {
         Acl { table, all_channels }
     }
 
-    /// A user that is not there yet.
+    /// A new user.
     pub(crate) fn new_user(&self) -> User {
         User::new(self.all_channels)
     }

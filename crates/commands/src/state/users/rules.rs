@@ -7,10 +7,10 @@ use crate::registry::command::Category;
 use crate::registry::table::CommandTable;
 use std::fmt;
 
-/// What rules are read by.
+/// The context in which rules are parsed.
 pub(crate) struct Acl<'a, H: 'static> {
     pub(super) table: &'a CommandTable<H>,
-    /// Whether a user that is new or was reset may use all channels.
+    /// Whether a new or reset user may use all channels.
     pub(super) all_channels: bool,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for RuleError {
 }
 
 impl RuleError {
-    /// The rule and what is wrong with it, for rules that are not those of ACL SETUSER.
+    /// The rule and its fault, for rules other than those of ACL SETUSER.
     pub(crate) fn fault(&self) -> String {
         format!("'{}': {}", String::from_utf8_lossy(&self.rule), self.reason)
     }
@@ -53,7 +53,7 @@ const BEHIND_ALL_CHANNELS: &str = "Adding a pattern after the * pattern (or the 
                                    'resetchannels' to start with an empty list of channels";
 
 impl<H> Acl<'_, H> {
-    /// Applies rules to a user, which is left half changed if one cannot be.
+    /// Applies rules to a user, which is left partly changed after an error.
     ///
     /// # Errors
     /// The first rule that cannot be applied.
@@ -65,7 +65,7 @@ impl<H> Acl<'_, H> {
         join_selectors(rules)?.iter().try_for_each(|rule| self.apply_joined(user, rule))
     }
 
-    /// The same for the rules of a line of a file, which may have other blanks around them.
+    /// The same for the rules in a line of a file, which may have other whitespace around them.
     ///
     /// # Errors
     /// The first rule that cannot be applied.
@@ -87,13 +87,13 @@ impl<H> Acl<'_, H> {
         Ok(())
     }
 
-    /// The selector that is written between parentheses.
+    /// Parses a selector in parentheses.
     fn selector(&self, text: &[u8]) -> Result<Selector, &'static str> {
         let inside = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
         let mut selector = Selector::nothing(self.all_channels);
-        // Redis takes quotes that do not close for no rules at all.
+        // Redis treats unclosed quotes as an empty list of rules.
         for rule in nagi_proto::resp::words(inside).unwrap_or_default() {
-            // In a list of users it would end the selector.
+            // In a list of users, it would end the selector.
             if rule.ends_with(b")") {
                 return Err(SYNTAX);
             }
@@ -198,7 +198,7 @@ impl<H> Acl<'_, H> {
     }
 }
 
-/// Rules, of which those between parentheses are joined to one.
+/// Joins the rules in parentheses into one.
 fn join_selectors<'r>(rules: impl Iterator<Item = &'r [u8]>) -> Result<Vec<Vec<u8>>, RuleError> {
     let (mut joined, mut open) = (Vec::new(), None::<(&[u8], Vec<u8>)>);
     for rule in rules {
@@ -222,7 +222,7 @@ fn join_selectors<'r>(rules: impl Iterator<Item = &'r [u8]>) -> Result<Vec<Vec<u
     }
 }
 
-/// Without the blanks at both ends that are no spaces.
+/// Trims whitespace other than spaces at both ends.
 fn without_blanks(mut rule: &[u8]) -> &[u8] {
     while let [b'\t' | b'\r' | b'\n', rest @ ..] | [rest @ .., b'\t' | b'\r' | b'\n'] = rule {
         rule = rest;
@@ -267,7 +267,7 @@ fn add_keys(
     Ok(())
 }
 
-/// What stands after `%`: what is permitted, and the pattern after `~`.
+/// Parses the text after `%`: the permissions, and the pattern after `~`.
 fn read_permissions(text: &[u8]) -> Option<(bool, bool, &[u8])> {
     let (mut reads, mut writes) = (false, false);
     let mut rest = text;

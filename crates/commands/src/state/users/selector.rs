@@ -7,13 +7,13 @@ use crate::registry::table::{CommandTable, Entry};
 use nagi_proto::Args;
 use std::collections::BTreeMap;
 
-/// Why a request is refused, in the order in which a selector looks, and what it is refused for.
+/// Why a request is refused, in the order in which a selector checks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Denial {
     Command,
-    /// The argument at this position is such a key.
+    /// The argument at this position is a key without permission.
     Key(usize),
-    /// The argument at this position is such a channel.
+    /// The argument at this position is a channel without permission.
     Channel(usize),
 }
 
@@ -25,14 +25,14 @@ struct KeyPattern {
     writes: bool,
 }
 
-/// Rules that permit something together.
+/// A set of rules that are combined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selector {
-    /// Whether commands are permitted that are no exceptions.
+    /// Whether commands are permitted, except for exceptions.
     permits_commands: bool,
-    /// A bit for each exception, by its place in the table.
+    /// A bit for each exception, by its index in the table.
     exceptions: Vec<u64>,
-    /// Commands that are permitted with certain first arguments only, by their places.
+    /// Commands that are permitted only with certain first arguments, by their indices.
     first_arguments: BTreeMap<usize, Vec<Vec<u8>>>,
     /// The rules about commands since all or none were permitted: `+get`, `-@write`.
     rules: Vec<Vec<u8>>,
@@ -61,7 +61,7 @@ impl Selector {
         self.permits_commands && !has_exceptions && self.all_keys && self.all_channels
     }
 
-    /// Why a request for the command of this row is refused, if it is.
+    /// The reason for which a request for this command is refused, if any.
     pub(super) fn denial<H>(&self, entry: &Entry<H>, args: Args<'_>) -> Option<Denial> {
         if !self.permits_command(entry, args) {
             return Some(Denial::Command);
@@ -80,7 +80,7 @@ impl Selector {
         permitted.is_some_and(|words| words.iter().any(|word| word.eq_ignore_ascii_case(given)))
     }
 
-    /// Whether a command is permitted whatever its first argument.
+    /// Whether a command is permitted with any first argument.
     pub(super) fn permits_plain_command<H>(&self, entry: &Entry<H>) -> bool {
         entry.command.flags.contains(Flags::NO_AUTH) || self.permits(entry.index)
     }
@@ -127,7 +127,8 @@ impl Selector {
         })
     }
 
-    /// A pattern is permitted by itself alone: it may fit channels that no permitted one fits.
+    /// A pattern is only permitted by an identical one: it may match channels that no permitted
+    /// pattern matches.
     pub(super) fn permits_channel(&self, name: &[u8], is_pattern: bool) -> bool {
         let permits = |permitted: &Vec<u8>| match is_pattern {
             true => permitted == name,
@@ -195,7 +196,7 @@ impl Selector {
         }
     }
 
-    /// Appends a rule, which takes the place of earlier ones about the same.
+    /// Appends a rule, which replaces earlier ones for the same name.
     fn note_rule(&mut self, name: &[u8], is_permitted: bool) {
         self.rules.retain(|rule| {
             let rest = rule.get(1..).and_then(|known| known.strip_prefix(name));
@@ -215,7 +216,7 @@ impl Selector {
         self.all_keys
     }
 
-    /// Permits keys that fit a pattern to be read, written, or both.
+    /// Permits keys that match a pattern to be read, written, or both.
     pub(super) fn add_keys(&mut self, pattern: &[u8], reads: bool, writes: bool) {
         match self.keys.iter_mut().find(|known| known.pattern == pattern) {
             Some(known) => {
@@ -236,7 +237,7 @@ impl Selector {
         self.all_channels
     }
 
-    /// Permits channels that fit a pattern.
+    /// Permits channels that match a pattern.
     pub(super) fn add_channels(&mut self, pattern: &[u8]) {
         if !self.channels.iter().any(|known| known == pattern) {
             self.channels.push(pattern.to_vec());
@@ -260,7 +261,7 @@ impl Selector {
             let sign: &[u8] = match (it.reads, it.writes) {
                 (true, false) => b"%R~",
                 (false, true) => b"%W~",
-                // The rule for all keys looks otherwise, and none may follow it.
+                // The rule for all keys has a different form, and none may follow it.
                 _ if it.pattern == b"*" => b"%RW~",
                 _ => b"~",
             };

@@ -7,14 +7,14 @@ use nagi_proto::Args;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 
-/// A user. What one of its selectors permits, it may do.
+/// A user. A request is permitted if any of its selectors permits it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct User {
     /// Whether it may log in.
     pub(super) is_on: bool,
-    /// Whether any password is the right one.
+    /// Whether any password is accepted.
     pub(super) has_no_password: bool,
-    /// Whether RESTORE is asked to trust its payloads; these are checked all the same.
+    /// Whether RESTORE should trust its payloads; they are checked nevertheless.
     pub(super) skips_sanitizing: bool,
     /// Hashes of passwords (SHA-256), in hexadecimal digits.
     pub(super) passwords: Vec<String>,
@@ -33,22 +33,22 @@ pub(super) fn hash(password: &[u8]) -> String {
 }
 
 impl User {
-    /// A user that may do nothing, and use all channels or none.
+    /// A user without permissions, except for all channels if `all_channels`.
     pub(crate) fn new(all_channels: bool) -> Self {
         User { root: Selector::nothing(all_channels), ..User::default() }
     }
 
-    /// A user that may do everything and needs no password.
+    /// A user with all permissions and without a password.
     pub(crate) fn unlimited() -> Self {
         User { is_on: true, has_no_password: true, root: Selector::everything(), ..User::default() }
     }
 
-    /// Whether it may do everything, once logged in.
+    /// Whether it has all permissions, once logged in.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.root.is_everything()
     }
 
-    /// Whether it is as `requirepass` makes the default user.
+    /// Whether it is in the state in which `requirepass` leaves the default user.
     pub(super) fn has_one_password_at_most(&self) -> bool {
         self.is_on
             && self.is_unlimited()
@@ -67,8 +67,8 @@ impl User {
         self.passwords = if password.is_empty() { Vec::new() } else { vec![hash(password)] };
     }
 
-    /// Whether it logs in by this password. How long it takes depends on the password and on how
-    /// many the user has.
+    /// Whether it accepts this password. The time depends only on the password and the number of
+    /// the user's passwords.
     pub(super) fn accepts(&self, password: &[u8]) -> bool {
         let given = hash(password);
         let is_one =
@@ -77,8 +77,8 @@ impl User {
         self.is_on && (self.has_no_password | is_known)
     }
 
-    /// Why it may not run a request for the command of this row; of several selectors, the reason
-    /// of the one that permits most.
+    /// The reason for which it may not run a request for this command; of several selectors, the
+    /// reason of the one that permits most.
     pub(crate) fn denial<H>(&self, entry: &Entry<H>, args: Args<'_>) -> Option<Denial> {
         let mut nearest = self.root.denial(entry, args)?;
         for selector in &self.selectors {
@@ -87,17 +87,17 @@ impl User {
         Some(nearest)
     }
 
-    /// Whether it may run the command of this row, with whichever keys.
+    /// Whether it may run this command, with some keys.
     pub(crate) fn may_run<H>(&self, entry: &Entry<H>) -> bool {
         self.every_selector().any(|selector| selector.permits_plain_command(entry))
     }
 
-    /// Whether it may do this with a key, whichever command does it: memcached's verbs.
+    /// Whether it may access a key in this way, by any command; for memcached's verbs.
     pub(crate) fn may_use_key(&self, reads: bool, writes: bool, key: &[u8]) -> bool {
         self.every_selector().any(|selector| selector.permits_key(reads, writes, key))
     }
 
-    /// Whether it may read all keys by the command of this row.
+    /// Whether it may read all keys by this command.
     pub(crate) fn reads_all_keys<H>(&self, entry: &Entry<H>, args: Args<'_>) -> bool {
         self.every_selector().any(|it| it.permits_command(entry, args) && it.reads_all_keys())
     }
@@ -111,7 +111,7 @@ impl User {
         std::iter::once(&self.root).chain(&self.selectors)
     }
 
-    /// How it is: the words of its rules that concern neither passwords nor what it may do.
+    /// Its state: the words of its rules that concern neither passwords nor permissions.
     pub(crate) fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.is_on { "on" } else { "off" }];
         if self.has_no_password {

@@ -15,7 +15,7 @@ struct Filter<'a> {
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
     user: Option<&'a [u8]>,
-    /// When it has connected at the latest, in milliseconds since 1970.
+    /// The latest time at which it connected, in milliseconds since 1970.
     connected_by_ms: Option<u64>,
 }
 
@@ -32,8 +32,8 @@ impl<'a> Filter<'a> {
             && self.connected_by_ms.is_none_or(|by_ms| client.connected_at_ms <= by_ms)
     }
 
-    /// Reads the options, each of which may be repeated, the last one counting. Returns whether the
-    /// requesting client is to be spared, too.
+    /// Reads the options, each of which may be repeated, with the last one taking precedence. Also
+    /// returns whether to skip the requesting client.
     fn parse(
         users: &Users,
         now_ms: u64,
@@ -69,7 +69,7 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// Reads how old a connection is to be at least, in seconds; returns it in milliseconds.
+/// Reads the minimum age of a connection in seconds; returns it in milliseconds.
 fn age_ms(value: &[u8]) -> Result<u64, Error> {
     const NO_AGE: Error = Error::fixed("ERR maxage should be greater than 0");
     let age_s =
@@ -90,7 +90,7 @@ fn kill<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut clients = cx.server.clients();
     clients.retain(|client| filter.accepts(client) && !(skip_me && client.id == own_id));
     let count = clients.len();
-    // The client gets its reply first.
+    // The requesting client gets its reply first.
     cx.client.closing |= clients.iter().any(|client| client.id == own_id);
     clients.retain(|client| client.id != own_id);
     cx.server.kill(&clients);

@@ -1,4 +1,4 @@
-//! Pausing commands for a while, so that nothing changes: for a failover, or an inspection.
+//! Pausing commands for a while, so that no data changes: for a failover, or an inspection.
 
 use super::common::{ADMIN, unknown_use};
 use crate::runtime::arguments::{integer, is};

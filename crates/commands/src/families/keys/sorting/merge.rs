@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-/// Elements that are sorted at once, to be merged from there on.
+/// Elements that are sorted at once, before merging.
 const RUN: usize = 32;
 /// Elements that are merged between two readings of the clock.
 const STRIDE: usize = 64;
@@ -13,17 +13,17 @@ const STRIDE: usize = 64;
 pub(super) struct MergeSort {
     elements: usize,
     places: Vec<usize>,
-    /// What has been merged of them; as many as `places` at the end of a pass.
+    /// The merged part of `places`; of the same length at the end of a pass.
     merged: Vec<usize>,
     /// The length of the sorted runs; 0 before the first are sorted.
     width: usize,
-    /// How far the next two runs have been merged.
+    /// The progress in merging the next two runs.
     left: usize,
     right: usize,
 }
 
 impl MergeSort {
-    /// So many elements, in the order that they have.
+    /// A sort of `elements` elements, in their original order.
     pub(super) fn new(elements: usize) -> Self {
         let (places, merged) = (Vec::with_capacity(elements), Vec::with_capacity(elements));
         MergeSort { elements, places, merged, width: 0, left: 0, right: 0 }
@@ -52,7 +52,7 @@ impl MergeSort {
         true
     }
 
-    /// The places in order.
+    /// The sorted places.
     pub(super) fn places(&self) -> &[usize] {
         &self.places
     }

@@ -84,8 +84,8 @@ const CATEGORIES: Category =
 const COMPLEXITY: &str = "O(N*log(N) + M), N being the elements, M those that are returned; O(M) \
                           where nothing is sorted";
 
-/// Reads a request. Keys that depend on elements cannot be checked one by one, so that a user that
-/// names some needs permission to read all keys.
+/// Reads a request. Keys that depend on elements cannot be checked individually, so that a request
+/// with such keys needs permission to read all keys.
 fn permitted(cx: &mut Context<'_>, args: Args<'_>, may_store: bool) -> Result<Request, Error> {
     let mut request = Request::parse(args, may_store)?;
     request.is_in_script = cx.client.restrictions.contains(Restrictions::IN_SCRIPT);

@@ -11,14 +11,13 @@ use std::ops::Range;
 pub(super) struct Request {
     pub(super) descends: bool,
     pub(super) is_alphabetic: bool,
-    /// How many elements are skipped at the start, and how many are returned; all if that is
-    /// negative.
+    /// The number of elements to skip, and the number to return; all if that is negative.
     limit: Option<(i64, i64)>,
     /// The pattern by which elements are sorted.
     pub(super) by: Option<usize>,
-    /// Whether they keep the order that they have.
+    /// Whether they keep their order.
     pub(super) is_unsorted: bool,
-    /// Whether a script has made it.
+    /// Whether it comes from a script.
     pub(super) is_in_script: bool,
     pub(super) get: Vec<usize>,
     /// Position of the destination.
@@ -45,7 +44,7 @@ impl Request {
                 at += 1;
             } else if is(option, "BY") && left >= 1 {
                 request.by = Some(at);
-                // Once one of several has no asterisk, nothing is sorted.
+                // If any of several has no asterisk, the elements are not sorted.
                 request.is_unsorted |= !has_asterisk(args.at(at));
                 at += 1;
             } else if is(option, "GET") && left >= 1 {
@@ -67,7 +66,7 @@ impl Request {
     }
 }
 
-/// The argument after the last STORE that is an option.
+/// The argument after the last STORE option.
 pub(super) fn destination(args: Args<'_>) -> Range<usize> {
     let (mut at, mut found) = (2, 0..0);
     while let Some(word) = args.get(at) {

@@ -43,13 +43,13 @@ pub(super) struct Sorting {
     elements: Vec<Element>,
     charge: Charge,
     own_bytes: usize,
-    /// Which elements of the source are collected, and how many have been.
+    /// The elements of the source to collect, and the number collected so far.
     wanted: Range<u64>,
     collected: u64,
-    /// How many elements have weights.
+    /// The number of elements with weights.
     weighed: usize,
     order: Option<MergeSort>,
-    /// Which of the ordered elements are returned.
+    /// The ordered elements to return.
     result: Range<usize>,
 }
 
@@ -60,14 +60,14 @@ impl Drop for Sorting {
 }
 
 impl Sorting {
-    /// Begins to sort what a request asks for.
+    /// Begins the sort of a request.
     pub(super) fn new(mut request: Request, source: Option<SharedValue>) -> Self {
         let value = source.as_ref().map(SharedValue::read);
         let len = value.as_ref().map_or(0, Value::len);
         let is_set = value.as_ref().is_some_and(|value| matches!(value, Value::Set(_)));
         if is_set && request.is_unsorted && (request.is_in_script || request.destination.is_some())
         {
-            // A set has no order of its own that could be stored, or that a script could rely on.
+            // A set has no order that could be stored, or that a script could rely on.
             (request.is_unsorted, request.is_alphabetic, request.by) = (false, true, None);
         }
         let result = request.range(len);
@@ -175,7 +175,7 @@ impl Sorting {
     }
 
     /// Passes some strings of the result to `show`, from an index on, until `show` breaks off;
-    /// returns their number. `None` stands for a missing value.
+    /// returns their number. `None` is a missing value.
     pub(super) fn show(
         &self,
         cx: &mut Context<'_>,
@@ -201,7 +201,7 @@ impl Sorting {
     }
 }
 
-/// Reads a string as a number, which is written as the bounds of scores are.
+/// Parses a string as a number, in the syntax of score bounds.
 fn score(kept: &OwnedString) -> Result<f64, Error> {
     kept.value().with_bytes(bound).ok_or(NO_NUMBER)
 }
@@ -218,7 +218,7 @@ fn compare(first: &Element, second: &Element) -> Ordering {
     }
 }
 
-/// A list that a result is stored as.
+/// The list in which a result is stored.
 pub(super) struct Stored {
     list: Option<NewCollection>,
     len: usize,

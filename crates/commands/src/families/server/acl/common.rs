@@ -1,17 +1,17 @@
-//! What the rows of ACL's subcommands share.
+//! Helpers that the rows of ACL's subcommands share.
 
 use crate::{Error, Flags};
 use nagi_proto::Args;
 
-/// How subcommands behave that every client may use.
+/// Flags of subcommands that every client may use.
 pub(super) const PLAIN: Flags = Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE);
-/// How subcommands for administrators behave.
+/// Flags of subcommands for administrators.
 pub(super) const ADMIN: Flags = Flags::ADMIN.union(PLAIN);
 
-/// On how many nodes of a cluster users are to be changed.
+/// Tips for clusters: users must be changed on all nodes.
 pub(super) const TIPS: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
-/// The error of a subcommand with arguments that it does not know.
+/// The error of a subcommand with unknown arguments.
 pub(super) fn wrong_use(args: Args<'_>) -> Error {
     let word = String::from_utf8_lossy(args.at(1));
     Error::new(format!(

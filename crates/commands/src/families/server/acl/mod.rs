@@ -1,4 +1,4 @@
-//! ACL: which users exist, and what each of them may do.
+//! ACL: the users, and the permissions of each.
 
 mod common;
 mod file;

@@ -1,4 +1,4 @@
-//! Users: that of the client, all that exist, and their rules.
+//! Users: the client's own, all others, and their rules.
 
 use super::common::{ADMIN, PLAIN, TIPS};
 use crate::runtime::rights;
@@ -103,7 +103,7 @@ fn getuser<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the three fields that say what a selector permits.
+/// Writes the three fields with the permissions of a selector.
 fn describe(reply: &mut resp::Writer<'_>, selector: &Selector) {
     reply.bulk(b"commands");
     reply.bulk(&selector.describe_commands());
@@ -169,7 +169,7 @@ pub(super) fn take_effect(cx: &mut Context<'_>, before: &UsersByName) {
     let mut clients = cx.server.clients();
     clients.retain(is_over);
     let own_id = cx.client.info.id;
-    // The client gets its reply first.
+    // The requesting client gets its reply first.
     cx.client.closing |= clients.iter().any(|client| client.id == own_id);
     clients.retain(|client| client.id != own_id);
     cx.server.kill(&clients);
