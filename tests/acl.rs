@@ -1,15 +1,15 @@
-//! Users of access control lists: what rules permit, as redis-server judges them, and what a client
-//! of a limited user is refused.
+//! Users of access control lists: what rules permit, as in redis-server, and what is refused to a
+//! client of a limited user.
 //!
-//! Texts are those of 8.0.6, where 7.0.15 has others. `NAGI_REDIS_8_PORT` names the port of such a
-//! server: then random rules and their descriptions are compared in full.
+//! Texts are those of 8.0.6 where 7.0.15 has different ones. `NAGI_REDIS_8_PORT` names the port of
+//! such a server: if it is set, random rules and their descriptions are compared in full.
 
 use harness::{Connection, Random, Reply, Server, tool, until, words};
 
 const NO_KEY: &str = "-NOPERM No permissions to access a key\r\n";
 const NO_CHANNEL: &str = "-NOPERM No permissions to access a channel\r\n";
 
-/// What redis-server 7.0.15 says in place of 8.0.6's text.
+/// The text of redis-server 7.0.15 for a text of 8.0.6.
 fn as_older(reply: &str) -> String {
     const OLDER: &str = "-NOPERM this user has no permissions to";
     let mut older = reply.to_owned();
@@ -106,7 +106,7 @@ fn selectors_permit_more_on_their_own() {
     ]);
 }
 
-/// A client of a user, and one of an administrator.
+/// A client of a user with `rules`, and an administrator's client.
 fn connected(server: &Server, rules: &str) -> (Connection, Connection) {
     let mut admin = server.connect_resp();
     admin.check(&format!("ACL SETUSER ann on >pw {rules}"), "+OK\r\n");
@@ -325,7 +325,7 @@ fn the_default_user_may_be_limited_and_switched_off() {
     }
 }
 
-/// Rules that are right, wrong and odd.
+/// Rules that are correct, wrong and unusual.
 fn rule(random: &mut Random) -> String {
     let command = |random: &mut Random| {
         random
@@ -409,7 +409,7 @@ fn random_rules_are_judged_as_redis_does() {
         let told = format!("{words:?}: {replies:?}");
         match newer {
             Some(_) => assert!(replies[0] == replies[1], "{told}"),
-            // Texts and orders of flags are others; what is permitted is the same.
+            // The texts and the order of flags differ; what is permitted is the same.
             None => {
                 let [ours, theirs] = replies.map(|reply| reply == Reply::Simple("OK".to_owned()));
                 assert!(ours == theirs, "{told}");
@@ -464,7 +464,7 @@ fn clients_of_a_user_are_listed_and_killed() {
     }
 }
 
-/// As with Redis 8.0.6; 7.0.15 gives them what they have no right to any more.
+/// As in Redis 8.0.6; 7.0.15 still gives them what their user may no longer access.
 #[test]
 fn blocked_clients_are_given_nothing_that_their_user_has_lost_the_right_to() {
     let no_command =

@@ -1,5 +1,5 @@
-//! MEMORY, ACL, MODULE, ROLE, REPLICAOF, LOLWUT and DEBUG: what a server says of itself beyond
-//! INFO, and what it refuses.
+//! MEMORY, ACL, MODULE, ROLE, REPLICAOF, LOLWUT and DEBUG: what a server reports about itself
+//! besides INFO, and what it refuses.
 
 use std::process::Command;
 
@@ -96,10 +96,10 @@ fn memory_is_accounted_for() {
         stats.list().chunks(2).map(|pair| pair[0].text()).collect()
     };
     let (nagi, redis) = (Server::nagi(), Server::redis());
-    // No table of a database is told apart: it shares its pages with small entries.
+    // The table of a database is not reported separately: it shares its pages with small entries.
     let of_redis: Vec<_> = fields(&redis).into_iter().filter(|it| !it.starts_with("db.")).collect();
     let mut of_nagi = fields(&nagi);
-    // Redis has these since 7.2 and later.
+    // Redis has had these since 7.2 or later.
     for newer in [
         "replica.fullsync.buffer",
         "script.VMs",
@@ -212,7 +212,7 @@ fn the_length_of_a_value_in_a_file_is_reported() {
             ("SET key 10000000000", 12),
             ("SET key 1.5", 4),
             ("SET key abcdefghijklmnopqrstuvwxyz0123456789", 37),
-            // How short a value becomes is a server's own.
+            // Each server compresses differently.
             ("CONFIG SET rdbcompression no", 37),
             ("SETRANGE key 9999 x", 10_002),
             ("SETRANGE key 99999 x", 100_005),

@@ -267,7 +267,7 @@ fn users_of_a_file_log_in_by_sasl() {
     assert_eq!(ask(client, 0x01, &store_extras(0), "a", "x"), reply(0, b"", "", ""));
 }
 
-/// Every other request is refused, well-formed or not, and closes.
+/// Every other request, well-formed or not, is refused and closes the connection.
 #[test]
 fn before_a_login_only_it_and_the_version_are_answered() {
     let nagi = Server::nagi_with(&["--requirepass", "secret"]);

@@ -62,7 +62,7 @@ fn bits_are_counted_and_found() {
         ("BITPOS nothing 0", ":0\r\n"),
         ("BITPOS nothing 1", ":-1\r\n"),
     ]);
-    // Redis says so since 7.2; before, a key that does not exist was not looked at closer.
+    // Redis replies so since 7.2; before, it checked less if the key does not exist.
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("BITCOUNT nothing x 1", NOT_AN_INTEGER);
@@ -131,7 +131,7 @@ fn integers_within_strings() {
     ]);
 }
 
-/// What takes long works in slices, and sees its strings as of one moment.
+/// Long commands work in slices, and see their strings as of one moment.
 #[test]
 fn clients_are_served_while_long_bitmaps_are_combined() {
     let server = Server::nagi_with(&["--workers", "1"]);

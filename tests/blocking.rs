@@ -10,25 +10,25 @@ use harness::{
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 const TIME_IS_UP: &str = "*-1\r\n";
 
-/// What a client does, by its number.
+/// A step of a client, which is named by its number.
 enum Step {
-    /// Sends a request that is replied to.
+    /// Sends a request, and receives its reply.
     Ask(usize, &'static str, &'static str),
-    /// Sends a request that waits.
+    /// Sends a request that blocks.
     Wait(usize, &'static str),
-    /// Is replied to.
+    /// Receives a reply.
     Hear(usize, &'static str),
 }
 use Step::{Ask, Hear, Wait};
 
-/// Waits until so many clients wait.
+/// Waits until `count` clients are blocked.
 fn until_blocked(client: &mut Connection, count: usize) {
     let field = format!("blocked_clients:{count}\r\n");
     let is_so = || client.run("INFO clients").text().contains(&field).then_some(());
     until("clients that wait", is_so).unwrap();
 }
 
-/// Makes clients of a server do one thing after the other.
+/// Executes the steps one after the other.
 fn play(server: &Server, steps: &[Step]) {
     let mut clients: Vec<Connection> = (0..5).map(|_| server.connect_resp()).collect();
     let mut observer = server.connect_resp();
@@ -49,7 +49,7 @@ fn play(server: &Server, steps: &[Step]) {
     }
 }
 
-/// The same with nagi, each time with another number of workers, and with redis-server.
+/// The same with nagi, with several numbers of workers, and with redis-server.
 fn play_as_redis(steps: &[Step]) {
     play(&Server::redis(), steps);
     for workers in ["1", "2"] {
@@ -94,7 +94,7 @@ fn the_time_that_is_waited_is_checked() {
         Ask(0, "BRPOPLPUSH a b 1e-2", TIME_IS_UP),
         Ask(0, "BLMPOP 0.01 1 a LEFT", TIME_IS_UP),
     ]);
-    // Redis says so since 7.0.3.
+    // Redis replies so since 7.0.3.
     let server = Server::nagi();
     let mut client = server.connect_resp();
     for far in ["1e20", "inf", "9223372036854775.807"] {
@@ -185,7 +185,7 @@ fn whatever_makes_a_list_appear_serves_waiting_clients() {
         client.send(encode_command(&[b"RESTORE", &b"q"[..], b"0", &payload]));
         client.expect("+OK\r\n");
         other.expect("*2\r\n$1\r\nq\r\n$1\r\na\r\n");
-        // Of more elements than are pushed at once as well.
+        // The same with more elements than are pushed at once.
         other.send("BRPOP q 0\r\n");
         until_blocked(&mut client, 1);
         let many: Vec<String> = (0..5000).map(|number| number.to_string()).collect();
@@ -233,7 +233,7 @@ fn values_of_other_types_are_waited_out() {
         Ask(4, "RPUSH q 1", ":1\r\n"),
         Hear(0, "*2\r\n$1\r\nq\r\n$1\r\n1\r\n"),
     ]);
-    // Since 7.2 a client that is served looks at all of its keys again, in its own order.
+    // Since 7.2 a client that is served checks all of its keys again, in its own order.
     play(
         &Server::nagi(),
         &[
@@ -342,7 +342,7 @@ fn another_client_ends_a_wait() {
     }
 }
 
-/// Since 7.2 a request that has waited is refused like others while there is no memory.
+/// Since 7.2 a request that has waited is refused like others while memory is short.
 #[test]
 fn without_memory_nothing_is_moved_for_clients_that_wait() {
     let server = Server::nagi();
@@ -360,7 +360,7 @@ fn without_memory_nothing_is_moved_for_clients_that_wait() {
     other.check("EXISTS to", ":0\r\n");
 }
 
-/// However the clocks of the threads stand to each other.
+/// Even if the clocks of the threads differ.
 #[test]
 fn no_wait_outlasts_its_time() {
     let server = Server::nagi_with(&["--workers", "4"]);
@@ -395,7 +395,7 @@ fn a_wait_that_ends_with_an_error_has_failed() {
     assert!(blpop.ends_with(",rejected_calls=0,failed_calls=1"), "{blpop}");
 }
 
-/// Whether it has sent more after its request or not, and whether it ends one direction or both.
+/// Whether or not it has sent more after its request, and whether it closes one direction or both.
 #[test]
 fn a_client_that_leaves_while_it_waits_is_given_nothing() {
     let server = Server::nagi();
@@ -425,7 +425,7 @@ fn a_client_that_leaves_while_it_waits_is_given_nothing() {
     client.check("EXISTS key", ":0\r\n");
 }
 
-/// What a client has sent after a request that waits is executed afterwards, however much it is.
+/// What a client has sent after a request that blocks is executed afterwards, in any amount.
 #[test]
 fn what_is_sent_behind_a_wait_comes_after_it() {
     let server = Server::nagi();
@@ -455,11 +455,11 @@ fn a_wait_does_not_count_as_slow() {
     client.check("SLOWLOG LEN", ":0\r\n");
 }
 
-/// A crowd that waits for one key goes at once, and one element goes round among clients that move
-/// it.
+/// Many clients that wait for one key leave at once, and one element is moved through clients that
+/// each move it on.
 #[test]
 fn crowds_wait() {
-    // Both crowds together are no more than a process may have descriptors for.
+    // Both groups together stay below the limit of descriptors of a process.
     let count = size(3000, 9500);
     allow_open_files(2 * count as u64 + 500);
     let most = (2 * count + 100).to_string();
@@ -540,7 +540,7 @@ fn produce(server: &Server, number: usize, elements: usize, mut random: Random) 
     }
 }
 
-/// Takes elements until there is none for a while and there will be no more.
+/// Takes elements until none has come for a while and no more will come.
 fn consume(server: &Server, number: usize, is_over: &AtomicBool) -> Vec<String> {
     let mut client = server.connect_resp();
     let mut taken = Vec::new();
@@ -563,8 +563,8 @@ fn consume(server: &Server, number: usize, is_over: &AtomicBool) -> Vec<String> 
     }
 }
 
-/// However the clients that move elements end: their connections are closed while they wait or are
-/// served, by themselves or by another client, and some are unblocked.
+/// Clients that move elements end in several ways: they or another client close their connections
+/// while they wait or are served, and some are unblocked.
 #[test]
 fn no_end_of_a_client_that_moves_elements_loses_or_doubles_one() {
     const ELEMENTS: usize = 600;
@@ -608,7 +608,7 @@ fn no_end_of_a_client_that_moves_elements_loses_or_doubles_one() {
     assert!(found == expected, "{} elements instead of {}", found.len(), expected.len());
 }
 
-/// Moves elements from one list to another, and ends in the midst of it now and then.
+/// Moves elements from one list to another, and sometimes ends in the middle of it.
 fn move_elements(server: &Server, [from, to]: [&str; 2], is_over: &AtomicBool, mut random: Random) {
     let request = format!("BLMOVE {from} {to} LEFT RIGHT 0.05");
     let mut killer = server.connect_resp();

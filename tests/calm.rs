@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A run whose progress is followed.
+/// A run whose progress lines are read.
 struct Calm {
     child: Child,
     progress: BufReader<std::process::ChildStderr>,
@@ -35,7 +35,7 @@ impl Calm {
         format!("redis://{}", server.resp())
     }
 
-    /// Waits until it says `text`.
+    /// Waits until it prints `text`.
     fn until(&mut self, text: &str) {
         loop {
             let before = self.said.len();
@@ -51,7 +51,7 @@ impl Calm {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
-    /// Whether it succeeded, what it printed, and all it said.
+    /// Whether it succeeded, its output, and all of its progress lines.
     fn end(mut self) -> (bool, String, String) {
         let mut printed = String::new();
         self.child.stdout.take().expect("piped").read_to_string(&mut printed).expect("text");
@@ -67,7 +67,7 @@ impl Calm {
         report["servers"][0]["rows"][0].clone()
     }
 
-    /// The one line with which it fails.
+    /// The single line with which it fails.
     fn failure(self) -> String {
         let (succeeded, printed, said) = self.end();
         assert!(!succeeded && printed.is_empty(), "{printed}");
@@ -78,7 +78,7 @@ impl Calm {
     }
 }
 
-/// Waits until the server has answered the probe, so that a stop is one in the middle of a step.
+/// Waits until the server has answered the probe, so that a stop is in the middle of a step.
 fn answer_some(server: &Server) {
     let mut client = server.connect_resp();
     let mut answered = || {
@@ -90,7 +90,7 @@ fn answer_some(server: &Server) {
     until("the probe", || (answered() > before + 1500).then_some(())).expect("it sends requests");
 }
 
-/// The length of a stop is what a test is about.
+/// The length of a stop is what is tested.
 fn pass(time: Duration) {
     let start = Instant::now();
     until("the end of a stop", || (start.elapsed() >= time).then_some(())).expect("time passes");

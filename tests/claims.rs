@@ -69,7 +69,7 @@ fn other_clients_see_all_of_it_or_nothing() {
                 scope.spawn(move || {
                     let mut connection = server.connect_resp();
                     for _ in 0..20 {
-                        // In opposite orders, and from places of their own.
+                        // In opposite orders, and from different places.
                         keys.reverse();
                         keys.rotate_left(value.len() * 100);
                         let reply = connection.run_words(&with_keys("MSET", &keys, Some(value)));

@@ -109,7 +109,7 @@ fn a_connection_has_a_number_and_a_name() {
         ("CLIENT NONSENSE", "-ERR unknown subcommand 'NONSENSE'. Try CLIENT HELP.\r\n"),
     ]);
     let server = Server::nagi();
-    // Workers accept side by side: only a connection that has been answered is the older one.
+    // Workers accept in parallel: only a connection that has been answered is certainly older.
     let one = server.connect_resp().run("CLIENT ID").integer();
     let two = server.connect_resp().run("CLIENT ID").integer();
     assert!(two > one && one > 0, "{one} {two}");
@@ -148,7 +148,8 @@ fn clients_are_listed_with_their_traffic() {
     };
     let (mut observer, mut client) = (server.connect_resp(), server.connect_resp());
     let id = client.run("CLIENT ID").integer();
-    // A reply is counted once its worker has handed it over, which the client may see before.
+    // A reply is counted after its worker has sent it, which may be after the client has received
+    // it.
     let [received, sent, requests] = until("the first reply", || {
         let traffic = traffic(&mut observer, id);
         (traffic[1] == format!(":{id}\r\n").len() as u64).then_some(traffic)
@@ -156,7 +157,7 @@ fn clients_are_listed_with_their_traffic() {
     .expect("it is counted");
     assert_eq!(requests, 1);
     client.check_raw("SET key value\r\nGET key\r\n", "+OK\r\n$5\r\nvalue\r\n");
-    // A long value takes another way, and leaves in several pieces.
+    // A long value is sent in a different way, and in several pieces.
     let long = "x".repeat(300_000);
     let mut request = harness::encode_command(&["SET", "long", &long]);
     client.check_raw(&request, "+OK\r\n");

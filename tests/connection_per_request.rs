@@ -1,6 +1,5 @@
-//! The way without a gateway: a module of Apache's that opens a connection to the cache for each
-//! request. Such modules run out of ports; how far is decided by the kernel's settings, which are
-//! printed.
+//! Without a gateway: an Apache module that opens a connection to the cache for each request. Such
+//! modules run out of ports; when, depends on the kernel's settings, which are printed.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +22,7 @@ fn apache(folder: &Path, cache: &[(&str, &str)]) -> WebServer {
     })
 }
 
-/// Makes ab count through the module, and checks the sum.
+/// Runs ab with requests that count through the module, and checks the sum.
 fn count(folder: &Folder, server: &Server, cache: &[(&str, &str)], redis: &mut Connection) {
     let apache = apache(folder.path(), cache);
     post_often(folder, &format!("http://{}/counter", apache.address), "nothing");
@@ -43,7 +42,7 @@ fn a_module_of_apache_counts_over_tcp() {
     count(&folder, &server, &cache, &mut server.connect_resp());
 }
 
-/// Starts nagi on a socket that Apache's user may use, counts over it, and sees that no port was
+/// Starts nagi on a socket that Apache's user may use, counts over it, and checks that no port was
 /// taken.
 fn count_over_unix_socket() {
     let folder = Folder::new("module");

@@ -1,5 +1,5 @@
-//! A process that is killed while it saves: whenever that is, what it saved last is there, whole,
-//! and what it was about to save is never taken for it.
+//! A process that is killed while it saves: whenever that happens, the last complete save is there,
+//! and the incomplete one is never loaded.
 
 use crate::persistence::{Folder, info};
 use harness::{Random, Reply, Server, encode_command, until};
@@ -10,11 +10,11 @@ use std::time::{Duration, SystemTime};
 /// Keys, and bytes of each value: enough for a save to be caught in the middle.
 const KEYS: usize = 12_000;
 const VALUE_BYTES: usize = 1000;
-/// How often it is killed, unless this says otherwise.
+/// How often it is killed, unless the variable below says otherwise.
 const KILLS: u64 = 5;
 const KILLS_VARIABLE: &str = "NAGI_TEST_KILLS";
 
-/// A value that tells which round wrote which key, and cannot be compressed.
+/// A value that identifies the round that wrote the key, and cannot be compressed.
 fn value(key: usize, round: u64) -> Vec<u8> {
     let noise = (0..).map(|at: u64| {
         let seed = (key as u64) << 32 | at;
@@ -34,7 +34,7 @@ fn write_all(server: &Server, round: u64) {
     }
 }
 
-/// The round that wrote what there is, all of which has to be of one and the same.
+/// The round that wrote the keys, which must be the same for all of them.
 fn round_of(server: &Server) -> u64 {
     let mut client = server.connect_resp();
     client.check("DBSIZE", format!(":{KEYS}\r\n"));
@@ -52,7 +52,7 @@ fn round_of(server: &Server) -> u64 {
     round
 }
 
-/// Makes what killed processes have left look as if it had been there for long.
+/// Makes the files that killed processes have left look old.
 fn age(folder: &Folder) {
     for name in folder.names().iter().filter(|name| name.starts_with("temp-")) {
         let file = File::options().write(true).open(folder.0.join(name)).expect("opens it");
@@ -77,7 +77,7 @@ fn whenever_it_is_killed_the_last_good_file_is_whole() {
         write_all(&server, round);
         let before = fs::metadata(&dump).expect("a file").modified().expect("a time");
         let temporary = folder.0.join(format!("temp-{}.rdb", server.process_id()));
-        // Somewhat more than there will be, so that some are killed while they rename or later.
+        // A little more time than a save takes, so that some are killed while they rename or later.
         let enough = random.below(whole * 11 / 10);
         server.connect_resp().check("BGSAVE", "+Background saving started\r\n");
         let is_time = || {

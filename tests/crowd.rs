@@ -6,13 +6,13 @@ use harness::{Connection, Reply, Server, allow_open_files, encode_command, until
 use rustix::process::Signal;
 
 const CLIENTS: usize = 1000;
-/// More than the usual `maxclients` leaves room for.
+/// More than the default of `maxclients` permits.
 const CROWD: usize = 10_000;
-/// Clients of whose order nothing is known.
+/// Clients whose order is not defined.
 const GROUP: usize = 20;
-/// What a worker may keep of a client that has left, for the next.
+/// What a worker may keep of a client that has disconnected, for the next one.
 const KEPT_BYTES: u64 = 100;
-/// What may count as data of a client that waits.
+/// What may count as data for each client that waits.
 const WAITING_BYTES: u64 = 300;
 
 #[test]
@@ -41,7 +41,7 @@ fn a_thousand_clients_are_served_at_once() {
     assert_eq!(listed, CLIENTS);
 }
 
-/// Redis' usual backlog of 511 has the others send their SYN again a second later.
+/// With Redis' default backlog of 511 the others would send their SYN again a second later.
 #[test]
 fn a_crowd_may_come_while_the_server_does_not_look() {
     allow_open_files(4096);
@@ -75,7 +75,7 @@ fn clients_of_both_protocols_come_and_go() {
     server.connect_resp().check("DBSIZE", ":1000\r\n");
 }
 
-/// One test, since two crowds at a time are more than a process may have descriptors for.
+/// One test, since two such crowds at a time exceed the descriptors of a process.
 #[test]
 fn ten_thousand_wait_for_one_key_and_listen_to_one_channel() {
     allow_open_files(CROWD as u64 + 2000);
@@ -88,7 +88,7 @@ fn ten_thousand_wait_for_one_key_and_listen_to_one_channel() {
     gone_at_once(&mut client, crowd, bytes_alone);
 }
 
-/// Half of them by one request, and the others by a request for each.
+/// Half of them are served by one request, and the others by one request each.
 fn served_in_the_order_of_their_coming(client: &mut Connection, crowd: &mut [Connection]) {
     const HALF: usize = CROWD / 2;
     for (number, group) in crowd.chunks_mut(GROUP).enumerate() {
@@ -125,7 +125,7 @@ fn sent_one_message_each(client: &mut Connection, crowd: &mut [Connection]) {
     crowd.iter_mut().for_each(|other| other.expect(confirmed));
     client.check("PUBLISH c first", format!(":{CROWD}\r\n"));
     client.check("PUBLISH c second", format!(":{CROWD}\r\n"));
-    // What was sent twice or not at all would be in the place of what follows.
+    // If something was sent twice or not at all, something else would be at this place.
     let message =
         |text: &str| format!("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n${}\r\n{text}\r\n", text.len());
     let messages = [message("first"), message("second")].concat();
@@ -136,12 +136,12 @@ fn sent_one_message_each(client: &mut Connection, crowd: &mut [Connection]) {
     client.check("PUBLISH c third", ":0\r\n");
 }
 
-/// They leave while they wait, and leave nothing behind.
+/// They disconnect while they wait, and nothing of them remains.
 fn gone_at_once(client: &mut Connection, mut crowd: Vec<Connection>, bytes_alone: u64) {
     crowd.iter_mut().for_each(|other| other.send("BLPOP q other 0\r\n"));
     until_info(client, "blocked_clients", CROWD as u64);
     assert_eq!(info(client, "total_blocking_keys"), 2);
-    // What they take is theirs: as data, it would drive out entries.
+    // What they use is memory of clients: as data, it would evict entries.
     let data_bytes = info(client, "used_memory_dataset");
     assert!(data_bytes < CROWD as u64 * WAITING_BYTES, "{data_bytes} bytes of data");
     drop(crowd);
@@ -159,7 +159,7 @@ fn gone_at_once(client: &mut Connection, mut crowd: Vec<Connection>, bytes_alone
         .unwrap_or_else(|problem| panic!("{problem}: {bytes} bytes, {bytes_alone} before"));
 }
 
-/// A number of INFO.
+/// A number from INFO.
 fn info(client: &mut Connection, field: &str) -> u64 {
     let text = client.run("INFO").text();
     let found = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));

@@ -1,13 +1,14 @@
-//! What RedisInsight and Grafana's data source for Redis send, asked of nagi and of redis-server.
+//! The requests of RedisInsight and of Grafana's data source for Redis, sent to nagi and to
+//! redis-server.
 //!
-//! The lists are in tests/reference. With `NAGI_REDIS_8_PORT` the other server is one of Redis 8,
-//! which listens there, is emptied, and answers the requests that are marked as newer, too.
+//! The lists are in tests/reference. With `NAGI_REDIS_8_PORT` the other server is a Redis 8 that
+//! listens on this port. It is emptied, and also answers the requests that are marked as newer.
 
 use std::net::Ipv4Addr;
 
 use harness::{Connection, Reply, Server, root, words};
 
-/// How much of a reply has to be that of the other server.
+/// In what a reply must agree with that of the other server.
 #[derive(Clone, Copy, PartialEq)]
 enum Sameness {
     /// It is not compared.
@@ -18,7 +19,7 @@ enum Sameness {
     Shape,
     /// Both are errors, whose texts may differ.
     Error,
-    /// The other server has to be Redis 8.
+    /// The other server must be Redis 8.
     Newer,
 }
 
@@ -26,7 +27,7 @@ enum Sameness {
 struct Request {
     sameness: Sameness,
     line: String,
-    /// What the program looks for in the text of the reply.
+    /// The names that the program looks for in the text of the reply.
     names: Vec<String>,
 }
 
@@ -52,8 +53,8 @@ fn requests(list: &str) -> Vec<Request> {
     lines.map(request).collect()
 }
 
-/// Whether two replies are built alike: lists of as many elements, and the same words in them.
-/// Numbers and what has digits in it may differ.
+/// Whether two replies have the same structure: lists of the same length, and the same words in
+/// them. Numbers and words with digits may differ.
 fn is_same_shape(one: &Reply, other: &Reply) -> bool {
     match (one, other) {
         (Reply::Bulk(one), Reply::Bulk(other)) => {
@@ -80,9 +81,9 @@ fn sorted(reply: &Reply) -> Vec<String> {
     elements
 }
 
-/// Whether a text such as INFO's or CLIENT LIST's tells the value of a name.
+/// Whether a text such as that of INFO or CLIENT LIST has a value for a name.
 fn tells(text: &str, name: &str) -> bool {
-    // RESP3 says what kind of text it is.
+    // RESP3 states the format of the text.
     let text = text.strip_prefix("txt:").unwrap_or(text);
     let words = text.split([' ', '\r', '\n', ',']);
     words.filter_map(|word| word.split_once([':', '='])).any(|(it, _)| it == name)
@@ -113,7 +114,7 @@ fn faults(request: &Request, ours: &Reply, theirs: Option<&Reply>) -> Option<Str
     (!is_fine).then(|| format!("nagi: {ours:?}\nother: {theirs:?}"))
 }
 
-/// Sends a list to both servers, and tells of everything that is wrong.
+/// Sends a list to both servers, and reports all differences.
 fn compare(list: &str) {
     let newer = std::env::var("NAGI_REDIS_8_PORT").ok();
     let (nagi, redis) = (Server::nagi(), newer.is_none().then(Server::redis));

@@ -1,10 +1,10 @@
-//! COMMAND INFO and COMMAND DOCS of every command that there is, beside the real redis-server's.
+//! COMMAND INFO and COMMAND DOCS of every command, compared with redis-server's.
 
 use std::collections::BTreeMap;
 
 use harness::{Connection, Reply, Server};
 
-/// What is otherwise on purpose: the command, the field, and why.
+/// Intended differences: the command, the field, and the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("bgsave", "arguments", "CANCEL is Valkey's"),
     ("acl|cat", "arguments", "7.2 has another name"),
@@ -103,7 +103,7 @@ fn commands_are_described_as_by_redis() {
 
 type Fields = BTreeMap<&'static str, String>;
 
-/// What a server says of its commands and their subcommands, by their names.
+/// What a server replies about its commands and their subcommands, by their names.
 fn described(server: &Server) -> BTreeMap<String, Fields> {
     let mut client = server.connect_resp();
     client.run("HELLO 3");
@@ -148,7 +148,7 @@ fn sorted(words: &Reply) -> String {
     words.join(" ")
 }
 
-/// A specification of keys without its notes, which are Redis' sentences.
+/// A specification of keys without its notes, whose wording is Redis' own.
 fn specification(specification: &Reply) -> String {
     let fields = map(specification);
     let rest = ["begin_search", "find_keys"].map(|name| format!("{:?}", fields[name]));
@@ -177,7 +177,8 @@ fn add_documentation(all: &mut BTreeMap<String, Documentation>, documented: &Rep
     }
 }
 
-/// A tree of arguments; those that are made of other arguments have names that are never shown.
+/// A tree of arguments, without the names of arguments that consist of others: they are never
+/// shown.
 fn arguments(arguments: &Reply) -> String {
     let one = |argument: &Reply| {
         let fields = map(argument);
@@ -196,7 +197,7 @@ fn arguments(arguments: &Reply) -> String {
 /// Redis 8.0.6's commands: name, group, arguments.
 const OF_REDIS_8: &str = include_str!("reference/redis-8.0.6.tsv");
 
-/// The groups of which every command is there with every option.
+/// The groups of which every command is implemented with every option.
 const COMPLETE_GROUPS: &[&str] = &[
     "bitmap",
     "cluster",
@@ -213,7 +214,7 @@ const COMPLETE_GROUPS: &[&str] = &[
     "transactions",
 ];
 
-/// What is not there, or otherwise, in spite of that, and why.
+/// What is missing or different in spite of that, and why.
 const NOT_AS_IN_REDIS_8: &[(&str, &str)] =
     &[("migrate", "its key may be empty, which the syntax does not say")];
 
@@ -257,7 +258,7 @@ fn nothing_that_redis_8_has_is_missing() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Rewrites the reference, from a Redis 8.0.6 that listens on this port.
+/// Rewrites the reference with the replies of a Redis 8.0.6 that listens on this port.
 fn write_reference(port: &str) {
     let port: u16 = port.parse().expect("NAGI_REDIS_8_PORT is a port");
     let mut client = Connection::open(([127, 0, 0, 1], port).into());

@@ -7,11 +7,11 @@ use std::fs;
 use std::io::Read;
 use std::process::Command;
 
-/// A file system of its own, in memory; it goes before its folder does.
+/// A file system in memory, mounted in a folder; it is unmounted before the folder is removed.
 struct Mount<'a>(&'a Folder);
 
 impl<'a> Mount<'a> {
-    /// `None` where nothing may be mounted, which is said.
+    /// `None` if mounting is not permitted here, which is printed.
     fn new(folder: &'a Folder, options: &str) -> Option<Self> {
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", options, "tmpfs"])
@@ -33,12 +33,12 @@ impl<'a> Mount<'a> {
 
 impl Drop for Mount<'_> {
     fn drop(&mut self) {
-        // Without it the folder cannot be removed; there is nothing else to be done.
+        // Without this the folder cannot be removed; an error cannot be handled here.
         let _ = Command::new("umount").arg("--lazy").arg(&self.0.0).status();
     }
 }
 
-/// Writes so many keys of 1000 bytes that do not compress.
+/// Writes `keys` keys with incompressible values of 1000 bytes.
 pub(crate) fn write(client: &mut Connection, name: &str, keys: usize) {
     for key in 0..keys {
         let noise = (0..1000_u64).map(|at| {
@@ -51,7 +51,7 @@ pub(crate) fn write(client: &mut Connection, name: &str, keys: usize) {
     (0..keys).for_each(|_| client.expect("+OK\r\n"));
 }
 
-/// Saves in the background and waits for its end. Returns INFO's status of it.
+/// Saves in the background and waits until the save has ended. Returns INFO's status of it.
 fn save(server: &Server) -> String {
     let answer = server.connect_resp().run("BGSAVE");
     assert!(matches!(answer, Reply::Simple(_)), "{answer:?}");
@@ -64,7 +64,7 @@ fn wait(server: &Server) -> String {
     info(server, "rdb_last_bgsave_status")
 }
 
-/// A save that has to fail with `problem`, told in INFO and in the log, while service goes on.
+/// A save that must fail with `problem`, shown by INFO and in the log, while service continues.
 fn fail(server: &Server, problem: &str) {
     assert_eq!(save(server), "err");
     let error = info(server, "rdb_last_bgsave_error");
@@ -93,7 +93,7 @@ fn a_disk_that_is_full_or_read_only() {
     assert_eq!(save(&server), "ok");
     let good = fs::read(folder.0.join("dump.rdb")).expect("a file");
     write(&mut client, "large", 8000);
-    // There is no room for a second file at any of these sizes of the disk.
+    // There is no room for a second file with any of these sizes of the disk.
     for size in ["size=6m", "size=4m", "size=3m"] {
         mount.remount(size);
         fail(&server, "No space left on device");
@@ -123,8 +123,8 @@ fn a_folder_that_is_gone() {
     check_restart(server, &folder, 101);
 }
 
-/// The file that is about to be written is a pipe, which takes bytes when they are read. In the
-/// end it cannot be synchronised, as a disk that is broken cannot.
+/// The file to write is a pipe, which accepts bytes as they are read. At the end it cannot be
+/// synchronised, like a broken disk.
 #[test]
 fn a_disk_that_is_slow_and_then_breaks() {
     let folder = Folder::new("slow");
@@ -136,7 +136,7 @@ fn a_disk_that_is_slow_and_then_breaks() {
     let mut disk = pipe.open();
     let mut taken = vec![0; 1 << 20];
     for round in 0..12 {
-        // Whatever the disk has taken so far, no client waits for it.
+        // No client waits for the disk, however little it has written.
         client.check(&format!("SET key:{round} changed"), "+OK\r\n");
         client.check(&format!("GET key:{round}"), "$7\r\nchanged\r\n");
         client.check(&format!("DEL key:{}", 10_000 + round), ":1\r\n");
@@ -157,7 +157,7 @@ fn a_disk_that_is_slow_and_then_breaks() {
 fn a_limit_for_the_length_of_files_is_an_error_and_not_the_end() {
     let folder = Folder::new("limited");
     let mut command = Command::new("bash");
-    // In kilobytes; every thread of the process is bound by it.
+    // In kilobytes; it limits every thread of the process.
     command.args(["-c", "ulimit -f 1500; exec \"$0\" \"$@\""]).arg(harness::nagi_binary());
     command.args(["serve", "--dir"]).arg(&folder.0);
     let server = Server::start_nagi(command).expect("it starts");

@@ -1,5 +1,5 @@
-//! `nagi doctor` finds nothing where nothing is wrong, tells what it could not see, and keeps what
-//! is secret to itself. What it finds is in tests/faults.rs.
+//! `nagi doctor` finds nothing if nothing is wrong, reports what it could not check, and shows no
+//! secrets. Tests of its findings are in tests/faults.rs.
 
 use harness::{Folder, Reply, Server, allow_open_files, nagi_binary, tool, until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,17 +13,18 @@ use std::time::Duration;
 
 use crate::faults::{CONTENDED, Moment};
 
-/// A server's thread that waits for a processor for so much of the time is not busy by itself.
+/// A server's thread that waits for a processor for this share of the time is not busy because of
+/// its own work.
 const CONTENDED_PERCENT: u64 = 15;
-/// And so is one that waits for this much, whatever else was seen.
+/// The same for a thread that waits for this much, whatever else was found.
 const MOSTLY_CONTENDED_PERCENT: u64 = 30;
 
-/// What one run ended with.
+/// The result of a run.
 pub(crate) struct Run {
     pub(crate) status: Option<i32>,
     pub(crate) printed: String,
     pub(crate) said: String,
-    /// The share of all processors that programs other than the test's had meanwhile.
+    /// The share of all processors that programs other than the test used meanwhile.
     pub(crate) others: f64,
 }
 
@@ -35,7 +36,7 @@ impl Run {
         report["servers"][0].clone()
     }
 
-    /// What was found, the first first.
+    /// The names of the findings, the first one first.
     pub(crate) fn names(&self) -> Vec<String> {
         let server = self.server();
         let found = server["found"].as_array().unwrap_or_else(|| panic!("{server}"));
@@ -43,8 +44,8 @@ impl Run {
         names.collect()
     }
 
-    /// For how much of the time, in percent, the server's busiest thread waited for a processor
-    /// that other programs had, as far as that is found.
+    /// The share of the time, in percent, for which the server's busiest thread waited for a
+    /// processor that other programs used, as far as the report shows it.
     fn waited_percent(&self) -> u64 {
         let server = self.server();
         let found = server["found"].as_array().into_iter().flatten();
@@ -54,8 +55,8 @@ impl Run {
         numbers.max().unwrap_or(0)
     }
 
-    /// Why what was found is true of the machine that runs the tests and says nothing of a server
-    /// that is well; nothing where that is not so.
+    /// Why the findings are caused by the machine that runs the tests and not by the server, which
+    /// is healthy; `None` if they are not.
     pub(crate) fn void(&self) -> Option<&'static str> {
         let names = self.names();
         let waited = self.waited_percent();
@@ -70,7 +71,7 @@ impl Run {
         }
     }
 
-    /// Checks that nothing is found but what is true of the machine that runs the tests.
+    /// Checks that nothing is found except what the machine that runs the tests causes.
     #[track_caller]
     pub(crate) fn check_well(&self) {
         if let Some(reason) = self.void() {
@@ -95,7 +96,8 @@ pub(crate) fn doctor(arguments: &[&str]) -> Run {
     command.output().expect("nagi runs").into()
 }
 
-/// Looks for two seconds, and tells as JSON; again, while this host lets the doctor itself wait.
+/// Runs for two seconds, and reports as JSON; repeats this while this host makes the doctor itself
+/// wait.
 pub(crate) fn look(url: &str, more: &[&str]) -> Run {
     look_for("2", url, more)
 }
@@ -126,7 +128,7 @@ pub(crate) fn redis_with(arguments: &[&str]) -> Server {
     Server::start_redis(command).expect("redis-server starts")
 }
 
-/// Looks while `work` is done again and again on a thread of its own, which gets its turn first.
+/// Runs while `work` is repeated on another thread, which starts first.
 pub(crate) fn look_during(url: &str, more: &[&str], work: impl FnMut() + Send) -> Run {
     look_for_during("2", url, more, work)
 }
@@ -166,7 +168,7 @@ fn healthy_servers_are_well() {
     }
 }
 
-/// Connections that the kernel has turned away in this network namespace.
+/// Connections that the kernel has rejected in this network namespace.
 fn listen_overflows() -> u64 {
     let table = std::fs::read_to_string("/proc/net/netstat").expect("the kernel counts");
     let mut lines = table.lines().filter(|line| line.starts_with("TcpExt:"));
@@ -226,14 +228,14 @@ fn what_cannot_be_looked_at_is_one_line() {
     }
 }
 
-/// Accepts connections for as long as the test process runs, reads something from each unless it
-/// is in a hurry, answers this, and hangs up.
+/// Accepts connections for as long as the test process runs, reads something from each if `reads`,
+/// sends `answer`, and closes it.
 fn hang_up(answer: &'static [u8], reads: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
         for mut client in listener.incoming().flatten() {
-            // The other end may be gone.
+            // The other side may have closed it.
             let _ = if reads { client.read(&mut [0; 64]) } else { Ok(0) };
             let _ = client.write_all(answer);
         }
@@ -241,8 +243,8 @@ fn hang_up(answer: &'static [u8], reads: bool) -> SocketAddr {
     address
 }
 
-/// A listener that hangs up may be anything: a port of TLS, a proxy without servers, another
-/// protocol. It is not a server whose places for clients are taken.
+/// A listener that closes connections may be anything: a port for TLS, a proxy without servers,
+/// another protocol. It is not a server that has reached its limit of clients.
 #[test]
 fn what_hangs_up_is_not_a_full_server() {
     for (at, told) in [
@@ -270,7 +272,7 @@ fn a_silent_server_with_a_password_is_reported_as_frozen() {
     assert_eq!(run.names().first().map(String::as_str), Some("frozen"), "{}", run.printed);
 }
 
-/// Connections that a server has taken, that of the question among them.
+/// Connections that a server has accepted, including the one of this request.
 fn connections_taken(server: &Server) -> u64 {
     let text = server.connect_resp().run("INFO stats").text();
     let line = text.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
@@ -318,7 +320,7 @@ fn a_finding_counts_more_than_a_server_that_cannot_be_reached() {
     assert_eq!(run.said.lines().count(), 1, "{}", run.said);
 }
 
-/// A doctor that goes on while the test does something.
+/// Starts a doctor that runs while the test does something.
 fn start(arguments: &[&str]) -> Child {
     let mut command = Command::new(nagi_binary());
     command.arg("doctor").args(arguments).env_remove("REDISCLI_AUTH");
@@ -364,7 +366,7 @@ fn a_watch_goes_on_when_a_server_goes_away() {
     next("could not be observed");
     next(" as before: ");
     interrupt(&doctor);
-    // What it prints until it ends must have somewhere to go.
+    // Its output must be read until it ends.
     lines.for_each(drop);
     let run: Run = doctor.wait_with_output().expect("it ends").into();
     assert_eq!(run.status, Some(2), "{}", run.said);
@@ -466,7 +468,7 @@ fn a_key_that_costs_most_is_counted_and_the_count_ended() {
     assert_eq!(other.run("HOTKEYS GET"), Reply::Null);
     let shown = look_during(&resp(&server), &["--show-keys"], &mut work);
     assert!(shown.printed.contains("customer:alice"), "{}", shown.printed);
-    // Another user's count is left alone.
+    // The count that another user has started is not changed.
     other.check("HOTKEYS START METRICS 1 NET", "+OK\r\n");
     look_during(&resp(&server), &[], &mut work);
     other.check("HOTKEYS STOP", "+OK\r\n");
@@ -477,7 +479,7 @@ fn a_server_that_goes_away_is_reported() {
     let mut redis = Server::redis();
     let url = resp(&redis);
     std::thread::scope(|scope| {
-        // Once: there is nothing to be seen after that.
+        // Only once: afterwards there is nothing to observe.
         let run = scope.spawn(|| doctor(&["--seconds", "3", "--json", "-", &url]));
         let mut client = redis.connect_resp();
         until("the probes", || {

@@ -1,5 +1,5 @@
-//! A client that leaves out servers which fail, and nagi's memcached port: what a server has missed
-//! is not read from it when it is back.
+//! A client that ejects servers that fail, and nagi's memcached port: when a server is back, values
+//! that have been replaced meanwhile are not read from it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -37,8 +37,8 @@ fn ejecting(servers: &[Server], dialect: Dialect) -> Cache {
     Cache::new(Configuration::from(Library::PhpKetama).ring(places.collect()), settings)
 }
 
-/// Writes and reads every key until as many servers are left out; no read finds what this client
-/// has replaced.
+/// Writes and reads every key until as many servers are ejected; no read returns a value that this
+/// client has replaced.
 fn work(cache: &mut Cache, newest: &mut HashMap<u32, u64>, version: &mut u64, ejected: usize) {
     until("servers to leave or come back", || {
         for number in 0..KEYS {

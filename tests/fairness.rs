@@ -1,9 +1,10 @@
-//! Many clients that keep one worker busy: none starves, and none is answered out of order.
+//! Many clients that keep one worker busy: each is served continually, and all replies are in
+//! order.
 //!
-//! They count their requests in a key each, and a witness whose pipeline reads the counts sees that
-//! all of them grow while it is served itself. How much each gets of a tick is checked where ticks
-//! can be counted, in the server's own tests: seen from here it depends on what the system does
-//! with the processes.
+//! Each client counts its requests in a key, and a witness, whose pipeline reads the counts, checks
+//! that all of them grow while it is served itself. How much of a tick each client gets is checked
+//! in the server's own unit tests, where ticks can be counted: observed from here it depends on how
+//! the system schedules the processes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,10 +14,10 @@ use harness::{Connection, Reply, Server, allow_open_files, encode_command};
 
 const PIPELINE: u64 = 1_000_000;
 const VALUE_BYTES: u64 = 4000;
-/// Requests of the witness at a time: some slices, as ARCHITECTURE.md has them.
+/// Requests that the witness sends at a time: several slices, as defined in ARCHITECTURE.md.
 const WITNESSED: usize = 4096;
 
-/// Sends `request` again and again until `done`, and takes what comes back.
+/// Sends `request` again and again until `done`, and receives the replies.
 fn flood(server: &Server, request: &[u8], done: &AtomicBool) {
     let stream = TcpStream::connect(server.resp()).expect("the server listens");
     std::thread::scope(|scope| {
@@ -28,7 +29,7 @@ fn flood(server: &Server, request: &[u8], done: &AtomicBool) {
     });
 }
 
-/// Sends all of the pipeline, and checks that each request was answered once and in order.
+/// Sends the whole pipeline, and checks that each request was answered once and in order.
 fn pipeline(server: &Server, done: &AtomicBool) {
     let stream = TcpStream::connect(server.resp()).expect("the server listens");
     std::thread::scope(|scope| {
@@ -54,7 +55,7 @@ fn one_by_one(server: &Server, done: &AtomicBool) {
     }
 }
 
-/// The counts of one reply to the witness.
+/// The counts in one reply to the witness.
 fn counts(reply: Reply) -> [u64; 3] {
     let Reply::Array(values) = reply else { panic!("{reply:?}") };
     let numbers: Vec<u64> =
@@ -109,7 +110,7 @@ fn all_are_served_while_some_clients_never_stop() {
         grown.iter().all(|count| *count > 0),
         "each was served between other clients: {grown:?}"
     );
-    // They have not been forgotten.
+    // The readers from the beginning receive all of their replies, too.
     let reply = format!("${VALUE_BYTES}\r\n{value}\r\n").repeat(1000);
     readers.iter_mut().step_by(20).for_each(|reader| reader.expect(&reply));
 }

@@ -1,9 +1,9 @@
-//! `nagi doctor` names each fault that a test puts into a real server, first among what it finds.
+//! `nagi doctor` names each fault that a test injects into a real server as its first finding.
 //!
-//! Each fault is put in with a middling strength, until it is named. `NAGI_DOCTOR_ROUNDS=10` puts
-//! it in ten times, from weak to strong, and wants it named first nine times of ten; and it looks
-//! at healthy servers three hundred times. `cargo xtask doctor` does that, and writes the results
-//! into docs/doctor.md.
+//! Each fault is injected with medium strength, until it is named. With `NAGI_DOCTOR_ROUNDS=10` it
+//! is injected ten times, from weak to strong, and must be named first nine times of ten; and
+//! healthy servers are checked three hundred times. `cargo xtask doctor` does that, and writes the
+//! results into docs/doctor.md.
 
 use harness::{Connection, Server, encode_command, tool, until};
 use rustix::process::Signal;
@@ -38,7 +38,7 @@ fn ports_used_up() {
             };
             setting("ip_local_port_range", &format!("40000 {}", 40_000 + ports))?;
             setting("tcp_tw_reuse", "0")?;
-            // A port that is still in TIME_WAIT fails the attempt.
+            // The attempt fails if the port is still in TIME_WAIT.
             let ask = || {
                 if let Ok(mut stream) = TcpStream::connect(at) {
                     let request = if kind == Memcached { "get key\r\n" } else { "GET key\r\n" };
@@ -110,8 +110,8 @@ fn narrow_link() {
     });
 }
 
-/// A program of the kernel's packet filter (BPF of the first kind, `man 8 tc-bpf`) that drops
-/// this share of all packets: it loads a random number, and compares it.
+/// A program for the kernel's packet filter (BPF of the first kind, `man 8 tc-bpf`) that drops this
+/// share of all packets: it loads a random number, and compares it.
 fn dropping(share: f64) -> String {
     let least_kept = (share * f64::from(u32::MAX)) as u32;
     format!("4,32 0 0 4294963256,53 1 0 {least_kept},6 0 0 2,6 0 0 0")
@@ -121,7 +121,7 @@ fn dropping(share: f64) -> String {
 fn lossy_link() {
     check("lossy-link", |kind, strength| {
         let link = Link::new()?;
-        // What is dropped where it is sent from would not have been sent, as TCP sees it.
+        // A packet that is dropped at the sender would not have been sent, as TCP sees it.
         link.step("tc", &["-n", &link.server, "qdisc", "add", "dev", "s0", "clsact"])?;
         let program = dropping(between(0.04, 0.1, strength));
         let filter = ["-n", &link.server, "filter", "add", "dev", "s0", "ingress"];
@@ -153,7 +153,7 @@ fn long_round_trip() {
     });
 }
 
-/// Passes everything on, what is from the client some time later.
+/// Forwards everything, what comes from the client some time later.
 fn delay(client: &TcpStream, server: SocketAddr, late_ms: f64) {
     let Ok(server) = TcpStream::connect(server) else { return };
     for stream in [client, &server] {
@@ -196,7 +196,7 @@ fn large_values() {
         let limits: &[&str] =
             if kind == Memcached { &["-t", "1", "-I", "64m", "-m", "256"] } else { &[] };
         let server = kind.start(limits);
-        // memcached takes in some megabytes within less than the two milliseconds that are a delay.
+        // memcached stores some megabytes in less than the two milliseconds that count as a delay.
         let weak = if kind == Memcached { 20e6 } else { 4e6 };
         let value = "v".repeat(between(weak, 40e6, strength) as usize);
         let mut clients = [(); 4].map(|()| kind.connect(&server));
@@ -215,7 +215,7 @@ fn large_values() {
     });
 }
 
-/// Checks that what was named first has this evidence; a miss is counted elsewhere.
+/// Checks that the first finding has this evidence; a missing finding is counted elsewhere.
 #[track_caller]
 fn check_evidence(run: &Run, name: &str, evidence: &str) {
     let is_named = run.names().first().map(String::as_str) == Some(name);
@@ -336,7 +336,7 @@ fn one_thread_busy() {
                 (format!("get {}\r\n", keys.join(" ")).into_bytes(), "END\r\n".len())
             }
             _ => {
-                // Of many keys none is hot, where a server counts that.
+                // With many keys none is hot, on servers that count that.
                 let keys: Vec<String> = (0..10).map(|number| format!("value:{number}")).collect();
                 keys.iter().for_each(|key| kind.set(&mut client, key, &"v".repeat(1 << 16)));
                 let requests = keys.iter().flat_map(|key| encode_command(&["BITCOUNT", key]));
@@ -348,7 +348,7 @@ fn one_thread_busy() {
             _ => between(5.0, 50.0, strength) as usize,
         };
         let batch = request.repeat(many);
-        // Two batches are on their way, so that the server never waits for one.
+        // Two batches are in flight, so that the server never waits for one.
         client.send(&batch);
         Ok(look_for_during("3", &kind.url(&server), &[], || {
             client.send(&batch);
@@ -378,7 +378,7 @@ fn cpu_throttled() {
 /// A control group with a limit on processor time, of version 1 or 2.
 struct Limit {
     folder: PathBuf,
-    /// Where its processes go when it ends.
+    /// The group that its processes are moved to at the end.
     above: PathBuf,
 }
 
@@ -533,7 +533,7 @@ fn monitor_running() {
         let mut client = kind.connect(&server);
         Ok(look_during(&kind.url(&server), &[], || {
             client.run("GET key");
-            // Lines of the doctor's own requests are among them.
+            // Some of the lines are about the doctor's own requests.
             while !watcher.line().contains("\"GET\" \"key\"") {}
             pass(between(50.0, 0.0, strength));
         }))
@@ -587,8 +587,8 @@ fn clients_that_hash_differently() {
     });
 }
 
-/// What is looked at is well at any load, and so are servers beside a program that takes a whole
-/// processor.
+/// Servers with any load have no findings, and neither have servers next to a program that uses a
+/// whole processor.
 #[test]
 fn no_load_is_a_fault() {
     let looks = match std::env::var("NAGI_DOCTOR_ROUNDS") {
@@ -622,7 +622,7 @@ fn no_load_is_a_fault() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Looks at a server with one of five loads, or beside a program that takes a whole processor.
+/// Checks a server with one of five loads, or next to a program that uses a whole processor.
 fn look_at_load(kind: Kind, server: &Server, number: u32, turn: u32) -> Run {
     let (mut client, pause_ms) = (kind.connect(server), f64::from(turn % 5) * 0.5);
     let takes_a_processor = turn % 4 == 3;

@@ -1,5 +1,5 @@
-//! memcached's command-line flags, tested with nagi in its place and with memcached itself if it is
-//! installed, and the output of its tools.
+//! memcached's command-line flags, tested with nagi as a replacement and with memcached itself if
+//! it is installed, and the output of its tools.
 
 use crate::binary::{encode, receive};
 use crate::differential::newest_memcached_with;
@@ -9,14 +9,14 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-/// nagi in memcached's place.
+/// nagi as a replacement of memcached.
 fn nagi(flags: &[&str]) -> Server {
     let mut command = Command::new(nagi_binary());
     command.arg("memcached").args(flags);
     Server::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// That, and the newest memcached that is here.
+/// This nagi, and the newest memcached that is installed here.
 fn servers(flags: &[&str]) -> impl Iterator<Item = Server> {
     let newest = newest_memcached_with(flags);
     if newest.is_none() {
@@ -25,7 +25,7 @@ fn servers(flags: &[&str]) -> impl Iterator<Item = Server> {
     [Some(nagi(flags)), newest].into_iter().flatten()
 }
 
-/// The lines of an answer that ends with END, without this last one.
+/// The lines of a reply that ends with END, without this last one.
 fn listed(client: &mut Connection, request: &str) -> Vec<String> {
     client.send(format!("{request}\r\n"));
     let mut lines = Vec::new();
@@ -148,7 +148,7 @@ fn what_a_memory_file_has_is_there_again() {
     assert!(server.wait_for_exit().success());
     let server = nagi(&["-e", &path]);
     let is_there = || {
-        // While it loads, a line says so.
+        // While it loads, the reply is a line that says so.
         let mut client = server.connect_memcached();
         client.send("get a\r\n");
         (client.line() == "VALUE a 7 1").then_some(())
@@ -187,7 +187,7 @@ fn what_cannot_be_stored_and_what_has_expired_is_counted() {
 
 #[test]
 fn lookups_of_what_has_expired_are_counted() {
-    // Nothing is removed before it is asked for, so that all of it is found expired.
+    // Nothing is removed before it is looked up, so that all of it is found expired.
     let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
     let mut redis = server.connect_resp();
     redis.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
@@ -199,7 +199,7 @@ fn lookups_of_what_has_expired_are_counted() {
     let client = &mut server.connect_memcached();
     client.check_raw("get none\r\n", "END\r\n");
     let mut count = || stat(client, "", "get_expired").parse::<u64>().expect("a number");
-    // Redis' clients have looked one up as well.
+    // Redis clients have looked one up as well.
     let before = count();
     let requests =
         [("get get", "END"), ("gets gets", "END"), ("gat 10 gat", "END"), ("mg mg v", "EN")];
@@ -333,8 +333,8 @@ fn watching_can_be_refused() {
     }
 }
 
-/// What memcached 1.6.45 has and nagi has nothing for: a library, sizes of slabs and how pages are
-/// moved between them, a limit of buffers, storage on disks, and TLS.
+/// Settings of memcached 1.6.45 that nagi has nothing for: a library, sizes of slabs and how pages
+/// are moved between them, a limit of buffers, storage on disks, and TLS.
 const WITHOUT_COUNTERPART: [&str; 6] = [
     "libevent",
     "slab_automove_ratio",

@@ -1,4 +1,4 @@
-//! Libraries of functions: what is replied, as by redis-server.
+//! Libraries of functions, with the same replies as redis-server.
 
 use harness::{Reply, Server, encode_command, until};
 
@@ -170,7 +170,7 @@ fn a_slow_function_is_reported_and_killed() {
     assert!(error(&runs.reply()).contains("killed by user"));
 }
 
-/// Both servers write libraries into their files, and read those of the other.
+/// Both servers write libraries into their files, and read each other's.
 #[test]
 fn libraries_are_saved_and_loaded() {
     let folder = Folder::new("functions");

@@ -37,7 +37,7 @@ impl Client {
         Self::calling(&server.http().to_string(), server.http())
     }
 
-    /// One that calls the server at an address by this name.
+    /// Connects to the server at an address with this host name.
     pub(crate) fn calling(host: &str, address: SocketAddr) -> Self {
         Client { connection: Connection::open(address), address, host: host.to_owned() }
     }
@@ -397,8 +397,8 @@ fn messages_come_as_events_to_clients_that_want_them() {
     let server = nagi(&[]);
     let mut redis = server.connect_resp();
     let mut readers = Vec::new();
-    // The last is what @upstash/redis sends: an empty list as the body, and a channel whose name is
-    // no form of the reply and has a plus sign for itself.
+    // The last is what @upstash/redis sends: an empty list as the body, and a channel whose name
+    // looks like an extension but is no form of the reply, and has a literal plus sign.
     for (method, target, body, first) in [
         ("GET", "/SUBSCRIBE/news", "", "data: subscribe,news,1\n\n"),
         ("POST", "/psubscribe/n%65w*", "[]", "data: psubscribe,new*,1\n\n"),
@@ -415,7 +415,8 @@ fn messages_come_as_events_to_clients_that_want_them() {
     }
     redis.check("PUBLISH a+b.json {\"a\":[1]}", ":1\r\n");
     assert_eq!(readers[3].chunk(), b"data: message,a+b.json,{\"a\":[1]}\n\n");
-    // Lines of a message are lines of one event, and none of them looks like another message.
+    // The lines of a message are lines of one event, and none of them can look like another
+    // message.
     redis.run_words(&["PUBLISH", "news", "x\r\nmessage,news,y\n z\n\n"]);
     let lines = "x\ndata:message,news,y\ndata:  z\ndata:\ndata:\n\n";
     let [news, pattern] = [0, 1].map(|at: usize| readers[at].chunk());
@@ -447,7 +448,7 @@ fn errors_in_place_of_events_are_those_of_upstash() {
         assert_eq!((response.status, response.text()), (status, told));
         assert_eq!(response.header("content-type"), Some("application/json"));
     }
-    // In the form of webdis too an error is no message.
+    // In webdis' form too, an error is not a message.
     let response = client.ask("GET", "/SUBSCRIBE", "", b"");
     assert_eq!(response.status, 400, "{}", response.text());
     let reply = client.ask("POST", "/PING", EVENTS, b"");
@@ -476,7 +477,7 @@ fn an_administrator_sees_commands_as_events() {
     assert!(event.starts_with("data: ") && is_of_request, "{event}");
 }
 
-/// A WebSocket of a client (RFC 6455).
+/// A WebSocket on the client's side (RFC 6455).
 pub(crate) struct Socket(pub(crate) Client);
 
 impl Socket {
@@ -554,7 +555,8 @@ fn commands_come_over_web_sockets() {
     assert_eq!(Client::of(&server).ask("GET", "/.json", foreign, b"").status, 403);
 }
 
-/// Bytes after a request whose response goes on are not read, and so neither is the end.
+/// Bytes after a request whose response continues are not read, and neither is the end of the
+/// connection.
 #[test]
 fn a_blocked_request_holds_up_itself_alone() {
     let server = nagi(&[]);
@@ -602,7 +604,7 @@ fn requests_leave_no_ports_behind_and_count_exactly() {
     assert!((1..=4).contains(&channels), "{channels} connections to workers:\n{listed}");
 }
 
-/// The reply to a request as text, as it came.
+/// The reply to a request as text, unchanged.
 fn raw(redis: &mut Connection, words: &[&str]) -> String {
     redis.send(harness::encode_command(words));
     String::from_utf8_lossy(&redis.reply_and_bytes().1).into_owned()
@@ -630,7 +632,7 @@ fn trusted_proxies_say_where_requests_come_from() {
     let mut list = || redis.run("CLIENT LIST").text();
     let listed = list();
     assert_eq!(listed.matches(" addr=198.51.100.7:0 laddr=0.0.0.0:0 ").count(), 2, "{listed}");
-    // A connection is the next client's.
+    // The next client uses the same connection.
     assert_eq!(set(default, "Forwarded: for=\"[2001:db8::1]:4711\"\r\n"), 200);
     let listed = list();
     assert!(listed.contains(" addr=[2001:db8::1]:0 laddr=0.0.0.0:0 "), "{listed}");
@@ -645,7 +647,7 @@ fn trusted_proxies_say_where_requests_come_from() {
         page.text().contains("\"remote_addr\":\"[2001:db8::1]:0\"").then_some(())
     })
     .expect("it has the address");
-    // What is not trusted is not believed.
+    // Headers from an address that is not trusted are ignored.
     redis.check("CONFIG SET http-trusted-proxies \"10.0.0.0/8 ::1\"", "+OK\r\n");
     assert_eq!(set(default, PROXIED), 200);
     let line = monitor.line();

@@ -1,5 +1,5 @@
-//! What commands over HTTP may cost, and requests that are made to do harm: too many at a time, too
-//! long, cut off, or ambiguous.
+//! The limits of commands over HTTP, and malicious requests: too many at a time, too long, cut off,
+//! or ambiguous.
 
 use harness::{Connection, allow_open_files, until};
 
@@ -206,7 +206,7 @@ fn readers_that_stall_hold_little_of_a_long_value() {
             let mut client = Client::of(&server);
             client.send("GET", "/GET/long.bin", "", b"");
             assert_eq!(client.head().0, 200);
-            // By now all that is between the value and the socket is there.
+            // By now everything between the value and the socket has been allocated.
             client.connection.take(1 << 20);
             client
         })
@@ -233,7 +233,7 @@ fn networks_have_rules_of_their_own() {
     assert_eq!(client.post("/multi-exec", r#"[["SET","a","d"],["DEL","a"]]"#).0, 403);
     socket.check(r#"["DEL","a"]"#, r#"{"DEL":[false,"NOPERM command not allowed over HTTP"]}"#);
     redis.check("GET a", "$1\r\nc\r\n");
-    // The client is where a trusted proxy says.
+    // The address of the client is the one that a trusted proxy sends.
     redis.check("CONFIG SET http-trusted-proxies 127.0.0.1 requirepass x", "+OK\r\n");
     let forwarded = "X-Forwarded-For: 192.0.2.7\r\nAuthorization: Bearer x\r\n";
     assert_eq!(client.ask("GET", "/GET/a", forwarded, b"").status, 200);

@@ -1,4 +1,4 @@
-//! Positions on the earth, and searches for what lies around one.
+//! Positions on the earth, and searches for positions around one.
 
 use harness::{Server, as_redis};
 
@@ -101,7 +101,7 @@ fn areas_are_searched() {
     ]);
 }
 
-/// Since 7.2 they have as few digits as say which numbers they are.
+/// Since 7.2 they have as few digits as identify the number.
 #[test]
 fn coordinates_are_short() {
     let server = Server::nagi();

@@ -1,7 +1,7 @@
 //! Fields of hashes that expire.
 //!
-//! The Redis that tests compare with is too old for them, so what Redis 8.0.6 replied stands in
-//! `reference/field-expiry.txt`, with the events that it told of. With `NAGI_REDIS_8_PORT`, the
+//! The Redis that tests compare with is too old for them, so the replies of Redis 8.0.6 are in
+//! `reference/field-expiry.txt`, with the events that it published. With `NAGI_REDIS_8_PORT`, the
 //! port of such a server without data, the file is rewritten.
 
 use crate::persistence::Folder;
@@ -9,7 +9,7 @@ use harness::{Connection, Server, until};
 
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/reference/field-expiry.txt");
 
-/// What a server replies to requests, and which events it tells of after each.
+/// A server's replies to requests, and the events that it publishes after each.
 struct Conversation {
     client: Connection,
     subscriber: Connection,
@@ -23,14 +23,14 @@ impl Conversation {
         Conversation { client, subscriber }
     }
 
-    /// A line as it stands in the file: the request, `=>` and the reply, in which `|` stands for a
-    /// line break, and events.
+    /// A line in the form of the file: the request, `=>` and the reply, in which `|` replaces line
+    /// breaks, and events.
     fn line(&mut self, request: &str) -> String {
         self.client.send(harness::encode_command(&harness::words(request)));
         let (_, reply) = self.client.reply_and_bytes();
         self.client.run("PUBLISH end x");
         let mut events = Vec::new();
-        // What ends them is a message to a channel, which has three parts.
+        // The events end with a message to a channel, which has three parts.
         loop {
             let message = self.subscriber.reply();
             let [kind, _, channel, key] = message.list() else { break };
@@ -83,7 +83,7 @@ fn expired_fields_are_gone_and_published() {
     client.check("HPEXPIRE small 1 FIELDS 1 a", "*1\r\n:1\r\n");
     let names: String = (0..1000).map(|number| format!(" field:{number}")).collect();
     let replies = client.run(&format!("HPEXPIRE large 1 FIELDS 1000{names}"));
-    // The time may come in the middle of so many.
+    // The time may come while so many are executed.
     assert!(replies.list().iter().all(|reply| [1, 2].contains(&reply.integer())));
     for (key, left) in [("small", 1), ("large", 1000)] {
         let gone =
@@ -119,7 +119,7 @@ fn what_has_expired_is_hidden_while_it_must_stay() {
         client.run(&format!("HSET {key}"));
     }
     client.check("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
-    // Paused clients wait with what they write, so the time comes by itself.
+    // Paused clients wait before they write, so the time comes by itself.
     let server_time = |client: &mut Connection| {
         let time = client.run("TIME");
         time.list()[0].text().parse::<u64>().expect("seconds") * 1000
@@ -196,7 +196,7 @@ fn times_are_saved_in_a_file_of_version_12() {
         let info = client.run("INFO keyspace").text();
         assert!(info.contains("keys=3,expires=0,avg_ttl=0,subexpiry=2"), "{info}");
     }
-    // Payloads have them too.
+    // Payloads contain the times too.
     let payload = client.run("DUMP small");
     let harness::Reply::Bulk(payload) = payload else { panic!("{payload:?}") };
     let words: [&[u8]; 4] = [b"RESTORE", b"again", b"0", &payload];

@@ -4,19 +4,19 @@ use harness::{Connection, Random, Reply, Server, encode_command, until, words};
 use std::collections::BTreeMap;
 use std::thread;
 
-/// What HOTKEYS GET tells, by the names of its fields.
+/// The reply to HOTKEYS GET, by the names of its fields.
 fn told(client: &mut Connection) -> BTreeMap<String, Reply> {
     let reply = client.run("HOTKEYS GET");
     let [fields] = reply.list() else { panic!("not a list of one: {reply:?}") };
     fields.list().chunks(2).map(|pair| (pair[0].text(), pair[1].clone())).collect()
 }
 
-/// Keys and what they cost, in the order of one of its lists.
+/// Keys and their costs, in the order of one of its lists.
 fn costly(told: &BTreeMap<String, Reply>, name: &str) -> Vec<(String, i64)> {
     told[name].list().chunks(2).map(|pair| (pair[0].text(), pair[1].integer())).collect()
 }
 
-/// Counts the bytes of what `talk` sends. Returns all of them, and keys with theirs.
+/// Counts the bytes that `talk` sends. Returns all of them, and those of each key.
 fn counted(server: &Server, talk: impl FnOnce(&mut Connection)) -> (i64, BTreeMap<String, i64>) {
     let mut client = server.connect_resp();
     client.check("HOTKEYS START METRICS 1 NET COUNT 64", "+OK\r\n");
@@ -27,7 +27,7 @@ fn counted(server: &Server, talk: impl FnOnce(&mut Connection)) -> (i64, BTreeMa
     (told["total-net-bytes"].integer(), costly(&told, "by-net-bytes").into_iter().collect())
 }
 
-/// How many bytes a request and its reply are.
+/// The size of a request and its reply, in bytes.
 fn bytes(request: &[&str], reply: &str) -> i64 {
     (encode_command(request).len() + reply.len()) as i64
 }
@@ -45,7 +45,7 @@ fn the_hottest_keys_of_all_workers_are_found() {
     let mut random = Random::announced();
     let mut client = server.connect_resp();
     client.check(&format!("HOTKEYS START METRICS 2 CPU NET COUNT {COUNT}"), "+OK\r\n");
-    // Of four requests two are for one key and one is for another; all others differ.
+    // Of four requests, two have the same key and one has another fixed one; all other keys differ.
     let talk = |mut client: Connection, mut random: Random, number: u64| {
         let mut exact = BTreeMap::<String, i64>::new();
         for batch in 0..REQUESTS / 100 {
@@ -246,7 +246,7 @@ fn the_time_of_a_script_is_that_of_its_keys() {
 #[test]
 fn requests_that_take_more_than_one_slice_are_counted_once() {
     let server = Server::nagi();
-    // One that waits for another client.
+    // A request that waits for another client.
     let (pop, reply) = (["BLPOP", "list", "0"], "*2\r\n$4\r\nlist\r\n$1\r\nx\r\n");
     let (all, keys) = counted(&server, |client| {
         let mut waiting = server.connect_resp();
@@ -261,7 +261,7 @@ fn requests_that_take_more_than_one_slice_are_counted_once() {
     });
     let push = bytes(&["RPUSH", "list", "x"], ":1\r\n");
     assert_eq!((all, keys), (bytes(&pop, reply) + push, by_key([("list", all)])));
-    // One of very many keys.
+    // A request with very many keys.
     let mget: Vec<String> = (0..100_000).map(|number| format!("key:{number}")).collect();
     let mget: Vec<&str> = std::iter::once("MGET").chain(mget.iter().map(String::as_str)).collect();
     let (all, keys) = counted(&server, |client| {

@@ -6,22 +6,22 @@ use std::process::{Command, Stdio};
 
 use harness::{Connection, Server, nagi_binary, until};
 
-/// A server that serves pages as well.
+/// A server that also serves pages.
 fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
 }
 
 struct Response {
     status: u16,
-    /// By their names in small letters.
+    /// By their names in lower case.
     headers: BTreeMap<String, String>,
     body: String,
 }
 
-/// Sends a request as it is, and receives all until the server closes the connection.
+/// Sends a request unchanged, and receives everything until the server closes the connection.
 fn exchange(address: SocketAddr, request: impl AsRef<[u8]>) -> Response {
     let mut client = Connection::open(address);
-    // What is refused early is not read to its end.
+    // A request that is refused early is not read to its end.
     let _ = client.try_send(request);
     let text = String::from_utf8(client.rest()).expect("answers are text");
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text}"));
@@ -35,7 +35,7 @@ fn exchange(address: SocketAddr, request: impl AsRef<[u8]>) -> Response {
     }
 }
 
-/// Asks for a page with further headers, each line with its end.
+/// Requests a page with further headers, each line with its end.
 fn get_with(server: &Server, path: &str, headers: &str) -> Response {
     let address = server.http();
     let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
@@ -46,14 +46,14 @@ fn get(server: &Server, path: &str) -> Response {
     get_with(server, path, "")
 }
 
-/// A page of metrics, of which every line has been checked.
+/// A page of metrics, each line of which has been checked.
 #[derive(Default)]
 struct Metrics {
     /// By family: its type.
     types: BTreeMap<String, String>,
     /// By family: its unit.
     units: BTreeMap<String, String>,
-    /// By name and labels as they are written.
+    /// By name and labels in their original form.
     samples: BTreeMap<String, f64>,
 }
 
@@ -92,7 +92,7 @@ impl Metrics {
         metrics
     }
 
-    /// Takes in a sample, which belongs to the family whose head came last.
+    /// Adds a sample, which belongs to the family of the latest head.
     fn add(&mut self, line: &str, family: &str, is_open: bool) {
         let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
         let (name, labels) = match series.strip_suffix('}') {
@@ -128,7 +128,7 @@ impl Metrics {
         *self.samples.get(series).unwrap_or_else(|| panic!("no {series}"))
     }
 
-    /// Checks that buckets grow and that the last one has all, of every histogram.
+    /// Checks that the buckets of every histogram grow and that the last one includes all.
     fn check_histograms(&self, text: &str) {
         let mut last: BTreeMap<String, f64> = BTreeMap::new();
         let buckets = text.lines().filter_map(|line| line.split_once("_bucket{"));
@@ -384,7 +384,7 @@ fn a_port_that_was_asked_for_must_be_free_and_the_default_need_not_be() {
     assert!(problem.contains("--http-port 0") && problem.contains(&remedy), "{problem}");
     let problem = start(&["--http-port", "any", "--http-bind", "127.0.0.1 0.0.0.0"]);
     assert!(problem.contains("--requirepass"), "{problem}");
-    // Whether this test takes it or something else on this machine has it.
+    // Whether this test uses the port or another process on this machine does.
     let _default = TcpListener::bind("127.0.0.1:7379");
     let ports = std::env::temp_dir().join(format!("nagi-http-{}", std::process::id()));
     let mut command = Command::new(nagi_binary());
@@ -413,7 +413,7 @@ fn lines_are_those_of_mod_status() {
         .expect("it is counted");
         let fields: BTreeMap<&str, &str> =
             lines.lines().map(|line| line.split_once(": ").expect("a name and a value")).collect();
-        // prometheus-apache-exporter takes it apart at its slash and dots, and panics otherwise.
+        // prometheus-apache-exporter splits it at the slash and the dots, and panics without them.
         let version = fields["ServerVersion"].strip_prefix("nagi/").expect("our name");
         assert_eq!(version.split('.').filter(|it| it.parse::<u32>().is_ok()).count(), 3);
         let letters = fields["Scoreboard"];

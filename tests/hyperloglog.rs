@@ -1,4 +1,4 @@
-//! Sketches of sets, byte for byte those of Redis.
+//! Sketches of sets, identical to those of Redis byte for byte.
 
 use harness::{Connection, Random, Reply, Server, as_redis};
 
@@ -56,7 +56,7 @@ fn strings_that_are_no_sketches() {
     ]);
 }
 
-/// Both servers' replies to the same commands, which have to be the same.
+/// Both servers' replies to the same commands, which must be the same.
 struct Pair(Connection, Connection);
 
 impl Pair {
@@ -119,7 +119,7 @@ fn corrupted_bytes_are_answered_as_by_redis() {
         words.extend((0..count).map(|_| random.below(1_000_000).to_string()));
         pair.same(&words);
         let length = pair.0.run("STRLEN key").integer() as u64;
-        // The header and the first bytes are where it matters; lengths stay within 16384.
+        // The header and the first bytes matter most; lengths stay within 16384.
         let at = random.below(length.min(16)).to_string();
         let byte = [random.below(256) as u8];
         pair.same(&[b"SETRANGE".as_slice(), b"key", at.as_bytes(), &byte]);

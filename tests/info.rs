@@ -1,10 +1,10 @@
-//! INFO beside the real redis-server's: every field that it has, and figures that are true.
+//! INFO compared with redis-server's: it has all of its fields, and correct numbers.
 
 use std::collections::BTreeSet;
 
 use harness::{Connection, Server};
 
-/// Fields of Redis that nagi has not, and why.
+/// Fields of Redis that nagi does not have, and why.
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("atomicvar_api", "how Redis was compiled"),
     ("current_eviction_exceeded_time", "nothing counts the time over the limit"),
@@ -17,7 +17,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("total_eviction_exceeded_time", "nothing counts the time over the limit"),
 ];
 
-/// Section and field, both of which have to be the same.
+/// Section and field, both of which must be the same.
 fn fields(client: &mut Connection) -> BTreeSet<(String, String)> {
     let mut section = String::new();
     let mut fields = BTreeSet::new();
@@ -55,7 +55,7 @@ fn every_field_of_redis_is_there() {
     }
 }
 
-/// What Redis 8.0.6 shows and 7.0 does not: by its section and name.
+/// Fields that Redis 8.0.6 shows and 7.0 does not: section and name.
 const OF_REDIS_8: &[(&str, &str)] = &[
     ("Clients", "pubsub_clients"),
     ("Clients", "total_blocking_keys"),
@@ -77,7 +77,7 @@ const OF_REDIS_8: &[(&str, &str)] = &[
     ("Threads", "io_thread_1"),
 ];
 
-/// Likewise, which nagi has not, and why.
+/// The same for fields that nagi does not have, and why.
 const NOT_OF_REDIS_8: &[(&str, &str)] = &[
     ("allocator_muzzy", "the allocator has no such pages"),
     ("db0_distrib_strings_sizes", "sizes would have to be counted at each change"),
@@ -101,7 +101,7 @@ fn fields_of_redis_8_are_there() {
 
 #[test]
 fn sections_are_chosen_as_with_redis() {
-    // Redis has threads since 8.0.
+    // Redis has had threads since 8.0.
     let own = ["Phases", "Workers", "Threads"];
     for request in [
         "INFO",

@@ -1,4 +1,4 @@
-//! Keys of any type: their life, their names, their number.
+//! Keys of any type: their expiry, names and number.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -209,7 +209,7 @@ fn the_idle_time_begins_again_with_each_use() {
     for server in [Server::nagi(), Server::redis()] {
         let mut client = server.connect_resp();
         client.check("SET key value", "+OK\r\n");
-        // Seconds are counted by a clock that may tick between the two requests.
+        // Seconds are counted by a clock that may advance between the two requests.
         until("an idle time of 0", || {
             client.check("GET key", "$5\r\nvalue\r\n");
             (client.run("OBJECT IDLETIME key").integer() == 0).then_some(())
@@ -253,7 +253,7 @@ fn wait_finds_no_replicas() {
         ("WAIT 0 x", "-ERR timeout is not an integer or out of range\r\n"),
         ("WAIT 0 -1", "-ERR timeout is negative\r\n"),
     ]);
-    // Redis has this since 7.2.
+    // In Redis since 7.2.
     let server = Server::nagi();
     server.connect_resp().check("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n");
 }
@@ -262,12 +262,12 @@ fn wait_finds_no_replicas() {
 fn wait_takes_its_time_unless_it_is_ended() {
     for (server, is_nagi) in [(Server::nagi(), true), (Server::redis(), false)] {
         let (mut client, mut other) = (server.connect_resp(), server.connect_resp());
-        // Redis has the second since 7.2.
+        // The second is in Redis since 7.2.
         let requests = [("WAIT 1", ":0\r\n"), ("WAITAOF 0 1", "*2\r\n:0\r\n:0\r\n")];
         for (request, reply) in &requests[..if is_nagi { 2 } else { 1 }] {
             let began = Instant::now();
             client.check(&format!("{request} 100"), reply);
-            // Both servers begin with the last whole millisecond.
+            // Both servers count from the last whole millisecond.
             assert!(began.elapsed() >= Duration::from_millis(98), "{request}");
             let id = client.run("CLIENT ID").integer();
             let with_error = "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n";
@@ -281,7 +281,7 @@ fn wait_takes_its_time_unless_it_is_ended() {
                 other.check(&format!("CLIENT UNBLOCK {id} {reason}"), ":1\r\n");
                 client.expect(reply);
             }
-            // Within a transaction nothing is waited for.
+            // Within a transaction there is no waiting.
             client.check("MULTI", "+OK\r\n");
             client.check(&format!("{request} 0"), "+QUEUED\r\n");
             client.check("EXEC", format!("*1\r\n{reply}"));

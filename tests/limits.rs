@@ -5,22 +5,22 @@ use std::process::Command;
 use crate::persistence::Folder;
 use harness::{Connection, Server, encode_command, nagi_binary, until};
 
-/// A number of INFO.
+/// A number from INFO.
 fn info(client: &mut Connection, name: &str) -> i64 {
     let text = client.run("INFO").text();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("INFO has no {name}"))
 }
 
-/// Waits for a number of INFO.
+/// Waits until a number in INFO has this value.
 fn await_info(client: &mut Connection, name: &str, value: i64) {
     until(name, || (info(client, name) == value).then_some(())).expect("it is counted");
 }
 
-/// Bytes of a reply that no socket has room for.
+/// The length of a reply that is too large for any socket's buffer.
 const REPLY_BYTES: usize = 11 + 20_000_000 + 2;
 
-/// Stores what makes such a reply.
+/// Stores a value that makes such a reply.
 fn store_large(client: &mut Connection) {
     client.check(&format!("SET large {}", "v".repeat(20_000_000)), "+OK\r\n");
 }
@@ -86,7 +86,8 @@ fn without_a_limit_no_client_that_reads_late_is_closed() {
 #[test]
 fn administrators_get_in_when_all_places_are_taken() {
     let server = Server::nagi_with(&["--maxclients", "3"]);
-    // Each is answered before the next connects: workers number those that arrive at the same time.
+    // Each is answered before the next one connects: workers number connections that arrive at the
+    // same time.
     let mut clients = [(); 3].map(|()| {
         let mut client = server.connect_resp();
         client.check("PING", "+PONG\r\n");
@@ -103,7 +104,7 @@ fn administrators_get_in_when_all_places_are_taken() {
     admin.check("RESET", "+RESET\r\n");
     let list = admin.run("CLIENT LIST").text();
     let ids = list.split([' ', '\n']).filter_map(|field| field.strip_prefix("id="));
-    // The administrator takes one of the places that become free.
+    // The administrator uses one of the places that become free.
     for id in ids.take(2) {
         admin.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
     }
@@ -172,7 +173,7 @@ fn there_are_no_more_clients_than_descriptors() {
     first.check("SAVE", "+OK\r\n");
 }
 
-/// The beginning of a request whose last bytes never come.
+/// The beginning of a request whose last bytes are never sent.
 fn unfinished_set(bytes: usize) -> Vec<u8> {
     let mut request = format!("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n${}\r\n", bytes + 1).into_bytes();
     request.resize(request.len() + bytes, b'v');
@@ -206,7 +207,8 @@ fn those_with_the_most_memory_are_closed_first() {
             other.send("v\r\n");
             other.expect("+OK\r\n");
         }
-        // One that takes more than all may is not given the time to send it all.
+        // A client that uses more than all may use together is closed before it has sent
+        // everything.
         let mut largest = server.connect_resp();
         let _ = largest.try_send(unfinished_set(15_000_000));
         assert_eq!(largest.rest(), b"");
@@ -228,7 +230,7 @@ fn those_with_the_most_memory_are_closed_first() {
     }
 }
 
-/// What a client is remembered for is its memory as well.
+/// The memory for what is remembered about a client counts as the client's as well.
 #[test]
 fn clients_with_many_names_are_closed_for_their_memory() {
     const NAMES: usize = 3000;
@@ -295,7 +297,8 @@ fn readers_share_the_memory_of_a_value() {
         reader.send(encode_command(&["GET", "large"]));
     }
     client.check("CONFIG SET maxmemory-clients 14mb", "+OK\r\n");
-    /// What CLIENT LIST says of the readers: what they have left unread, and what each takes.
+    /// The readers in CLIENT LIST: the size of what they have not read, and the memory that each
+    /// uses.
     fn readers_of(client: &mut Connection) -> Vec<(u64, u64)> {
         let list = client.run("CLIENT LIST").text();
         let number = |line: &str, name| {
@@ -314,11 +317,11 @@ fn readers_share_the_memory_of_a_value() {
     }
     assert_eq!(info(&mut client, "evicted_clients"), 0, "a quarter of it is the keyspace's");
     client.check("SET large other", "+OK\r\n");
-    // As long as one is left, so is the value.
+    // The value stays as long as one reader is left.
     await_info(&mut client, "evicted_clients", 3);
 }
 
-/// What counts as data, in bytes.
+/// The size of what counts as data, in bytes.
 fn data_bytes(client: &mut Connection) -> i64 {
     info(client, "used_memory_dataset")
 }
@@ -331,7 +334,7 @@ fn keys_that_were_watched_or_tracked_leave_nothing_that_counts_as_data() {
     let mut other = server.connect_resp();
     other.run("HELLO 3");
     other.check("CLIENT TRACKING ON NOLOOP", "+OK\r\n");
-    // Commands have statistics once they have been called.
+    // Commands have statistics after they have been called.
     for command in ["WATCH a", "GET a", "UNWATCH", "DEL a"] {
         other.run(command);
     }
@@ -342,7 +345,7 @@ fn keys_that_were_watched_or_tracked_leave_nothing_that_counts_as_data() {
         other.run_words(&["GET", &name(key)]);
     }
     let during = data_bytes(&mut client) - before;
-    // They are there three times, and all of it is the client's.
+    // They exist three times, and all of that is the client's memory.
     assert!(during < (KEYS * 400) as i64, "{during} bytes while they are watched");
     other.check("UNWATCH", "+OK\r\n");
     for key in 0..KEYS {

@@ -21,7 +21,7 @@ struct Operation {
     is_increment: bool,
 }
 
-/// Says what is wrong with a history, if anything.
+/// The fault in a history, if there is one.
 fn fault_of(mut history: Vec<Operation>) -> Option<String> {
     let mut results: Vec<u64> =
         history.iter().filter(|it| it.is_increment).map(|it| it.value).collect();
@@ -46,7 +46,7 @@ fn fault_of(mut history: Vec<Operation>) -> Option<String> {
     None
 }
 
-/// Which protocol a thread speaks.
+/// The protocol of a thread.
 enum Client {
     Resp(Connection),
     Memcached(Connection),
@@ -90,7 +90,7 @@ fn counters_are_linearizable_across_threads_and_protocols() {
     }
 }
 
-/// Lets all threads loose on one counter and returns what they saw.
+/// Runs all threads on one counter and returns what they saw.
 fn record(server: &Server, key: &str) -> Vec<Operation> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
@@ -119,7 +119,7 @@ fn record(server: &Server, key: &str) -> Vec<Operation> {
 }
 
 mod checker {
-    //! The judge is judged: it must let valid histories pass and find each kind of fault.
+    //! Tests of the check itself: it must accept valid histories and find each kind of fault.
 
     use std::time::{Duration, Instant};
 

@@ -12,14 +12,14 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// Of a block that is for tests and examples (RFC 5737), within these namespaces only.
 pub(crate) const SERVER: &str = "192.0.2.1";
 
-/// Two namespaces and the link between them (`s0` to `c0`), which go with it.
+/// Two namespaces and the link between them (`s0` to `c0`), which are removed on drop.
 pub(crate) struct Link {
     pub(crate) server: String,
     pub(crate) client: String,
 }
 
 impl Link {
-    /// Why there is none, if there is none.
+    /// Creates a link, or returns why that is not possible.
     pub(crate) fn new() -> Result<Self, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Runs a program that changes something about the link.
+    /// Runs a program that changes the link.
     pub(crate) fn step(&self, program: &str, arguments: &[&str]) -> Result<(), String> {
         let output = tool(program)
             .args(arguments)
@@ -56,17 +56,17 @@ impl Link {
         Ok(())
     }
 
-    /// Does something at the server's end, on a thread of its own whose children are there as well.
+    /// Runs `work` at the server's end, on another thread, whose child processes are there as well.
     pub(crate) fn in_server<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         within(&self.server, work)
     }
 
-    /// Does something at the client's end.
+    /// Runs `work` at the client's end.
     pub(crate) fn in_client<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         within(&self.client, work)
     }
 
-    /// Starts nagi at the link's one end, reachable from the other.
+    /// Starts nagi at one end of the link, reachable from the other end.
     pub(crate) fn start_server(&self, arguments: &[&str]) -> Server {
         let mut command = tool("ip");
         command.args(["netns", "exec", &self.server]).arg(nagi_binary());
@@ -90,7 +90,7 @@ fn within<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> T {
 impl Drop for Link {
     fn drop(&mut self) {
         for namespace in [&self.server, &self.client] {
-            // It may not have come to be.
+            // It may not exist.
             let _ = tool("ip").args(["netns", "del", namespace]).stderr(Stdio::null()).status();
         }
     }

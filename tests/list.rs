@@ -156,7 +156,7 @@ fn there_is_one_null_in_resp3() {
     }
 }
 
-/// As Redis calls them since 7.2.
+/// With the names that Redis has used since 7.2.
 #[test]
 fn encodings_follow_what_a_list_has() {
     let server = Server::nagi();
@@ -183,7 +183,7 @@ fn encodings_follow_what_a_list_has() {
     client.check("OBJECT ENCODING key", "$8\r\nlistpack\r\n");
 }
 
-/// What takes long works in slices, and is seen as of one moment.
+/// Long commands work in slices, and see the list as of one moment.
 #[test]
 fn clients_are_served_while_long_lists_are_worked_on() {
     let server = Server::nagi_with(&["--workers", "1"]);
@@ -196,7 +196,7 @@ fn clients_are_served_while_long_lists_are_worked_on() {
     client.expect(":200000\r\n");
     client.send(encode_command(&["LREM", "key", "0", "500"]));
     other.check("SET elsewhere x", "+OK\r\n");
-    // A request for the list waits for what is being done to it.
+    // A request for the list waits until the command is done with it.
     let len = other.run("LLEN key").integer();
     assert!([199_800, 200_000].contains(&len), "{len}");
     client.expect(":200\r\n");

@@ -14,7 +14,7 @@ fn failed(name: &str, fault: &str) -> String {
     format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {fault}\r\n")
 }
 
-/// A port that is free at the moment.
+/// A port that is currently free.
 fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("there are ports");
     listener.local_addr().expect("it has one").port()
@@ -116,7 +116,7 @@ fn memcached_has_its_own_port_and_addresses() {
     assert_eq!(client.run_words(&["CONFIG", "SET", "memcached-bind", &bind]).text(), "OK");
     speaks(1, second);
     speaks(2, first);
-    // Both at once, the one in place of the other.
+    // Both at once: each takes the other's former port.
     let resp = server.resp().port();
     client.check(
         &format!("CONFIG SET port {second} memcached-port {resp} memcached-bind 127.0.0.1"),

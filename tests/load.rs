@@ -1,4 +1,5 @@
-//! `nagi bench` shows a server that stops for a second for what it was, and scripts its verdicts.
+//! `nagi bench` shows correctly that a server stops for a second, and its verdicts are usable in
+//! scripts.
 
 use harness::{Server, nagi_binary, until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -7,11 +8,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
-/// Requests per second, and for how long.
+/// Requests per second, and the duration.
 const RATE: f64 = 5000.0;
 const SECONDS: f64 = 8.0;
 
-/// Starts a bench that prints a line a second, and with `--json -` its report.
+/// Starts a bench that prints a line each second, and its report with `--json -`.
 fn start_bench(arguments: &[&str]) -> Child {
     Command::new(nagi_binary())
         .args(["bench", "--timeline", "--json", "-"])
@@ -22,8 +23,8 @@ fn start_bench(arguments: &[&str]) -> Child {
         .expect("nagi starts")
 }
 
-/// Calls `at` with the number of each second of a run when its line comes: a clock that goes on
-/// while a server stands still. Then the report, and the exit status.
+/// Calls `at` with the number of each second of a run when its line is printed: a clock that
+/// continues while a server stands still. Returns the report and the exit status.
 fn followed(mut bench: Child, mut at: impl FnMut(u32)) -> (serde_json::Value, Option<i32>) {
     let progress = BufReader::new(bench.stderr.take().expect("piped")).lines();
     let mut seconds = 0;
@@ -39,14 +40,13 @@ fn followed(mut bench: Child, mut at: impl FnMut(u32)) -> (serde_json::Value, Op
     (serde_json::from_str(&json).unwrap_or_else(|_| panic!("{json}")), status.code())
 }
 
-/// Waits until so much time has passed since `start`: lines may come late, one close behind the
-/// other.
+/// Waits until `seconds` have passed since `start`: lines may be late, several of them at once.
 fn pass(start: Instant, seconds: f64) {
     until("time to pass", || (start.elapsed().as_secs_f64() >= seconds).then_some(()))
         .unwrap_or_else(|problem| panic!("{problem}"));
 }
 
-/// Stops a process, and tells when no thread of it ran any more.
+/// Stops a process, and returns the time when none of its threads was running any more.
 pub(crate) fn stop(process: u32) -> Instant {
     signal(process, Signal::STOP);
     until("every thread is stopped", || is_stopped(process).then_some(()))
@@ -59,8 +59,8 @@ fn signal(process: u32, signal: Signal) {
     kill_process(pid, signal).expect("it is there");
 }
 
-/// Runs for 8 s while the server stands still for a second; what bench found, and for how long the
-/// server stood still at least, in seconds.
+/// Runs for 8 s while the server stands still for a second; returns the report of bench, and for
+/// how long the server stood still at least, in seconds.
 fn stopped_for_a_second(
     server: &Server,
     port: u16,
@@ -118,16 +118,16 @@ fn a_paced_load_shows_a_stall_in_every_request_that_it_held_up() {
 
 fn check_stall(report: &serde_json::Value, stood_still: f64) {
     let requests = report["requests"].as_f64().expect("a number");
-    // One that is due at the end of the last second may count.
+    // A request that is due at the end of the last second may count.
     let due = RATE * SECONDS..=RATE * SECONDS + 1.0;
     assert!(due.contains(&requests), "late, and never fewer: {report}");
     for (name, quantile) in [("p90", 0.9), ("p99", 0.99), ("p99_9", 0.999), ("max", 1.0)] {
         let seconds = report["latency_us"][name].as_f64().expect("a number") / 1e6;
-        // Two requests that are due at the edges may have got away.
+        // Two requests that are due at the edges may have been answered early.
         let least = stood_still - (1.0 - quantile) * SECONDS - 2.0 / RATE;
         assert!(seconds >= least, "{name}: {seconds} < {least}: {report}");
     }
-    // Seven of eight requests were not due then.
+    // Seven of eight requests were not due during the stop.
     assert!(stood_still >= 1.0, "{stood_still}");
 }
 
@@ -144,7 +144,7 @@ fn a_closed_loop_hides_a_stall_and_says_that_it_is_one() {
 }
 
 /// A generator that stands still is late with every request that is due meanwhile, also with those
-/// that wait for their connection after another, and says so instead of blaming the server.
+/// that wait for their connection after another, and reports that instead of a fault of the server.
 #[test]
 fn a_load_that_stands_still_itself_blames_no_server() {
     let server = Server::nagi();
@@ -165,7 +165,7 @@ fn a_load_that_stands_still_itself_blames_no_server() {
     assert_eq!(status, Some(1), "nothing is said of the server, which status 3 would");
 }
 
-/// Starts a server that answers everything, on a port that another one has had.
+/// Starts a server that answers everything, on a port that another one has used before.
 fn responder_on(port: &str) -> Child {
     let mut command = Command::new(nagi_binary());
     command.args(["bench-responder", "--port", port]).spawn().expect("nagi starts")
@@ -198,8 +198,8 @@ fn a_server_that_is_killed_and_comes_back_is_asked_again() {
         if pace.is_empty() {
             assert!(last > 1000, "{report}");
         } else {
-            // What is due is answered or an error; that a connection is lost is one on its own
-            // where it owed nothing.
+            // Each request that is due is answered or an error; the loss of a connection is a
+            // separate error if it has no open request.
             let due = number("requests") + number("errors");
             assert!((5000..=5051).contains(&due) && number("errors") >= 300, "{report}");
             assert!(last >= 990, "{report}");

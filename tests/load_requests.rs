@@ -1,5 +1,5 @@
-//! What `nagi bench` sends besides numbered keys, seen in real servers; and how it ends where it
-//! cannot go on.
+//! The requests of `nagi bench` besides those with numbered keys, seen by real servers; and how it
+//! ends if it cannot continue.
 
 use harness::{Connection, Folder, Server, nagi_binary, size};
 use std::fs;
@@ -61,7 +61,7 @@ fn keys_of_a_file_are_asked_for_many_at_once() {
         client.run("FLUSHALL");
         let load = ["--key-file", &file, "--fill", "--requests", "1000", "--connections", "2"];
         let found = report(&[&[&*url, "--ratio", "1:0", "--multi-get", "7"][..], &load].concat());
-        // Each reply has a value for each of its keys, as often as that was asked for.
+        // Each reply has a value for each of its keys, as often as the key was requested.
         assert_eq!((&found["hits"], &found["misses"]), (&7000.into(), &0.into()), "{found}");
         assert_eq!(integer(&mut client, "EXISTS first second:{tag} third"), 3);
         assert_eq!(integer(&mut client, "DBSIZE"), 3);
@@ -114,7 +114,7 @@ fn passwords_come_from_files_and_show_nowhere() {
     let error = String::from_utf8_lossy(&refused.stderr);
     assert!(error.contains("NOAUTH") && error.contains("--password-file"), "{error}");
     assert!(!error.contains("does the server speak") && error.lines().count() == 1, "{error}");
-    // Every user of a machine sees the arguments of all processes.
+    // Every user of a machine can see the arguments of all processes.
     let mut command = Command::new(nagi_binary());
     let url = format!("redis://:s3cret@{resp}");
     let mut running = command

@@ -1,4 +1,4 @@
-//! What clients see while the file is being loaded, and what becomes of the file then. The file is
+//! What clients see while the file is being loaded, and what happens to the file then. The file is
 //! a pipe, so that the test decides when how much of it is there.
 
 use crate::persistence::{Folder, info};
@@ -26,8 +26,8 @@ fn saved(test: &str, keys: usize) -> Vec<u8> {
     fs::read(folder.0.join("dump.rdb")).expect("a file")
 }
 
-/// A server that loads what the returned end of a pipe is given. Nothing is read before there is
-/// that end, and INFO says by then that it loads.
+/// A server that loads what is written to the returned end of a pipe. Nothing is read before that
+/// end is open, and by then INFO shows that it loads.
 fn start_loading(folder: &Folder) -> (Server, File) {
     let path = folder.0.join("dump.rdb");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::from_raw_mode(0o600))

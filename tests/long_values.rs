@@ -1,9 +1,9 @@
-//! Arguments that are too long to be copied in one go: they end up where short ones would, and
-//! delay no other client.
+//! Arguments that are too long to be copied at once: the results are the same as with short ones,
+//! and no other client is delayed.
 
 use harness::{Connection, Reply, Server, encode_command};
 
-/// Bytes of which none is like its neighbours.
+/// Bytes, each of which differs from its neighbours.
 fn numbered(len: usize) -> Vec<u8> {
     (0..len as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
@@ -82,7 +82,7 @@ fn long_values_delay_no_other_client() {
             drop(client.reply());
             longest_slice_us(&mut client)
         });
-        // The machine may take the processor away, but not every time.
+        // The machine may interrupt a slice, but not all of them.
         let short = slices.any(|longest_us| longest_us < 30_000);
         assert!(short, "{} holds its worker for long", request[4..20].escape_ascii());
     }

@@ -1,5 +1,5 @@
-//! Writes that take several slices with few keys: they come to their end however busy these keys
-//! are, and a request for one of them meanwhile sees all of it or nothing.
+//! Writes that take several slices with few keys: they complete however busy these keys are, and a
+//! request for one of them meanwhile sees the complete write or nothing of it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -46,7 +46,7 @@ fn a_write_to_keys_that_change_all_the_time_comes_to_an_end() {
             });
         }
         for request in [&pfadd, &bitfield, &encode_command(&["BITOP", "XOR", "c", "a", "b"])] {
-            // The others do not stop before each of these has its reply.
+            // The other clients continue until each of these has its reply.
             client.send(request);
             drop(client.reply());
         }
@@ -124,7 +124,7 @@ fn numbers_with_decimals_lose_no_addition() {
     const ROUNDS: i64 = 400;
     let server = server();
     thread::scope(|scope| {
-        // The exponent takes the longer way.
+        // With the exponent, the slower code is used.
         for amount in ["0.5", "5e-1", "5e-1"] {
             let server = &server;
             scope.spawn(move || {

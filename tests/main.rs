@@ -1,7 +1,8 @@
-//! nagi seen from outside: through its sockets, by its clients, as a process.
+//! Tests of nagi from outside: through its sockets, with its clients, as a process.
 //!
-//! One file a command family. Start with `harness::Server::nagi()`; the harness's own page
-//! (tests/harness/lib.rs) shows how a test reads. Run them by `cargo test -p nagi-tests NAME`.
+//! There is one file for each command family. Start with `harness::Server::nagi()`; the harness's
+//! page (tests/harness/lib.rs) shows how a test is written. Run them with `cargo test -p nagi-tests
+//! NAME`.
 
 mod acl;
 mod administration;

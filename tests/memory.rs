@@ -1,21 +1,21 @@
-//! The memory limit, and keys and times at the edges of what they may be.
+//! The memory limit, and keys and times at the limits of their ranges.
 
 use harness::{Connection, Reply, Server, as_redis, encode_command, nagi_binary, until};
 use std::process::Command;
 
-/// A number of INFO.
+/// A number from INFO.
 fn info(client: &mut Connection, name: &str) -> u64 {
     info_of(client, "default", name)
 }
 
-/// A number of some sections of INFO: the fewer, the shorter the reply.
+/// A number from some sections of INFO: with fewer of them, the reply is shorter.
 fn info_of(client: &mut Connection, sections: &str, name: &str) -> u64 {
     let text = client.run(&format!("INFO {sections}")).text();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("INFO has no {name}"))
 }
 
-/// Waits for rounds of housekeeping, in which every thread tells what it has taken.
+/// Waits for several rounds of housekeeping, in which every thread reports its memory.
 fn settle(client: &mut Connection) {
     let mut up_s = || info_of(client, "server", "uptime_in_seconds");
     let end_s = up_s() + 2;
@@ -66,7 +66,7 @@ fn large_values_into_many_small_ones_do_not_outrun_the_evictor() {
         client.send(encode_command(&["SET", &format!("large:{round}"), &block]));
         client.expect("+OK\r\n");
         memcached.check_raw(format!("set m:{round} 0 0 1000000\r\n{block}\r\n"), "STORED\r\n");
-        // What is asked after it waits until there is room again.
+        // A request after it waits until there is room again.
         let used = info(&mut client, "used_memory");
         assert!(used < LIMIT * 115 / 100, "{used} in round {round}");
     }
@@ -84,7 +84,7 @@ fn a_limit_just_above_what_an_empty_server_uses_holds_and_refuses_nothing() {
     for key in 0..10_000 {
         client.check(&format!("SET key:{key} x"), "+OK\r\n");
     }
-    // The last write may have begun a page of entries.
+    // The last write may have started a new page of entries.
     assert!(info(&mut client, "used_memory_dataset") <= limit + 4096);
     assert!(info(&mut client, "evicted_keys") > 0);
     assert!(client.run("DBSIZE").integer() > 10, "and it keeps what fits");
@@ -99,16 +99,15 @@ fn two_small_keys_have_room_in_ten_kilobytes() {
     settle(&mut client);
     let limit = info(&mut client, "used_memory") + 10 * 1024;
     client.check(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
-    // The first of their kind, of which there will be statistics.
+    // The first requests of this command, for which statistics are created.
     client.check("SET first 1", "+OK\r\n");
     client.check("SET second 2", "+OK\r\n");
     client.check("DBSIZE", ":4098\r\n");
     assert_eq!(info(&mut client, "evicted_keys"), 0);
 }
 
-/// A server with small keys and little room below its limit, and a client of it. A key that is
-/// written to makes room, if there is none. With one worker, nothing looks at the memory in the
-/// middle of a request.
+/// A server with small keys and little room below its limit, and a client of it. If there is no
+/// room, a write makes some. With one worker, the memory is not checked in the middle of a request.
 fn nearly_full() -> (Server, Connection) {
     nearly_full_with(&[])
 }
@@ -127,7 +126,7 @@ fn nearly_full_with(more: &[&str]) -> (Server, Connection) {
     (server, client)
 }
 
-/// Checks that nothing was evicted, nor will be by what is written next.
+/// Checks that nothing was evicted, and that the next write will evict nothing.
 fn check_whole(client: &mut Connection, what: &str) {
     client.check("SET written 2", "+OK\r\n");
     assert_eq!(client.run("DBSIZE").integer(), 4098, "after {what}");
@@ -139,7 +138,7 @@ fn long_replies_drive_nothing_out() {
     for request in ["COMMAND DOCS", "COMMAND", "INFO everything", "CONFIG GET *", "KEYS *"] {
         client.run(request);
         check_whole(&mut client, request);
-        // And in one batch.
+        // The same in one batch.
         let words: Vec<&str> = request.split(' ').collect();
         client.send([encode_command(&words), encode_command(&["SET", "written", "1"])].concat());
         (0..2).for_each(|_| drop(client.reply()));
@@ -184,7 +183,7 @@ fn pages_drive_nothing_out() {
     let (server, mut client) = nearly_full_with(&["--http-port", "any"]);
     let address = server.http();
     for path in ["/metrics", "/server-status", "/server-status?json", "/server-status?auto"] {
-        // All of them are open before the first one asks.
+        // All of them are open before the first request.
         let mut readers: Vec<_> = (0..20).map(|_| Connection::open(address)).collect();
         for reader in &mut readers {
             reader.send(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n"));
@@ -253,7 +252,7 @@ fn a_value_for_which_there_is_no_room_is_refused() {
         set(server, "key", 40, "+OK\r\n");
         set(server, "key", 150, refused);
     }
-    // Redis may count twice what it receives, and for a while what it received.
+    // Redis may count twice what it receives, and may count for a while what it has received.
     nagi.connect_resp().check("DEL key", ":1\r\n");
     set(&nagi, "key", 60, "+OK\r\n");
     set(&nagi, "key", 60, refused);
@@ -336,7 +335,7 @@ fn times_to_live_at_the_extremes_of_64_bits() {
     ]);
 }
 
-/// Keeps no more data than this.
+/// Sets the limit of data.
 fn limit(client: &mut Connection, bytes: u64) {
     client.check(&format!("CONFIG SET maxmemory {bytes} maxmemory-policy allkeys-lru"), "+OK\r\n");
 }
@@ -349,7 +348,7 @@ fn what_is_on_its_way_in_drives_nothing_out() {
     client.send(mset(0, 150_000));
     client.expect("+OK\r\n");
     client.check("DBSIZE", ":150000\r\n");
-    // The beginnings of requests: one long argument, and very many short ones.
+    // The beginnings of requests: one with a long argument, and one with very many short ones.
     let mut one = server.connect_resp();
     one.send(format!("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$60000000\r\n{}", "v".repeat(39_000_000)));
     let mut many = server.connect_resp();
@@ -381,7 +380,7 @@ fn what_is_on_its_way_out_drives_nothing_out() {
     let kept = |client: &mut Connection| info(client, "mem_clients_normal");
     let full = until("replies to pile up", || (kept(&mut client) > 25_000_000).then_some(()));
     full.unwrap();
-    // Only the reader holds the old values now.
+    // Now only the reader references the old values.
     client.check(&format!("SET long {}", "m".repeat(15_000_000)), "+OK\r\n");
     until("the old value too", || (kept(&mut client) > 40_000_000).then_some(())).unwrap();
     client.check("SET another value", "+OK\r\n");
@@ -422,7 +421,7 @@ fn memory_of_large_values_goes_back_when_they_are_deleted() {
     }
     assert!(server.resident_bytes() > before + 110_000_000);
     clients[0].check("DEL first second", ":2\r\n");
-    // There are no further requests.
+    // Without further requests.
     let gone =
         until("the memory to go", || (server.resident_bytes() < before + 40_000_000).then_some(()));
     assert!(gone.is_ok(), "{} bytes more than {before} are left", server.resident_bytes() - before);
@@ -480,15 +479,15 @@ fn a_long_key_that_is_only_looked_up_drives_nothing_out() {
     client.check("SET small value", "+OK\r\n");
     assert_eq!(info(&mut client, "evicted_keys"), 0);
     client.check("DBSIZE", ":100001\r\n");
-    // And one that is stored does.
+    // A long key that is stored does evict others.
     client.send(encode_command(&[b"SET", &key[..], b"value"]));
     client.expect("+OK\r\n");
     client.check("SET small value", "+OK\r\n");
     assert!(info(&mut client, "evicted_keys") > 0);
 }
 
-/// What is noted about a request until its reply has been taken is not data either, or clients that
-/// do not read would drive out keys.
+/// The notes about a request until its reply has been sent are not data either; otherwise clients
+/// that do not read would evict keys.
 #[test]
 fn requests_whose_replies_are_not_read_are_no_data() {
     const REQUESTS: usize = 600;
@@ -513,14 +512,14 @@ fn requests_whose_replies_are_not_read_are_no_data() {
     drop(slow_readers);
 }
 
-/// A nagi that takes memcached's place, with such flags.
+/// A nagi in place of memcached, with these flags.
 fn in_place_of_memcached(flags: &[&str]) -> Server {
     let mut command = Command::new(nagi_binary());
     command.arg("memcached").args(flags);
     Server::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// A number of memcached's `stats`.
+/// A number from memcached's `stats`.
 fn stat(client: &mut Connection, name: &str) -> u64 {
     client.send("stats\r\n");
     let mut found = None;

@@ -1,15 +1,15 @@
-//! What counts as data at the memory limit, and what is evicted or refused for it.
+//! What counts as data at the memory limit, and what is evicted or refused because of it.
 
 use harness::{Connection, Server, encode_command, until};
 
-/// A number of INFO.
+/// A number from INFO.
 fn info(client: &mut Connection, name: &str) -> u64 {
     let text = client.run("INFO everything").text();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("INFO has no {name}"))
 }
 
-/// A server with this limit that evicts what was used least recently.
+/// A server with this limit that evicts the least recently used keys.
 fn evicting(limit: &str) -> Server {
     Server::nagi_with(&["--maxmemory", limit, "--maxmemory-policy", "allkeys-lru"])
 }
@@ -62,7 +62,7 @@ fn what_lua_has_is_no_data_and_counts_once() {
     }
 }
 
-/// Were it data while it is made, what the script stores next would drive out keys.
+/// If Lua's memory counted as data while the script runs, its SET would evict keys.
 #[test]
 fn what_lua_takes_while_a_script_runs_drives_nothing_out() {
     let server = evicting("10mb");

@@ -1,11 +1,11 @@
 //! memcached's meta commands.
 //!
-//! What memcached 1.6.18 answers as 1.6.45 does is asked of the one of setup; the rest is asked of
-//! the newest one, where there is one.
+//! Requests that memcached 1.6.18 answers like 1.6.45 are compared with the memcached that setup
+//! installs; the others with the newest one, if there is one.
 
 use harness::{Connection, Server, as_memcached};
 
-/// Sends requests to an empty nagi and to the newest memcached that is here.
+/// Sends requests to an empty nagi and to the newest memcached that is installed here.
 fn as_newest_memcached(conversation: &[(&str, &str)]) {
     for server in [Some(Server::nagi()), crate::differential::newest_memcached()] {
         let Some(server) = server else {

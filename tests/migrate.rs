@@ -1,10 +1,10 @@
-//! MIGRATE moves keys to other servers, each of which is then here or there.
+//! MIGRATE moves keys to other servers; each key is then on exactly one of them.
 
 use harness::{Connection, Reply, Server, encode_command, tool, until};
 use std::io::Read;
 use std::net::TcpListener;
 
-/// Every type, and a key that expires.
+/// Values of every type, and a key that expires.
 fn fill(client: &mut Connection) {
     for command in [
         "SET string value",
@@ -19,7 +19,7 @@ fn fill(client: &mut Connection) {
     }
 }
 
-/// The text of a reply, errors among them.
+/// The text of a reply, which may be an error.
 fn told(reply: &Reply) -> String {
     match reply {
         Reply::Error(text) => text.clone(),
@@ -142,14 +142,14 @@ fn a_target_that_does_not_answer_loses_nothing_and_holds_up_no_other_key() {
     let from = Server::nagi();
     let (mut client, mut other) = (from.connect_resp(), from.connect_resp());
     client.run("MSET key value other value");
-    // It takes connections and says nothing.
+    // It accepts connections and never replies.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = silent.local_addr().expect("an address").port();
     let request = format!("MIGRATE 127.0.0.1 {port} key 0 3000");
     client.send(encode_command(&harness::words(&request)));
     let (mut accepted, _) = silent.accept().expect("it connects");
     accepted.read_exact(&mut [0; 4]).expect("it asks");
-    // Meanwhile other keys are served, by scripts later.
+    // Meanwhile commands with other keys are served; scripts only run afterwards.
     other.check("GET other", "$5\r\nvalue\r\n");
     other.check("SET other new", "+OK\r\n");
     client.expect("-IOERR error or timeout reading from target instance\r\n");
@@ -193,7 +193,7 @@ fn a_key_is_here_or_there_while_programs_change_it() {
                 scope.spawn(|| {
                     let (mut here, mut there) = (from.connect_resp(), to.connect_resp());
                     let mut counted = 0;
-                    // XX: only where it is.
+                    // XX: only if the key exists.
                     while counted < 300 {
                         for client in [&mut here, &mut there] {
                             let script = "if redis.call('EXISTS', KEYS[1]) == 1 then \

@@ -1,17 +1,16 @@
-//! Connections that move from worker to worker, here after everything that they send: clients
-//! notice nothing.
+//! Connections that move from worker to worker, here after every request: clients notice nothing.
 
 use harness::{Connection, Random, Server, encode_command, until};
 use std::thread;
 
-/// A server whose connections move whenever they have sent something.
+/// A server whose connections move after every request.
 fn restless() -> Server {
     let server = Server::nagi_with(&["--workers", "3", "--enable-debug-command", "yes"]);
     server.connect_resp().check("DEBUG RELOCATE 1", "+OK\r\n");
     server
 }
 
-/// How many connections have moved.
+/// How many times connections have moved.
 fn moves(server: &Server) -> u64 {
     let info = server.connect_resp().run("INFO stats").text();
     let line = info.lines().find_map(|line| line.strip_prefix("relocated_connections:"));
@@ -143,7 +142,7 @@ fn a_client_that_is_killed_while_it_moves_is_closed() {
         let id = client.run("CLIENT ID").integer();
         client.send(encode_command(&["PING"]).repeat(50));
         killer.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
-        // Some replies, and then the end.
+        // Some replies, and then the end of the connection.
         client.rest();
     }
     let gone = || {

@@ -3,7 +3,7 @@
 use harness::{Connection, Random, Reply, Server, encode_command, until};
 use std::thread;
 
-/// Commands of every family, in an order in which they find what they need.
+/// Commands of every family, in an order in which each one has the keys that it needs.
 const COMMANDS: &[&str] = &[
     // Strings.
     "SET a 1",
@@ -296,10 +296,10 @@ const COMMANDS: &[&str] = &[
     "FLUSHALL",
 ];
 
-/// The channel of marks, which tell that all events before have come.
+/// The channel of marks; a mark shows that all earlier events have been received.
 const MARK: &str = "__key:mark";
 
-/// Hears all events of a server.
+/// Receives all events of a server.
 struct Listener {
     subscriber: Connection,
     publisher: Connection,
@@ -322,7 +322,7 @@ impl Listener {
         (channel.text(), word.text())
     }
 
-    /// What has come, with `__keyspace@` and `__keyevent@` shortened to `k` and `e`.
+    /// The events so far, with `__keyspace@` and `__keyevent@` shortened to `k` and `e`.
     fn take(&mut self) -> String {
         self.publisher.run(&format!("PUBLISH {MARK} mark"));
         let mut words = Vec::new();
@@ -353,7 +353,7 @@ fn commands_cause_the_events_of_redis() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// A payload of another server, in place of a key and where there is none.
+/// With the payload of another server, in place of a key and without one.
 #[test]
 fn what_is_restored_is_new() {
     let servers = [Server::nagi(), Server::redis()];
@@ -394,7 +394,7 @@ fn only_classes_that_are_named_are_published() {
         assert_eq!(of("Esz"), "e0:sadd:s e0:zadd:z");
         assert_eq!(of("Km"), "k0:none:keymiss");
         assert_eq!(of("En"), "e0:new:a e0:new:l e0:new:s e0:new:z");
-        // CONFIG GET forgets the n beside A, and the server goes by it.
+        // CONFIG GET omits the n next to A, but the server publishes the events.
         assert!(of("EAn").starts_with("e0:new:a e0:set:a"));
     }
 }
@@ -421,7 +421,7 @@ fn keys_expire_when_their_time_has_come_or_when_they_are_looked_at() {
     assert_eq!(listener.take(), "k0:a:expired e0:expired:a");
 }
 
-/// What is set until a time that has passed is set, and found to have expired.
+/// A key that is set with an expiry in the past is set, and then found to have expired.
 #[test]
 fn what_has_expired_from_the_start_is_set_all_the_same() {
     for server in [Server::nagi(), Server::redis()] {
@@ -437,7 +437,7 @@ fn what_has_expired_from_the_start_is_set_all_the_same() {
             client.check("EXISTS a", ":0\r\n");
             assert_eq!(listener.take(), events, "{request}");
         }
-        // It is a change, by which others are told.
+        // It is a change, which other clients notice.
         let mut watcher = server.connect_resp();
         watcher.check("WATCH a", "+OK\r\n");
         client.check("SET a 1 PXAT 1", "+OK\r\n");
@@ -494,7 +494,7 @@ fn verbs_of_memcached_cause_events() {
     }
 }
 
-/// Watching keys and hearing of events go on without each other.
+/// Watching keys and receiving events are independent of each other.
 #[test]
 fn watching_keys_and_hearing_of_events_do_not_disturb_each_other() {
     let server = Server::nagi();
@@ -522,7 +522,7 @@ fn watching_keys_and_hearing_of_events_do_not_disturb_each_other() {
     stopped(&mut client);
 }
 
-/// Clients on all workers change few keys, in transactions: subscribers hear of all changes of a
+/// Clients on all workers change few keys, in transactions: subscribers receive all changes of a
 /// key in the order in which they happened.
 #[test]
 fn events_of_a_key_come_in_order() {
@@ -556,7 +556,7 @@ fn events_of_a_key_come_in_order() {
     assert!(heard.iter().all(|other| *other == heard[0]), "all subscribers hear the same");
 }
 
-/// More events than workers hand out at once: what causes them waits, and none is lost.
+/// More events than workers send at once: the requests that cause them wait, and no event is lost.
 #[test]
 fn what_causes_more_events_than_are_sent_waits() {
     const KEYS: usize = 20_000;

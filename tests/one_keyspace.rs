@@ -1,4 +1,4 @@
-//! One keyspace behind both protocols: what one writes, the other reads.
+//! One keyspace with both protocols: what one of them writes, the other one reads.
 
 use harness::{Connection, Server};
 

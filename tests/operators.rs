@@ -1,4 +1,4 @@
-//! memcached's verbs for administrators.
+//! memcached's commands for administrators.
 
 use harness::{Connection, Server, as_memcached, until};
 
@@ -56,7 +56,7 @@ fn the_limit_of_memory_is_changed() {
     server.connect_resp().check("CONFIG GET maxmemory", limit);
 }
 
-/// 1.6.18 spells it `ERROR:`.
+/// 1.6.18 writes it `ERROR:`.
 #[test]
 fn a_client_cannot_shut_it_down() {
     for server in [Some(Server::nagi()), crate::differential::newest_memcached()] {
@@ -67,8 +67,8 @@ fn a_client_cannot_shut_it_down() {
     }
 }
 
-/// A connection on which a request is answered, and the first line of the answer: memcached's
-/// crawler, which has just walked for another request, may be busy.
+/// A connection on which a request is answered, and the first line of the reply: memcached's
+/// crawler may be busy, if it has just walked for another request.
 fn ask_crawler(server: &Server, request: &str) -> (Connection, String) {
     let ask = || {
         let mut client = server.connect_memcached();
@@ -79,7 +79,7 @@ fn ask_crawler(server: &Server, request: &str) -> (Connection, String) {
     until("a crawler that is not busy", ask).expect("an answer")
 }
 
-/// Its reply ends with what ends a dump, too: memcached takes the connection for the dump alone.
+/// A dump ends like its reply, too: memcached uses the connection only for the dump.
 fn dump(server: &Server, request: &str, end: &str) -> Vec<String> {
     let (mut client, first) = ask_crawler(server, request);
     let mut lines = format!("{first}\r\n");
@@ -144,7 +144,8 @@ fn a_dump_has_the_numbers_of_versions() {
     }
 }
 
-/// Lists of classes, and how many entries a dump of them has where one is there, of class 1.
+/// Lists of classes, and the number of entries that a dump of them has if there is one entry, of
+/// class 1.
 const CLASSES: [(&str, usize); 16] = [
     ("all", 1),
     ("hash", 1),

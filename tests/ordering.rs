@@ -1,18 +1,18 @@
-//! No request is answered twice, not at all, or out of order: clients number their requests, and
-//! each reply carries its number back.
+//! Each request is answered exactly once and in order: clients number their requests, and each
+//! reply contains the number.
 
 use harness::{Random, Server, encode_command};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// Requests whose replies name them, from `first` on.
+/// Requests whose replies identify them, from number `first` on.
 fn numbered(first: usize, count: usize) -> Vec<u8> {
     (first..first + count)
         .flat_map(|number| encode_command(&["ECHO".to_owned(), number.to_string()]))
         .collect()
 }
 
-/// The replies to them.
+/// The replies to these requests.
 fn answers(first: usize, count: usize) -> Vec<u8> {
     let answer = |number: usize| {
         let digits = number.to_string();
@@ -55,7 +55,7 @@ fn replies_keep_their_order_however_clients_send_and_leave() {
     server.connect_resp().check("PING", "+PONG\r\n");
 }
 
-/// One connection: asks in pieces of any length, and ends as `kind` says.
+/// One connection: sends requests in pieces of any length, and ends in the way that `kind` says.
 fn converse(mut stream: TcpStream, kind: usize, random: &mut Random) {
     let count = 1 + random.below(3000) as usize;
     let requests = numbered(0, count);
@@ -71,14 +71,14 @@ fn converse(mut stream: TcpStream, kind: usize, random: &mut Random) {
             rest = after;
         }
         if kind % 4 == 1 {
-            // Half open: what was sent is still answered.
+            // Half-closed: what was sent is still answered.
             let _ = writer.shutdown(Shutdown::Write);
         }
     });
     match kind % 4 {
-        // Never read, and closed with replies unread: a reset.
+        // No reply is read, and the connection is closed with unread replies: a reset.
         2 => drop(stream),
-        // Read a part, then reset.
+        // A part is read, then a reset.
         3 => {
             let mut got = vec![0; answers(0, count / 2).len()];
             stream.read_exact(&mut got).unwrap();

@@ -1,5 +1,5 @@
-//! What nagi finds wrong with itself is on its page, in `?json`, and in the reports of MEMORY
-//! DOCTOR and LATENCY DOCTOR. The rows are those of `nagi doctor`.
+//! nagi's findings about itself are on its page, in `?json`, and in the reports of MEMORY DOCTOR
+//! and LATENCY DOCTOR. The rows are those of `nagi doctor`.
 
 use harness::{Connection, Server, encode_command, until};
 
@@ -37,7 +37,7 @@ fn check(server: &Server, client: &mut Connection, name: &str, mut work: impl Fn
     let verdict = found["verdict"].as_str().expect("text");
     assert!(!verdict.is_empty() && found["remedies"][0].is_string(), "{found}");
     assert!(found["level"] == "finding" || found["level"] == "notice", "{found}");
-    // The verdict has numbers, which change from one sample to the next.
+    // The verdict contains numbers, which change from one sample to the next.
     until("the page", || {
         work();
         let page = get(server, "/server-status");
@@ -212,7 +212,7 @@ fn a_busy_worker_is_found() {
         keys.iter().flat_map(|key| encode_command(&["BITCOUNT", key])).collect();
     let requests = requests.repeat(20);
     let replies = ":327680\r\n".repeat(10 * 20);
-    // Two batches are on their way, so that the worker never waits for one.
+    // Two batches are in flight, so that the worker never waits for one.
     others.iter_mut().for_each(|other| other.send(&requests));
     let begun = Moment::now();
     let found = until("one-thread-busy", || {

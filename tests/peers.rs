@@ -1,4 +1,4 @@
-//! The harness tried on the servers that nagi stands in for, so that it can be trusted.
+//! Tests of the harness with the servers that nagi replaces, so that it can be trusted.
 
 use harness::{Reply, Server, run_tool};
 

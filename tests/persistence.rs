@@ -1,5 +1,5 @@
-//! Saving and loading, as a user sees it: what was there comes back, however the server is stopped;
-//! a damaged file is neither loaded nor written over.
+//! Saving and loading, as a user sees it: the data is restored, however the server is stopped; a
+//! damaged file is neither loaded nor overwritten.
 
 use harness::{Reply, Server, nagi_binary, until};
 use rustix::process::Signal;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A folder that goes with the test.
+/// A folder that is removed at the end of the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -34,12 +34,12 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is the system's to clear away.
+        // If it cannot be removed, the system will do so.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// A pipe where a server will write its next file, which takes bytes when they are read.
+/// A pipe in place of the next file that a server will write; it accepts bytes as they are read.
 pub(crate) struct Pipe(PathBuf);
 
 impl Pipe {
@@ -106,7 +106,7 @@ fn what_was_saved_is_there_after_a_restart() {
     assert_eq!(info(&server, "rdb_changes_since_last_save"), "1", "the one just made");
 }
 
-/// Sets so many keys, all to one value.
+/// Sets `keys` keys to the same value.
 fn fill(client: &mut harness::Connection, keys: usize, value: &str) {
     let set = |key| harness::encode_command(&["SET", &format!("key:{key}"), value]);
     client.send((0..keys).flat_map(set).collect::<Vec<u8>>());
@@ -322,7 +322,7 @@ fn what_is_flushed_while_it_is_saved_does_not_come_back() {
     assert_eq!(folder.names(), ["dump.rdb"], "the next save is not what was given up");
 }
 
-/// A save that pauses after each slice does so thousands of times for so many keys.
+/// Such a save would make thousands of pauses, one after each slice.
 #[test]
 fn a_save_that_is_to_end_makes_no_pauses() {
     const KEYS: usize = 200_000;
@@ -348,7 +348,7 @@ fn a_save_that_is_to_end_makes_no_pauses() {
         let before = pauses();
         let done = || (info(&server, "rdb_bgsave_in_progress") == "0").then_some(());
         until("the save", done).expect("it ends");
-        // A worker, or the saver, may just have been about to.
+        // A worker, or the saver, may have been just about to pause.
         let after = pauses();
         assert!(after <= before + WORKERS + 1, "{command}: {before} pauses, then {after}");
     }
@@ -363,7 +363,7 @@ fn a_save_that_is_to_end_makes_no_pauses() {
     assert!(saved.contains("pauses=0"), "{saved}");
 }
 
-/// Both servers in folders that are gone, so that nothing can be saved.
+/// Both servers in folders that have been removed, so that nothing can be saved.
 #[test]
 fn writing_is_refused_while_saving_fails() {
     let folder = Folder::new("misconf");
@@ -381,7 +381,7 @@ fn writing_is_refused_while_saving_fails() {
         client.check("SET key value", "+OK\r\n");
         fs::remove_dir(&gone).expect("it is empty");
         client.check("CONFIG SET save \"3600 1\"", "+OK\r\n");
-        // Only the client that asked for these learns of their failure.
+        // Only the client that requested these is notified of their failure.
         assert!(matches!(client.run("SAVE"), Reply::Error(_)), "{name}");
         client.check("SHUTDOWN SAVE", "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
         assert_eq!(info(&server, "rdb_last_bgsave_status"), "ok", "{name}");
@@ -462,7 +462,7 @@ fn reloading_brings_back_what_was_saved() {
     }
 }
 
-/// The disk is a pipe that is not read for a while.
+/// The disk is a pipe that is not read for some time.
 #[test]
 fn writers_wait_for_a_disk_that_is_slow_and_readers_do_not() {
     const KEYS: usize = 1500;
@@ -504,7 +504,7 @@ fn writers_wait_for_a_disk_that_is_slow_and_readers_do_not() {
     assert!(peak <= 1 << 20, "{peak}");
 }
 
-/// The save is slow until the value has been changed in many places.
+/// The save is slowed down until the value has been changed in many places.
 #[test]
 fn a_large_value_is_saved_as_it_was_at_the_cut() {
     const BYTES: usize = 500_000_000;

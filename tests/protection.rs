@@ -1,4 +1,4 @@
-//! Access: passwords, protected mode, and requests that no client would send.
+//! Access: passwords, protected mode, and requests that clients do not send.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -10,7 +10,7 @@ const PASSWORD: &str = "open sesame";
 const NOAUTH: &str = "-NOAUTH Authentication required.\r\n";
 const WRONGPASS: &str = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
 
-/// A nagi and a redis-server that ask for the password.
+/// A nagi and a redis-server that require the password.
 fn both_with_a_password() -> [Server; 2] {
     let mut redis = tool("redis-server");
     redis.args(["--requirepass", PASSWORD]);
@@ -34,7 +34,7 @@ fn nothing_is_answered_before_the_password() {
         client.check("PING", NOAUTH);
         client.check("AUTH \"open sesame\"", "+OK\r\n");
         client.check("PING", "+PONG\r\n");
-        // A failed login does not end an earlier one.
+        // A failed login does not revoke an earlier one.
         client.check("AUTH wrong", WRONGPASS);
         client.check("PING", "+PONG\r\n");
         client.check("RESET", "+RESET\r\n");
@@ -74,7 +74,7 @@ fn an_unauthenticated_client_gets_little_memory() {
         client.send("*2\r\n$4\r\nAUTH\r\n$16385\r\n");
         client.expect("-ERR Protocol error: unauthenticated bulk length\r\n");
         assert_eq!(client.rest(), b"");
-        // Within one packet, what follows the login is authenticated.
+        // In the same packet, what follows the login is authenticated.
         let mut client = server.connect_resp();
         let value = "v".repeat(20_000);
         let mut pipeline = encode_command(&["AUTH", PASSWORD]);
@@ -104,8 +104,8 @@ fn the_password_is_changed_while_the_server_runs() {
     }
 }
 
-/// What is no login is refused whatever it is, and even if no reply is wanted. Lines of which none
-/// can be a login close without one.
+/// Everything except a login is refused, even if no reply is wanted. After lines that cannot be a
+/// login, the connection is closed without a reply.
 fn check_before_login(server: &Server) {
     let refused = "CLIENT_ERROR unauthenticated\r\n";
     for request in [
@@ -146,7 +146,7 @@ fn memcached_clients_log_in_by_a_set() {
     let nagi = Server::nagi_with(&["--requirepass", "sesame"]);
     assert!(nagi.log().contains("memcached clients must also log in"), "{}", nagi.log());
     let name = format!("nagi-users-{}", std::process::id());
-    // Its own root contains this memcached's file.
+    // This memcached's root folder contains its file.
     let folders = [std::env::temp_dir(), harness::root().join(".peers/sid/tmp")];
     let files = folders.map(|folder| folder.join(&name));
     for file in &files {
@@ -208,7 +208,7 @@ fn an_unauthenticated_memcached_client_changes_nothing() {
     owner.check_raw("get key\r\n", "VALUE key 0 5\r\nvalue\r\nEND\r\n");
 }
 
-/// An address of this machine that is not loopback, for which no packet is sent.
+/// An address of this machine other than loopback; no packet is sent to find it.
 pub(crate) fn outer_address() -> Option<std::net::IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("198.51.100.1:9").ok()?;
@@ -287,7 +287,7 @@ fn redis_refuses_them_with_the_same_code() {
 
 #[test]
 fn clients_cannot_fill_the_log() {
-    /// Far more than are told of in a second.
+    /// Far more than are logged in a second.
     const CLIENTS: usize = 300;
     let server = Server::nagi();
     for (request, line) in [
@@ -300,7 +300,7 @@ fn clients_cannot_fill_the_log() {
             client.send(request);
             client.rest();
         }
-        // A second begins with the first line in it.
+        // A second begins with its first line.
         let most = 10 * (start.elapsed().as_secs() as usize + 1);
         let told = || {
             let log = server.log();

@@ -1,5 +1,5 @@
-//! Files that nagi writes are read by the real servers, and theirs by nagi, without a word of
-//! complaint: Redis 7.0 always, newer servers where `cargo xtask bench` has brought them.
+//! The real servers read the files that nagi writes, and nagi reads theirs, without any warning:
+//! Redis 7.0 always, newer servers if `cargo xtask bench` has installed them.
 
 use crate::persistence::Folder;
 use harness::{Connection, Reply, Server, nagi_binary, root, tool, until};
@@ -14,11 +14,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A server that files are exchanged with, in a root of its own or ours.
+/// A server that files are exchanged with, in its own root folder or in ours.
 struct Peer {
     name: &'static str,
     root: Option<PathBuf>,
-    /// Where it finds its files, as we see it.
+    /// The path of its files, as seen by the test.
     folder: PathBuf,
 }
 
@@ -40,7 +40,7 @@ impl Peer {
         all.into_iter().map(peer).collect()
     }
 
-    /// A path in the folder as the peer sees it.
+    /// A path in the folder as seen by the peer.
     fn sees(&self, file: &str) -> PathBuf {
         let path = self.folder.join(file);
         match &self.root {
@@ -60,7 +60,7 @@ impl Peer {
             None if program == "check-rdb" => {
                 let unpacked = root().join(".setup/debian/usr");
                 let mut command = Command::new(unpacked.join("bin").join(name));
-                // Where the machine lacks its libraries, they are unpacked beside it.
+                // If the machine lacks its libraries, they are unpacked next to it.
                 let libraries = fs::read_dir(unpacked.join("lib")).into_iter().flatten().flatten();
                 let folders: Vec<_> = libraries.map(|folder| folder.path()).collect();
                 if let Ok(paths) = std::env::join_paths(folders) {
@@ -72,7 +72,7 @@ impl Peer {
         }
     }
 
-    /// Starts it with a file of its folder, and waits until that is loaded.
+    /// Starts it with a file in its folder, and waits until that is loaded.
     fn start(&self, policy: &str) -> Server {
         let mut command = self.command("server");
         command.arg("--dir").arg(self.sees("")).args(["--maxmemory-policy", policy]);
@@ -91,7 +91,7 @@ impl Peer {
         fs::read(self.folder.join("dump.rdb")).expect("reads the file")
     }
 
-    /// What its checker prints about the file; it must find nothing wrong.
+    /// The output of its checker for the file; it must find no fault.
     fn check(&self) -> String {
         let output = self.command("check-rdb").arg(self.sees("dump.rdb")).output().expect("runs");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -102,7 +102,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Nothing can be done if it is gone already.
+        // If it has been removed already, nothing can be done.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -118,7 +118,7 @@ struct Kept {
     memcached: Memcached,
 }
 
-/// Strings of every form and length, with and without everything that can be known of them.
+/// Strings of every form and length, with all of their properties and without.
 fn keys(usage: Option<Usage>) -> BTreeMap<Name, Kept> {
     let mut all = BTreeMap::new();
     let words = b"and so on, and so forth, ".repeat(10_000);
@@ -208,7 +208,7 @@ fn read(file: &[u8]) -> BTreeMap<Name, Kept> {
     }
 }
 
-/// Every form of file that the peer is to understand.
+/// Every form of file that the peer must be able to read.
 fn options(peer: &Peer) -> Vec<WriterOptions> {
     let mut all: Vec<WriterOptions> = [(true, true), (false, true), (true, false)]
         .into_iter()
@@ -244,7 +244,7 @@ fn real_servers_read_what_nagi_writes_and_write_what_nagi_reads() {
                 let expiry = kept.expire_at_ms.map_or(-1, |at_ms| at_ms as i64);
                 assert_eq!(client.run_words(&[b"PEXPIRETIME", &key[..]]).integer(), expiry);
             }
-            // What memcached's clients know does not come back from another server.
+            // Another server does not keep the values that only memcached's clients use.
             let memcached = Memcached::default();
             let expected: BTreeMap<Name, Kept> = keys
                 .iter()
@@ -288,7 +288,7 @@ fn what_is_known_of_a_keys_use_goes_there_and_back() {
     }
 }
 
-/// Commands that leave something of everything that nagi has and Redis as well.
+/// Commands whose results contain everything that both nagi and Redis can save.
 const CONTENTS: &[&str] = &[
     "SET plain value",
     "SET empty \"\"",
@@ -306,7 +306,7 @@ const CONTENTS: &[&str] = &[
     "SETBIT bits 9000 1",
 ];
 
-/// Keys with their values and expiries, database by database.
+/// Keys with their values and expiries, for each database.
 fn everything(client: &mut Connection) -> Vec<(u64, Vec<u8>, Reply, i64)> {
     let mut all = Vec::new();
     for database in 0..16 {
@@ -353,14 +353,14 @@ fn servers_load_what_each_other_has_saved() {
     }
 }
 
-/// A file with a type that is not there stops the server, which names type and key and leaves the
-/// file as it is.
+/// A file with an unknown type stops the server, which names the type and the key and leaves the
+/// file unchanged.
 #[test]
 fn a_type_that_is_not_there_stops_the_start() {
     // A string, and a module's value: the module's number, and its end.
     let mut bytes = b"REDIS0010\xfe\x00\x00\x05plain\x05value\x07\x07the:key\x81".to_vec();
     bytes.extend_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 0, 0xff]);
-    // No checksum.
+    // Without a checksum.
     bytes.extend_from_slice(&[0; 8]);
     let folder = Folder::new("foreign-file");
     let path = folder.0.join("dump.rdb");
@@ -373,7 +373,7 @@ fn a_type_that_is_not_there_stops_the_start() {
     assert!(fs::read(&path).expect("reads") == bytes, "it is as it was");
 }
 
-/// What nagi prints with these words, by the name that it is started by, and whether it succeeds.
+/// The output of nagi with these words, started with this name, and whether it succeeds.
 fn nagi(name: &str, words: &[&str]) -> (bool, String) {
     use std::os::unix::process::CommandExt;
     let output = Command::new(nagi_binary()).arg0(name).args(words).output().expect("it starts");

@@ -1,4 +1,4 @@
-//! Keys under other names and in other databases, and keys picked at random.
+//! Keys that are moved to other names and other databases, and keys picked at random.
 
 use std::collections::BTreeSet;
 

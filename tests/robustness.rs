@@ -1,10 +1,10 @@
-//! Input that no client should send costs the connection it came on, and nothing else.
+//! Malformed input only ends the connection that it came on.
 
 use std::net::SocketAddr;
 
 use harness::{Connection, Random, Server, encode_command};
 
-/// A server, and one connection to each port from before the harm was done.
+/// A server, and one connection to each port from before the malformed input.
 struct Witness {
     server: Server,
     resp: Connection,
@@ -19,7 +19,7 @@ impl Witness {
         Self { server, resp, memcached }
     }
 
-    /// The process lives, old connections are served and so are new ones.
+    /// The process is running, and old and new connections are served.
     fn check(&mut self, after: &[u8]) {
         let shown = after.get(..200.min(after.len())).unwrap_or_default().escape_ascii();
         assert!(self.server.is_running(), "the server died of {shown}");
@@ -34,11 +34,11 @@ impl Witness {
     }
 }
 
-/// Sends `bytes`, says that no more comes, and returns everything that the server answered.
+/// Sends `bytes`, closes the sending direction, and returns everything that the server replied.
 fn converse(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut connection = Connection::open(address);
     if connection.try_send(bytes).is_ok() {
-        // The server may have closed the connection already, which is one way to answer.
+        // The server may have closed the connection already, which is a valid reply.
         connection.finish_sending();
     }
     connection.rest()
@@ -122,7 +122,7 @@ fn input_that_ends_at_any_byte_is_answered_as_far_as_it_went() {
     witness.check(b"truncated input");
 }
 
-/// Sends every beginning of `requests` and expects exactly the answers of the complete ones.
+/// Sends every beginning of `requests` and expects exactly the replies to the complete ones.
 fn check_prefixes(address: SocketAddr, requests: &[Vec<u8>], replies: &[&str]) {
     let all = requests.concat();
     let mut ends = Vec::new();

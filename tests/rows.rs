@@ -1,8 +1,8 @@
-//! Whether each command and verb that there is has a test that sends it.
+//! Checks that each command and verb has a test that sends it.
 
 use harness::Server;
 
-/// The files that hold those tests.
+/// The files with those tests.
 const SOURCES: &[&str] = &[
     include_str!("administration.rs"),
     include_str!("bitmap.rs"),
@@ -41,10 +41,11 @@ const SOURCES: &[&str] = &[
     include_str!("transaction.rs"),
 ];
 
-/// Requests that `hash_expiry.rs` sends, one a line.
+/// Requests that `hash_expiry.rs` sends, one in each line.
 const RECORDED: &str = include_str!("reference/field-expiry.txt");
 
-/// Whether some test sends what begins with `words`, which stand at the beginning of a string.
+/// Whether some test sends a request that begins with `words`, which are at the beginning of a
+/// string.
 fn is_sent(words: &str) -> bool {
     let ends = [" ", "\"", "\\r"];
     let is_recorded = RECORDED.lines().any(|line| line.starts_with(&format!("{words} ")));

@@ -1,9 +1,9 @@
-//! What scripts and the commands that they call leave in the statistics, in the slow log and on the
-//! clock, and which of them a pause holds up: as with redis-server.
+//! The effects of scripts and the commands that they call on the statistics, the slow log and the
+//! clock, and which of them a pause delays: as in redis-server.
 
 use harness::{Connection, Reply, Server, encode_command, until};
 
-/// The lines of a section of INFO, without what is measured.
+/// The lines of a section of INFO, without measured times.
 fn counts(client: &mut Connection, section: &str) -> Vec<String> {
     let text = client.run(&format!("INFO {section}")).text();
     let lines = text.lines().filter(|line| line.contains(':'));
@@ -12,7 +12,7 @@ fn counts(client: &mut Connection, section: &str) -> Vec<String> {
         line.split(',').filter(is_counted).collect::<Vec<_>>().join(",")
     };
     let mut lines: Vec<String> = lines.map(counted).collect();
-    // Those of the requests around it.
+    // Without the requests that read and reset it.
     let is_meant = |line: &String| !line.contains("stat_info") && !line.contains("|resetstat");
     lines.retain(is_meant);
     lines.sort();
@@ -111,7 +111,7 @@ fn the_slow_log_has_what_scripts_call() {
     assert_eq!(nagi.len(), 6);
 }
 
-/// As long as the script took, not as long as the client's worker had to do with it.
+/// With the duration of the script, not with the time that the client's worker needed for it.
 #[test]
 fn slow_scripts_are_in_the_slow_log() {
     let slow = "local t = os.clock() while os.clock() - t < 0.03 do end return 1";
@@ -176,7 +176,7 @@ fn the_clock_stands_still_in_transactions_and_scripts() {
     assert_ne!(client.run("TIME"), replies[1]);
 }
 
-/// What has expired is there for DEBUG until something looks it up.
+/// An expired key is still visible to DEBUG until something looks it up.
 #[test]
 fn debug_sees_what_has_expired_and_is_still_there() {
     let server = Server::nagi_with(&["--enable-debug-command", "local"]);
@@ -190,7 +190,7 @@ fn debug_sees_what_has_expired_and_is_still_there() {
     client.check("DEBUG OBJECT k", "-ERR no such key\r\n");
 }
 
-/// Those that change nothing go on while writes are paused.
+/// Scripts that change nothing are executed while writes are paused.
 #[test]
 fn a_pause_holds_up_scripts_that_may_write() {
     for server in [Server::redis(), Server::nagi()] {
@@ -248,7 +248,8 @@ fn a_pause_holds_up_scripts_that_may_write() {
     }
 }
 
-/// A script without memory is refused before it runs, unless it has declared that it needs none.
+/// If memory is short, a script is refused before it runs, unless it has declared that it needs
+/// none.
 #[test]
 fn declared_flags_count_before_a_script_runs() {
     for server in [Server::redis(), Server::nagi()] {

@@ -1,8 +1,9 @@
-//! When others learn of what a script has done: once it is over, and all of it is done.
+//! When other clients are notified of a script's changes: after it has ended, and all of them at
+//! once.
 
 use harness::{Connection, Server, encode_command};
 
-/// Lua that takes longer than a message on its way.
+/// Lua code that takes longer than a message on its way.
 const WORK: &str = "for i = 1, 3000000 do end";
 
 fn message(kind: char, words: &[&str]) -> String {
@@ -10,7 +11,7 @@ fn message(kind: char, words: &[&str]) -> String {
     format!("{kind}{}\r\n{}", words.len(), words.iter().map(bulk).collect::<String>())
 }
 
-/// A client that does this, and waits for no reply.
+/// A client that sends this request, and does not wait for a reply.
 fn start(client: &mut Connection, words: &[&str]) {
     client.send(encode_command(words));
 }

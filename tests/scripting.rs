@@ -1,16 +1,15 @@
-//! Scripts: what they reply, as redis-server does, and which requests they delay.
+//! Scripts: their replies, which are those of redis-server, and which requests they delay.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use harness::{Connection, Random, Reply, Server, encode_command, tool, until, words};
 
-/// A script that is slow on purpose: it goes on until it is ended, or a key that is its own by
-/// then has come.
+/// A script that is slow on purpose: it runs until it is killed.
 pub(crate) const ENDLESS: &str = "while true do end";
 
-/// Sends commands one after the other to an empty nagi and an empty redis-server; both have to
-/// reply with the same bytes, in both versions of RESP.
+/// Sends commands one after the other to an empty nagi and an empty redis-server; both must reply
+/// with the same bytes, in both versions of RESP.
 pub(crate) fn same_as_redis(commands: &[&str]) {
     let mut faults = Vec::new();
     for hello in ["HELLO 2", "HELLO 3"] {
@@ -166,7 +165,7 @@ fn scripts_are_remembered_until_they_are_forgotten() {
     ]);
 }
 
-/// What the libraries do with single values.
+/// Calls of the libraries' functions with single values.
 const LIBRARIES: &[&str] = &[
     "EVAL \"return cjson.encode({1, 'a', {b = {1, 2}}, true})\" 0",
     "EVAL \"return cjson.encode({'/', '\\\\', string.char(0, 1, 31, 127, 200)})\" 0",
@@ -345,7 +344,7 @@ fn transactions_run_scripts_with_keys_that_are_not_declared() {
     ]);
 }
 
-/// The text of an error; of any other reply, nothing.
+/// The text of an error; the empty string for any other reply.
 pub(crate) fn error(reply: &Reply) -> String {
     match reply {
         Reply::Error(text) => text.clone(),
@@ -353,7 +352,7 @@ pub(crate) fn error(reply: &Reply) -> String {
     }
 }
 
-/// Waits until a slow script is reported.
+/// Waits until the server reports a slow script.
 pub(crate) fn until_busy(client: &mut Connection) {
     let is_so = || error(&client.run("EVAL \"return 1\" 0")).starts_with("BUSY").then_some(());
     until("a script to be slow", is_so).unwrap();
@@ -408,10 +407,11 @@ fn a_script_is_killed_where_it_is() {
     }
 }
 
-/// Neither one that comes while a script is slow, nor one that has waited since before.
+/// Neither a transaction that is sent while a script is slow, nor one that has been waiting since
+/// before.
 #[test]
 fn transactions_do_not_wait_for_a_slow_script() {
-    // One worker, so that whoever is told that the script has been sent comes behind it.
+    // One worker, so that other requests come after the script once it is known to have been sent.
     let server = Server::nagi_with(&["--busy-reply-threshold", "500", "--workers", "1"]);
     let [mut script, mut early, mut late, mut other] = [(); 4].map(|()| server.connect_resp());
     let transaction = |client: &mut Connection| {
@@ -492,7 +492,7 @@ fn clients_that_wait_are_served_at_a_scripts_end() {
 }
 
 /// Moves amounts between accounts, by scripts that declare their keys or do not, alone and within
-/// transactions, while others take sums: these are always the same.
+/// transactions, while others compute sums, which always stay the same.
 #[test]
 fn scripts_are_seen_as_a_whole_or_not_at_all() {
     const ACCOUNTS: u64 = 8;
@@ -577,8 +577,8 @@ fn lua_that_takes_too_much_memory_is_ended() {
     assert!(client.run("INFO memory").text().contains("number_of_cached_scripts:5\r\n"));
 }
 
-/// Each element once took a place on a stack of Lua's that has an end, after which the process
-/// ended as well.
+/// Each element used to take a place on a stack of Lua's with a limited size; at its limit the
+/// process ended.
 #[test]
 fn tables_of_any_size_are_returned_encoded_and_packed() {
     for server in [Server::nagi(), Server::redis()] {

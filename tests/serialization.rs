@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: values that go from one server to another, whichever it is.
+//! DUMP and RESTORE: values that are moved from one server to another, in all combinations.
 
 use harness::{Connection, Reply, Server};
 

@@ -1,4 +1,4 @@
-//! SHUTDOWN and its options: what is saved before, and what happens if that cannot be.
+//! SHUTDOWN and its options: what is saved before, and what happens if that fails.
 
 use crate::disks::write;
 use crate::persistence::{Folder, Pipe, info};
@@ -65,7 +65,7 @@ fn it_saves_as_redis_does() {
     }
 }
 
-/// Both in folders that are gone.
+/// Both in folders that have been removed.
 #[test]
 fn if_it_cannot_save_it_stops_only_by_force() {
     let folder = Folder::new("shutdown-force");
@@ -85,8 +85,8 @@ fn if_it_cannot_save_it_stops_only_by_force() {
     }
 }
 
-/// During the save before the end, the shutdown can be aborted: by its client with another
-/// command, and if a signal asked for it.
+/// The shutdown can be aborted during the save before it: by a command of its client, and also if a
+/// signal requested it.
 #[test]
 fn it_is_aborted_while_it_saves() {
     let folder = Folder::new("shutdown-abort");
@@ -124,8 +124,8 @@ fn it_is_aborted_while_it_saves() {
     assert!(has_file(&folder.0));
 }
 
-/// With io_uring the kernel goes on accepting for some milliseconds if a process is killed; one
-/// that stops closes its listeners first.
+/// With io_uring the kernel continues to accept for some milliseconds if a process is killed; a
+/// process that stops closes its listeners first.
 #[test]
 fn nothing_is_accepted_once_it_has_stopped() {
     for round in 0..10 {

@@ -1,7 +1,7 @@
 //! A link of 1.3 Mbit/s: a SET that takes eight seconds shows eight seconds of *receive*.
 //!
-//! The link is a pair of virtual ones between two network namespaces with a token bucket on one
-//! side. That takes root, `ip` and `tc`, and a kernel with `sch_tbf`; without them the test says
+//! The link is a pair of virtual devices between two network namespaces, with a token bucket on one
+//! side. That takes root, `ip` and `tc`, and a kernel with `sch_tbf`; without them the test prints
 //! that it was skipped.
 
 use harness::{run_tool, run_tool_with_input, tool};

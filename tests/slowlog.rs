@@ -1,4 +1,4 @@
-//! SLOWLOG, and what INFO and LATENCY know of how long requests take.
+//! SLOWLOG, and what INFO and LATENCY report about the duration of requests.
 
 use crate::binary::{encode, receive};
 use harness::{Reply, Server, as_redis, encode_command, until};
@@ -96,7 +96,7 @@ fn requests_of_a_pipeline_are_logged_one_by_one() {
     let exists = exists.unwrap_or_else(|| panic!("it is slow: {names:?}"));
     assert!(names[exists].ends_with("... (499970 more arguments)"), "{names:?}");
     assert!(usec_of(&log.list()[exists]) >= 2000);
-    // A busy machine may put the others to sleep, but they have no part in what the one takes.
+    // On a busy machine the others may sleep, but their time does not belong to the slow request.
     for (name, entry) in names.iter().zip(log.list()).filter(|(name, _)| name.starts_with("SET")) {
         assert!(usec_of(entry) < usec_of(&log.list()[exists]), "{name}");
     }
@@ -128,7 +128,7 @@ fn has_unsent(line: &str) -> bool {
     !line.contains(" omem=0 ")
 }
 
-/// A number among the fields of SLOWLOG PHASES.
+/// A number in the fields of SLOWLOG PHASES.
 fn field(entry: &Reply, name: &str) -> i64 {
     let fields = entry.list();
     let at = fields.iter().position(|field| *field == Reply::Bulk(name.into())).expect(name);
@@ -201,7 +201,7 @@ fn statistics_tell_how_long_commands_take() {
     }
 }
 
-/// What stands after `name` in a section of INFO.
+/// The text after `name` in a section of INFO.
 fn line_of<'t>(text: &'t str, name: &str) -> &'t str {
     text.lines()
         .find_map(|line| line.strip_prefix(name))
@@ -216,7 +216,7 @@ fn phases_are_counted_by_families() {
         client.check("SET key value", "+OK\r\n");
     }
     server.connect_memcached().check_raw("get key\r\n", "VALUE key 0 5\r\nvalue\r\nEND\r\n");
-    // Another worker counts it once it has sent the reply.
+    // Another worker counts it after it has sent the reply.
     let counted = || Some(client.run("INFO phases").text()).filter(|it| it.contains("_memcached_"));
     let phases = until("memcached's request to be counted", counted).expect("it is counted");
     for phase in ["receive", "queue", "execute", "send"] {
@@ -279,7 +279,7 @@ fn requests_of_the_binary_protocol_are_timed() {
     assert_eq!(logged, ["noop", "opcode 0x77", "sasl_auth (redacted)", "get key", &set]);
 }
 
-/// What a client of memcached's text protocol logs in with is the value of a `set`.
+/// The password of memcached's text protocol is the value of a `set`.
 #[test]
 fn a_login_of_the_text_protocol_is_not_logged() {
     let server = Server::nagi_with(&["--slowlog-log-slower-than", "0", "--requirepass", "sesame"]);
@@ -312,7 +312,7 @@ fn counting_can_be_switched_off() {
     as_redis(&[("SLOWLOG", "-ERR wrong number of arguments for 'slowlog' command\r\n")]);
 }
 
-/// EXEC only by what was spent before it ran.
+/// EXEC is only logged by the time before it executes them.
 #[test]
 fn requests_of_a_transaction_are_logged_by_themselves() {
     let server = Server::nagi_with(&["--enable-debug-command", "local"]);
@@ -327,7 +327,7 @@ fn requests_of_a_transaction_are_logged_by_themselves() {
     assert_eq!(first_words(entry), "DEBUG SLEEP 0.2");
 }
 
-/// Neither when its requests are queued nor as EXEC, as by redis-server.
+/// Not when its requests are queued, and not again as EXEC, as in redis-server.
 #[test]
 fn requests_of_a_transaction_are_timed_once() {
     for server in [Server::nagi(), Server::redis()] {
@@ -379,7 +379,7 @@ fn large_requests_and_replies_have_logs_of_their_own() {
     assert_eq!(field(&told.list()[0], "reply-bytes"), replies[0].1);
     client.check("COMMANDLOG RESET large-reply", "+OK\r\n");
     assert!(client.run("COMMANDLOG HELP").list().len() > 4);
-    // Each request of a pipeline is looked at for itself.
+    // Each request of a pipeline is checked separately.
     client.check("CONFIG SET commandlog-reply-larger-than 10", "+OK\r\n");
     let get = |key: &str| encode_command(&["GET", key]);
     client.send([get("nothing"), get("small"), get("nothing"), get("small")].concat());
@@ -388,7 +388,7 @@ fn large_requests_and_replies_have_logs_of_their_own() {
     let small: Vec<_> = replies.iter().filter(|(words, _)| words == "GET small").collect();
     assert_eq!(small.len(), 2, "{replies:?}");
     assert!(replies.iter().all(|(words, _)| words != "GET nothing"), "{replies:?}");
-    // The sizes are those that Valkey 9.1.2 shows.
+    // The sizes are the ones that Valkey 9.1.2 shows.
     client.check("CONFIG SET commandlog-request-larger-than 200", "+OK\r\n");
     client.run_words(&["SET", "k", &"v".repeat(200)]);
     client.run("GET k");

@@ -1,5 +1,5 @@
-//! What `/server-status` shows beside the connections themselves: keys, slow requests, lines over
-//! time, and lists that are short and sorted.
+//! What `/server-status` shows besides the connections themselves: keys, slow requests, charts over
+//! time, and lists that are limited and sorted.
 
 use harness::{Connection, Server, encode_command, until};
 
@@ -7,7 +7,7 @@ pub(crate) fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
 }
 
-/// A page, of which the body is left.
+/// The head and the body of a page.
 pub(crate) fn get(server: &Server, path: &str) -> (String, String) {
     let mut client = Connection::open(server.http());
     client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
@@ -37,7 +37,7 @@ fn the_last_key_of_each_connection_is_shown() {
         memcached.check_raw(format!("get {long}\r\n"), "END\r\n");
         let page = json(&server, "");
         let stats = page["stats"].as_array().expect("a list").iter();
-        // Workers number connections as they accept them, whichever asked first.
+        // Workers number connections when they accept them, in any order.
         let mut keys: Vec<String> =
             stats.map(|it| it["key"].as_str().expect("text").to_owned()).collect();
         keys.sort();
@@ -63,7 +63,7 @@ fn what_a_worker_executes_is_shown_meanwhile() {
     let words: Vec<&str> =
         ["SADD", "set"].into_iter().chain(members.iter().map(String::as_str)).collect();
     client.run_words(&words);
-    // Many long requests wait on one connection, so that one of them runs at any time.
+    // Many long requests wait on one connection, so that one of them is running at any time.
     let mut busy = server.connect_resp();
     let mut sent = 0;
     until("a running request", || {
@@ -146,7 +146,7 @@ fn lists_can_be_short_and_sorted() {
     assert!(ids.is_sorted_by(|one, other| one > other), "{ids:?}");
     let page = json(&server, "&sort=id&order=ascending");
     assert_eq!(page["stats"][0]["id"].as_u64(), ids.last().copied());
-    // The page's heads are links, for browsers without a script as well.
+    // The heads of the page's columns are links, for browsers without scripts.
     let (_, page) = get(&server, "/server-status?sort=requests&limit=1&state=idle");
     let head = "<th scope=\"col\" aria-sort=\"descending\" class=\"number\">\
                 <a href=\"?sort=requests&amp;\
@@ -203,7 +203,7 @@ fn json_has_what_the_page_has_beside_connections() {
     }
     assert_eq!((&page["connections_limit"], &page["connections"]), (&77.into(), &1.into()));
     assert_eq!(page["connections_are_listed"], true);
-    // A thousand bytes are a kilobyte there, as in Plack's middleware.
+    // A kilobyte has 1000 bytes there, as in Plack's middleware.
     let sent: f64 = {
         let (_, metrics) = get(&server, "/metrics");
         let sent = metrics.lines().find_map(|it| it.strip_prefix("nagi_sent_bytes_total "));
@@ -301,7 +301,7 @@ fn hot_keys_are_counted_before_any_look_at_the_page() {
             client.run(&format!("GET other:{number}"));
             client.run("GET hot");
         }
-        // Scrapes of metrics are no looks at the page, and tell no key.
+        // Scrapes of metrics are not views of the page, and show no key.
         let (_, metrics) = get(&server, "/metrics");
         assert!(!metrics.contains("hot\"") && !metrics.contains("other:"), "{metrics}");
         let share = metrics.lines().find_map(|it| it.strip_prefix("nagi_hottest_key_ratio "));
@@ -332,7 +332,7 @@ fn hot_keys_are_shown() {
             .map(|it| (it["key"].as_str().unwrap().to_owned(), it["share"].as_f64().unwrap()))
             .filter(|(_, share)| *share > 0.15)
             .collect();
-        // A sample of few requests may show any of them.
+        // A sample of few requests may contain any of them.
         let are_even = shares.values().all(|share| (0.15..0.35).contains(share));
         (are_even && shares.keys().eq(["<hot>", "warm"])).then_some(())
     })
@@ -404,7 +404,7 @@ fn the_largest_values_are_shown_as_they_are_now() {
     redis.run_words(&["MSET", "shrinks", &value(900_000), "goes", &value(800_000), "small", "v"]);
     memcached.check_raw(format!("set item 0 0 100000\r\n{}\r\n", value(100_000)), "STORED\r\n");
     redis.check("SELECT 3", "+OK\r\n");
-    // Its value is large, though no request for it is.
+    // Its value is large, although no request for it is.
     for number in 0..4000 {
         redis.send(encode_command(&["HSET", "hash", &number.to_string(), &value(100)]));
         redis.expect(":1\r\n");
@@ -434,10 +434,10 @@ fn the_largest_values_are_shown_as_they_are_now() {
     let (_, page) = get(&server, "/server-status");
     assert!(page.contains("<h2>Largest values</h2>"), "{page}");
     assert!(page.contains("&lt;b&gt;\u{fffd}</td>"), "{page}");
-    // What was right a second ago is looked up again.
+    // Values that were found a second ago are looked up again.
     redis.check("FLUSHALL", "+OK\r\n");
     until("nothing", || names().is_empty().then_some(())).expect("it is noticed");
-    // Small values never are among them, however many there are in a request.
+    // Small values are never included, however many there are in a request.
     let words: Vec<String> = (0..2000).map(|number| format!("key:{number}")).collect();
     let small: Vec<&str> = words.iter().flat_map(|key| [key.as_str(), "small"]).collect();
     redis.run_words(&[&["MSET"][..], &small[..]].concat());

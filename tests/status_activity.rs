@@ -1,5 +1,5 @@
-//! What `/server-status`, `/metrics` and titles show of requests that go on: scripts, values that
-//! come slowly, replies that are not taken.
+//! What `/server-status`, `/metrics` and titles show for requests in progress: scripts, values that
+//! arrive slowly, replies that are not read.
 
 use crate::persistence::Folder;
 use crate::status::{get, json, nagi};
@@ -52,7 +52,7 @@ fn a_script_that_runs_is_shown_as_busy() {
     let state = "<td><span class=\"state\" data-state=\"W\">W</span></td>";
     let row = format!("<td class=\"text\">scripts</td>{state}");
     assert!(page.contains(&row) && page.contains(&format!("eval key (client {id}, ")), "{page}");
-    // The rate is that of what the total counts.
+    // The rate is for the same requests as the total.
     let page = json(&server, "");
     let rate = page["requests_per_second"].as_u64().expect("a number");
     let total: u64 = page["TotalAccesses"].as_str().expect("text").parse().expect("a number");
@@ -78,7 +78,7 @@ fn a_value_that_comes_slowly_shows_as_receive() {
     let request = encode_command(&["SET", "slow", &value]);
     let (first, rest) = request.split_at(50_000);
     client.send(first);
-    // Its connection reads, and more than a second passes.
+    // Its connection is in the state `reading`, and more than a second passes.
     let stats = || json(&server, "")["stats"][0].clone();
     until("a state", || (stats()["state"] == "reading").then_some(())).expect("it reads");
     until("two seconds", || (stats()["ss"].as_u64() >= Some(2)).then_some(())).expect("they pass");
@@ -114,7 +114,7 @@ fn connections_that_queue_and_that_take_nothing_are_told_apart() {
     let (mut queues, mut slow) = (server.connect_resp(), server.connect_resp());
     queues.check("MULTI", "+OK\r\n");
     queues.check("SET key value", "+QUEUED\r\n");
-    // More than the buffers of the kernel hold.
+    // More than fits into the kernel's buffers.
     let value = "v".repeat(1 << 20);
     slow.run_words(&["SET", "large", &value]);
     slow.send(encode_command(&["GET", "large"]).repeat(64));
@@ -129,7 +129,7 @@ fn connections_that_queue_and_that_take_nothing_are_told_apart() {
     assert!(page.contains("1 of 2."), "{page}");
 }
 
-/// More than are listed without a request for them.
+/// More than are listed unless a request wants them.
 const MANY: usize = 1001;
 
 #[test]
@@ -139,11 +139,11 @@ fn one_that_asks_seldom_gets_the_list_of_many_connections() {
     let clients: Vec<Connection> = (0..MANY).map(|_| server.connect_resp()).collect();
     let last = clients.len();
     until("all connections", || {
-        // This looks at no list.
+        // This requests no list.
         (auto(&server, "ConnsTotal") == last.to_string()).then_some(())
     })
     .expect("they are there");
-    // The first request for it.
+    // The first request for a list.
     let page = json(&server, "&sort=id&limit=5");
     assert_eq!(page["connections_are_listed"], true);
     let stats = page["stats"].as_array().expect("a list");

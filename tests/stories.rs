@@ -1,5 +1,5 @@
-//! Two stories of teams that lost days, from end to end: what they saw, and what `nagi doctor`
-//! says. Each takes two network namespaces, and thus root; without, it is skipped.
+//! Two stories of teams that lost days, from end to end: the symptoms, and the findings of `nagi
+//! doctor`. Each test needs two network namespaces, and thus root; otherwise it is skipped.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use crate::faults::{Kind, start_behind};
 use crate::link::{Link, SERVER};
 use crate::web::{self, WebServer};
 
-/// The kinds whose clients these teams had, and nagi.
+/// The kinds of servers that these teams used, and nagi.
 const KINDS: [Kind; 2] = [Kind::Redis, Kind::Nagi];
 
 /// The server's address as clients at the other end of the link see it.
@@ -21,8 +21,8 @@ fn across(kind: Kind, server: &Server) -> SocketAddr {
     SocketAddr::new(SERVER.parse().expect("an address"), kind.address(server).port())
 }
 
-/// Looks until a finding is named first: while other tests take the processors, the doctor has
-/// reason to hold back.
+/// Repeats `look` until a finding is named first: while other tests use the processors, the doctor
+/// reports less.
 fn named(name: &str, mut look: impl FnMut() -> Run) -> Run {
     let mut printed = String::new();
     let attempt = || {
@@ -34,7 +34,8 @@ fn named(name: &str, mut look: impl FnMut() -> Run) -> Run {
     named.unwrap_or_else(|problem| panic!("{problem}: {printed}"))
 }
 
-/// Apache that runs the program `views` for `/views`, with what that needs to find the cache.
+/// Apache that runs the program `views` for `/views`, with the settings that it needs to find the
+/// cache.
 fn apache(folder: &Path, program: &Path, cache: SocketAddr) -> WebServer {
     web::apache(folder, &["authz_core", "alias", "env", "cgi", "mpm_prefork"], &[], |address| {
         format!(
@@ -95,8 +96,8 @@ fn a_program_of_apache_connects_for_each_request() {
     std::fs::remove_dir_all(&folder).expect("it is there");
 }
 
-/// A SET of 1.3 MB takes eight seconds, of which Redis' log of slow requests knows nothing: the
-/// link has 1.3 Mbit/s.
+/// A SET of 1.3 MB takes eight seconds, which is not in Redis' log of slow requests: the link has
+/// 1.3 Mbit/s.
 #[test]
 fn a_large_set_crosses_a_narrow_link() {
     for kind in KINDS {
@@ -118,9 +119,9 @@ fn a_large_set_crosses_a_narrow_link() {
             client.run_words(&["SET", "page", &value]);
             (begun.elapsed(), client.run("SLOWLOG LEN").integer())
         });
-        // The kernel lets no more through, however busy this machine is.
+        // The kernel does not let more through, however busy this machine is.
         assert!(took.as_secs_f64() > 7.5, "{took:?}");
-        // nagi logs how long it took to receive a request as well.
+        // nagi also logs how long it took to receive a request.
         assert_eq!(logged, i64::from(kind == Kind::Nagi), "Redis was quick");
         let run = link.in_client(|| named("narrow-link", || look(&kind.url_of(cache), &[])));
         let verdict = run.server()["found"][0]["verdict"].to_string();

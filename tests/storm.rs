@@ -21,7 +21,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What it prints, if it succeeds.
+/// Its output; it must succeed.
 fn printed(arguments: &str) -> String {
     let output = nagi(arguments);
     assert!(output.status.success(), "{arguments}: {}", stderr(&output));
@@ -34,7 +34,7 @@ fn line<'a>(report: &'a str, name: &str) -> &'a str {
     found.unwrap_or_else(|| panic!("{name} is not in {report}")).trim_start_matches([' ', ':'])
 }
 
-/// Two servers of a kind, and how they are named.
+/// Two servers of a kind, and their addresses, separated by commas.
 fn pair(
     start: impl Fn() -> Server,
     address: impl Fn(&Server) -> SocketAddr,
@@ -86,7 +86,7 @@ fn storm_sets_and_gets_every_record_of_every_server() {
         assert_eq!(line(&report, "TCP No-Delay"), bit(options.contains("nodelay")));
         assert!(report.contains("closed loop") && report.contains("p99.9"), "{report}");
     }
-    // Both servers have had their share.
+    // Both servers have received a part.
     let statistics = printed(&format!("client -s {} stats", memcached.1));
     for server in memcached.1.split(',') {
         let items = line(&statistics, &format!("{server} total_items"));

@@ -4,7 +4,7 @@ use harness::{Connection, Server, as_redis, encode_command, until, words};
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
-/// Four entries are added.
+/// Adds four entries.
 const ADDITIONS: &[(&str, &str)] = &[
     ("XADD s 1-1 a 1 b 2", "$3\r\n1-1\r\n"),
     (
@@ -320,7 +320,7 @@ fn streams_are_values_like_any_other() {
     ]);
 }
 
-/// Where Redis 8.0.6 says something else than 7.0.15.
+/// With the replies of Redis 8.0.6 where they differ from 7.0.15.
 #[test]
 fn streams_are_those_of_redis_8() {
     let server = Server::nagi();
@@ -345,7 +345,7 @@ fn streams_are_those_of_redis_8() {
              be specified.\r\n",
         ),
         ("XDEL s 1-1", ":1\r\n"),
-        // All that is deleted lies before the first entry, so the lag is known.
+        // All deleted entries are before the first entry, so the lag is known.
         (
             "XINFO GROUPS s",
             "*1\r\n*12\r\n$4\r\nname\r\n$1\r\ng\r\n$9\r\nconsumers\r\n:0\r\n$7\r\npending\r\n:0\r\n\
@@ -379,7 +379,7 @@ fn streams_are_those_of_redis_8() {
     assert!((0..60_000).contains(&fields[7].integer()));
 }
 
-/// Waits until so many clients wait.
+/// Waits until `count` clients are blocked.
 fn until_blocked(client: &mut Connection, count: usize) {
     let field = format!("blocked_clients:{count}\r\n");
     let is_so = || client.run("INFO clients").text().contains(&field).then_some(());
@@ -403,7 +403,8 @@ fn clients_wait_for_entries_and_learn_that_a_group_is_gone() {
     }
     waiters[2].send(encode_command(&words("XREAD BLOCK 0 STREAMS none s $ $")));
     until_blocked(&mut writer, 3);
-    // Each entry goes to one consumer, first come, first served, and to all that are in no group.
+    // Each entry goes to one consumer of the group, in the order in which they began to wait, and
+    // to all clients without a group.
     writer.check("XADD s 1-1 a b", "$3\r\n1-1\r\n");
     waiters[0].expect(entry("1-1"));
     waiters[2].expect(entry("1-1"));
@@ -425,7 +426,7 @@ fn clients_wait_for_entries_and_learn_that_a_group_is_gone() {
     waiters[0].check("XREAD BLOCK 1 STREAMS s $", "*-1\r\n");
 }
 
-/// What takes longer than one hold of a latch is done in parts, and none is left out.
+/// What takes longer than one hold of a latch is done in parts, and no entry is left out.
 #[test]
 fn long_requests_are_done_in_parts() {
     let server = Server::nagi();
@@ -464,7 +465,7 @@ fn long_requests_are_done_in_parts() {
     assert_eq!(left, ids[1800..]);
 }
 
-/// Files of nagi are read by nagi again, groups and all.
+/// nagi reads its own files again, including groups.
 #[test]
 fn streams_are_saved_and_loaded() {
     let server = Server::nagi_with(&["--enable-debug-command", "yes"]);

@@ -1,4 +1,4 @@
-//! Strings: GET, SET and their relatives.
+//! Strings: GET, SET and related commands.
 
 use harness::{Server, as_redis};
 

@@ -1,9 +1,9 @@
-//! What ps and top show of nagi.
+//! The titles of nagi in ps and top.
 
 use harness::{Server, until};
 use std::fs;
 
-/// The command line that ps shows, as far as it is text.
+/// The command line that ps shows, without the zero bytes at its end.
 fn title(server: &Server) -> String {
     let path = format!("/proc/{}/cmdline", server.process_id());
     let bytes = fs::read(path).expect("its command line");

@@ -1,4 +1,4 @@
-//! `nagi top` prints what a server does where there is no terminal.
+//! `nagi top` prints what a server does if its output is not a terminal.
 
 use harness::{Server, encode_command, nagi_binary, tool, until};
 use std::process::{Command, Output};
@@ -9,7 +9,7 @@ fn top(arguments: &[&str]) -> Output {
     command.output().expect("nagi runs")
 }
 
-/// One look, which succeeds.
+/// The output of one successful run.
 fn look(url: &str) -> String {
     let output = top(&[url]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -7,7 +7,7 @@ fn both() -> [Server; 2] {
     [Server::nagi(), Server::redis()]
 }
 
-/// A client that speaks RESP3 and tracks keys in this way, and another one.
+/// A client that uses RESP3 and tracks keys with these options, and another one.
 fn clients(server: &Server, options: &str) -> (Connection, Connection) {
     let mut tracker = server.connect_resp();
     assert!(matches!(tracker.run("HELLO 3"), Reply::Map(_)));
@@ -35,7 +35,7 @@ fn keys_that_a_client_has_read_are_invalidated() {
             other.run(change);
             tracker.expect(invalidated("a"));
         }
-        // Once, until it is read again; what was only written is not tracked.
+        // Only once, until it is read again; a key that was only written is not tracked.
         other.run("SET a 1");
         tracker.check("SET b 1", "+OK\r\n");
         tracker.expect(invalidated("b"));
@@ -99,7 +99,7 @@ fn clients_choose_what_is_tracked() {
     }
 }
 
-/// Also where that request has waited.
+/// Also if that request has waited.
 #[test]
 fn a_choice_is_for_one_request() {
     for server in both() {
@@ -127,7 +127,7 @@ fn prefixes_are_invalidated_without_a_read() {
         tracker.expect(invalidated("item:7"));
         other.run("DEL user:1");
         tracker.expect(invalidated("user:1"));
-        // One push for each prefix, in their order.
+        // One push for each prefix, in the order of the prefixes.
         other.run("MSET user:2 x item:8 x user:3 x");
         let [item, users] = [1, 2].map(|_| match tracker.reply() {
             Reply::Push(parts) => parts,
@@ -135,7 +135,7 @@ fn prefixes_are_invalidated_without_a_read() {
         });
         assert_eq!(item[1].list().len(), 1, "{item:?}");
         assert_eq!(users[1].list().len(), 2, "{users:?}");
-        // What one request changes twice is named once.
+        // A key that one request changes twice is named once.
         other.run("MSET user:9 x user:4 x user:9 y");
         let Reply::Push(users) = tracker.reply() else { panic!("a push") };
         let keys: Vec<_> = users[1].list().iter().map(Reply::text).collect();
@@ -144,7 +144,8 @@ fn prefixes_are_invalidated_without_a_read() {
     }
 }
 
-/// A client that has waited for a change is told of it once, and of the next one, as since 7.2.
+/// A client that has waited for a change is notified of it once, and of the next one, as in Redis
+/// since 7.2.
 #[test]
 fn what_is_read_by_waiting_is_tracked_once() {
     let server = Server::nagi();
@@ -283,7 +284,7 @@ fn the_table_has_a_limit() {
     }
 }
 
-/// A lower limit holds at once.
+/// A lower limit applies immediately.
 #[test]
 fn keys_are_invalidated_when_the_limit_becomes_lower() {
     for server in both() {
@@ -300,7 +301,7 @@ fn keys_are_invalidated_when_the_limit_becomes_lower() {
     }
 }
 
-/// What a client read before it turned to prefixes is not invalidated beside these.
+/// What a client read before it switched to prefixes is not invalidated a second time.
 #[test]
 fn a_change_is_told_once() {
     for server in both() {
@@ -334,22 +335,22 @@ fn what_was_read_is_tracked_until_no_client_tracks() {
         second.expect(invalidated("b"));
         figures(1, 1, &mut other).unwrap();
         drop(second);
-        // Starting again keeps what was read.
+        // Starting again keeps the keys that were read.
         tracker.check("CLIENT TRACKING ON NOLOOP", "+OK\r\n");
         other.check("SET a 1", "+OK\r\n");
         tracker.expect(invalidated("a"));
         tracker.check("GET a", "$1\r\n1\r\n");
         figures(1, 1, &mut other).unwrap();
         drop(tracker);
-        // redis-server keeps the rest until it is changed.
+        // redis-server keeps the others until they are changed.
         if number == 0 {
             until("all is forgotten", || figures(0, 0, &mut other).ok()).unwrap();
         }
     }
 }
 
-/// A client whose copies are dropped as it is told, beside clients that change keys: in the end it
-/// holds no copy that is old.
+/// A client whose copies are dropped when it is notified, while other clients change keys: in the
+/// end it has no outdated copy.
 #[test]
 fn no_copy_is_old_in_the_end() {
     const KEYS: u64 = 20;
@@ -377,7 +378,7 @@ fn no_copy_is_old_in_the_end() {
     let mut left = KEYS as usize;
     while left > 0 {
         let key = random.below(KEYS).to_string();
-        // When all has been written, what is not held is read, and what is held is not.
+        // After all writes, keys without a copy are read, and keys with a copy are not.
         if writers.iter().all(|writer| writer.is_finished()) {
             left -= 1;
             if copies.contains_key(&left.to_string()) {
@@ -398,7 +399,7 @@ fn no_copy_is_old_in_the_end() {
         }
     }
     writers.into_iter().for_each(|writer| writer.join().expect("it writes"));
-    // After this, all that there was to tell has been told.
+    // When this arrives, all earlier notifications have arrived.
     other.check("SET mark 1", "+OK\r\n");
     tracker.send(harness::encode_command(&["GET", "mark"]));
     other.run("SET mark 2");

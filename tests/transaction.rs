@@ -134,7 +134,7 @@ fn a_watched_key_that_expires_stops_it() {
     }
 }
 
-/// Moves an amount from one of ten accounts to another, by which the sum stays.
+/// Moves an amount from one of ten accounts to another; the sum stays the same.
 fn transfer(client: &mut Connection, random: &mut Random) {
     let (from, to) = (random.below(10), random.below(10));
     let amount = random.below(100);
@@ -293,8 +293,8 @@ fn a_transaction_does_not_wait_for_itself() {
     client.check("GET key", "$5\r\nvalue\r\n");
 }
 
-/// A key that was not there and is not afterwards has not changed; one that comes with its database
-/// has.
+/// A key that exists neither before nor afterwards has not changed; a key that appears with its
+/// database has.
 #[test]
 fn exchanged_databases_change_the_keys_that_differ() {
     as_redis(&[

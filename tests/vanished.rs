@@ -1,5 +1,5 @@
-//! A peer that is gone without a word, as when its machine or the network between is: no FIN and
-//! no reset ever comes, and `tcp-keepalive` finds out.
+//! A peer that disappears without notice, as when its machine or the network between fails: no FIN
+//! and no reset ever arrives, and `tcp-keepalive` detects it.
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use harness::{Server, encode_command, run_tool, tool, until};
 
 use crate::link::{Link, SERVER};
 
-/// A client at the far end that says `words` and then nothing more.
+/// A client at the far end that sends `words` and then nothing more.
 fn far_client(link: &Link, port: &str, words: &str) -> Child {
     let mut command: Command = tool("ip");
     command.args(["netns", "exec", &link.client]).arg(tool("redis-cli").get_program());
@@ -19,7 +19,7 @@ fn far_client(link: &Link, port: &str, words: &str) -> Child {
     child
 }
 
-/// A client at the far end that asks for a long value and reads nothing.
+/// A client at the far end that requests a long value and reads nothing.
 fn far_sleeper(link: &Link, port: &str) -> Child {
     let mut command: Command = tool("ip");
     let script = format!(
@@ -30,7 +30,7 @@ fn far_sleeper(link: &Link, port: &str) -> Child {
     command.stdin(Stdio::piped()).spawn().expect("bash starts")
 }
 
-/// More than sockets have room for.
+/// More than fits into the buffers of sockets.
 const LARGE: &str = "SETRANGE large 40000000 end";
 
 #[test]
@@ -47,7 +47,8 @@ fn the_connection_of_a_vanished_peer_is_closed() {
         run_tool("ip", &[&client, words].concat())
     };
     assert_eq!(near(&LARGE.split(' ').collect::<Vec<_>>()).trim(), "40000003");
-    // One is silent, to the next something is sent when it has gone, and the third has no room.
+    // One sends nothing, the second one gets a message after it has disappeared, and the third
+    // one's buffers are full.
     let mut silent = far_client(&link, &port, "CLIENT SETNAME silent\n");
     let mut spoken_to = far_client(&link, &port, "CLIENT SETNAME spoken-to\nMONITOR\n");
     let mut full = far_sleeper(&link, &port);
@@ -79,7 +80,7 @@ fn a_living_client_may_read_as_late_as_it_likes() {
     witness.check(LARGE, ":40000003\r\n");
     let mut late = server.connect_resp();
     late.send(encode_command(&["GET", "large"]));
-    // Longer than a peer that has vanished is waited for, twice.
+    // Twice the time after which a peer that has disappeared is given up.
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(9) {
         witness.check("PING", "+PONG\r\n");

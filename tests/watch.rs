@@ -1,4 +1,4 @@
-//! memcached's `watch`: lines about what happens, as memcached writes them.
+//! memcached's `watch`: lines about events, in memcached's form.
 
 use crate::binary::{encode, receive};
 use crate::differential::newest_memcached;
@@ -7,10 +7,10 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What a watcher is shown up to a `get` of this key.
+/// The key of a `get` that marks the end of a watcher's lines.
 const LAST: &str = "the-last";
 
-/// nagi and, where it is here, memcached 1.6.45.
+/// nagi and, if it is installed here, memcached 1.6.45.
 fn servers() -> Vec<(&'static str, Server)> {
     let nagi = Some(("nagi", Server::nagi()));
     let memcached = newest_memcached().map(|server| ("memcached", server));
@@ -38,7 +38,8 @@ fn shown(watcher: &mut Connection) -> String {
     words[2..].iter().filter(is_steady).copied().collect::<Vec<_>>().join(" ")
 }
 
-/// What a watcher is shown of these requests. memcached looks some keys up twice, and says so.
+/// The lines that a watcher receives for these requests. memcached looks some keys up twice, and
+/// reports that.
 fn shown_of(server: &Server, streams: &str, requests: &[&str]) -> Vec<String> {
     let mut watcher = watch(server, streams);
     let mut client = server.connect_memcached();
@@ -233,7 +234,7 @@ fn what_cannot_be_watched_is_refused() {
         let none = || (field(&mut client, "log_watchers").as_deref() == Some("0")).then_some(());
         until("their end", none).expect("they are forgotten");
     }
-    // Nothing of these ever happens here.
+    // No events of these streams ever occur here.
     for stream in ["sysevents", "proxyreqs", "proxyevents", "proxyuser", "rawcmds"] {
         let server = Server::nagi();
         server.connect_memcached().check_raw(format!("watch {stream}\r\n"), "ERROR\r\n");
@@ -256,7 +257,7 @@ fn requests_of_a_watcher_are_ignored() {
 
 #[test]
 fn a_watcher_that_does_not_read_misses_lines_and_delays_no_client() {
-    // memcached loses lines on the way to a watcher as well, and does not say how many.
+    // memcached also loses lines on the way to a watcher, and does not report how many.
     let server = Server::nagi();
     let stream = TcpStream::connect(server.memcached_address()).expect("connects");
     stream.set_read_timeout(Some(Duration::from_millis(200))).expect("sets a timeout");
@@ -265,7 +266,7 @@ fn a_watcher_that_does_not_read_misses_lines_and_delays_no_client() {
     until("the answer", || reader.read_line(&mut line).ok()).expect("it watches");
     assert_eq!(std::mem::take(&mut line), "OK\r\n");
     let mut client = server.connect_memcached();
-    // 300 bytes for each line are more than sockets and the room for a watcher hold.
+    // 300 bytes for each line are more than the sockets and the buffer of a watcher hold.
     let (batches, batch) = (200, 500);
     let request = format!("get {}\r\n", "k".repeat(240)).repeat(batch);
     for _ in 0..batches {
@@ -273,7 +274,7 @@ fn a_watcher_that_does_not_read_misses_lines_and_delays_no_client() {
     }
     let (mut shown, mut skipped, mut asked) = (0, 0, batches * batch);
     while shown + skipped < asked {
-        // The number of skipped lines comes before the next line that is not.
+        // The number of skipped lines comes before the next line that is not skipped.
         client.check_raw("get another\r\n", "END\r\n");
         asked += 1;
         while shown + skipped < asked && reader.read_line(&mut line).is_ok() {

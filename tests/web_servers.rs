@@ -1,5 +1,5 @@
-//! Commands over HTTP beside webdis, and behind the web servers that stand in front of caches: the
-//! configurations are those of docs/nginx.md and docs/apache.md.
+//! Commands over HTTP compared with webdis, and through the web servers that are used in front of
+//! caches: the configurations are those of docs/nginx.md and docs/apache.md.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +15,7 @@ fn nagi(more: &[&str]) -> Server {
     Server::nagi_with(&[&["--http-port", "any"], more].concat())
 }
 
-/// The web servers that a page of docs/ is about.
+/// The web servers that have a page in docs/.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Nginx,
@@ -29,7 +29,7 @@ struct Pair {
     kind: Kind,
     web: WebServer,
     nagi: Server,
-    /// A client of nagi's own.
+    /// A client of nagi itself.
     redis: Connection,
     folder: Folder,
 }
@@ -64,13 +64,13 @@ impl Pair {
         Pair { kind, web, nagi, redis, folder }
     }
 
-    /// A client that calls the web server by the name of its site.
+    /// A client that connects to the web server with the name of its site.
     fn client(&self) -> Client {
         Client::calling("shop.example", self.web.address)
     }
 }
 
-/// What a request is answered: its status and its body.
+/// The response to a request: its status and its body.
 fn exchange(address: SocketAddr, request: &str) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(address).expect("a web server");
     stream.write_all(request.as_bytes()).expect("it takes requests");
@@ -87,7 +87,8 @@ fn get(address: SocketAddr, target: &str) -> (u16, Vec<u8>) {
     exchange(address, &format!("{head}Connection: close\r\n\r\n"))
 }
 
-/// Makes ab count through a web server, and checks the sum and what is left of connections.
+/// Runs ab with requests that count through a web server, and checks the sum and the remaining
+/// connections.
 fn count_through(kind: Kind) {
     let mut pair = Pair::new(kind);
     let url = format!("http://{}/cache/", pair.web.address);
@@ -111,7 +112,7 @@ fn requests_come_through_apache() {
     count_through(Kind::Apache);
 }
 
-/// Bytes as a part of a path, as browsers' `encodeURIComponent` encodes the most of them.
+/// Bytes as a part of a path, mostly encoded as by browsers' `encodeURIComponent`.
 fn encoded(bytes: &[u8]) -> String {
     let encode = |byte: &u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(*byte).to_string(),
@@ -152,7 +153,7 @@ fn keys_arrive_as_they_are() {
     keys.push((1..=255).collect());
     for _ in 0..100 {
         let mut key: Vec<u8> = (0..1 + random.below(12)).map(|_| random.bits() as u8).collect();
-        // No path can carry these, see the pages.
+        // No path can contain these, see the pages.
         key.retain(|byte| ![0, b'.'].contains(byte));
         key.push(b'x');
         keys.push(key);
@@ -180,7 +181,7 @@ fn what_no_path_can_carry_comes_in_a_body() {
         for key in ["a\0b", ".", "..", "/../../../a"] {
             let path = encoded(key.as_bytes());
             let status = pair.client().ask("PUT", &format!("/cache/SET/{path}"), "", b"v").status;
-            // It is refused, or does what it says.
+            // It is refused, or executed as sent.
             let keys = pair.redis.run("KEYS *");
             let stored: Vec<_> = keys.list().iter().map(Reply::text).collect();
             match status {
@@ -296,7 +297,7 @@ fn webdis(folder: &Folder, redis: SocketAddr) -> (Server, SocketAddr) {
     started.unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// A request that both servers are to answer alike.
+/// A request to which both servers must reply alike.
 fn request(random: &mut Random) -> String {
     let keys = ["a", "b", "c%20d", "e%2Ff", "g.h"];
     let key = |random: &mut Random| (*random.choose(&keys)).to_owned();
@@ -335,11 +336,11 @@ fn a_thousand_requests_are_answered_as_by_webdis() {
         let (ours, theirs) = (get(server.http(), &target), get(theirs, &target));
         let mut body = String::from_utf8_lossy(&ours.1).into_owned();
         if body.starts_with('*') {
-            // It leaves out elements that are nothing, though it counts them.
+            // webdis omits elements that are null, but counts them.
             body = body.replace("$-1\r\n", "");
         }
         assert_eq!(body, String::from_utf8_lossy(&theirs.1), "{number}: {target}");
-        // Errors of commands are 200 there.
+        // webdis returns errors of commands with the status 200.
         let status = if ours.0 == 400 { 200 } else { ours.0 };
         assert_eq!(status, theirs.0, "{number}: {target}");
     }

@@ -1,10 +1,10 @@
-//! The table in docs/http.md of what is not as with webdis: both servers answer as it says.
+//! The table of differences from webdis in docs/http.md: both servers reply as it says.
 
 use std::net::SocketAddr;
 
 use harness::{Connection, Folder, Server, root, tool, until};
 
-/// An answer: its status, its media type, and its body with spaces in place of line ends.
+/// A response: its status, its media type, and its body with spaces in place of line ends.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -29,13 +29,13 @@ fn ask(address: SocketAddr, request: &str, body: &str) -> Answer {
     }
 }
 
-/// What stands between the quotes of code in a cell.
+/// The code spans in a cell.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// Checks that a cell has an answer: the status, the media type if one is given, and the body,
-/// which may go on where three dots stand.
+/// Checks that a cell describes a response: the status, the media type if one is given, and the
+/// body, which may continue at three dots.
 fn check(cell: &str, answer: &Answer, what: &str) {
     let words = quoted(cell);
     let status = words.first().copied().unwrap_or_default();
@@ -67,7 +67,7 @@ fn webdis(folder: &Folder, redis: SocketAddr) -> (Server, SocketAddr) {
         command
     });
     let (server, address) = started.unwrap_or_else(|problem| panic!("{problem}"));
-    // It listens before it has its connections.
+    // It listens before it has connected to Redis.
     until("webdis has its connections", || {
         (ask(address, "GET /PING", "").status == 200).then_some(())
     })

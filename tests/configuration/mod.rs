@@ -1,4 +1,4 @@
-//! Configuration files and command lines, of nagi's own and of the servers it stands in for.
+//! Configuration files and command lines of nagi and of the servers that it replaces.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use harness::{Connection, Server, nagi_binary, root};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A folder of this test's own, which goes with it.
+/// A folder of one test, which is removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -74,8 +74,8 @@ fn a_small_file_takes_effect() {
     assert!(!told.contains("databases"), "{told}");
 }
 
-/// The files that come with other servers, as far as this machine has them: that of Debian's
-/// Redis 7.0, which `cargo xtask setup` brings, and those of Redis 8.0 and Valkey 9.1.
+/// The files that are shipped with other servers, if this machine has them: that of Debian's Redis
+/// 7.0, which `cargo xtask setup` installs, and those of Redis 8.0 and Valkey 9.1.
 fn shipped() -> Vec<PathBuf> {
     let files = [
         ".setup/debian/etc/redis/redis.conf",
@@ -98,7 +98,7 @@ fn shipped_files_start_nagi_unedited() {
     assert!(!files.is_empty(), "setup brings one");
     for file in files {
         eprintln!("starting with {}", file.display());
-        // The places that the package makes are the machine's; a test has its own.
+        // The package uses folders of the system; a test uses its own.
         let folder = Folder::new("shipped");
         let (log, pidfile) = (folder.path("log"), folder.path("pid"));
         let own = ["--dir", &folder.path(""), "--logfile", &log, "--pidfile", &pidfile];
@@ -152,7 +152,7 @@ fn a_file_need_not_be_utf_8() {
     fs::write(&file, [&text[..], user].concat()).expect("a file");
     let login = [&b"AUTH"[..], b"ren\xe9", b"p\xe4ss"];
     for rewrites in [true, false] {
-        // The folder is written too, and has to be there at the second start.
+        // The folder is written into the file too, and must exist at the second start.
         let server = start(&["serve", &file, "--dir", &folder.path("")]);
         let mut client = server.connect_resp();
         assert_eq!(setting(&mut client, "databases"), "7");
@@ -271,7 +271,7 @@ fn the_background_is_entered_once_it_listens() {
     let mut command = nagi(&[&["./relative.conf"][..], &own].concat());
     let started = command.current_dir(&folder.0).stdin(Stdio::null()).output().expect("starts");
     assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
-    // Both files are there as soon as the command has ended.
+    // Both files exist as soon as the command has ended.
     let process: i32 = fs::read_to_string(&pidfile).expect("a pidfile").trim().parse().unwrap();
     let lines = fs::read_to_string(&ports).expect("a ports file");
     let port = lines.lines().next().and_then(|line| line.strip_prefix("resp ")).expect("a port");
@@ -296,7 +296,8 @@ fn unchanged_lines_are_not_rewritten() {
     fs::create_dir(folder.path("data")).expect("a folder");
     let text = "port any\nmemcached-port 0\ndaemonize yes\ndir data\npidfile pid\n";
     fs::write(folder.path("relative.conf"), text).expect("a file");
-    // That the default port of pages is taken, by this or something else, is not a change either.
+    // If the default port of pages is taken, by this or by another process, that is not a change
+    // either.
     let _taken = std::net::TcpListener::bind("127.0.0.1:7379");
     let mut command = nagi(&["serve", "relative.conf", "--ports-file", "ports"]);
     let started = command.current_dir(folder.path("")).output().expect("starts");
@@ -330,7 +331,7 @@ fn the_supervisor_is_notified() {
 #[test]
 fn settings_are_read_from_the_standard_input() {
     let mut command = Command::new("sh");
-    // The harness gives no input of its own.
+    // The harness provides no input.
     let script = format!("echo 'databases 7' | exec '{}' serve - \"$@\"", nagi_binary().display());
     command.args(["-c", &script, "sh"]);
     let server = Server::start_nagi(command).expect("starts");
@@ -352,7 +353,7 @@ fn names_of_other_servers_bring_their_arguments() {
     let server = Server::start_redis(name("redis-server")).expect("starts");
     server.connect_resp().check("PING", "+PONG\r\n");
     assert_eq!(setting(&mut server.connect_resp(), "memcached-port"), "0");
-    // It listens before it says so.
+    // It listens before it logs this.
     let says = |words: &str| server.log().contains(words).then_some(());
     harness::until("the log", || says("Ready to accept connections")).expect("it is ready");
     assert!(says(&format!(" PID: {}", server.process_id())).is_some(), "{}", server.log());
@@ -369,7 +370,7 @@ fn names_of_other_servers_bring_their_arguments() {
     let error = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && error.contains("needs a file of users"), "{error}");
     for (program, argument, expected) in [
-        // As programs read them that look for a version.
+        // For programs that look for a version in it.
         ("redis-server", "--version", "Redis server v=7.2.4 sha="),
         ("redis-server", "-v", " (nagi 0."),
         ("redis-server", "--help", "--maxmemory"),
@@ -438,9 +439,9 @@ fn the_manual_and_completions_know_the_options() {
     assert!(error.contains("cannot write manual pages to /nonexistent/x: "), "{error}");
 }
 
-/// What bash offers for the last of these words.
+/// What bash offers as completions of the last word.
 fn completions(words: &[&str]) -> Vec<String> {
-    // As readline calls the function that the script has declared.
+    // Calls the function that the script has declared in the way readline does.
     let script = r#"
         eval "$("$1" completions bash)"
         shift

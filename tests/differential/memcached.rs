@@ -1,4 +1,4 @@
-//! nagi beside memcached.
+//! nagi compared with memcached.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,8 @@ const COMMANDS_A_HISTORY: u64 = 500;
 
 const KEYS: [&str; 4] = ["a", "b", "key:1", "key:2"];
 
-/// No number in another form than the one that counting gives it: its length would show padding.
-/// Nothing empty, either: counting it, memcached reads what happens to lie after the value.
+/// Numbers only in the form that counting produces, since the length of others would show padding.
+/// No empty values: when counting, memcached reads the bytes after an empty value.
 const VALUES: [&str; 7] = [
     "0",
     "1",
@@ -21,7 +21,7 @@ const VALUES: [&str; 7] = [
     "a value that is longer than the others of its kind",
 ];
 
-/// What is put before or after a value: a number there would make one beyond every range.
+/// What is put before or after a value: digits there would make a number beyond every range.
 const PARTS: [&str; 4] = ["", "word", "two words", "x-"];
 
 const NUMBERS: [&str; 9] =
@@ -29,17 +29,18 @@ const NUMBERS: [&str; 9] =
 
 const FLAGS: [&str; 4] = ["0", "1", "65536", "4294967295"];
 
-/// Far from running out, or in the past; nothing expires while it is compared. What does not parse
-/// is left out, since whether the data after such a line is skipped depends on the version.
+/// Far in the future, or in the past, so that nothing expires during the comparison. Times that do
+/// not parse are left out, since it depends on the version whether the data after such a line is
+/// skipped.
 const TIMES: [&str; 5] = ["0", "0", "1000", "2000000000", "-1"];
 
-/// Stands for the unique number that this server last gave the key.
+/// Replaced by the unique number that this server last gave the key.
 const UNIQUE: &str = "{unique}";
 
 /// A unique number that no server has given.
 const STALE: &str = "987654321987654";
 
-/// One server, and the unique numbers that it gave.
+/// One server, and the unique numbers that it has given.
 struct Side {
     connection: Connection,
     uniques: HashMap<String, String>,
@@ -54,7 +55,7 @@ impl Side {
     fn run(&mut self, key: &str, request: &str) -> Vec<String> {
         let unique = self.uniques.get(key).map_or(STALE, String::as_str);
         self.connection.send(request.replace(UNIQUE, unique));
-        // What comes before the answer to this belongs to the request, however much it is.
+        // Everything before the reply to this belongs to the request.
         self.connection.send("version\r\n");
         let mut lines = Vec::new();
         loop {
@@ -66,7 +67,7 @@ impl Side {
         }
     }
 
-    /// Takes the fourth number of a line such as `VALUE a 0 1 77` out of it.
+    /// Removes the fourth number of a line such as `VALUE a 0 1 77`.
     fn mask_unique(&mut self, line: String) -> String {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
@@ -113,7 +114,8 @@ fn request(random: &mut Random) -> (&'static str, String) {
             format!("delete {key}{}{noreply}\r\n", random.choose(&["", "", "", " 0"]))
         }
         _ => {
-            // Versions of memcached disagree about lines that lack words, so these do not.
+            // Versions of memcached differ for lines with too few words, so these lines have
+            // enough.
             let odd = [
                 "nonsense\r\n",
                 "verbosity 0\r\n",
@@ -160,8 +162,8 @@ fn random_requests_are_answered_as_by_memcached() {
             "nagi (left) and memcached (right) differ after:\n{}",
             history[history.len().saturating_sub(12)..].join("\n")
         );
-        // memcached may keep the old length and pad with spaces, and before 1.6.45 it reads no
-        // number back that is over half of the range; from here on both have the same.
+        // memcached may keep the old length and pad with spaces, and versions before 1.6.45 cannot
+        // read back numbers over half of the range; this makes the values the same again.
         let counts = text.starts_with("incr ") || text.starts_with("decr ");
         if let [number] = our_lines.as_slice()
             && counts

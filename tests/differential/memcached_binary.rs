@@ -1,4 +1,4 @@
-//! nagi's binary protocol beside memcached's.
+//! nagi's binary protocol compared with memcached's.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ const REQUESTS_A_HISTORY: u64 = 200;
 
 const KEYS: [&str; 4] = ["a", "b", "key:1", "with blanks\r\n"];
 
-/// No number that counting makes shorter: memcached pads those with blanks.
+/// No number that counting makes shorter: memcached pads those with spaces.
 const VALUES: [&str; 5] = ["1000000", "word", "two words", "x", "a longer value than others"];
 
 const STORE: [u8; 6] = [0x01, 0x02, 0x03, 0x11, 0x12, 0x13];
@@ -23,15 +23,15 @@ const NOOP: u8 = 0x0a;
 const DELETE_ALWAYS: u8 = 0x04;
 const FLUSH: [u8; 2] = [0x08, 0x18];
 const OTHER: [u8; 3] = [NOOP, FLUSH[0], FLUSH[1]];
-/// The opaque of the request that marks the end of the answers to one.
+/// The opaque of the request that marks the end of the replies to a request.
 const END: u32 = 0xffff_fff1;
 
-/// A reply: opcode, status, extras and key and value, and whether it has a version's number.
+/// A reply: opcode, status, extras with key and value, and whether it has a version number.
 type Answer = (u8, u16, Vec<u8>, bool);
 
 struct Side {
     connection: Connection,
-    /// The numbers that this server gave.
+    /// The version numbers that this server has given.
     versions: HashMap<&'static str, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! nagi's meta commands beside memcached's.
+//! nagi's meta commands compared with memcached's.
 
 use harness::{Connection, Random, Server};
 
@@ -6,11 +6,11 @@ use harness::{Connection, Random, Server};
 const REQUESTS_A_HISTORY: u64 = 200;
 
 const KEYS: [&str; 4] = ["a", "b", "key:1", "key:2"];
-/// Keys that only base64 spells, so that no request spells them otherwise: memcached gives a key
-/// back as it was spelled when it was stored, and nagi as the request spells it.
+/// Keys that can only be written in base64, so that all requests write them alike: memcached
+/// returns a key as it was written when it was stored, and nagi as the request writes it.
 const SPELLED: [&str; 2] = ["AAEC", "AAH/"];
 
-/// Numbers that counting does not make shorter: memcached pads those with blanks.
+/// Numbers that counting does not make shorter: memcached pads those with spaces.
 const VALUES: [&str; 6] =
     ["1000000", "5000000", "word", "two words", "x", "a longer value than others"];
 
@@ -59,12 +59,12 @@ const FLAGS: [&str; 42] = [
     "u",
 ];
 
-/// Flags, none twice in a row but now and then some twice.
+/// Flags, not the same one twice in a row, but sometimes one twice.
 fn flags(random: &mut Random, command: &str) -> String {
     let mut words = String::new();
     for _ in 0..random.below(6) {
         let flag = random.choose(&FLAGS);
-        // What would count down to a shorter number, or make a version whose number is compared.
+        // What would decrement to a shorter number, or store a version whose number is compared.
         if command == "ma" && flag.starts_with('M') && flag != "MI" && flag != "Mx" {
             continue;
         }
@@ -94,11 +94,11 @@ fn request(random: &mut Random) -> String {
     }
 }
 
-/// How memcached shows those keys where `mg` made their entries, with what stands for bytes that
-/// are no text, and how nagi does: bytes such as a line break would end the reply's line.
+/// How memcached shows those keys if `mg` created their entries, with placeholders for bytes that
+/// are not text, and how nagi shows them: bytes such as a line break would end the reply's line.
 const RAW: [(&str, &str); 2] = [("k\0\u{1}\u{2}", "kAAEC b"), ("k\0\u{1}\u{fffd}", "kAAH/ b")];
 
-/// Seconds that are left, as if none had passed since they were given.
+/// The remaining seconds, as if no time had passed since they were set.
 fn whole_time(word: &str) -> Option<String> {
     let left: u64 = word.strip_prefix('t')?.parse().ok()?;
     [100, 1000]
@@ -107,8 +107,8 @@ fn whole_time(word: &str) -> Option<String> {
         .map(|it| format!("t{it}"))
 }
 
-/// Everything that answers a request, with keys spelled, a few seconds forgotten, and the
-/// versions' numbers masked: servers count them differently.
+/// The complete reply to a request, with keys in one form, differences of a few seconds removed,
+/// and version numbers masked: servers count them differently.
 fn answer(connection: &mut Connection, request: &str) -> Vec<String> {
     connection.send(request);
     connection.send("version\r\n");
@@ -134,8 +134,8 @@ fn answer(connection: &mut Connection, request: &str) -> Vec<String> {
 
 #[test]
 fn random_meta_requests_are_answered_as_by_memcached() {
-    // Its thread for the LRU holds entries now and then, and counting, which then cannot be done in
-    // their place, forgets that they were read.
+    // Its LRU thread sometimes holds entries; counting then cannot change them in place, and
+    // forgets that they were read.
     let memcached = super::newest_memcached_with(&["-o", "no_lru_maintainer"]);
     let nagi = Server::nagi();
     let Some(memcached) = memcached else {

@@ -1,5 +1,5 @@
-//! The same random commands for nagi and for the server that it stands in for: every reply has
-//! to be the same. `cargo xtask differential --count N` goes on for longer than a test should.
+//! The same random commands for nagi and for the server that it replaces: all replies must be
+//! equal. `cargo xtask differential --count N` sends more of them than a test should.
 
 mod memcached;
 mod memcached_binary;
@@ -12,8 +12,8 @@ fn count() -> u64 {
     given.and_then(|count| count.parse().ok()).unwrap_or(20_000)
 }
 
-/// The newest memcached that is unpacked here, as `cargo xtask bench` finds it; the one of setup
-/// is older than the meta commands are compared with.
+/// The newest memcached that is unpacked here, as `cargo xtask bench` finds it; the one that setup
+/// installs is too old for comparisons of the meta commands.
 pub(crate) fn newest_memcached() -> Option<harness::Server> {
     newest_memcached_with(&[])
 }

@@ -31,7 +31,8 @@ fn apache_exporter_has_every_metric_of_its_list() {
     };
     // Bytes of both replies, in units of 1,024.
     assert_eq!(sum("apache_sent_kilobytes_total"), 200.0);
-    // Without a script the script thread's place is an open one, which is no worker.
+    // Without a script the place of the script thread is shown as open, and does not count as a
+    // worker.
     assert_eq!([sum("apache_workers"), sum("apache_scoreboard")], [3.0, 4.0]);
     assert_eq!(metrics["apache_scoreboard{state=\"open_slot\"}"], 1.0);
     assert_eq!(metrics["apache_connections{state=\"total\"}"], 2.0);

@@ -1,11 +1,10 @@
-//! memcached_exporter: every field of `stats` that it reads is there, and is the number that it
-//! takes it for.
+//! memcached_exporter: every field of `stats` that it reads exists, and has the expected meaning.
 
 use std::collections::BTreeMap;
 
 use harness::{Connection, Server};
 
-/// Fields of `stats`, but for `version`, the last two being seconds with microseconds.
+/// Fields of `stats`, except `version`; the last two are seconds with microseconds.
 const GENERAL: &str = "uptime time cas_badval cmd_flush cmd_set get_hits get_misses delete_hits \
      delete_misses incr_hits incr_misses decr_hits decr_misses cas_hits cas_misses touch_hits \
      touch_misses bytes limit_maxbytes curr_items total_items bytes_read bytes_written \
@@ -14,7 +13,7 @@ const GENERAL: &str = "uptime time cas_badval cmd_flush cmd_set get_hits get_mis
      crawler_items_checked crawler_reclaimed moves_to_cold moves_to_warm moves_within_lru \
      accepting_conns rusage_user rusage_system";
 
-/// Numbers of `stats settings`; beside them it asks for two switches.
+/// Numbers of `stats settings`; it also reads two switches.
 const SETTINGS: &str = "maxconns lru_crawler_sleep lru_crawler_tocrawl hot_lru_pct warm_lru_pct \
      hot_max_factor warm_max_factor";
 
@@ -29,7 +28,7 @@ const ITEMS: &str = "number age hits_to_hot hits_to_warm hits_to_cold hits_to_te
      outofmemory reclaimed tailrepairs mem_requested moves_to_cold moves_to_warm moves_within_lru \
      number_hot number_warm number_cold age_hot age_warm";
 
-/// Asks for statistics; of a name such as `items:3:age`, the last part counts.
+/// Requests statistics; of a name such as `items:3:age`, only the last part is used.
 fn fields(client: &mut Connection, kind: &str) -> BTreeMap<String, String> {
     client.send(format!("stats{kind}\r\n"));
     let mut fields = BTreeMap::new();

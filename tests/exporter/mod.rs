@@ -1,7 +1,7 @@
-//! What Prometheus and its exporters make of a server.
+//! What Prometheus and its exporters read from a server.
 //!
-//! What an exporter has of nagi is held against a list in `tests/reference`, a line for each metric
-//! that the exporter knows:
+//! The metrics that an exporter has for nagi are compared with a list in `tests/reference` that has
+//! a line for each metric that the exporter knows:
 //!
 //! ```text
 //! redis_up = 1                  every series has this value
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 
 use harness::{Connection, root};
 
-/// Values by names and labels as they are written.
+/// Values by names and labels in their original form.
 type Samples = BTreeMap<String, f64>;
 
 /// The body of a page.
@@ -34,7 +34,7 @@ fn fetch(address: SocketAddr, target: &str, accept: &str) -> String {
     body.to_owned()
 }
 
-/// The samples of a page whose names begin so.
+/// The samples of a page whose names begin with `prefix`.
 fn samples(page: &str, prefix: &str) -> Samples {
     let lines = page.lines().filter(|line| line.starts_with(prefix));
     let sample = |line: &str| {
@@ -48,7 +48,7 @@ fn name(series: &str) -> &str {
     series.split('{').next().unwrap_or_default()
 }
 
-/// What is expected of a metric.
+/// The expected values of a metric.
 enum Check {
     Absent,
     Is(f64),
@@ -57,7 +57,7 @@ enum Check {
     Alike,
 }
 
-/// The metrics of an exporter, as a list in `tests/reference` has them.
+/// The metrics of an exporter according to a list in `tests/reference`.
 struct List(BTreeMap<String, Check>);
 
 impl List {
@@ -82,7 +82,7 @@ impl List {
         Some((name.to_owned(), check))
     }
 
-    /// What is not as the list says; `other` are the samples of the server that it compares with.
+    /// Differences from the list; `other` are the samples of the server that it compares with.
     fn faults(&self, ours: &Samples, other: &Samples) -> Vec<String> {
         let mut faults = Vec::new();
         for unlisted in ours.keys().filter(|series| !self.0.contains_key(name(series))) {

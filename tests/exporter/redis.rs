@@ -1,4 +1,5 @@
-//! Debian's prometheus-redis-exporter, unchanged, with all of its options that suit one server.
+//! Debian's prometheus-redis-exporter, unchanged, with all of its options that are useful with one
+//! server.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use harness::{Connection, Folder, Server, encode_command, tool, until};
 
 use super::{List, Samples, fetch, samples};
 
-/// The exporter, and where it is.
+/// The exporter and its address.
 fn exporter(folder: &Folder) -> (Server, SocketAddr) {
     let script = folder.write("script.lua", "return {'scripted', '7'}");
     let mut exporter = tool("prometheus-redis-exporter");
@@ -19,11 +20,11 @@ fn exporter(folder: &Folder) -> (Server, SocketAddr) {
     Server::start_exporter(exporter).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-/// Requests of all kinds that metrics tell of, the same for every server. Returns clients that
-/// stay: one that waits for a list, and two that wait for messages.
+/// Sends requests of all kinds that metrics count, the same for every server. Returns clients that
+/// stay connected: one that waits for a list, and two that wait for messages.
 fn use_server(server: &Server) -> Vec<Connection> {
     let mut client = server.connect_resp();
-    // A slow machine has further requests in the log.
+    // On a slow machine there would be further requests in the log.
     client.check("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n");
     let mut waiting = [(); 3].map(|()| server.connect_resp());
     waiting[0].send(encode_command(&["BLPOP", "queue", "0"]));
@@ -70,7 +71,7 @@ fn use_server(server: &Server) -> Vec<Connection> {
 
 fn metrics(exporter: SocketAddr, server: &Server) -> Samples {
     let page = fetch(exporter, &format!("/scrape?target=redis://{}", server.resp()), "text/plain");
-    // Of these two, servers differ in whether they count the request that asks.
+    // For these two, servers differ in whether they count the request that reads them.
     let is_kept = |series: &str| {
         !["config|resetstat", "info"].iter().any(|it| series.contains(&format!("cmd=\"{it}\"")))
     };
@@ -82,7 +83,7 @@ fn redis_exporter_has_every_metric_of_its_list() {
     let folder = Folder::new("redis-exporter");
     let (_running, exporter) = exporter(&folder);
     let list = List::read("redis-exporter.txt");
-    // nagi logs by the time with all phases too, which a slow machine may pass.
+    // nagi also logs by the total time, which may be long on a slow machine.
     let servers = [Server::nagi_with(&["--slowlog-total-slower-than", "-1"]), Server::redis()];
     let [nagi, redis] = servers.map(|server| {
         let _clients = use_server(&server);
@@ -90,7 +91,7 @@ fn redis_exporter_has_every_metric_of_its_list() {
     });
     let faults = list.faults(&nagi, &redis);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    // What only redis-server has, the list has a reason for.
+    // The list has a reason for each metric that only redis-server has.
     let names = list.names();
     let missing: Vec<_> = redis.keys().filter(|it| !names.contains(super::name(it))).collect();
     assert!(missing.is_empty(), "{missing:?}");

@@ -1,5 +1,5 @@
-//! The kinds of servers that faults are put into, which pairs of both cannot occur, and how often a
-//! fault has to be named.
+//! The kinds of servers that faults are injected into, which combinations cannot occur, and how
+//! often a fault must be named.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -19,12 +19,12 @@ use Kind::{Memcached, Nagi, Redis, Valkey};
 pub(crate) enum Kind {
     Nagi,
     Redis,
-    /// The one of Debian sid that `cargo xtask bench` brings, if it is there.
+    /// The one of Debian sid that `cargo xtask bench` installs, if it is there.
     Valkey,
     Memcached,
 }
 
-/// Pairs that cannot occur: a fault, the kinds that do not have it, and why.
+/// Combinations that cannot occur: a fault, the kinds that do not have it, and why.
 const IMPOSSIBLE: [(&str, &[Kind], &str); 10] = [
     ("large-values", &[Nagi], "small requests are answered between the pieces of a large value"),
     ("slow-commands", &[Nagi], "other clients do not wait for a long command"),
@@ -81,7 +81,7 @@ impl Kind {
         }
     }
 
-    /// The same by a command that ends with the program.
+    /// The same with a command that ends with the program.
     pub(super) fn start_as(self, mut command: Command, arguments: &[&str]) -> Server {
         command.args(arguments);
         let started = match self {
@@ -118,7 +118,7 @@ impl Kind {
         }
     }
 
-    /// Gets a key that is not there.
+    /// Gets a key that does not exist.
     pub(super) fn miss(self, client: &mut Connection, key: &str) {
         if self == Memcached {
             client.check_raw(format!("get {key}\r\n"), "END\r\n");
@@ -128,7 +128,7 @@ impl Kind {
     }
 }
 
-/// Valkey's server with the libraries of the tree that it is in.
+/// Valkey's server with the libraries of the tree that it is unpacked in.
 fn valkey() -> Option<Command> {
     let tree = root().join(".peers/sid");
     let program = tree.join("usr/bin/valkey-server");
@@ -140,12 +140,12 @@ fn valkey() -> Option<Command> {
     Some(command)
 }
 
-/// How often a fault is put in again where it was not named: other tests take processors
-/// meanwhile, and then the doctor has reason to hold back.
+/// How often a fault is injected again if it was not named: other tests use processors meanwhile,
+/// and then the doctor reports less.
 const ATTEMPTS: u32 = 5;
 
-/// Puts a fault into each kind of server that can have it, with strengths from 0 to 1, and checks
-/// how often it is named first. Where it cannot be put in, there is no run, and the reason is
+/// Injects a fault into each kind of server that can have it, with strengths from 0 to 1, and
+/// checks how often it is named first. If it cannot be injected, there is no run, and the reason is
 /// shown.
 pub(super) fn check(name: &str, inject: impl Fn(Kind, f64) -> Result<Run, String>) {
     let rounds = std::env::var("NAGI_DOCTOR_ROUNDS").map_or(1, |it| it.parse().expect("a number"));
@@ -198,7 +198,7 @@ pub(super) fn check(name: &str, inject: impl Fn(Kind, f64) -> Result<Run, String
     }
 }
 
-/// Writes a result for `cargo xtask doctor`, if that runs the tests: an object on a line.
+/// Writes a result for `cargo xtask doctor`, if that runs the tests: a line with a JSON object.
 pub(super) fn note(what: &str, fields: &[(&str, Value)]) {
     let Some(path) = std::env::var_os("NAGI_DOCTOR_RESULTS") else { return };
     let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
@@ -208,12 +208,12 @@ pub(super) fn note(what: &str, fields: &[(&str, Value)]) {
     writeln!(file, "{}", Value::Object(object)).expect("it is written");
 }
 
-/// A number between two, as a strength says.
+/// A number between two, according to the strength.
 pub(super) fn between(weak: f64, strong: f64, strength: f64) -> f64 {
     weak + (strong - weak) * strength
 }
 
-/// The pace of what a test does is part of what it puts in.
+/// The pace of the test is part of the fault.
 pub(super) fn pass(milliseconds: f64) {
     let (start, time) = (Instant::now(), Duration::from_secs_f64(milliseconds / 1e3));
     until("time to pass", || (start.elapsed() >= time).then_some(())).expect("time passes");

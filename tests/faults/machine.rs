@@ -1,20 +1,20 @@
-//! What programs that have nothing to do with a test take of this machine's processors: what a
-//! doctor misses meanwhile, or finds, is theirs and not its own.
+//! How much of this machine's processors programs that are not part of a test use: if a doctor
+//! misses or finds something meanwhile, that is due to them.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// From this share of all processors on, other programs decide what is seen.
+/// From this share of all processors on, other programs influence the findings.
 pub(crate) const CONTENDED: f64 = 0.25;
 
-/// Processor time until one moment, in ticks of the kernel's.
+/// Processor time until one moment, in ticks of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     /// Of all processors, idle or not.
     all: u64,
-    /// For which they were taken, by whom ever.
+    /// For which they were busy, with any process.
     busy: u64,
-    /// For which this process had them, and all that it has started.
+    /// Used by this process and all that it has started.
     own: u64,
 }
 
@@ -24,7 +24,7 @@ impl Moment {
         let line = table.lines().next().expect("a line of all processors");
         let ticks: Vec<u64> =
             line.split_whitespace().skip(1).map_while(|it| it.parse().ok()).collect();
-        // After these eight come guests, which are among the first two.
+        // After these eight come guests, which are included in the first two.
         let all = ticks.iter().take(8).sum();
         let idle: u64 = ticks.iter().skip(3).take(2).sum();
         Moment { all, busy: all - idle, own: own_ticks(std::process::id()) }
@@ -39,13 +39,13 @@ impl Moment {
     }
 }
 
-/// What a process and those below it have used, with those that have ended.
+/// The time that a process and its descendants have used, including those that have ended.
 fn own_ticks(process: u32) -> u64 {
     let folders = fs::read_dir("/proc").expect("the kernel lists processes").flatten();
     let processes = folders.filter_map(|folder| {
         let id: u32 = folder.file_name().to_str()?.parse().ok()?;
         let text = fs::read_to_string(folder.path().join("stat")).ok()?;
-        // The name in brackets may have anything in it. After it: state, parent, …
+        // The name in brackets may have any bytes in it. After it: state, parent, …
         let fields = text.rsplit_once(')')?.1.split_whitespace().skip(1);
         let fields: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
         let times = fields.get(10..14)?.iter().sum();

@@ -1,4 +1,4 @@
-//! One TCP connection whose every byte the test decides.
+//! A TCP connection of which the test controls every byte.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use crate::wait::PATIENCE;
 /// A connection to a server; any error on it fails the test.
 pub struct Connection {
     stream: TcpStream,
-    /// Received and not yet looked at.
+    /// Received, but not yet returned.
     received: Vec<u8>,
 }
 

@@ -1,12 +1,13 @@
-//! Commands and their replies, held against nagi and against the server it stands in for.
+//! Commands and their replies, compared with those of nagi and of the server that it replaces.
 
 use crate::server::Server;
 
-/// Sends commands one after the other to an empty nagi and to an empty redis-server; each has to
-/// give the very bytes that are written down.
+/// Sends commands one after the other to an empty nagi and to an empty redis-server; each must
+/// reply with exactly the given bytes.
 ///
 /// # Panics
-/// When one of them answers otherwise.
+///
+/// When one of them replies otherwise.
 pub fn as_redis(conversation: &[(&str, &str)]) {
     for (name, server) in [("nagi", Server::nagi()), ("redis-server", Server::redis())] {
         eprintln!("asking {name}");
@@ -20,7 +21,7 @@ pub fn as_redis(conversation: &[(&str, &str)]) {
 /// The same for raw requests in memcached's text protocol.
 ///
 /// # Panics
-/// When nagi or memcached answers otherwise.
+/// When nagi or memcached replies otherwise.
 pub fn as_memcached(conversation: &[(&str, &str)]) {
     for (name, server) in [("nagi", Server::nagi()), ("memcached", Server::memcached())] {
         eprintln!("asking {name}");

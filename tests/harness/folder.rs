@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder of its own, which is removed at the end.
+/// A folder of one test, which is removed at its end.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes an empty folder, in whose name `name` occurs.
+    /// Makes an empty folder, with `name` in its name.
     ///
     /// # Panics
     /// When the system refuses.
@@ -22,13 +22,13 @@ impl Folder {
         Self(path)
     }
 
-    /// Where it is.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Writes a file, and returns where it is.
+    /// Writes a file, and returns its path.
     ///
     /// # Panics
     /// When the system refuses.
@@ -41,7 +41,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A program that ends at this moment may still write.
+        // A program that is just ending may still write.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
 //! What black-box tests share: servers that stop with the test, raw sockets, third-party clients.
-//! It uses none of nagi's crates, so that a fault of theirs cannot hide itself.
+//! It uses none of nagi's crates, so that their faults cannot stay hidden because of it.
 //!
 //! ```no_run
 //! let server = harness::Server::nagi();
@@ -10,9 +10,10 @@
 //! ```
 //!
 //! A test starts a server of its own (some milliseconds) unless it says why not. `check` sends
-//! words as a RESP array and compares the reply's bytes; `check_raw` sends bytes as they are;
-//! `run` returns a [`Reply`] to look into. What redis-server answers as well is best written as a
-//! conversation for [`as_redis`], which asks both. A test that fails shows the server's log.
+//! words as a RESP array and compares the reply's bytes; `check_raw` sends bytes as they are; `run`
+//! returns a [`Reply`] for further checks. Commands with the same replies by redis-server are best
+//! written as a conversation for [`as_redis`], which checks both servers. A test that fails shows
+//! the server's log.
 
 mod connection;
 mod conversation;

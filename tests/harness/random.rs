@@ -1,16 +1,16 @@
-//! Random numbers that a failed test can be repeated with.
+//! Random numbers; a failed test can be repeated with the same ones.
 
 use fastrand::Rng;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Set to a number, it makes every test draw the same numbers again.
+/// If set to a number, every test generates the same numbers again.
 const SEED_VARIABLE: &str = "NAGI_TEST_SEED";
 
-/// What test cases are chosen with.
+/// A generator for choosing test cases.
 pub struct Random(Rng);
 
 impl Random {
-    /// Numbers from a seed that is printed, so that it is seen when the test fails.
+    /// A generator with a seed that is printed, so that it is shown when the test fails.
     #[must_use]
     pub fn announced() -> Self {
         let given = std::env::var(SEED_VARIABLE).ok().and_then(|seed| seed.parse().ok());
@@ -22,7 +22,7 @@ impl Random {
         Self(Rng::with_seed(seed))
     }
 
-    /// Other numbers, for a thread of its own.
+    /// Another generator, for another thread.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.0.fork())

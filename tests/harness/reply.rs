@@ -37,7 +37,7 @@ impl Reply {
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let line_length = bytes.windows(2).position(|pair| pair == b"\r\n")?;
-        // An error may show bytes that a client sent.
+        // An error may contain bytes that a client sent.
         let line = String::from_utf8_lossy(&bytes[1..line_length]);
         let after_line = line_length + 2;
         let number = || -> i64 { line.parse().expect("a length or an integer") };

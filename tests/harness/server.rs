@@ -1,4 +1,4 @@
-//! Starting a server on ports of its own, and stopping it whatever becomes of the test.
+//! Starting a server on unused ports, and stopping it whatever the result of the test.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,18 +19,18 @@ use crate::connection::Connection;
 use crate::tools::{root, tool};
 use crate::wait::{PATIENCE, until, until_within};
 
-/// How long a start may take: there may be gigabytes to load.
+/// How long a start may take: it may load gigabytes.
 const START_PATIENCE: Duration = PATIENCE.saturating_mul(10);
 
 /// A running server; dropping it stops it.
 pub struct Server {
     process: Child,
-    /// Holds the log, and whatever the server writes.
+    /// Holds the log, and the files that the server writes.
     folder: PathBuf,
     resp: Option<SocketAddr>,
     memcached: Option<SocketAddr>,
     http: Option<SocketAddr>,
-    /// Keeps a port that it was told to take from going to another process meanwhile.
+    /// Keeps another process from using the server's port meanwhile.
     _reservation: Option<Reservation>,
 }
 
@@ -56,7 +56,7 @@ impl Server {
     }
 
     /// Starts `command`, a `nagi serve` without ports, and waits until it listens. It waits for
-    /// sockets as `NAGI_TEST_IO` says (`epoll` or `uring`), if that is set.
+    /// sockets with `epoll` or `uring` according to `NAGI_TEST_IO`, if that is set.
     ///
     /// # Errors
     /// Says why it did not, with its log.
@@ -95,7 +95,7 @@ impl Server {
         Self::start_redis_bound(command, "127.0.0.1")
     }
 
-    /// The same, on these addresses, of which 127.0.0.1 is one.
+    /// The same, on these addresses, one of which is 127.0.0.1.
     ///
     /// # Errors
     /// Says why it did not start, with its log.
@@ -122,7 +122,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts `command`, redis_exporter, and tells where it serves HTTP.
+    /// Starts `command`, redis_exporter, and returns its HTTP address.
     ///
     /// # Errors
     /// Says why it did not start, with its log.
@@ -133,9 +133,11 @@ impl Server {
         Ok((Self::start_on(reserved, command)?, address))
     }
 
-    /// Starts the command that `make` makes for an address, a web server, and tells the address.
+    /// Starts a web server with the command that `make` returns for an address, and returns the
+    /// address.
     ///
     /// # Errors
+    ///
     /// Says why it did not start, with its log.
     pub fn start_web(
         make: impl FnOnce(SocketAddr) -> Command,
@@ -163,7 +165,7 @@ impl Server {
         Self::start_memcached_everywhere(command)
     }
 
-    /// The same, on all addresses, 127.0.0.1 among them.
+    /// The same, on all addresses, including 127.0.0.1.
     ///
     /// # Errors
     /// Says why it did not, with its log.
@@ -200,7 +202,7 @@ impl Server {
         Ok(Self { process, folder, resp: None, memcached: None, http: None, _reservation: None })
     }
 
-    /// Waits for a condition of a starting server, and not longer than it runs.
+    /// Waits for a condition of a starting server, at most until it ends.
     fn wait<T>(&mut self, what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T, String> {
         let outcome = until_within(START_PATIENCE, what, || match look() {
             Some(found) => Some(Ok(found)),
@@ -213,28 +215,31 @@ impl Server {
         }
     }
 
-    /// Where it speaks RESP.
+    /// Its RESP address.
     ///
     /// # Panics
-    /// When it does not.
+    ///
+    /// When it has none.
     #[must_use]
     pub fn resp(&self) -> SocketAddr {
         self.resp.expect("the server speaks RESP")
     }
 
-    /// Where it speaks memcached's protocol.
+    /// Its address for memcached's protocol.
     ///
     /// # Panics
-    /// When it does not.
+    ///
+    /// When it has none.
     #[must_use]
     pub fn memcached_address(&self) -> SocketAddr {
         self.memcached.expect("the server speaks memcached's protocol")
     }
 
-    /// Where it serves pages over HTTP; a test that asks starts it with `--http-port any`.
+    /// Its HTTP address; a test that needs it starts the server with `--http-port any`.
     ///
     /// # Panics
-    /// When it does not.
+    ///
+    /// When it has none.
     #[must_use]
     pub fn http(&self) -> SocketAddr {
         self.http.expect("the server speaks HTTP")
@@ -261,7 +266,7 @@ impl Server {
     /// A number of its /proc/PID/status (proc(5)) such as `FDSize`; sizes are in kB.
     ///
     /// # Panics
-    /// When the process is gone, or the kernel does not tell of it.
+    /// When the process is gone, or the kernel does not report it.
     #[must_use]
     pub fn status(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.process.id());
@@ -271,7 +276,7 @@ impl Server {
         number.unwrap_or_else(|| panic!("{path} has no number called {name}"))
     }
 
-    /// Its memory that is in RAM, in bytes.
+    /// The size of its memory in RAM, in bytes.
     ///
     /// # Panics
     /// When the process is gone.
@@ -280,7 +285,7 @@ impl Server {
         self.status("VmRSS") * 1024
     }
 
-    /// What it has printed.
+    /// Its output so far.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
@@ -315,7 +320,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already; there is nothing to do about either failing.
+        // It may have ended already; if one of these fails, nothing can be done.
         let _ = self.process.kill();
         let _ = self.process.wait();
         if std::thread::panicking() {
@@ -325,8 +330,8 @@ impl Drop for Server {
     }
 }
 
-/// Builds nagi once for this test run, in the profile of the tests: a test of yesterday's binary
-/// would say nothing. `NAGI_BINARY` names another one to test.
+/// Builds nagi once for this test run, in the profile of the tests: a test of an older binary would
+/// be meaningless. `NAGI_BINARY` names another one to test.
 ///
 /// # Panics
 /// When it does not build.
@@ -374,9 +379,9 @@ fn new_folder() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// A port for a server that cannot choose one itself. Its socket is bound and does not listen: the
-/// kernel gives the port to no socket that asks for any, while a server that asks for this one,
-/// with SO_REUSEADDR as all of them do, may listen on it.
+/// A port for a server that cannot choose one itself. Its socket is bound but does not listen: the
+/// kernel does not give the port to sockets that request any port, while a server that requests
+/// this one with SO_REUSEADDR, as all of them do, may listen on it.
 struct Reservation {
     address: SocketAddr,
     _socket: OwnedFd,

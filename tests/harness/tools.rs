@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// The repository.
+/// The folder of the repository.
 #[must_use]
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the repository")
 }
 
-/// `name` as setup brought it, or else from PATH.
+/// `name` as installed by setup, or else from PATH.
 #[must_use]
 pub fn tool(name: &str) -> Command {
     let scripts = [".setup/bin", ".browser/bin"].map(|folder| root().join(folder).join(name));
@@ -44,7 +44,7 @@ pub fn run_tool_with_input(name: &str, arguments: &[&str], input: &[u8]) -> Stri
         .unwrap_or_else(|error| panic!("cannot start {name} ({error}): run `cargo xtask setup`"));
     let mut stdin = child.stdin.take().expect("it has an input");
     let output = thread::scope(|scope| {
-        // A tool may end without reading everything; what it says then tells why.
+        // A tool may end without reading everything; its output then shows why.
         scope.spawn(move || stdin.write_all(input));
         child.wait_with_output().expect("waits for the tool")
     });

@@ -1,23 +1,25 @@
-//! Waiting for a condition; the one place that sleeps between looks at it.
+//! Waiting for a condition; the only place that sleeps between checks.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test calls it stuck: far longer than it takes on a busy
-/// machine, so that only what is really stuck runs into it.
+/// The time after which a test considers something stuck: far longer than anything takes on a busy
+/// machine, so that only what is really stuck exceeds it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Looks until `condition` gives something, and returns that.
+/// Repeats `condition` until it returns something, and returns that.
 ///
 /// # Errors
+///
 /// Names `what` was waited for when it has not come within [`PATIENCE`].
 pub fn until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> Result<T, String> {
     until_within(PATIENCE, what, condition)
 }
 
-/// The same for what may take another time.
+/// The same with another time.
 ///
 /// # Errors
+///
 /// Names `what` was waited for when it has not come within `patience`.
 pub fn until_within<T>(
     patience: Duration,

@@ -1,4 +1,4 @@
-//! Ids of streams at the ends of what is possible.
+//! Ids of streams at their limits.
 
 use harness::Server;
 
@@ -6,7 +6,8 @@ use crate::scripting::same_as_redis;
 
 const MAX: &str = "18446744073709551615";
 
-/// Runs commands in which `MAX` stands for the largest number of 64 bits, `OVER` for the next one.
+/// Runs commands in which `MAX` stands for the largest number of 64 bits, and `OVER` for the next
+/// one.
 fn same(commands: &[&str]) {
     let over = "18446744073709551616";
     let whole: Vec<String> =
@@ -122,7 +123,7 @@ fn groups_and_counters_end_where_numbers_do() {
     ]);
 }
 
-/// As Redis 8.0.6: 7.0.15 says that elements are too large, and reads without an end.
+/// As in Redis 8.0.6: 7.0.15 replies that elements are too large, and reads endlessly.
 #[test]
 fn what_older_servers_take_amiss_is_refused() {
     let server = Server::nagi();

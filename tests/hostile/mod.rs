@@ -1,5 +1,5 @@
-//! Requests and files that are made to do harm: what redis-server answers, or a limit; never a
-//! server that ends, or one that keeps other clients waiting.
+//! Malicious requests and files: the reply is redis-server's, or a limit takes effect; the server
+//! never ends, and never makes other clients wait.
 
 mod ids;
 mod lua;

@@ -1,10 +1,10 @@
-//! Patterns made to be slow: with very many stars, and long ones that nearly fit everywhere.
+//! Patterns made to be slow: with very many asterisks, and long ones that nearly match everywhere.
 
 use harness::{Connection, Server, encode_command, until};
 
 const STARS: usize = 20_000;
 
-/// A pattern of very many stars, what fits it, and what does not.
+/// A pattern with very many asterisks, a text that matches it, and one that does not.
 fn stars() -> [String; 3] {
     ["a*".repeat(STARS) + "b", "a".repeat(STARS) + "xb", "a".repeat(2 * STARS)]
 }
@@ -80,19 +80,20 @@ fn patterns_of_many_stars_limit_a_user() {
         let refused = format!("{:?}", user.run_words(request));
         assert!(refused.contains("NOPERM"), "{refused}");
     }
-    // A pattern that is part of this one is refused to a user who may listen to this one only.
+    // A pattern that is covered by this one is refused to a user who may only subscribe to this
+    // one.
     let refused = format!("{:?}", user.run_words(&["PSUBSCRIBE", "*"]));
     assert!(refused.contains("NOPERM"), "{refused}");
     check(admin, &["ACL", "DRYRUN", "ann", "GET", fits], "+OK\r\n");
 }
 
-/// The pattern nearly fits wherever it is tried, which takes its length times the key's: minutes.
+/// The pattern nearly matches at every position, which takes its length times the key's: minutes.
 /// Other clients of the same worker are served meanwhile, and the request ends with its client.
 #[test]
 fn a_pattern_that_takes_very_long_keeps_only_its_own_client_waiting() {
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut other = server.connect_resp();
-    // The second is one that comparisons share instead of copying it.
+    // The second one is so long that comparisons share it instead of copying it.
     for length in [120_000, 4_000_000] {
         check(&mut other, &["SET", &"a".repeat(length), "1"], "+OK\r\n");
         for element in ["a", "?", "[ab]"] {
@@ -116,7 +117,7 @@ fn a_pattern_that_takes_very_long_keeps_only_its_own_client_waiting() {
     }
 }
 
-/// Comparisons that are done in parts find what others find.
+/// Comparisons that are done in parts give the same results.
 #[test]
 fn long_keys_are_found_by_long_patterns() {
     let server = Server::nagi();

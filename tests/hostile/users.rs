@@ -1,4 +1,4 @@
-//! Files of users that are cut, damaged or no files at all.
+//! Files of users that are truncated, damaged or not files at all.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ const USERS: &str = "user default on nopass ~* &* +@all\n\
     user bob off resetchannels ~b (+set ~c* &x) (+get %W~d)\n\
     user eve on nopass allkeys -@all +acl|whoami\n";
 
-/// A server and the file that its users come from.
+/// A server and the file that its users are loaded from.
 struct Subject {
     _server: Server,
     client: Connection,
@@ -37,7 +37,7 @@ impl Subject {
         })
     }
 
-    /// Loads this instead. Returns whether it was taken, and the names of all users then.
+    /// Loads `file`. Returns whether it was accepted, and the names of all users then.
     fn load(&mut self, file: &[u8]) -> (bool, Reply) {
         fs::write(&self.path, file).expect("writes a file");
         let loaded = self.client.run("ACL LOAD");
@@ -59,8 +59,8 @@ fn compare([nagi, redis]: &mut [Subject; 2], file: &[u8]) {
     assert!(outcomes[0] == outcomes[1], "{text:?}: {outcomes:?}");
 }
 
-/// Whether a selector is not closed in this line, which makes Redis 7.0.15 crash, or another one
-/// begins within it, which it takes for the first one's end. Redis 8.0.6 refuses both.
+/// Whether a selector is not closed in this line, which crashes Redis 7.0.15, or another one begins
+/// within it, which Redis 7.0.15 treats as the first one's end. Redis 8.0.6 refuses both.
 fn confuses_redis_7(line: &[u8]) -> bool {
     let mut is_open = false;
     for word in line.trim_ascii().split(|byte| *byte == b' ').skip(2) {
@@ -77,14 +77,14 @@ fn confuses_redis_7(line: &[u8]) -> bool {
 fn files_that_are_cut_are_taken_or_refused_as_by_redis() {
     let folder = Folder::new("cut-users");
     let mut subjects = Subject::pair(&folder);
-    // A default user without rights could not load the next one.
+    // With a default user without rights, the next file could not be loaded.
     let start = USERS.find('\n').expect("it has lines") + 1;
     for length in start..=USERS.len() {
         compare(&mut subjects, &USERS.as_bytes()[..length]);
     }
 }
 
-/// Redis 7.0.15 crashes at some of them.
+/// Redis 7.0.15 crashes with some of them.
 #[test]
 fn files_that_are_damaged_are_taken_or_refused_whole() {
     let folder = Folder::new("damaged-users");
@@ -92,7 +92,7 @@ fn files_that_are_damaged_are_taken_or_refused_whole() {
     let (_, mut before) = nagi.load(USERS.as_bytes());
     let mut random = Random::announced();
     let start = USERS.find('\n').expect("it has lines") + 1;
-    // Not 0, at which Redis ends a line.
+    // Not 0, which ends a line in Redis.
     let odd = b"\r\n \t()~&%+-@|<>#!\"'\\user\xff";
     for _ in 0..300 {
         let mut file = USERS.as_bytes().to_vec();
@@ -148,7 +148,7 @@ fn odd_files_are_taken_or_refused_as_by_redis() {
     ] {
         compare(&mut subjects, format!("{default}\n{more}").as_bytes());
     }
-    // A file that is gone.
+    // The file no longer exists.
     for subject in &mut subjects {
         fs::remove_file(&subject.path).expect("removes the file");
         let users = subject.client.run("ACL USERS");
@@ -156,7 +156,7 @@ fn odd_files_are_taken_or_refused_as_by_redis() {
         assert!(matches!(gone, Reply::Error(_)), "{gone:?}");
         assert_eq!(subject.client.run("ACL USERS"), users);
     }
-    // A folder in its place, which Redis takes for an empty file.
+    // A folder in its place, which Redis treats as an empty file.
     let [nagi, _] = &mut subjects;
     fs::create_dir(&nagi.path).expect("makes a folder");
     let users = nagi.client.run("ACL USERS");
@@ -167,7 +167,7 @@ fn odd_files_are_taken_or_refused_as_by_redis() {
     assert_eq!(nagi.client.run("ACL USERS"), users);
 }
 
-/// A start with such a file ends with the reason, or has all of its users.
+/// A start with such a file either fails with the reason, or has all of the users.
 #[test]
 fn a_start_with_a_file_that_is_cut_says_why_it_ends() {
     let folder = Folder::new("start-users");

@@ -1,4 +1,4 @@
-/* Adds one to a field ten thousand times and prints what has become of it. */
+/* Adds one to a field ten thousand times and prints the result. */
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>

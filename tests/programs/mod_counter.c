@@ -7,7 +7,7 @@
 #include <http_protocol.h>
 #include <stdlib.h>
 
-/* By the socket at a path, or else by TCP. */
+/* Over the socket at a path, or else over TCP. */
 static redisContext *connect_to_cache(void)
 {
     const char *path = getenv("CACHE_SOCKET");

@@ -15,25 +15,25 @@ def address(variable):
 
 @pytest.fixture
 def resp():
-    """Where it speaks RESP, as (host, port)."""
+    """Its RESP address, as (host, port)."""
     return address("NAGI_RESP")
 
 
 @pytest.fixture
 def memcached():
-    """Where it speaks memcached's protocol, as (host, port)."""
+    """Its address for memcached's protocol, as (host, port)."""
     return address("NAGI_MEMCACHED")
 
 
 @pytest.fixture
 def http():
-    """Where it serves HTTP, as (host, port)."""
+    """Its HTTP address, as (host, port)."""
     return address("NAGI_HTTP")
 
 
 @pytest.fixture
 def guarded():
-    """Where it speaks memcached's protocol to clients with the password "secret"."""
+    """The address for memcached's protocol of a server with the password "secret"."""
     return address("NAGI_MEMCACHED_GUARDED")
 
 

@@ -65,7 +65,7 @@ def test_statistics(client):
 
 def test_without_a_password_nothing_is_answered(guarded, key):
     host, port = guarded
-    # A refusal closes the connection, and the client then takes the server for dead.
+    # A refusal closes the connection, and the client then considers the server dead.
     for request in [lambda client: client.set(key, "value"), lambda client: client.get(key)]:
         client = bmemcached.Client([f"{host}:{port}"])
         with pytest.raises(MemcachedException, match="Auth failure"):

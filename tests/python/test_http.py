@@ -1,4 +1,4 @@
-"""Commands over HTTP, by Python's own clients."""
+"""Commands over HTTP, with Python's own clients."""
 
 import http.client
 import json

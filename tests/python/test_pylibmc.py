@@ -1,4 +1,4 @@
-"""pylibmc, which speaks through libmemcached, where it installs without a compiler."""
+"""pylibmc, which uses libmemcached, if it can be installed without a compiler."""
 
 import pytest
 

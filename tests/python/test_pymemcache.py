@@ -1,4 +1,4 @@
-"""pymemcache, as its documentation says to use it."""
+"""pymemcache, used as its documentation describes."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""redis-py, as its documentation says to use it."""
+"""redis-py, used as its documentation describes."""
 
 import threading
 
@@ -98,7 +98,7 @@ def test_a_transaction(client, key):
 
 
 def test_a_queue_whose_consumers_are_killed(resp, client, key):
-    """Each job is moved to the list of its consumer, and away from there when it is done."""
+    """Each job is moved to the list of its consumer, and removed from there when it is done."""
     host, port = resp
     jobs, done, consumers = 5000, [], 4
 
@@ -108,7 +108,7 @@ def test_a_queue_whose_consumers_are_killed(resp, client, key):
             consumer = redis.Redis(host=host, port=port, decode_responses=True)
             consumer.client_setname(f"consumer-{number}")
             try:
-                # What was moved before the connection was lost is done first.
+                # Jobs that were moved before the connection was lost are done first.
                 for job in consumer.lrange(own, 0, -1):
                     done.append(job)
                     consumer.lrem(own, 1, job)
@@ -132,7 +132,7 @@ def test_a_queue_whose_consumers_are_killed(resp, client, key):
     for thread in threads:
         thread.join(timeout=60)
         assert not thread.is_alive()
-    # A job may be done twice if its consumer is killed before it has said so, but none is lost.
+    # A job may be done twice if its consumer is killed before it reports it, but none is lost.
     assert set(done) == {str(number) for number in range(jobs)}
     assert client.llen(key) == 0
 

@@ -1,4 +1,4 @@
-"""Commands over HTTP, by the requests library."""
+"""Commands over HTTP, with the requests library."""
 
 import threading
 

@@ -1,5 +1,4 @@
-//! Arguments of every kind that the rows name: what fits, what lies at a limit, and what does not
-//! fit at all.
+//! Arguments of every kind that the rows name: valid ones, ones at a limit, and invalid ones.
 
 use super::grammar::Arguments;
 use harness::Random;
@@ -37,11 +36,11 @@ const VALUES: [&[u8]; 30] = [
     b"99999999999999999999",
     b"exactly forty-four bytes, the last embstr one",
     b"a value that is longer than what is stored in place of a pointer by anyone",
-    // The beginning of a sketch, with too little after it.
+    // The beginning of a sketch, with too few bytes after it.
     b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0, and zeros are missing behind it",
 ];
 
-/// Integers at and beyond limits, and what only looks like one.
+/// Integers at and beyond limits, and texts that only look like integers.
 const NUMBERS: [&str; 30] = [
     "0",
     "1",
@@ -75,7 +74,7 @@ const NUMBERS: [&str; 30] = [
     "nan",
 ];
 
-/// Seconds that are out of range, past, or no number.
+/// Seconds that are out of range, in the past, or not a number.
 const ODD_SECONDS: [&str; 8] = [
     "0",
     "-1",
@@ -111,7 +110,7 @@ const ENCODINGS: [&str; 18] = [
     "U8", "x", "", "i-1",
 ];
 
-/// Settings that both have, whose values may change without consequences here.
+/// Settings of both servers whose values may change here without consequences.
 const SETTINGS: [&str; 16] = [
     "hz",
     "HZ",
@@ -160,9 +159,9 @@ const SETTINGS_VALUES: [&str; 26] = [
     "gxE",
 ];
 
-/// Draws arguments; payloads of DUMP are a server's own.
+/// Generates arguments; each server has its own payloads of DUMP.
 pub(super) struct Vocabulary {
-    /// What DUMP returned, for RESTORE to take.
+    /// Replies of DUMP, as arguments of RESTORE.
     pub(super) payloads: Vec<Vec<u8>>,
     /// Which version of RESP is compared.
     pub(super) protocol: u8,
@@ -191,11 +190,11 @@ impl Arguments for Vocabulary {
             "encoding" => &ENCODINGS,
             "min-match-len" => &["0", "1", "2", "3", "-1", "x", "9223372036854775808"],
             "seconds" => return time(random, 100_000).into_bytes(),
-            // Redis' own sum of it and the time goes beyond 64 bits unnoticed.
+            // Redis' sum of this and the current time overflows 64 bits without an error.
             "ttl" => &["0", "0", "-1", "x", "", "1.5", "400000000", "9223372036854775808"],
             "milliseconds" => return time(random, 100_000_000).into_bytes(),
-            // A past time would leave a key that DBSIZE counts until either server, at a time of
-            // its own, has looked for it.
+            // A time in the past would leave a key that DBSIZE counts until the server removes it,
+            // which the servers do at different times.
             "unix-seconds" => &["4000000000", "4000000000", "0", "-1", "x", "9223372036854775807"],
             "unix-milliseconds" => &["4000000000000", "4000000000000", "0", "-1", "x"],
             "db" | "destination-db" | "index" | "index1" | "index2" => {
@@ -203,7 +202,7 @@ impl Arguments for Vocabulary {
             }
             "pattern" | "by-pattern" | "get-pattern" => &PATTERNS,
             "cursor" => &["0", "0", "0", "0", "x", "-1", "", "18446744073709551616", "0x"],
-            // Enough for the whole keyspace, whose order is each server's own.
+            // Enough for the whole keyspace, whose order differs between the servers.
             "count" => &["1000", "100000", "2147483647", "0", "-1", "x", ""],
             "numkeys" => &["1", "1", "1", "2", "2", "3", "0", "-1", "x", "", "4294967296"],
             "rank" | "num-matches" | "len" if random.below(3) != 0 => {
@@ -240,7 +239,7 @@ impl Arguments for Vocabulary {
 }
 
 impl Vocabulary {
-    /// A payload as it was returned, or one that was cut or changed.
+    /// A payload as it was returned, or a truncated or changed one.
     fn payload(&self, random: &mut Random) -> Vec<u8> {
         let mut payload = self.payloads[random.below(self.payloads.len() as u64) as usize].clone();
         let at = random.below(payload.len() as u64) as usize;
@@ -254,7 +253,7 @@ impl Vocabulary {
     }
 }
 
-/// The name of a field or a member: few, so that they meet again.
+/// The name of a field or a member: one of a few, so that names occur repeatedly.
 fn name(random: &mut Random) -> Vec<u8> {
     match random.below(40) {
         0 => vec![b'f'; 65],
@@ -285,7 +284,7 @@ pub(super) fn value(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// A number that lies at a limit of something.
+/// A number at a limit.
 pub(super) fn odd_number(random: &mut Random) -> Vec<u8> {
     random.choose(&NUMBERS).as_bytes().to_vec()
 }
@@ -299,7 +298,7 @@ fn score(random: &mut Random) -> String {
     }
 }
 
-/// Where a range of scores or of members begins or ends.
+/// The beginning or the end of a range of scores or of members.
 fn bound(random: &mut Random) -> String {
     match random.below(12) {
         0 => decimal(random),
@@ -312,7 +311,7 @@ fn bound(random: &mut Random) -> String {
     }
 }
 
-/// A longitude or a latitude: few, so that places lie near each other.
+/// A longitude or a latitude: one of a few, so that positions are close to each other.
 fn coordinate(random: &mut Random, most: u64) -> String {
     let degrees = random.below(2 * most + 2) as i64 - most as i64;
     match random.below(8) {
@@ -322,7 +321,7 @@ fn coordinate(random: &mut Random, most: u64) -> String {
     }
 }
 
-/// A number with decimals, or something like one.
+/// A number with decimals, or a text that looks similar.
 fn decimal(random: &mut Random) -> String {
     let digits = random.bits() >> random.below(64);
     let odd = [
@@ -357,8 +356,8 @@ fn decimal(random: &mut Random) -> String {
     }
 }
 
-/// A place in a string: mostly near its beginning, sometimes in a chunk after the first, rarely
-/// beyond every limit. Nothing between, for which Redis would take much memory: see
+/// An offset in a string: mostly near its beginning, sometimes in a chunk after the first, rarely
+/// beyond every limit. No offsets between, for which Redis would use much memory: see
 /// [`super::giant`].
 fn position(random: &mut Random) -> String {
     let odd = [
@@ -390,7 +389,7 @@ fn position(random: &mut Random) -> String {
     }
 }
 
-/// Far from running out, so that nothing expires while it is compared, and never the same twice, so
+/// Far in the future, so that nothing expires during the comparison, and never the same twice, so
 /// that GT and LT do not depend on the millisecond.
 fn time(random: &mut Random, least: u64) -> String {
     match random.below(12) {

@@ -1,4 +1,4 @@
-//! How replies are compared, and in what they may differ all the same.
+//! How replies are compared, and which differences are permitted.
 
 use super::generator::Words;
 use harness::Reply;
@@ -6,15 +6,15 @@ use harness::Reply;
 /// How replies are compared.
 #[derive(Clone, Copy, PartialEq)]
 enum Comparison {
-    /// A number, within this: the servers were asked one after the other.
+    /// A number that differs by at most this: the servers were asked one after the other.
     Near(u64),
     /// Lists in any order, those within them as well.
     Unordered,
-    /// Numbers that are the same, however many digits they have, and lists of such.
+    /// Equal numbers, whatever their number of digits, and lists of such.
     Numbers,
     /// The same, with lists in any order.
     UnorderedNumbers,
-    /// Of the same kind; of maps, the same keys.
+    /// Of the same kind; maps have the same keys.
     Kind,
 }
 
@@ -84,7 +84,8 @@ const LOOSE: &[(&str, Comparison, &str)] = &[
     ("LATENCY HISTORY", Comparison::Kind, "what is slow is each server's own"),
 ];
 
-/// What Redis 7.0 answers otherwise than 7.2, whose behaviour nagi has, or what nagi means to.
+/// A reply in which Redis 7.0 differs from 7.2, whose behaviour nagi has, or from which nagi
+/// differs on purpose.
 struct Difference {
     /// The first word, or both of a subcommand.
     command: &'static str,
@@ -92,8 +93,8 @@ struct Difference {
     reason: &'static str,
 }
 
-/// Whether SORT was asked for a part of what it leaves in the order of the set, which is any: a
-/// pattern without a star sorts by nothing.
+/// Whether SORT returns a part of a set without sorting it, so that the order is arbitrary: with a
+/// pattern without an asterisk it does not sort.
 fn is_part_of_any_order(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     let is = |word: &[u8], name: &[u8]| word.eq_ignore_ascii_case(name);
     let has_limit = words.iter().any(|word| is(word, b"LIMIT"));
@@ -103,8 +104,8 @@ fn is_part_of_any_order(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     has_limit && is_unsorted && len(ours).is_some() && len(ours) == len(theirs)
 }
 
-/// Whether scores were refused, which `errno` may have been left for by a number before: SORT looks
-/// at it and does not clear it.
+/// Whether scores were refused, which may be due to an `errno` that an earlier number has left:
+/// SORT checks it and does not clear it.
 fn is_stale_range(theirs: &Reply) -> bool {
     is_no_score(theirs)
 }
@@ -118,7 +119,7 @@ fn is_no_cursor(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(error) if error == "ERR invalid cursor")
 }
 
-/// How many references Redis says a small integer has.
+/// The number of references that Redis reports for a small integer.
 const SHARED: i64 = 2_147_483_647;
 
 const DIFFERENCES: &[Difference] = &[
@@ -408,7 +409,7 @@ const DIFFERENCES: &[Difference] = &[
     Difference {
         command: "OBJECT IDLETIME",
         accepts: |_, ours, theirs| match (ours, theirs) {
-            // The later use may have been of either server's: RESTORE sets one long ago.
+            // The later access may be the other server's: RESTORE sets one long ago.
             (Reply::Integer(ours), Reply::Integer(theirs)) => {
                 ours != theirs && *ours.min(theirs) < 3
             }
@@ -594,7 +595,7 @@ fn is_bulk(reply: &Reply) -> bool {
     matches!(reply, Reply::Bulk(_))
 }
 
-/// Whether a step of a walk began at a cursor that neither server gave, or has not shown all.
+/// Whether a step of a walk has a cursor that neither server returned, or has not shown all.
 fn is_own_step(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     let goes_on = |reply: &Reply| match reply {
         Reply::Array(parts) => parts.first().is_some_and(|cursor| !shows(cursor, "0")),
@@ -605,8 +606,8 @@ fn is_own_step(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     are_steps && (!begins || goes_on(ours) || goes_on(theirs))
 }
 
-/// Whether the words after the command's have a number that is not an integer, as 1.5, or one after
-/// a blank.
+/// Whether an argument of the command is a number but not an integer, as 1.5, or a number after a
+/// space.
 fn has_odd_count(words: &Words) -> bool {
     let is_odd = |word: &Vec<u8>| {
         let text = std::str::from_utf8(word).unwrap_or_default();
@@ -619,13 +620,13 @@ fn shows(reply: &Reply, text: &str) -> bool {
     matches!(reply, Reply::Bulk(bytes) if bytes == text.as_bytes())
 }
 
-/// What became of a pair of replies.
+/// The result of a comparison.
 pub(super) enum Verdict {
     /// They are the same.
     Same,
-    /// They differ as they may.
+    /// They differ in a permitted way.
     Explained(&'static str),
-    /// They differ as they must not.
+    /// They differ in a way that is not permitted.
     Different,
 }
 
@@ -697,20 +698,20 @@ fn are_same_numbers(ours: &Reply, theirs: &Reply) -> bool {
             _ => None,
         }
     };
-    // Redis 7.0 writes seventeen decimals, be the number as small as it may.
+    // Redis 7.0 writes seventeen decimals even of very small numbers.
     let is_near = |a: f64, b: f64| a == b || (a - b).abs() < 1e-17;
     ours == theirs
         || number(ours).zip(number(theirs)).is_some_and(|(ours, theirs)| is_near(ours, theirs))
 }
 
-/// Whether an error tells of a byte of a script that is not text.
+/// Whether an error is about a byte of a script that is not text.
 fn names_no_text(ours: &Reply, theirs: &Reply) -> bool {
     let (Reply::Error(ours), Reply::Error(theirs)) = (ours, theirs) else { return false };
     let before = |text: &str| text.split("near '").next().map(str::to_owned);
     ours.contains('\u{fffd}') && before(ours) == before(theirs)
 }
 
-/// Whether the words after COMMAND GETKEYS are those of a script.
+/// Whether the arguments of COMMAND GETKEYS are a command that runs a script.
 fn is_script(words: &Words) -> bool {
     let name = words.get(2).map(|name| name.to_ascii_uppercase());
     name.is_some_and(|name| name.starts_with(b"EVAL") || name.starts_with(b"FCALL"))

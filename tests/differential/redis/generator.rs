@@ -1,4 +1,4 @@
-//! Random commands: sentences of the rows' grammar, some of them damaged.
+//! Random commands: sentences of the grammar of the rows, some of them damaged.
 
 use super::arguments::{Vocabulary, odd_number, value};
 use super::giant;
@@ -83,14 +83,14 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("SLAVEOF", "ends what Redis holds"),
 ];
 
-/// Words that are added where they may be out of place.
+/// Words that are added where they may be invalid.
 const OPTIONS: [&str; 24] = [
     "NX", "XX", "GET", "KEEPTTL", "PERSIST", "EX", "PX", "EXAT", "PXAT", "nx", "GT", "LT",
     "REPLACE", "ABSTTL", "LEN", "IDX", "BIT", "BYTE", "MATCH", "COUNT", "OVERFLOW", "SAT", "DB",
     "nonsense",
 ];
 
-/// One in so many batches is about a string of 512 MB.
+/// One in this many batches is about a string of 512 MB.
 const BATCHES_A_GIANT: u64 = 4000;
 
 /// A request's words.
@@ -118,7 +118,7 @@ impl Generator {
         Self { random, rules: rules.into(), vocabulary }
     }
 
-    /// How many commands and subcommands are drawn from.
+    /// The number of different commands and subcommands.
     pub(super) fn variety(&self) -> usize {
         self.rules.len()
     }
@@ -135,7 +135,7 @@ impl Generator {
         let rules = Rc::clone(&self.rules);
         let random = &mut self.random;
         let rule = &rules[random.below(rules.len() as u64) as usize];
-        // Else little would ever be stored.
+        // Otherwise the servers would mostly be empty.
         let empties = ["FLUSHALL", "FLUSHDB"].contains(&rule.name.as_str());
         let set = rules.iter().find(|rule| rule.name == "SET");
         let rule = set.filter(|_| empties && random.below(8) != 0).unwrap_or(rule);
@@ -147,7 +147,7 @@ impl Generator {
             _ => words.extend(rule.arguments(random, &mut self.vocabulary)),
         }
         if rule.name == "HELLO" {
-            // Since 7.2 a name is taken only once the login has succeeded.
+            // Since 7.2 a name is set only after the login has succeeded.
             let options = words.iter().position(|word| word == b"SETNAME");
             words.truncate(options.unwrap_or(words.len()));
         }
@@ -156,7 +156,8 @@ impl Generator {
             tame(&mut words);
         }
         if rule.name == "CLIENT KILL" && words.len() > 3 {
-            // All filters have to fit: so it never meets the connection that compares.
+            // A connection must match all filters, so this never matches the connection that
+            // compares.
             words.extend([b"ID".to_vec(), b"999999999".to_vec()]);
         }
         words
@@ -171,7 +172,7 @@ impl Generator {
         words
     }
 
-    /// An argument of each kind, and now and then the same again.
+    /// An argument of each kind; sometimes one is repeated.
     fn arguments(&mut self, kinds: &[&str]) -> Words {
         let times = 1 + self.random.below(8) / 7;
         let all = kinds.repeat(times as usize);
@@ -179,7 +180,8 @@ impl Generator {
         all.iter().map(|kind| vocabulary.argument(&mut self.random, kind)).collect()
     }
 
-    /// Leaves most as they are, and makes others too long, too short, contradictory or odd.
+    /// Leaves most commands unchanged, and makes others too long, too short, contradictory or
+    /// unusual.
     fn damage(&mut self, words: &mut Words) {
         let random = &mut self.random;
         let place = |random: &mut Random, from: usize, words: &Words| {
@@ -221,20 +223,20 @@ impl Generator {
     }
 }
 
-/// Takes numbers out that damage may have brought where they do harm: places that would make a
-/// string of hundreds of megabytes, and times that pass while they are compared.
+/// Replaces numbers that damage may have put where they cause harm: offsets that would make a
+/// string of hundreds of megabytes, and times that pass during the comparison.
 fn tame(words: &mut Words) {
     let is = |word: &[u8], names: &[&str]| {
         names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
     };
     let name = words[0].clone();
     if is(&name, &["XADD"]) {
-        // The servers' clocks would give it other ids.
+        // The servers' clocks would produce different ids.
         let by_clock = words.iter_mut().filter(|word| *word == b"*");
         by_clock.for_each(|word| *word = b"8-*".to_vec());
     }
     if is(&name, &["SPOP"]) && (2..4).contains(&words.len()) {
-        // Unless all members go, each server chooses which stay.
+        // Unless all members are removed, each server chooses which ones remain.
         let count = words.get(2).map(|count| std::str::from_utf8(count).ok()?.parse::<u64>().ok());
         if count.is_none_or(|count| count.is_some_and(|count| count > 0)) {
             words.truncate(2);
@@ -247,7 +249,7 @@ fn tame(words: &mut Words) {
         name if is(name, &["ZRANGESTORE"]) && is_by_member => 3,
         _ => usize::MAX,
     };
-    // What lies between two members is not defined where scores differ.
+    // The range between two members is not defined if scores differ.
     let bounds = words.iter_mut().skip(bounds_at).zip([b"-", b"+"]);
     bounds.for_each(|(word, bound)| *word = bound.to_vec());
     for at in 1..words.len() {
@@ -259,7 +261,7 @@ fn tame(words: &mut Words) {
         let is_restored = at == 2 && is(&name, &["RESTORE"]);
         let is_idle = is(&name, &["RESTORE"]) && is(&words[at - 1], &["IDLETIME"]);
         if is_idle && number > 100_000 || is_restored && number > 1_000_000_000_000_000 {
-            // Redis' sums of such a number and the time go beyond what they are kept in.
+            // Redis' sum of such a number and the current time overflows.
             words[at] = b"100000".to_vec();
         } else if is_place && (1_300_000..=u32::MAX.into()).contains(&number) {
             words[at] = b"4294967296".to_vec();

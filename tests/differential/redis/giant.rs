@@ -1,9 +1,9 @@
-//! Strings at the limit of 512 MB: what makes one, and what is asked of it before it is removed
-//! again, so that no other command meets it.
+//! Strings at the limit of 512 MB: commands that create one, and commands that read it before it is
+//! removed again, so that no other command encounters it.
 
 use harness::Random;
 
-/// What makes it.
+/// Commands that create it.
 const MAKING: [&[&str]; 4] = [
     &["SETRANGE", "giant", "536870911", "x"],
     &["SETBIT", "giant", "4294967295", "1"],
@@ -11,7 +11,7 @@ const MAKING: [&[&str]; 4] = [
     &["BITFIELD", "giant", "SET", "i64", "#67108863", "-2"],
 ];
 
-/// What is asked; none of the replies is large.
+/// Commands that read it; none of the replies is large.
 const ASKING: [&[&str]; 29] = [
     &["SETRANGE", "giant", "536870912", "x"],
     &["SETRANGE", "giant", "536870912", ""],

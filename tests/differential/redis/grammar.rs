@@ -1,5 +1,5 @@
-//! What `docs/commands.md`, which is made from the rows, says of the arguments of each command; and
-//! sentences of that grammar.
+//! The arguments of each command according to `docs/commands.md`, which is generated from the rows;
+//! and sentences of that grammar.
 
 use harness::Random;
 
@@ -7,41 +7,41 @@ use harness::Random;
 pub(super) struct Rule {
     /// One word, or two for a subcommand.
     pub(super) name: String,
-    /// The version of Redis that it is of, or `nagi`.
+    /// The version of Redis that introduced it, or `nagi`.
     since: String,
     arguments: Node,
 }
 
 enum Node {
-    /// Written as it is.
+    /// A literal word.
     Word(String),
-    /// Stands for an argument of this kind.
+    /// A placeholder for an argument of this kind.
     Argument(String),
     /// One after the other.
     Sequence(Vec<Node>),
     /// One of several.
     Choice(Vec<Node>),
-    /// This, or not.
+    /// Optional.
     Optional(Box<Node>),
-    /// This, any number of times.
+    /// Any number of times.
     Repeated(Box<Node>),
 }
 
 /// A word of a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Written as it is.
+    /// A literal word.
     Word(String),
-    /// Stands for an argument of this kind.
+    /// A placeholder for an argument of this kind.
     Argument(String),
 }
 
-/// Most sentences that are made of one rule.
+/// The maximal number of sentences for one rule.
 const MAX_SENTENCES: usize = 400;
 
-/// Makes arguments of the kinds that rows name.
+/// Generates arguments of the kinds that rows name.
 pub(super) trait Arguments {
-    /// One argument, of any bytes.
+    /// One argument, which may consist of any bytes.
     fn argument(&mut self, random: &mut Random, kind: &str) -> Vec<u8>;
 }
 
@@ -55,7 +55,7 @@ impl Rule {
             .filter_map(|row| row.split_once("` | "))
             .filter_map(|(usage, rest)| Some((usage, rest.split_once(" | ")?.0)))
             .collect();
-        // Their second words are names, unlike that of `BITOP AND | OR ...`.
+        // The second words of these are names, unlike that of `BITOP AND | OR ...`.
         let containers: Vec<&str> = rows
             .iter()
             .filter_map(|(usage, _)| usage.split_once(' '))
@@ -91,12 +91,12 @@ impl Rule {
     }
 
     /// Sentences of the grammar, after the name: with and without each option, with each choice,
-    /// with what can be repeated not at all, once and twice; of all that, so many as are enough.
+    /// and with repeatable parts not at all, once and twice; not more than the maximum of these.
     pub(super) fn sentences(&self) -> Vec<Vec<Part>> {
         self.arguments.sentences()
     }
 
-    /// Arguments that fit the grammar.
+    /// Arguments that match the grammar.
     pub(super) fn arguments(
         &self,
         random: &mut Random,
@@ -112,8 +112,8 @@ fn is_literal(word: &str) -> bool {
     word.chars().all(|letter| letter.is_ascii_uppercase() || letter == '-')
 }
 
-/// Reads up to the closing bracket or the end. Within brackets a bar stands between sequences,
-/// outside between words.
+/// Reads up to the closing bracket or the end. Within brackets a bar separates sequences, outside
+/// it separates words.
 fn sequence(words: &mut Vec<&str>, within: bool) -> Node {
     let mut choices = Vec::new();
     let mut nodes: Vec<Node> = Vec::new();
@@ -202,7 +202,7 @@ impl Node {
     }
 }
 
-/// Each of the first with each of the second after it.
+/// Each of the first followed by each of the second.
 fn joined(first: &[Vec<Part>], second: &[Vec<Part>]) -> Vec<Vec<Part>> {
     let with = |before: &Vec<Part>, after: &Vec<Part>| [&before[..], after].concat();
     first.iter().flat_map(|it| second.iter().map(move |after| with(it, after))).collect()

@@ -1,4 +1,4 @@
-//! nagi beside redis-server.
+//! nagi compared with redis-server.
 
 mod arguments;
 mod bytes;
@@ -21,13 +21,13 @@ const BATCH: u64 = 16;
 /// A batch ends with an empty keyspace about this often, so that histories stay short.
 const BATCHES_A_HISTORY: u64 = 40;
 
-/// Commands that are shown whatever they are about.
+/// The latest commands, all of which are shown.
 const LATEST: usize = 8;
 
-/// Enough to see what is wrong.
+/// Enough to find the cause.
 const MAX_DIFFERENCES: u64 = 20;
 
-/// What RESTORE is given, as commands that store it under `a`.
+/// The source of payloads for RESTORE: commands that store them under `a`.
 const SAMPLES: [&str; 11] = [
     "SET a 1",
     "SET a word",
@@ -42,7 +42,7 @@ const SAMPLES: [&str; 11] = [
     "GEOADD a 13.361389 38.115556 f1 15.087269 37.502669 f2",
 ];
 
-/// From what size on collections have other encodings.
+/// The sizes from which on collections have other encodings.
 const LIMITS: [&str; 4] = [
     "hash-max-listpack-entries 3",
     "list-max-listpack-size -2",
@@ -57,7 +57,7 @@ fn compare(protocol: u8) {
     let mut generator = Generator::new(Random::announced(), vocabulary);
     let mut explained: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut history, mut compared): (Vec<Words>, u64) = (Vec::new(), 0);
-    // Of one command they may both have changed it, on purpose or by RESET.
+    // Either server may have changed the version of RESP, by a command or by RESET.
     let hello = encode_command(&["HELLO", &protocol.to_string()]);
     let mut differences = 0;
     for batch in 0..super::count() / BATCH {
@@ -65,7 +65,7 @@ fn compare(protocol: u8) {
             history.clear();
             for connection in [&mut ours, &mut theirs] {
                 connection.check("FLUSHALL", "+OK\r\n");
-                // What one of them has refused may have left them with different limits.
+                // A command that one of them has refused may have left them with different limits.
                 for setting in LIMITS {
                     connection.check(&format!("CONFIG SET {setting}"), "+OK\r\n");
                 }
@@ -91,7 +91,8 @@ fn compare(protocol: u8) {
                 Verdict::Same => {}
                 Verdict::Explained(why) => {
                     *explained.entry(why).or_default() += 1;
-                    // What only one of them has done may be seen in what follows.
+                    // The effects of a command that only one of them has executed may be visible in
+                    // later replies.
                     let is_error = |reply: &Reply| matches!(reply, Reply::Error(_));
                     is_parted = is_error(&replies.0.0) != is_error(&replies.1.0);
                 }
@@ -105,7 +106,7 @@ fn compare(protocol: u8) {
             history.clear();
         }
         if differs {
-            // What follows may differ for the same reason.
+            // Later replies may differ for the same reason.
             history.clear();
             differences += 1;
             assert!(differences < MAX_DIFFERENCES, "they differ too often");
@@ -117,7 +118,7 @@ fn compare(protocol: u8) {
     assert_eq!(differences, 0, "they differ");
 }
 
-/// What DUMP makes of the samples.
+/// The replies of DUMP for the samples.
 fn payloads(redis: &mut Connection) -> Vec<Vec<u8>> {
     let payload = |sample: &&str| {
         let _ = redis.run("DEL a");
@@ -130,8 +131,8 @@ fn payloads(redis: &mut Connection) -> Vec<Vec<u8>> {
     SAMPLES.iter().map(payload).collect()
 }
 
-/// Shows what led to a difference: the latest commands, and of those before what names the same
-/// keys or changes the connection.
+/// Shows what led to a difference: the latest commands, and before them those that name the same
+/// keys or change the connection.
 fn show(history: &[Words], ours: &[u8], theirs: &[u8]) {
     let (last, before) = history.split_last().expect("a command was sent");
     let matters = |words: &Words| {

@@ -1,6 +1,6 @@
-//! Every command with what does not fit, in order instead of at random: too few words and too many,
-//! each argument in each wrong way, options repeated and in each other's company. Both servers'
-//! replies have to be the same.
+//! Invalid variants of every command, in order instead of at random: too few words and too many,
+//! each argument wrong in each way, options repeated and combined. Both servers' replies must be
+//! the same.
 
 use super::differences::{Verdict, judge};
 use super::generator::{Words, comparable};
@@ -14,7 +14,7 @@ const MAX_WORDS: usize = 12;
 const OTHER_ARITY: &[(&str, &str)] =
     &[("BGSAVE", "CANCEL is Valkey's"), ("MODULE|LOADEX", "is checked otherwise since 7.2")];
 
-/// What stands under the keys that arguments name, rebuilt for each request.
+/// The values of the keys that arguments name; they are set again for each request.
 const SETTING: [&str; 8] = [
     "FLUSHALL",
     "SET number 41",
@@ -26,11 +26,11 @@ const SETTING: [&str; 8] = [
     "SADD set member",
 ];
 
-/// The keys of [`SETTING`], and one with nothing under it.
+/// The keys of [`SETTING`], and one that does not exist.
 const KEYS: [&str; 8] = ["number", "text", "limit", "expiring", "sketch", "list", "set", "none"];
 
-/// What takes the place of every argument in turn: numbers at limits and beyond, numbers that are
-/// none, and what belongs elsewhere.
+/// What replaces every argument in turn: numbers at limits and beyond, texts that are not numbers,
+/// and words that are valid elsewhere.
 const WRONG: [&str; 22] = [
     "",
     "x",
@@ -56,12 +56,12 @@ const WRONG: [&str; 22] = [
     "sketch",
 ];
 
-/// Options that are put where they may be out of place.
+/// Options that are put where they may be invalid.
 const OPTIONS: [&str; 12] = [
     "NX", "XX", "GT", "LT", "GET", "KEEPTTL", "PERSIST", "REPLACE", "ABSTTL", "COUNT", "BIT", "SAT",
 ];
 
-/// Two servers that are asked the same.
+/// Two servers that receive the same requests.
 struct Pair {
     ours: Connection,
     theirs: Connection,
@@ -75,7 +75,7 @@ impl Pair {
         Pair { ours, theirs, asked: 0, differences: Vec::new() }
     }
 
-    /// Sends requests to both and judges their replies but for those to the first `setting`.
+    /// Sends requests to both and compares their replies, except those to the first `setting`.
     fn ask(&mut self, setting: usize, requests: &[Words]) {
         let bytes: Vec<u8> = requests.iter().flat_map(|words| encode_command(words)).collect();
         self.ours.send(&bytes);
@@ -110,7 +110,7 @@ fn words(text: &[&str]) -> Words {
     text.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// The rows as nagi's COMMAND tells them: the words of a name and the arity.
+/// The rows as returned by nagi's COMMAND: the words of a name and the arity.
 fn rows(client: &mut Connection) -> Vec<(String, i64)> {
     let row = |reply: &Reply| (reply.list()[0].text().to_uppercase(), reply.list()[1].integer());
     let mut rows = Vec::new();
@@ -156,7 +156,7 @@ fn wrong_numbers_of_words_are_refused_as_by_redis() {
     pair.end();
 }
 
-/// An argument that fits, by its kind.
+/// A valid argument of a kind.
 fn fitting(kind: &str, key: &str) -> String {
     let fitting = match kind {
         "key" | "key1" | "source" | "sourcekey" => key,
@@ -186,7 +186,7 @@ fn fitting(kind: &str, key: &str) -> String {
     fitting.to_owned()
 }
 
-/// The request that a sentence stands for.
+/// The request for a sentence.
 fn request(name: &str, sentence: &[Part], key: &str) -> Words {
     let argument = |part: &Part| match part {
         Part::Word(word) => word.clone(),
@@ -196,8 +196,8 @@ fn request(name: &str, sentence: &[Part], key: &str) -> Words {
     name.chain(sentence.iter().map(argument)).map(String::into_bytes).collect()
 }
 
-/// A request, and what is made of it by putting what is wrong in each place, by repeating each
-/// tail, and by adding options.
+/// A request, and variants with a wrong word at each place, with each tail repeated, and with
+/// options added.
 fn spoilt(good: &Words, name_words: usize) -> Vec<Words> {
     let mut all = vec![good.clone()];
     for place in name_words..good.len() {
@@ -217,7 +217,7 @@ fn spoilt(good: &Words, name_words: usize) -> Vec<Words> {
     all
 }
 
-/// Whether it ends soon, leaves the connection alone and is not about everything.
+/// Whether it ends soon, does not change the connection and does not affect everything.
 fn is_harmless(words: &Words) -> bool {
     let begins = |name: &str| {
         let name: Vec<&[u8]> = name.split(' ').map(str::as_bytes).collect();
@@ -243,7 +243,7 @@ fn wrong_arguments_are_refused_as_by_redis() {
             let keys = if uses_key && number < 8 { &KEYS[..] } else { &KEYS[..1] };
             for key in keys {
                 let good = request(&rule.name, sentence, key);
-                // Of long sentences every place has been wrong in shorter ones.
+                // In long sentences every place has already been wrong in shorter ones.
                 let all = if number < 60 { spoilt(&good, name_words) } else { vec![good] };
                 for words in all.into_iter().filter(is_harmless) {
                     let begins = ["HELLO", "2"].map(|word| word.as_bytes().to_vec()).to_vec();

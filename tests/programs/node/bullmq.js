@@ -131,7 +131,7 @@ async function priorities() {
   await queue.resume();
   await until('jobs in the order of their ranks', () => taken.length === 42);
   const sorted = range(40).sort((a, b) => priority(a) - priority(b) || a - b);
-  // What was raised comes last among the first rank, of which there are four.
+  // The job whose priority was raised comes last among the four of the first rank.
   assert.deepEqual(taken, [41, ...sorted.slice(0, 4), 40, ...sorted.slice(4)]);
 }
 
@@ -158,7 +158,7 @@ async function rates() {
   const start = Date.now();
   await queue.addBulk(range(15).map((i) => ({ name: 'limited', data: i })));
   await until('limited jobs', () => times.length === 15);
-  // The sixth may begin when the window of the first is over, and so on.
+  // The sixth may begin when the window of the first has ended, and so on.
   for (const windows of [1, 2]) assert.ok(times[windows * 5] - start >= windows * 298, `${times}`);
   const options = { deduplication: { id: 'same' }, delay: 60_000 };
   const twice = [await queue.add('one', 1, options), await queue.add('one', 2, options)];

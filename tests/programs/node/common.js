@@ -1,4 +1,4 @@
-// What the jobs share: where the server is, and waiting for a condition.
+// Shared by the jobs: the server's address, and waiting for a condition.
 
 export const host = process.env.NAGI_HOST;
 export const port = Number(process.env.NAGI_PORT);

@@ -1,5 +1,5 @@
 // ioredis: pipelines, transactions, a queue with blocking consumers, publish and subscribe,
-// scripts, streams, and what it does when its connection is cut.
+// scripts, streams, and its behaviour when its connection is closed.
 
 import assert from 'node:assert/strict';
 import Redis from 'ioredis';

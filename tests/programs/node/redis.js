@@ -1,5 +1,5 @@
 // node-redis: pipelines, transactions, scripts, publish and subscribe, a queue taken from by a pool
-// of connections, streams, scans, its cache of what the server tracks, and reconnecting.
+// of connections, streams, scans, its cache of tracked keys, and reconnecting.
 
 import assert from 'node:assert/strict';
 import {
@@ -30,7 +30,7 @@ async function connect(options) {
 }
 
 async function pipelines(redis) {
-  // Requests of one turn of the event loop go out together.
+  // Requests of one turn of the event loop are sent together.
   const replies = await Promise.all(range(2_000).map((i) => redis.set(`p:${i}`, `${i}`)));
   assert.ok(replies.every((reply) => reply === 'OK'));
   const values = await redis.mGet(range(2_000).map((i) => `p:${i}`));
@@ -142,14 +142,14 @@ async function messages(redis) {
 }
 
 async function streams() {
-  // By RESP3 this library passes what streams reply on as it comes.
+  // With RESP3 this library returns replies of streams unconverted.
   const redis = await connect({ RESP: 2 });
   await redis.xGroupCreate('events', 'readers', '$', { MKSTREAM: true });
   await Promise.all(range(500).map((i) => redis.xAdd('events', '*', { number: `${i}` })));
   const read = (consumer, count) => redis.xReadGroup(
     'readers', consumer, { key: 'events', id: '>' }, { COUNT: count, BLOCK: 1_000 },
   );
-  // One that reads and never acknowledges; what it has is claimed afterwards.
+  // A consumer that reads and never acknowledges; its entries are claimed afterwards.
   const [lost] = await read('lost', 100);
   assert.equal(lost.messages.length, 100);
   const numbers = [];

@@ -1,5 +1,6 @@
-// Every command that @upstash/redis has a method for, once: what it sends is understood, and what
-// comes back is what it expects. A method that a later version adds is to be called here, or named.
+// Every command that @upstash/redis has a method for, once: the server understands the request, and
+// the reply is the expected one. Methods of later versions must be called here, or listed as
+// omitted.
 
 import assert from 'node:assert/strict';
 
@@ -222,7 +223,7 @@ export async function commands(redis) {
       throw new Error(`${name} ${JSON.stringify(words)}: ${error.message}`);
     }
   }
-  // It is built up step by step, which pipelines that fill by themselves do not know.
+  // It is built up step by step, which automatic pipelines do not support.
   const fields = redis.pipeline();
   fields.bitfield('bf').set('u8', 0, 7).get('u8', 0).exec();
   assert.deepEqual(await fields.exec(), [[0, 7]]);

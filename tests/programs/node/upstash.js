@@ -1,5 +1,5 @@
-// @upstash/redis: the gateway of HTTP in the form of Upstash's REST interface, as functions without
-// connections use it: values of JSON, pipelines, transactions, scripts and limits on rates.
+// @upstash/redis: the HTTP gateway in the form of Upstash's REST interface, as serverless functions
+// use it: JSON values, pipelines, transactions, scripts and limits on rates.
 
 import assert from 'node:assert/strict';
 import { Redis } from '@upstash/redis';
@@ -51,7 +51,7 @@ async function pipelines(redis) {
   for (const i of range(VALUES)) writes.set(`p:${i}`, { number: i }).incr('count');
   const replies = await writes.exec();
   assert.deepEqual(replies, range(VALUES * 2).map((i) => (i % 2 ? (i + 1) / 2 : 'OK')));
-  // Requests of one turn of the event loop go out as one pipeline.
+  // Requests of one turn of the event loop are sent as one pipeline.
   const read = await Promise.all(range(VALUES).map((i) => redis.get(`p:${i}`)));
   assert.deepEqual(read, range(VALUES).map((i) => ({ number: i })));
   const mixed = redis.pipeline().set('p:0', 'word').lpush('p:0', 'x').get('p:0');
@@ -76,7 +76,7 @@ async function transactions(redis) {
     multi.incr('t').incr('t').get('t');
     return multi.exec();
   }));
-  // No two of them got between each other's requests.
+  // The requests of different ones were not interleaved.
   const totals = replies.map(([first, second, read]) => {
     assert.deepEqual([second, read], [first + 1, first + 1]);
     return read;

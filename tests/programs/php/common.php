@@ -1,5 +1,5 @@
 <?php
-// What the job and its processes share: where the server is, waiting for a condition, and
+// Shared by the job and its processes: the server's address, waiting for a condition, and
 // processes.
 
 declare(strict_types=1);

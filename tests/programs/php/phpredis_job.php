@@ -1,7 +1,7 @@
 <?php
 // phpredis: sessions with locks, pipelines, MULTI and WATCH by several processes, a queue with a
 // consumer that is killed, publish and subscribe, scans, scripts, streams, values that it encodes,
-// connections that are cut, and those that it keeps.
+// connections that are closed by the server, and persistent ones.
 
 declare(strict_types=1);
 
@@ -205,7 +205,7 @@ function reconnects(Redis $redis): void
 {
     $id = $redis->rawCommand('CLIENT', 'ID');
     same('killed', connect()->rawCommand('CLIENT', 'KILL', 'ID', (string) $id), 1);
-    // What is sent before the connection is closed fails, and is not done.
+    // A request that is sent before the connection is closed fails, and is not executed.
     $raised = until('another connection', function () use ($redis) {
         try {
             return $redis->incr('after');

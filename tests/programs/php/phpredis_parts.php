@@ -1,5 +1,5 @@
 <?php
-// What processes beside phpredis_job.php do.
+// The parts of processes other than phpredis_job.php.
 
 declare(strict_types=1);
 

@@ -66,7 +66,7 @@ def expiry():
     assert result.get(timeout=120) == 25
     key = app.backend.get_key_for_task(result.id)
     assert 3500 < backend.ttl(key) <= 3600
-    # As if the time were over.
+    # As if the time had passed.
     backend.pexpire(key, 1)
     until("a result to expire", lambda: app.AsyncResult(result.id).state == "PENDING")
 
@@ -75,22 +75,22 @@ def revoked():
     result = square.apply_async((5,), countdown=2)
     result.revoke()
     raises(TaskRevokedError, "revoked", lambda: result.get(timeout=120))
-    # The worker keeps it until it would have begun.
+    # The worker keeps it until its start time.
     until("its acknowledgement", lambda: broker.hlen("unacked") == 0)
 
 
 def child_killed():
-    """A task whose process dies goes to another process of the worker at once."""
+    """If its process dies, a task is given to another process of the worker at once."""
     assert dies_once.delay("deaths").get(timeout=120) == "2"
 
 
 def worker_killed(worker):
-    """What a worker held when it died comes to another when its time is over."""
+    """Tasks of a worker that died are given to another one when their time has run out."""
     results = [held.delay("held") for _ in range(2)]
     pids = until("tasks in work", lambda: notes.llen("held") == 2 and notes.lrange("held", 0, -1))
     worker.kill()
     for pid in pids:
-        # The children of a worker that is gone end by themselves, but not while they have work.
+        # The children of a worker that has ended end by themselves, but not while they have work.
         Process("-c", f"import os; os.kill({pid}, 9)").child.wait()
     assert broker.hlen("unacked") == 2
     other = start_worker("second@programs", "--concurrency", "2")

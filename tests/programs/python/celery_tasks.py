@@ -11,7 +11,7 @@ app = Celery("tasks", broker=url(0), backend=url(1))
 app.conf.update(
     broker_connection_retry_on_startup=True,
     broker_transport_options={
-        # A task that was not acknowledged within so many seconds is given to another worker.
+        # A task that was not acknowledged within this number of seconds is given to another worker.
         "visibility_timeout": 4,
         "unacked_restore_interval": 1,
         "unacked_restore_throttle": 1,
@@ -22,7 +22,7 @@ app.conf.update(
     worker_prefetch_multiplier=1,
 )
 
-# Where tasks note what they did, apart from what Celery keeps.
+# Where tasks record what they did, apart from Celery's own data.
 notes = Redis.from_url(url(2), decode_responses=True)
 
 
@@ -56,7 +56,7 @@ def now():
 
 @app.task(acks_late=True)
 def held(key):
-    """Notes its process, and goes on once `key:free` is set."""
+    """Records its process, and continues once `key:free` is set."""
     notes.rpush(key, os.getpid())
     until("its release", lambda: notes.exists(f"{key}:free"))
     return os.getpid()

@@ -1,4 +1,4 @@
-"""What the jobs share: where the server is, waiting for a condition, and processes of workers."""
+"""Shared by the jobs: the server's address, waiting for a condition, and processes of workers."""
 
 import os
 import signal
@@ -14,12 +14,12 @@ PATIENCE_SECONDS = 120
 
 
 def url(database=0):
-    """The server's address as libraries take it."""
+    """The server's address in the form that libraries expect."""
     return f"redis://{HOST}:{PORT}/{database}"
 
 
 def until(what, condition):
-    """Looks until `condition` gives something true, and returns that."""
+    """Repeats `condition` until it returns something true, and returns that."""
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         found = condition()
@@ -31,7 +31,7 @@ def until(what, condition):
 
 
 def raises(kind, text, action):
-    """Expects an error of this kind that says `text`."""
+    """Expects an error of this kind that contains `text`."""
     try:
         action()
     except kind as error:
@@ -41,20 +41,20 @@ def raises(kind, text, action):
 
 
 def finish(summary):
-    """Ends the job with its last line: at the interpreter's own end, libraries add theirs."""
+    """Ends the job after its last line: at the interpreter's regular end, libraries print more."""
     print(summary, flush=True)
     os._exit(0)
 
 
 class Process:
-    """A program of Python with arguments, in a process group that ends with the job."""
+    """A Python program with arguments, in a process group that ends with the job."""
 
     def __init__(self, *arguments, **environment):
         environment = {**os.environ, **{name: str(value) for name, value in environment.items()}}
         self.child = subprocess.Popen([sys.executable, *arguments], env=environment)
 
     def kill(self):
-        """Ends the process at once, as a fault or a lack of memory would."""
+        """Kills the process, as a crash or a lack of memory would."""
         self.child.send_signal(signal.SIGKILL)
         self.child.wait()
 

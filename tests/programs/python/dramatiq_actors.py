@@ -12,7 +12,7 @@ from dramatiq.results import Results
 from dramatiq.results.backends import RedisBackend
 from redis import Redis
 
-# A worker that was not heard of for so long is dead, and every request looks for such.
+# A worker without a sign of life for this long is considered dead; every request checks for such.
 broker = RedisBroker(url=url(0), heartbeat_timeout=3_000, maintenance_chance=1_000_000)
 broker.add_middleware(GroupCallbacks(rate_limits.RedisBackend(url=url(1))))
 broker.add_middleware(Results(backend=RedisBackend(url=url(1))))
@@ -51,7 +51,7 @@ def finish_group(key):
 
 @dramatiq.actor(store_results=True, queue_name="held")
 def held(key):
-    """Notes its process, and goes on once `key:free` is set."""
+    """Records its process, and continues once `key:free` is set."""
     notes.rpush(key, os.getpid())
     until("its release", lambda: notes.exists(f"{key}:free"))
     return os.getpid()

@@ -47,12 +47,12 @@ def later():
     start = now.send().get_result(**TIMEOUT)
     order = [now.send_with_options(delay=delay) for delay in (1_500, 500, 1_000)]
     waited = [message.get_result(**TIMEOUT) - start for message in order]
-    # A message has the time at which it may begin in whole milliseconds.
+    # A message contains the time at which it may begin in whole milliseconds.
     assert all(got >= least for got, least in zip(waited, (1.49, 0.49, 0.99))), waited
 
 
 def worker_killed():
-    """What a worker held when it died comes to another when its heartbeats are missed."""
+    """Messages of a worker that died are given to another one when its heartbeats are missed."""
     victim = start_worker("--processes", "1", "--queues", "held")
     messages = [held.send("held") for _ in range(2)]
     first = until("work", lambda: notes.llen("held") == 2 and notes.lrange("held", 0, -1))

@@ -35,7 +35,7 @@ def processes():
 
 
 def threads():
-    """On one client, so on one pool of connections; a lock's token is a thread's own."""
+    """On one client, thus on one pool of connections; each thread has its own token of a lock."""
     started = [
         threading.Thread(target=raise_often, args=(redis_py, "threads", RAISES // 5))
         for _ in range(THREADS)
@@ -79,7 +79,7 @@ def owners():
 
 
 def ends():
-    """A lock whose time is over belongs to the next client that takes it."""
+    """A lock that has expired belongs to the next client that acquires it."""
     late = redis_py.lock("late", timeout=0.05)
     assert late.acquire()
     until("its end", lambda: not redis_py.exists("late"))

@@ -33,7 +33,7 @@ def wait_for(job, status=JobStatus.FINISHED):
 
 
 def priorities(queue):
-    """Before any worker runs: what is in the first queue goes first."""
+    """Before any worker runs: jobs of the first queue are done first."""
     for i in range(5):
         queue.enqueue(note, "order", f"default {i}")
     high = Queue("high", connection=redis)
@@ -94,7 +94,7 @@ def later(queue):
 
 
 def killed(queue):
-    """A job's process dies: its worker notes the failure and goes on."""
+    """A job's process dies: its worker records the failure and continues."""
     job = queue.enqueue(hangs, "hanging")
     pid = until("the job to hang", lambda: notes.lindex("hanging", 0))
     os.kill(int(pid), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What jobs of RQ call, for rq_job.py."""
+"""The functions that jobs of RQ call, for rq_job.py."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-# What the job and its workers share: where the server is, and waiting for a condition.
+# Shared by the job and its workers: the server's address, and waiting for a condition.
 
 require "uri"
 require "redis"
@@ -10,15 +10,15 @@ HOST = ENV.fetch("NAGI_HOST")
 PORT = Integer(ENV.fetch("NAGI_PORT"))
 PATIENCE_SECONDS = 120
 
-# The server's address as libraries take it.
+# The server's address in the form that libraries expect.
 def url(database = 0)
   "redis://#{HOST}:#{PORT}/#{database}"
 end
 
-# Where jobs note what they did, apart from what Sidekiq keeps.
+# Where jobs record what they did, apart from Sidekiq's own data.
 NOTES = Redis.new(url: url(1))
 
-# Looks until the block gives something true, and returns that.
+# Repeats the block until it returns something true, and returns that.
 def wait_until(what)
   limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE_SECONDS
   loop do

@@ -9,7 +9,7 @@ FAILURES = JOBS / 20
 HELD = 4
 LEFT = 6
 
-# A process of Sidekiq that takes from these queues, in this order, with so many threads.
+# A process of Sidekiq that takes jobs from these queues, in this order, with `threads` threads.
 def start_worker(*queues, threads: HELD)
   queues = queues.flat_map { |name| ["-q", name] }
   starts = "require 'sidekiq/cli'; cli = Sidekiq::CLI.instance; cli.parse; cli.run"
@@ -26,12 +26,12 @@ def ended(process)
   same("a process's end", status.exitstatus, 0)
 end
 
-# What a process has told of itself.
+# What a process has reported about itself.
 def told_by(process)
   Sidekiq::ProcessSet.new.find { |told| told["pid"] == process }
 end
 
-# Before any process runs: what is in the first queue goes first.
+# Before any process runs: jobs of the first queue are done first.
 def priorities
   10.times do |i|
     Note.set(queue: "low").perform_async("order", "low #{i}")
@@ -46,8 +46,8 @@ def priorities
   stop(worker)
 end
 
-# Sidekiq without its extensions that are sold takes a job out of its queue before it begins: what a
-# process has begun when it is killed is lost, by design. Nothing else is.
+# Sidekiq without its commercial extensions removes a job from its queue before it begins: jobs that
+# a process is running when it is killed are lost, by design. No others are.
 def killed
   first = start_worker("mortal")
   numbers = (0...HELD + LEFT).to_a
@@ -77,7 +77,7 @@ def many(workers)
   same("processes", counts.keys.map(&:to_i).sort, workers.sort)
   same("attempts of both", counts.values.sum(&:to_i), JOBS + FAILURES)
   same("retries left", Sidekiq::RetrySet.new.size, 0)
-  # Processes tell every five seconds what they have done.
+  # Processes report every five seconds what they have done.
   wait_until("statistics") do
     now = Sidekiq::Stats.new
     [now.processed - before.processed, now.failed - before.failed] == [JOBS + FAILURES, FAILURES]
@@ -129,7 +129,7 @@ def unique
   same("locks left", Sidekiq.redis { |redis| redis.call("KEYS", "unique:*") }, ["unique:counts"])
 end
 
-# Processes are told through the server that they are to take no more, and to end.
+# Through the server, processes are instructed to take no more jobs, and to end.
 def told_to_end(workers)
   workers.each { |worker| told_by(worker).quiet! }
   wait_until("quiet") { workers.all? { |worker| told_by(worker).stopping? } }
@@ -140,7 +140,7 @@ def told_to_end(workers)
   Sidekiq::Queue.new.clear
 end
 
-# What a process has begun when it is stopped goes back to its queue, once.
+# Jobs that a process is running when it is stopped return to their queue, once.
 def stopped
   first = start_worker("fragile")
   HELD.times { |i| Held.set(queue: "fragile").perform_async("stopped", i) }
@@ -155,7 +155,7 @@ def stopped
   stop(second)
 end
 
-# Statistics and the names of queues stay; what tells of processes goes after a minute.
+# Statistics and the names of queues stay; data about processes expires after a minute.
 def drained
   same("left in queues", Sidekiq::Queue.all.map(&:size).sum, 0)
   wait_until("processes to be forgotten") do

@@ -1,4 +1,4 @@
-# Sidekiq's pages: what they show of the server and of jobs, and what can be done to jobs there.
+# Sidekiq's pages: what they show about the server and about jobs, and their actions on jobs.
 
 require "rack/mock"
 require "sidekiq/web"
@@ -23,7 +23,7 @@ class Browser
   end
 end
 
-# How pages name a job of a sorted set.
+# The name of a job of a sorted set on the pages.
 def place(job)
   "#{job.score}-#{job.jid}"
 end
@@ -60,7 +60,7 @@ def scheduled_page(browser)
   same("scheduled", Sidekiq::ScheduledSet.new.size, 0)
 end
 
-# A job that fails is taken for dead before its time, tried once more, and given up.
+# A job that fails is declared dead early, retried once more, and given up.
 def retries_and_dead_pages(browser)
   bad = Fails.set(retry: 5).perform_async("bad on pages")
   # A retry that has just been put into its queue fails again.

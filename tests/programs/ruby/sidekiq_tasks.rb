@@ -68,7 +68,7 @@ Sidekiq.configure_server do |config|
   Sidekiq.logger.level = Logger::FATAL
 end
 
-# Two processes share these: one alone does none. Every twentieth fails at first.
+# Two processes share these jobs: one process alone does none. Every twentieth fails at first.
 class Square
   include Sidekiq::Worker
   sidekiq_options retry: 3
@@ -110,7 +110,7 @@ class Once
   end
 end
 
-# Goes on once it is released.
+# Continues once it is released.
 class Held
   include Sidekiq::Worker
 

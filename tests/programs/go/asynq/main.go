@@ -23,13 +23,13 @@ const tasks = 200
 var (
 	ctx    = context.Background()
 	server = asynq.RedisClientOpt{Addr: Address()}
-	// Where tasks note what they did, apart from what asynq keeps.
+	// Where tasks record what they did, apart from asynq's own data.
 	notes     = redis.NewClient(&redis.Options{Addr: Address(), DB: 1})
 	client    = asynq.NewClient(server)
 	inspector = asynq.NewInspector(server)
 )
 
-// note adds to what tasks of a kind have noted.
+// note adds a record of a task of this kind.
 func note(kind string) asynq.HandlerFunc {
 	return func(_ context.Context, task *asynq.Task) error {
 		return notes.RPush(ctx, kind, task.Payload()).Err()
@@ -52,7 +52,7 @@ func failsAtFirst(_ context.Context, task *asynq.Task) error {
 	return nil
 }
 
-// held goes on once it is released.
+// held continues once it is released.
 func held(context.Context, *asynq.Task) error {
 	Check(notes.RPush(ctx, "held", os.Getpid()).Err())
 	Until("its release", func() bool { return Must(notes.Exists(ctx, "released").Result()) == 1 })
@@ -115,7 +115,7 @@ func await(task *asynq.TaskInfo, state asynq.TaskState) *asynq.TaskInfo {
 	return info
 }
 
-// Before any worker runs: the first queue goes first.
+// Before any worker runs: the first queue is processed first.
 func priorities() {
 	for i := range 5 {
 		enqueue("order", fmt.Sprint("low ", i), asynq.Queue("low"))
@@ -196,7 +196,7 @@ func unique() {
 	Is(err, asynq.ErrTaskIDConflict)
 	Equal("run", Must(inspector.RunAllScheduledTasks("default")), 2)
 	Until("both", func() bool { return Must(notes.LLen(ctx, "unique").Result()) == 2 })
-	// A task that is done does not stand in the way any longer.
+	// A task that is done does not block others any longer.
 	Until("the lock to go", func() bool {
 		_, err := client.Enqueue(asynq.NewTask("unique", []byte("a")), once)
 		return err == nil
@@ -229,7 +229,7 @@ func periodic() {
 	entry := Must(scheduler.Register("@every 1s", asynq.NewTask("periodic", []byte("tick"))))
 	Check(scheduler.Start())
 	Until("two ticks", func() bool { return Must(notes.LLen(ctx, "periodic").Result()) >= 2 })
-	// Schedulers tell every five seconds what they have.
+	// Schedulers report their entries every five seconds.
 	Until("its entry", func() bool { return len(Must(inspector.SchedulerEntries())) == 1 })
 	Equal("the entry", Must(inspector.SchedulerEntries())[0].ID, entry)
 	if events := Must(inspector.ListSchedulerEnqueueEvents(entry)); len(events) < 2 {
@@ -249,7 +249,7 @@ func paused() {
 	Equal("deleted", Must(inspector.DeleteAllCompletedTasks("default")), 1)
 }
 
-// What a process held when it was killed comes to another when its lease has ended.
+// Tasks of a process that was killed are given to another one when their lease has ended.
 func killed() {
 	victim := startWorker("fragile")
 	task := enqueue("held", "", asynq.Queue("fragile"), asynq.Retention(time.Hour), asynq.MaxRetry(3))

@@ -1,5 +1,5 @@
-// Package common has what the jobs share: where the server is, waiting for a condition, and ending
-// a job.
+// Package common is shared by the jobs: the server's address, waiting for a condition, and ending a
+// job.
 package common
 
 import (
@@ -14,12 +14,12 @@ import (
 
 const patience = 120 * time.Second
 
-// Address is the server's, as libraries take it.
+// Address is the server's address in the form that libraries expect.
 func Address() string {
 	return net.JoinHostPort(os.Getenv("NAGI_HOST"), os.Getenv("NAGI_PORT"))
 }
 
-// Until looks until condition holds.
+// Until waits until condition is true.
 func Until(what string, condition func() bool) {
 	end := time.Now().Add(patience)
 	for !condition() {

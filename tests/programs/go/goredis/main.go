@@ -1,5 +1,5 @@
 // go-redis, over RESP2 and RESP3: pipelines, transactions, a queue with blocking consumers, publish
-// and subscribe, scripts, streams, scans, and what it does when connections are cut; over RESP3 its
+// and subscribe, scripts, streams, scans, and closed connections; over RESP3 its
 // client-side cache.
 package main
 
@@ -50,7 +50,7 @@ func pipelines(client *redis.Client) {
 	for i, value := range Must(client.MGet(ctx, keys...).Result()) {
 		Equal("a value", value.(string), strconv.Itoa(i+1))
 	}
-	// An error in the middle is that command's alone.
+	// An error in the middle affects only that command.
 	pipe := client.Pipeline()
 	pipe.Set(ctx, "word", "one", 0)
 	wrong, right := pipe.Incr(ctx, "word"), pipe.Get(ctx, "word")
@@ -70,7 +70,7 @@ func transactions(client *redis.Client) {
 		return nil
 	}))
 	Equal("the counter", counter.Val(), 42)
-	// Sixteen that read, compute and write: each raise is there once.
+	// Sixteen goroutines that read, compute and write: each increase is counted once.
 	raise := func(tx *redis.Tx) error {
 		number := Must(tx.Get(ctx, "t").Int())
 		_, err := tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -187,7 +187,7 @@ func streams(client *redis.Client) {
 		}
 		return Must(client.XReadGroup(ctx, &arguments).Result())[0].Messages
 	}
-	// One consumer takes entries and is never seen again.
+	// One consumer takes entries and disappears.
 	lost := read("lost", 50)
 	numbers := map[string]bool{}
 	done := func(entries []redis.XMessage) {
@@ -274,7 +274,7 @@ func reconnects(client *redis.Client) {
 	Check(client.Del(ctx, "after").Err())
 }
 
-// How often the server has done GET.
+// How often the server has executed GET.
 func lookups(client *redis.Client) int {
 	for line := range strings.Lines(Must(client.Info(ctx, "commandstats").Result())) {
 		if calls, found := strings.CutPrefix(line, "cmdstat_get:calls="); found {

@@ -1,5 +1,5 @@
-//! What redis-rs does with tokio: one connection for many tasks, a connection that is cut, and
-//! values that are kept until the server tells of their change.
+//! redis-rs with tokio: one connection for many tasks, a connection that is closed, and values that
+//! are cached until the server reports their change.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ pub(crate) async fn side_by_side(client: &Client) -> RedisResult<()> {
     Ok(())
 }
 
-/// A manager whose connection the server closes connects again, and listens again.
+/// A manager whose connection the server closes connects again, and subscribes again.
 pub(crate) async fn reconnects() -> RedisResult<()> {
     let client = client(3);
     let mut other = client.get_multiplexed_async_connection().await?;
@@ -93,7 +93,7 @@ pub(crate) async fn cached() -> RedisResult<()> {
     until_all(&mut reader, None).await
 }
 
-/// Reads until the server has told of each change.
+/// Reads until the server has reported each change.
 async fn until_all(reader: &mut MultiplexedConnection, wanted: Option<u32>) -> RedisResult<()> {
     let start = Instant::now();
     for i in 0..100 {

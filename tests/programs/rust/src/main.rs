@@ -1,5 +1,5 @@
-//! redis-rs: by RESP2 and RESP3 pipelines, transactions of threads in each other's way, a queue
-//! with a consumer that is lost, publish and subscribe, scripts, streams and scans; asynchronous
+//! redis-rs with RESP2 and RESP3: pipelines, conflicting transactions of several threads, a queue
+//! with a consumer that disappears, publish and subscribe, scripts, streams and scans; asynchronous
 //! requests on one connection, a manager that connects again, and a client-side cache.
 
 mod asynchronous;
@@ -27,7 +27,7 @@ fn client(protocol: u8) -> Client {
     Client::open(format!("redis://{host}:{port}/?protocol=resp{protocol}")).expect("an address")
 }
 
-/// Looks until `condition` holds.
+/// Repeats `condition` until it is true.
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -53,7 +53,7 @@ fn pipelines(connection: &mut Connection) -> RedisResult<()> {
     connection.del("word")
 }
 
-/// Threads that read, compute and write: each raise is there once.
+/// Threads that read, compute and write: each increase is counted once.
 fn transactions(client: &Client) -> RedisResult<()> {
     thread::scope(|scope| {
         for _ in 0..8 {
@@ -80,7 +80,7 @@ fn transactions(client: &Client) -> RedisResult<()> {
 fn queue(client: &Client) -> RedisResult<()> {
     let done = Mutex::new(HashSet::new());
     let mut producer = client.get_connection()?;
-    // One consumer takes a job and is never seen again.
+    // One consumer takes a job and disappears.
     let _: () = producer.rpush("jobs", "lost")?;
     let mut lost = client.get_connection()?;
     let taken: String = lost.blmove("jobs", "work:lost", Direction::Left, Direction::Right, 0.0)?;

@@ -174,7 +174,7 @@ final class LettuceJob {
         redis.multi();
         Common.same("OK", redis.discard(), "DISCARD");
 
-        // Counts by eight threads that look, decide and write only if nothing has changed since.
+        // Eight threads that read, decide and write only if nothing has changed since.
         redis.set("t", "0");
         List<Common.Worker> workers = IntStream.range(0, 8).mapToObj(i -> new Common.Worker(() -> {
             try (StatefulRedisConnection<String, String> connection = client.connect()) {
@@ -309,7 +309,7 @@ final class LettuceJob {
                 }
             }
         })).toList();
-        // The one that ends takes the first ten before the others can have seen anything.
+        // The consumer that disappears takes the first ten before the others have seen any.
         redis.multi();
         for (int i = 0; i < 10; i++) redis.xadd("events", Map.of("number", Integer.toString(i)));
         redis.xreadgroup(Consumer.from("readers", "gone"), XReadArgs.Builder.count(10),
@@ -431,7 +431,7 @@ final class LettuceJob {
                 String key = "c:" + i;
                 Common.until("the last value of " + key, () -> cache.get(key).equals(redis.get(key)));
             }
-            // Not FLUSHDB, of which Lettuce's map does not understand the invalidation without keys.
+            // Not FLUSHDB: Lettuce's map does not understand its invalidation without keys.
             for (int i = 0; i < 100; i++) redis.del("c:" + i);
             Common.until("the invalidation of all", local::isEmpty);
         }

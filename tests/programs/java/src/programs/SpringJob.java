@@ -394,10 +394,10 @@ public class SpringJob {
         Common.same(300, prices.calls(), "calls of a method that is cached");
         Common.check(redis.getExpire("cache:prices::a7") > 60, "the time to live of what is cached");
         prices.change("a7");
-        // The eviction of what is cached is not waited for.
+        // The eviction from the cache is asynchronous.
         Common.until("the price after its change", () -> prices.of("a7").cents() == 301);
 
-        // Many ask at once for what is not there: the cache's lock lets one compute it.
+        // Many threads request a missing value at once: with the cache's lock only one computes it.
         int before = prices.calls();
         Common.Worker.joinAll(IntStream.range(0, 10).mapToObj(i -> new Common.Worker(() -> {
             for (int n = 0; n < 20; n++) Common.same("b" + n, prices.together("b" + n).article(), "a price");
