@@ -41,7 +41,7 @@ fn as_redis(conversation: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_limited_user_is_refused_what_its_rules_do_not_permit() {
+fn a_limited_user_cannot_do_what_its_rules_do_not_permit() {
     as_redis(&[
         ("SET secret 1", "+OK\r\n"),
         (
@@ -466,7 +466,7 @@ fn clients_of_a_user_are_listed_and_killed() {
 
 /// As in Redis 8.0.6; 7.0.15 still gives them what their user may no longer access.
 #[test]
-fn blocked_clients_are_given_nothing_that_their_user_has_lost_the_right_to() {
+fn blocked_clients_receive_nothing_that_their_user_may_no_longer_read() {
     let no_command =
         |name: &str| format!("-NOPERM User ann has no permissions to run the '{name}' command\r\n");
     for (blocked, change, push, told, left) in [

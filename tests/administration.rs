@@ -171,7 +171,7 @@ fn data_has_the_digest_that_redis_gives_it() {
 }
 
 #[test]
-fn each_family_tells_what_it_can_do() {
+fn each_family_has_a_help_text() {
     for server in [Server::nagi(), Server::redis()] {
         let mut client = server.connect_resp();
         for request in ["ACL HELP", "MEMORY HELP", "MODULE HELP"] {

@@ -163,7 +163,7 @@ fn a_version_guards_a_value() {
 }
 
 #[test]
-fn quiet_requests_answer_what_is_not_expected() {
+fn quiet_requests_reply_only_to_the_unexpected() {
     for server in [Server::nagi(), Server::memcached()] {
         let mut client = server.connect_memcached();
         let mut requests = Vec::new();
@@ -200,7 +200,7 @@ fn quiet_requests_answer_what_is_not_expected() {
 }
 
 #[test]
-fn what_is_about_no_key() {
+fn requests_without_keys() {
     for server in [Server::nagi(), Server::memcached()] {
         let client = &mut server.connect_memcached();
         assert_eq!(ask(client, 0x0a, b"", "", ""), reply(0, b"", "", ""));
@@ -229,7 +229,7 @@ fn what_is_about_no_key() {
 }
 
 #[test]
-fn what_contradicts_itself_is_refused() {
+fn contradictory_headers_are_refused() {
     for server in [Server::nagi(), Server::memcached()] {
         // A key longer than the whole body; a get with a value; a set without extras; no magic.
         let mut longer = encode(0x00, 1, 0, b"", "key", "");

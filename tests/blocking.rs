@@ -58,7 +58,7 @@ fn play_as_redis(steps: &[Step]) {
 }
 
 #[test]
-fn what_is_there_is_not_waited_for() {
+fn clients_do_not_wait_for_existing_elements() {
     play_as_redis(&[
         Ask(0, "RPUSH a 1 2 3 4", ":4\r\n"),
         Ask(0, "BLPOP none a 0", "*2\r\n$1\r\na\r\n$1\r\n1\r\n"),
@@ -344,7 +344,7 @@ fn another_client_ends_a_wait() {
 
 /// Since 7.2 a request that has waited is refused like others while memory is short.
 #[test]
-fn without_memory_nothing_is_moved_for_clients_that_wait() {
+fn without_memory_no_element_is_moved_for_blocked_clients() {
     let server = Server::nagi();
     let [mut moves, mut pops, mut other] = [(); 3].map(|()| server.connect_resp());
     other.check("RPUSH full 1 2", ":2\r\n");
@@ -362,7 +362,7 @@ fn without_memory_nothing_is_moved_for_clients_that_wait() {
 
 /// Even if the clocks of the threads differ.
 #[test]
-fn no_wait_outlasts_its_time() {
+fn no_wait_exceeds_its_timeout() {
     let server = Server::nagi_with(&["--workers", "4"]);
     thread::scope(|scope| {
         for number in 0..16 {
@@ -397,7 +397,7 @@ fn a_wait_that_ends_with_an_error_has_failed() {
 
 /// Whether or not it has sent more after its request, and whether it closes one direction or both.
 #[test]
-fn a_client_that_leaves_while_it_waits_is_given_nothing() {
+fn a_client_that_disconnects_while_it_waits_receives_nothing() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     for after in ["", "PING\r\n", &"SET key value\r\n".repeat(100)] {
@@ -427,7 +427,7 @@ fn a_client_that_leaves_while_it_waits_is_given_nothing() {
 
 /// What a client has sent after a request that blocks is executed afterwards, in any amount.
 #[test]
-fn what_is_sent_behind_a_wait_comes_after_it() {
+fn requests_after_one_that_blocks_are_executed_after_it() {
     let server = Server::nagi();
     let [mut client, mut other] = [(); 2].map(|()| server.connect_resp());
     let requests = 100_000;
@@ -458,7 +458,7 @@ fn a_wait_does_not_count_as_slow() {
 /// Many clients that wait for one key leave at once, and one element is moved through clients that
 /// each move it on.
 #[test]
-fn crowds_wait() {
+fn many_clients_wait() {
     // Both groups together stay below the limit of descriptors of a process.
     let count = size(3000, 9500);
     allow_open_files(2 * count as u64 + 500);
@@ -490,7 +490,7 @@ fn crowds_wait() {
 
 /// Many producers, consumers, and a client that moves elements on.
 #[test]
-fn nothing_is_lost_or_had_twice() {
+fn no_element_is_lost_or_received_twice() {
     const ELEMENTS: usize = 2000;
     let server = Server::nagi_with(&["--workers", "3"]);
     let mut random = Random::announced();

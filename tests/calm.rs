@@ -116,7 +116,7 @@ fn a_server_that_stops_for_100_ms_is_seen() {
 }
 
 #[test]
-fn no_server_is_blamed_for_a_stop_of_the_tool() {
+fn a_stop_of_the_tool_is_not_attributed_to_the_server() {
     let server = Server::nagi();
     let mut calm = Calm::start(&format!("--attempts 1 --only slow-reader {}", Calm::url(&server)));
     calm.until("measures");
@@ -132,7 +132,7 @@ fn no_server_is_blamed_for_a_stop_of_the_tool() {
 }
 
 #[test]
-fn data_is_not_destroyed_unasked() {
+fn data_is_not_destroyed_without_permission() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("SELECT 3", "+OK\r\n");
@@ -159,7 +159,7 @@ fn data_that_comes_during_a_step_stays() {
 }
 
 #[test]
-fn what_changes_a_server_or_its_files_has_to_be_allowed() {
+fn changes_to_a_server_or_its_files_must_be_allowed() {
     let server = Server::nagi();
     for (name, danger) in [
         ("bgsave", "overwrites"),
@@ -175,7 +175,7 @@ fn what_changes_a_server_or_its_files_has_to_be_allowed() {
 }
 
 #[test]
-fn settings_are_put_back_after_ctrl_c() {
+fn settings_are_restored_after_ctrl_c() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("CONFIG SET maxmemory-policy volatile-ttl", "+OK\r\n");
@@ -193,7 +193,7 @@ fn settings_are_put_back_after_ctrl_c() {
 }
 
 #[test]
-fn both_protocols_have_rows_and_say_what_they_lack() {
+fn both_protocols_have_rows_and_state_their_gaps() {
     let server = Server::nagi();
     let page = std::env::temp_dir().join(format!("nagi-calm-{}.html", std::process::id()));
     let urls = format!("{} memcached://{}", Calm::url(&server), server.memcached_address());
@@ -213,7 +213,7 @@ fn both_protocols_have_rows_and_say_what_they_lack() {
 }
 
 #[test]
-fn a_server_that_goes_away_ends_the_run_with_one_line() {
+fn a_server_that_stops_ends_the_run_with_one_line() {
     let server = Server::nagi();
     let mut calm = Calm::start(&format!("--only slow-reader {}", Calm::url(&server)));
     calm.until("measures");
@@ -252,7 +252,7 @@ fn wrong_urls_and_passwords_end_with_one_line() {
 }
 
 #[test]
-fn replicas_and_what_they_copy_are_refused() {
+fn replicas_and_their_masters_are_refused() {
     let (primary, replica) = (Server::redis(), Server::redis());
     let mut client = replica.connect_resp();
     client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.resp().port()), "+OK\r\n");

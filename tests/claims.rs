@@ -141,7 +141,7 @@ fn both_protocols_and_whole_databases_wait_their_turn() {
 }
 
 #[test]
-fn what_has_begun_ends_even_if_its_client_leaves() {
+fn commands_that_have_begun_end_even_if_their_client_disconnects() {
     let server = Server::nagi_with(&["--workers", "2"]);
     let keys = names(20 * MANY);
     let mut witness = server.connect_resp();

@@ -113,7 +113,7 @@ fn connections_can_be_killed() {
 }
 
 #[test]
-fn whichever_worker_it_is_with_a_connection_can_be_killed() {
+fn a_connection_of_any_worker_can_be_killed() {
     let server = Server::nagi_with(&["--workers", "3"]);
     let mut others: Vec<_> = (0..9).map(|_| server.connect_resp()).collect();
     others.iter_mut().for_each(|other| other.check("PING", "+PONG\r\n"));
@@ -127,7 +127,7 @@ fn whichever_worker_it_is_with_a_connection_can_be_killed() {
 }
 
 #[test]
-fn a_pause_holds_up_what_writes() {
+fn a_pause_delays_writes() {
     for server in [Server::nagi(), Server::redis()] {
         let mut client = server.connect_resp();
         let (mut first, mut second) = (server.connect_resp(), server.connect_resp());
@@ -146,7 +146,7 @@ fn a_pause_holds_up_what_writes() {
 }
 
 #[test]
-fn a_pause_holds_up_clients_of_memcached_too() {
+fn a_pause_delays_memcached_clients_too() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     let (mut text, mut binary) = (server.connect_memcached(), server.connect_memcached());
@@ -185,7 +185,7 @@ fn a_pause_ends_by_itself() {
 }
 
 #[test]
-fn what_waits_in_a_pause_can_be_killed() {
+fn clients_that_wait_in_a_pause_can_be_killed() {
     for server in [Server::nagi(), Server::redis()] {
         let mut client = server.connect_resp();
         let mut other = server.connect_resp();
@@ -201,7 +201,7 @@ fn what_waits_in_a_pause_can_be_killed() {
 }
 
 #[test]
-fn what_a_connection_reads_may_leave_no_trace() {
+fn reads_of_a_connection_may_leave_no_trace() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("CLIENT NO-TOUCH maybe", "-ERR syntax error\r\n");

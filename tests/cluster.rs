@@ -45,7 +45,7 @@ fn there_is_no_cluster_mode() {
 }
 
 #[test]
-fn what_is_no_request_is_told_first() {
+fn malformed_requests_are_reported_first() {
     as_redis(&[
         ("CLUSTER", "-ERR wrong number of arguments for 'cluster' command\r\n"),
         ("CLUSTER FOO", "-ERR unknown subcommand 'FOO'. Try CLUSTER HELP.\r\n"),

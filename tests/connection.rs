@@ -116,7 +116,7 @@ fn a_connection_has_a_number_and_a_name() {
 }
 
 #[test]
-fn clients_are_listed_with_what_they_said_of_themselves() {
+fn clients_are_listed_with_their_names_and_libraries() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("CLIENT SETNAME me", "+OK\r\n");
@@ -175,7 +175,7 @@ fn clients_are_listed_with_their_traffic() {
 }
 
 #[test]
-fn clients_are_listed_whichever_worker_they_are_with() {
+fn clients_of_all_workers_are_listed() {
     let server = Server::nagi_with(&["--workers", "2"]);
     let mut clients: Vec<_> = (0..8).map(|_| server.connect_resp()).collect();
     let mut ids = Vec::new();
@@ -200,7 +200,7 @@ fn clients_are_listed_whichever_worker_they_are_with() {
 }
 
 #[test]
-fn a_browser_is_not_listened_to() {
+fn requests_of_a_browser_are_refused() {
     for server in [Server::nagi(), Server::redis()] {
         for head in ["POST / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {
             let mut browser = server.connect_resp();

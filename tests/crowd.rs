@@ -43,7 +43,7 @@ fn a_thousand_clients_are_served_at_once() {
 
 /// With Redis' default backlog of 511 the others would send their SYN again a second later.
 #[test]
-fn a_crowd_may_come_while_the_server_does_not_look() {
+fn many_clients_may_connect_while_the_server_is_stopped() {
     allow_open_files(4096);
     let most = fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux has a limit");
     let most: usize = most.trim().parse().expect("a number");

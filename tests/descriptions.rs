@@ -228,7 +228,7 @@ fn lines_of(described: &BTreeMap<String, Documentation>) -> BTreeMap<String, (St
 }
 
 #[test]
-fn nothing_that_redis_8_has_is_missing() {
+fn no_command_of_redis_8_is_missing() {
     if let Ok(port) = std::env::var("NAGI_REDIS_8_PORT") {
         return write_reference(&port);
     }

@@ -155,7 +155,7 @@ pub(crate) fn look_for_during(
 }
 
 #[test]
-fn healthy_servers_are_well() {
+fn healthy_servers_have_no_findings() {
     let (nagi, redis, cache) = (Server::nagi(), Server::redis(), Server::memcached());
     for url in [resp(&nagi), memcached(&nagi), resp(&redis), memcached(&cache)] {
         look(&url, &["--probe-writes"]).check_well();
@@ -178,7 +178,7 @@ fn listen_overflows() -> u64 {
 }
 
 #[test]
-fn what_another_listener_turns_away_is_not_this_servers() {
+fn rejections_by_another_listener_are_not_this_servers() {
     let server = Server::redis();
     let full = TcpListener::bind("127.0.0.1:0").expect("a port");
     rustix::net::listen(&full, 1).expect("a short queue");
@@ -207,7 +207,7 @@ fn servers_that_differ_are_shown() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_one_line() {
+fn an_unreachable_target_is_reported_in_one_line() {
     let (redis, cache) = (redis_with(&["--requirepass", "secret"]), Server::memcached());
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("one");
     let wrong_password = format!("redis://:wrong-secret@{}", redis.resp());
@@ -246,7 +246,7 @@ fn hang_up(answer: &'static [u8], reads: bool) -> SocketAddr {
 /// A listener that closes connections may be anything: a port for TLS, a proxy without servers,
 /// another protocol. It is not a server that has reached its limit of clients.
 #[test]
-fn what_hangs_up_is_not_a_full_server() {
+fn a_listener_that_closes_connections_is_not_a_full_server() {
     for (at, told) in [
         (hang_up(b"", false), "without an answer: is the port for another protocol"),
         (hang_up(b"", true), "without an answer: is the port for another protocol"),
@@ -280,7 +280,7 @@ fn connections_taken(server: &Server) -> u64 {
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_is_told_of_before_the_run() {
+fn a_file_that_cannot_be_opened_is_reported_before_the_run() {
     let redis = Server::redis();
     let before = connections_taken(&redis);
     for option in ["--html", "--json"] {
@@ -334,7 +334,7 @@ fn interrupt(doctor: &Child) {
 }
 
 #[test]
-fn an_interrupted_run_tells_what_is_known() {
+fn an_interrupted_run_reports_what_it_has_found() {
     let redis = Server::redis();
     let doctor = start(&["--seconds", "3600", &resp(&redis)]);
     let mut client = redis.connect_resp();
@@ -351,7 +351,7 @@ fn an_interrupted_run_tells_what_is_known() {
 }
 
 #[test]
-fn a_watch_goes_on_when_a_server_goes_away() {
+fn a_watch_continues_when_a_server_stops() {
     let mut redis = Server::redis();
     let mut doctor = start(&["--watch", "--seconds", "0.5", &resp(&redis)]);
     let mut lines = BufReader::new(doctor.stdout.take().expect("a pipe")).lines();
@@ -396,7 +396,7 @@ fn a_password_comes_from_a_file_or_the_environment() {
 }
 
 #[test]
-fn a_user_without_rights_is_told_what_could_not_be_seen() {
+fn a_report_lists_what_the_user_has_no_right_to_see() {
     let redis = Server::redis();
     let mut client = redis.connect_resp();
     client.check("ACL SETUSER none on >pw", "+OK\r\n");
@@ -475,7 +475,7 @@ fn a_key_that_costs_most_is_counted_and_the_count_ended() {
 }
 
 #[test]
-fn a_server_that_goes_away_is_reported() {
+fn a_server_that_stops_is_reported() {
     let mut redis = Server::redis();
     let url = resp(&redis);
     std::thread::scope(|scope| {

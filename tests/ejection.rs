@@ -60,7 +60,7 @@ fn work(cache: &mut Cache, newest: &mut HashMap<u32, u64>, version: &mut u64, ej
 }
 
 #[test]
-fn a_nagi_that_stood_still_shows_nothing_old() {
+fn a_nagi_that_was_stopped_returns_no_old_values() {
     for dialect in [Dialect::Text, Dialect::Meta, Dialect::Binary, Dialect::Resp] {
         let servers = [Server::nagi(), Server::nagi(), Server::nagi()];
         let mut cache = ejecting(&servers, dialect);

@@ -136,7 +136,7 @@ fn clients_stop_the_server_where_they_may() {
 }
 
 #[test]
-fn what_a_memory_file_has_is_there_again() {
+fn contents_of_a_memory_file_are_restored() {
     let folder = std::env::temp_dir().join(format!("nagi-memory-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let path = folder.join("file").display().to_string();
@@ -159,7 +159,7 @@ fn what_a_memory_file_has_is_there_again() {
 }
 
 #[test]
-fn what_cannot_be_stored_and_what_has_expired_is_counted() {
+fn rejected_and_expired_entries_are_counted() {
     for server in servers(&["-m", "64"]) {
         let client = &mut server.connect_memcached();
         let too_large = "SERVER_ERROR object too large for cache\r\n";
@@ -186,7 +186,7 @@ fn what_cannot_be_stored_and_what_has_expired_is_counted() {
 }
 
 #[test]
-fn lookups_of_what_has_expired_are_counted() {
+fn lookups_of_expired_entries_are_counted() {
     // Nothing is removed before it is looked up, so that all of it is found expired.
     let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
     let mut redis = server.connect_resp();

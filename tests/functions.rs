@@ -53,7 +53,7 @@ fn libraries_are_loaded_and_called() {
 }
 
 #[test]
-fn what_is_wrong_with_a_library_is_worded_as_by_redis() {
+fn errors_of_libraries_are_those_of_redis() {
     let bodies = [
         "",
         "retur 1",

@@ -166,7 +166,7 @@ fn paths_are_commands_as_with_webdis() {
 }
 
 #[test]
-fn what_changes_something_does_not_come_by_get() {
+fn requests_by_get_change_nothing() {
     let server = nagi(&[]);
     let mut client = Client::of(&server);
     for target in ["/SET/a/b", "/PUBLISH/a/b", "/DEL/a", "/FLUSHALL", "/EVAL/return/0"] {
@@ -282,7 +282,7 @@ fn values_of_any_length_go_both_ways() {
 }
 
 #[test]
-fn tags_save_what_is_known() {
+fn unchanged_values_are_not_sent_again() {
     let server = nagi(&[]);
     let mut client = Client::of(&server);
     client.post("/SET/a/b", "");
@@ -295,7 +295,7 @@ fn tags_save_what_is_known() {
 }
 
 #[test]
-fn values_are_nothing_that_browsers_run() {
+fn browsers_do_not_execute_values() {
     let server = nagi(&[]);
     let mut client = Client::of(&server);
     client.post("/SET/a", "<script>");
@@ -558,7 +558,7 @@ fn commands_come_over_web_sockets() {
 /// Bytes after a request whose response continues are not read, and neither is the end of the
 /// connection.
 #[test]
-fn a_blocked_request_holds_up_itself_alone() {
+fn a_blocked_request_delays_no_other_request() {
     let server = nagi(&[]);
     let mut blocked = Client::of(&server);
     blocked.send("POST", "/BLPOP/queue/0", "", b"");

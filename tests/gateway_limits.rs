@@ -136,7 +136,7 @@ fn an_upload_that_breaks_off_changes_nothing() {
 }
 
 #[test]
-fn what_requests_hold_is_limited_in_all() {
+fn memory_of_all_requests_is_limited() {
     const HELD: usize = 60 << 20;
     let server = nagi(&[]);
     let address = server.http();
@@ -220,7 +220,7 @@ fn readers_that_stall_hold_little_of_a_long_value() {
 }
 
 #[test]
-fn networks_have_rules_of_their_own() {
+fn networks_have_their_own_rules() {
     let server = nagi(&["--http-networks", "127.0.0.0/8 ::1 -del 192.0.2.0/24 -@all +get"]);
     let mut client = Client::of(&server);
     let mut socket = Socket::open(&server, "/.json");
@@ -246,7 +246,7 @@ fn networks_have_rules_of_their_own() {
 }
 
 #[test]
-fn what_is_read_may_be_kept_where_that_is_configured() {
+fn reads_may_be_cached_if_that_is_configured() {
     let server = nagi(&["--http-cache-control", "public, max-age=60"]);
     let mut client = Client::of(&server);
     client.post("/SET/a/b", "");

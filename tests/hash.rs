@@ -103,7 +103,7 @@ fn some_are_drawn() {
 }
 
 #[test]
-fn what_is_no_hash_is_refused() {
+fn values_of_other_types_are_refused() {
     as_redis(&[
         ("SET s 1", "+OK\r\n"),
         ("HSET s a 1", WRONG_TYPE),

@@ -111,7 +111,7 @@ fn expired_fields_are_gone_and_published() {
 }
 
 #[test]
-fn what_has_expired_is_hidden_while_it_must_stay() {
+fn expired_fields_that_must_stay_are_hidden() {
     let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
     let mut client = server.connect_resp();
     let pairs: String = (0..300).map(|number| format!(" {number} {number}")).collect();

@@ -306,7 +306,7 @@ fn version(server: &Server) -> String {
 }
 
 #[test]
-fn a_sample_stands_for_all_requests() {
+fn a_sample_represents_all_requests() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("HOTKEYS START METRICS 1 NET SAMPLE 10", "+OK\r\n");
@@ -325,7 +325,7 @@ fn a_sample_stands_for_all_requests() {
 }
 
 #[test]
-fn long_keys_are_told_by_their_beginning() {
+fn long_keys_are_reported_by_their_beginning() {
     let server = Server::nagi();
     for len in [1024, 5000, 300_000] {
         let key = "k".repeat(len);

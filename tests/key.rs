@@ -20,7 +20,7 @@ fn keys_are_counted_removed_and_typed() {
 }
 
 #[test]
-fn a_time_to_live_is_set_read_and_taken_away() {
+fn a_time_to_live_is_set_read_and_removed() {
     as_redis(&[
         ("TTL key", ":-2\r\n"),
         ("PTTL key", ":-2\r\n"),
@@ -65,7 +65,7 @@ fn conditions_of_expire() {
 }
 
 #[test]
-fn a_key_whose_time_is_over_is_gone() {
+fn an_expired_key_is_gone() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("SET key value PX 20", "+OK\r\n");
@@ -175,7 +175,7 @@ fn clients_are_served_while_all_keys_are_listed() {
 }
 
 #[test]
-fn values_tell_how_they_are_kept() {
+fn encodings_of_values_are_shown() {
     as_redis(&[
         ("OBJECT ENCODING nothing", "$-1\r\n"),
         ("SET key 12", "+OK\r\n"),
@@ -220,7 +220,7 @@ fn the_idle_time_begins_again_with_each_use() {
 
 /// Since 8.0.
 #[test]
-fn a_cursor_is_no_negative_integer_and_not_empty() {
+fn negative_and_empty_cursors_are_refused() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     let nothing = "*2\r\n$1\r\n0\r\n*0\r\n";
@@ -391,7 +391,7 @@ fn nothing_expires_while_writes_are_paused() {
 
 /// Without active expiry too.
 #[test]
-fn what_a_lookup_finds_expired_is_removed() {
+fn expired_keys_are_removed_when_they_are_looked_up() {
     let server = Server::nagi_with(&["--enable-debug-command", "local"]);
     let mut client = server.connect_resp();
     client.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");

@@ -3,7 +3,7 @@
 use harness::{Connection, Reply, Server, as_redis, tool};
 
 #[test]
-fn nothing_is_noted_at_first() {
+fn there_are_no_entries_at_first() {
     as_redis(&[
         ("LATENCY LATEST", "*0\r\n"),
         ("LATENCY HISTORY command", "*0\r\n"),
@@ -24,7 +24,7 @@ fn nothing_is_noted_at_first() {
 }
 
 #[test]
-fn what_takes_long_is_noted() {
+fn slow_events_are_recorded() {
     let mut redis = tool("redis-server");
     redis.args(["--enable-debug-command", "yes"]);
     let servers = [

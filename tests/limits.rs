@@ -327,7 +327,7 @@ fn data_bytes(client: &mut Connection) -> i64 {
 }
 
 #[test]
-fn keys_that_were_watched_or_tracked_leave_nothing_that_counts_as_data() {
+fn watched_or_tracked_keys_do_not_count_as_data() {
     const KEYS: usize = 4000;
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut client = server.connect_resp();

@@ -158,7 +158,7 @@ fn there_is_one_null_in_resp3() {
 
 /// With the names that Redis has used since 7.2.
 #[test]
-fn encodings_follow_what_a_list_has() {
+fn encodings_follow_the_contents_of_a_list() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("RPUSH key a b c d", ":4\r\n");

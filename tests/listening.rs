@@ -75,7 +75,7 @@ fn addresses_change_even_where_one_comprises_another() {
 }
 
 #[test]
-fn an_address_that_cannot_be_had_changes_nothing() {
+fn an_unavailable_address_changes_nothing() {
     for server in [Server::nagi(), Server::redis()] {
         let mut client = server.connect_resp();
         let port = server.resp().port();

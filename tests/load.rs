@@ -102,7 +102,7 @@ fn is_stopped(process: u32) -> bool {
 /// `s - (1 - q) * 8 s`: whatever else the machine does makes it longer, never shorter. Timed from
 /// when they were sent, only one request of each connection would have waited.
 #[test]
-fn a_paced_load_shows_a_stall_in_every_request_that_it_held_up() {
+fn a_paced_load_shows_a_stall_in_every_request_that_it_delayed() {
     for (server, is_resp) in
         [(Server::memcached(), false), (Server::nagi(), true), (Server::redis(), true)]
     {
@@ -146,7 +146,7 @@ fn a_closed_loop_hides_a_stall_and_says_that_it_is_one() {
 /// A generator that stands still is late with every request that is due meanwhile, also with those
 /// that wait for their connection after another, and reports that instead of a fault of the server.
 #[test]
-fn a_load_that_stands_still_itself_blames_no_server() {
+fn a_stop_of_the_load_generator_is_not_attributed_to_the_server() {
     let server = Server::nagi();
     let port = server.resp().port().to_string();
     let bench =

@@ -163,7 +163,7 @@ fn values_of_all_sizes_come_back_whole() {
 }
 
 #[test]
-fn what_cannot_be_done_ends_with_one_line() {
+fn impossible_requests_end_with_one_line() {
     let folder = Folder::new("bench");
     let trace = folder.write("trace.csv", "1,key,3,4,1,get,0\nnonsense\n").display().to_string();
     let keys = folder.write("keys", "a b\n").display().to_string();

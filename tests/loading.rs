@@ -44,7 +44,7 @@ fn start_loading(folder: &Folder) -> (Server, File) {
 }
 
 #[test]
-fn only_what_needs_no_data_is_answered_until_all_is_there() {
+fn only_commands_without_data_are_answered_while_loading() {
     let file = saved("loading", 10_000);
     let folder = Folder::new("loading");
     let (server, mut pipe) = start_loading(&folder);

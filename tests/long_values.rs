@@ -9,7 +9,7 @@ fn numbered(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn long_values_go_where_short_ones_would() {
+fn long_values_give_the_results_of_short_ones() {
     let (short, long) = (numbered(5), numbered(300_001));
     let requests: &[&[&[u8]]] = &[
         &[b"APPEND", b"new", &long],
@@ -42,7 +42,7 @@ fn long_values_go_where_short_ones_would() {
 }
 
 #[test]
-fn long_values_go_where_short_ones_would_in_memcached_too() {
+fn long_values_give_the_results_of_short_ones_in_memcached_too() {
     let server = Server::nagi();
     let (mut client, mut resp) = (server.connect_memcached(), server.connect_resp());
     let block = "x".repeat(200_001);

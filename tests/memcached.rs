@@ -219,7 +219,7 @@ fn times_at_the_ends_of_their_range() {
 
 /// A line without an end may be up to 2 KB long, and longer if it names many keys.
 #[test]
-fn a_line_that_does_not_end_closes() {
+fn a_line_without_an_end_closes_the_connection() {
     let verbs = [("a", true), ("gat 0", true), ("GET", true), ("get", false), ("  gets", false)];
     for (name, server) in newest() {
         eprintln!("asking {name}");

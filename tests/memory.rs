@@ -73,7 +73,7 @@ fn large_values_into_many_small_ones_do_not_outrun_the_evictor() {
 }
 
 #[test]
-fn a_limit_just_above_what_an_empty_server_uses_holds_and_refuses_nothing() {
+fn a_limit_just_above_the_memory_of_an_empty_server_refuses_nothing() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("SELECT 9", "+OK\r\n");
@@ -133,7 +133,7 @@ fn check_whole(client: &mut Connection, what: &str) {
 }
 
 #[test]
-fn long_replies_drive_nothing_out() {
+fn long_replies_evict_nothing() {
     let (_server, mut client) = nearly_full();
     for request in ["COMMAND DOCS", "COMMAND", "INFO everything", "CONFIG GET *", "KEYS *"] {
         client.run(request);
@@ -147,7 +147,7 @@ fn long_replies_drive_nothing_out() {
 }
 
 #[test]
-fn many_arguments_drive_nothing_out() {
+fn many_arguments_evict_nothing() {
     let (server, mut client) = nearly_full();
     let mut words = vec!["MSET"];
     words.extend(["written", "1"].repeat(20_000));
@@ -164,7 +164,7 @@ fn many_arguments_drive_nothing_out() {
 }
 
 #[test]
-fn many_clients_with_replies_drive_nothing_out() {
+fn many_clients_with_replies_evict_nothing() {
     let (server, mut client) = nearly_full();
     let value = "v".repeat(10_000);
     let echo = encode_command(&["ECHO", &value]).repeat(10);
@@ -179,7 +179,7 @@ fn many_clients_with_replies_drive_nothing_out() {
 }
 
 #[test]
-fn pages_drive_nothing_out() {
+fn pages_evict_nothing() {
     let (server, mut client) = nearly_full_with(&["--http-port", "any"]);
     let address = server.http();
     for path in ["/metrics", "/server-status", "/server-status?json", "/server-status?auto"] {
@@ -199,7 +199,7 @@ fn pages_drive_nothing_out() {
 }
 
 #[test]
-fn logs_drive_nothing_out() {
+fn logs_evict_nothing() {
     let (server, mut client) = nearly_full();
     client.check("CONFIG SET slowlog-max-len 100000 slowlog-log-slower-than 0", "+OK\r\n");
     client.send(encode_command(&["ECHO", &"e".repeat(100)]).repeat(3_000));
@@ -215,7 +215,7 @@ fn logs_drive_nothing_out() {
 }
 
 #[test]
-fn a_limit_below_what_is_stored_refuses_what_adds_and_serves_the_rest() {
+fn a_limit_below_the_stored_data_refuses_additions_and_serves_the_rest() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.send(mset(0, 100));
@@ -341,7 +341,7 @@ fn limit(client: &mut Connection, bytes: u64) {
 }
 
 #[test]
-fn what_is_on_its_way_in_drives_nothing_out() {
+fn incoming_requests_evict_nothing() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     limit(&mut client, 40 << 20);
@@ -366,7 +366,7 @@ fn what_is_on_its_way_in_drives_nothing_out() {
 }
 
 #[test]
-fn what_is_on_its_way_out_drives_nothing_out() {
+fn outgoing_replies_evict_nothing() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     limit(&mut client, 40 << 20);
@@ -466,7 +466,7 @@ fn memory_of_long_keys_goes_back_when_they_are_gone() {
 }
 
 #[test]
-fn a_long_key_that_is_only_looked_up_drives_nothing_out() {
+fn a_long_key_that_is_only_looked_up_evicts_nothing() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     limit(&mut client, 40 << 20);
@@ -563,7 +563,7 @@ fn any_limit_from_a_megabyte_on_holds_data_and_evicts_whatever_the_number_of_wor
 }
 
 #[test]
-fn what_workers_and_connections_take_is_overhead_and_not_limited() {
+fn memory_of_workers_and_connections_is_overhead_and_not_limited() {
     let server = Server::nagi_with(&[
         "--workers",
         "16",

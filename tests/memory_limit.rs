@@ -41,7 +41,7 @@ fn buffers_of_commands_that_scripts_call_are_no_data() {
 }
 
 #[test]
-fn what_lua_has_is_no_data_and_counts_once() {
+fn memory_of_lua_is_not_data_and_counts_once() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.send(encode_command(&["SET", "key", &"v".repeat(30_000_000)]));
@@ -64,7 +64,7 @@ fn what_lua_has_is_no_data_and_counts_once() {
 
 /// If Lua's memory counted as data while the script runs, its SET would evict keys.
 #[test]
-fn what_lua_takes_while_a_script_runs_drives_nothing_out() {
+fn memory_of_a_running_script_evicts_nothing() {
     let server = evicting("10mb");
     let mut client = server.connect_resp();
     fill(&mut client);

@@ -71,7 +71,7 @@ fn a_mode_says_how_to_store() {
 }
 
 #[test]
-fn a_store_tells_the_length_of_the_whole() {
+fn a_store_replies_with_the_length_of_the_whole() {
     as_newest_memcached(&[
         ("ms a 2 s\r\nhi\r\n", "HD s2\r\n"),
         ("ms a 1 s MA\r\n!\r\n", "HD s3\r\n"),
@@ -117,7 +117,7 @@ fn a_version_guards_a_value() {
 }
 
 #[test]
-fn one_client_wins_what_is_stale_missing_or_about_to_expire() {
+fn one_client_wins_an_entry_that_is_stale_missing_or_about_to_expire() {
     as_memcached(&[
         ("ms a 2 T100\r\nhi\r\n", "HD\r\n"),
         ("mg a R30\r\n", "HD\r\n"),

@@ -138,7 +138,7 @@ fn a_user_needs_the_right_to_migrate_alone() {
 }
 
 #[test]
-fn a_target_that_does_not_answer_loses_nothing_and_holds_up_no_other_key() {
+fn a_target_that_does_not_answer_loses_nothing_and_delays_no_other_key() {
     let from = Server::nagi();
     let (mut client, mut other) = (from.connect_resp(), from.connect_resp());
     client.run("MSET key value other value");
@@ -183,7 +183,7 @@ fn a_move_that_waits_for_long_can_be_ended_as_a_script() {
 }
 
 #[test]
-fn a_key_is_here_or_there_while_programs_change_it() {
+fn a_key_is_on_one_server_while_programs_change_it() {
     let (from, to) = (Server::nagi(), Server::nagi());
     let mut mover = from.connect_resp();
     let port = to.resp().port();

@@ -25,7 +25,7 @@ fn own(client: &mut Connection, field: &str) -> String {
 }
 
 #[test]
-fn a_conversation_goes_on_while_its_connection_moves() {
+fn requests_are_answered_while_the_connection_moves() {
     let server = restless();
     let mut client = server.connect_resp();
     client.check("CLIENT SETNAME traveller", "+OK\r\n");

@@ -35,7 +35,7 @@ fn info(client: &mut Connection, name: &str) -> i64 {
 }
 
 #[test]
-fn resets_at_any_point_cost_their_own_connection_only() {
+fn resets_at_any_point_end_only_their_own_connection() {
     let server = Server::nagi();
     let mut witness = server.connect_resp();
     let value = "v".repeat(2_000_000);
@@ -212,7 +212,7 @@ fn a_flooding_client_lets_other_clients_through() {
 }
 
 #[test]
-fn without_descriptors_accepting_pauses_and_goes_on() {
+fn without_descriptors_accepting_pauses_and_continues() {
     let mut command = Command::new("bash");
     // It inherits more descriptors than it expects.
     let script = format!(

@@ -355,7 +355,7 @@ fn commands_cause_the_events_of_redis() {
 
 /// With the payload of another server, in place of a key and without one.
 #[test]
-fn what_is_restored_is_new() {
+fn restored_keys_are_new() {
     let servers = [Server::nagi(), Server::redis()];
     let mut client = servers[1].connect_resp();
     client.run("SET source value");
@@ -423,7 +423,7 @@ fn keys_expire_when_their_time_has_come_or_when_they_are_looked_at() {
 
 /// A key that is set with an expiry in the past is set, and then found to have expired.
 #[test]
-fn what_has_expired_from_the_start_is_set_all_the_same() {
+fn keys_that_are_already_expired_are_set_too() {
     for server in [Server::nagi(), Server::redis()] {
         let mut listener = Listener::of(&server, "AE");
         let mut client = server.connect_resp();
@@ -496,7 +496,7 @@ fn verbs_of_memcached_cause_events() {
 
 /// Watching keys and receiving events are independent of each other.
 #[test]
-fn watching_keys_and_hearing_of_events_do_not_disturb_each_other() {
+fn watching_keys_and_receiving_events_are_independent() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     let mut other = server.connect_resp();
@@ -558,7 +558,7 @@ fn events_of_a_key_come_in_order() {
 
 /// More events than workers send at once: the requests that cause them wait, and no event is lost.
 #[test]
-fn what_causes_more_events_than_are_sent_waits() {
+fn requests_that_cause_too_many_events_wait() {
     const KEYS: usize = 20_000;
     const SUBSCRIBERS: usize = 50;
     let server = Server::nagi_with(&["--workers", "2"]);

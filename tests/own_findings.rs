@@ -54,7 +54,7 @@ fn check(server: &Server, client: &mut Connection, name: &str, mut work: impl Fn
 }
 
 #[test]
-fn a_healthy_server_finds_nothing() {
+fn a_healthy_nagi_has_no_findings() {
     let server = nagi(&[]);
     let mut client = server.connect_resp();
     until("a sample of requests", || {

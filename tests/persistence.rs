@@ -64,7 +64,7 @@ pub(crate) fn info(server: &Server, field: &str) -> String {
 }
 
 #[test]
-fn what_was_saved_is_there_after_a_restart() {
+fn saved_data_is_loaded_after_a_restart() {
     let folder = Folder::new("restart");
     let mut server = folder.nagi(&[]);
     let mut client = server.connect_resp();
@@ -114,7 +114,7 @@ fn fill(client: &mut harness::Connection, keys: usize, value: &str) {
 }
 
 #[test]
-fn a_background_save_holds_what_there_was_when_it_was_answered() {
+fn a_background_save_contains_the_data_at_its_reply() {
     let folder = Folder::new("background");
     let mut server = folder.nagi(&[]);
     let mut client = server.connect_resp();
@@ -306,7 +306,7 @@ fn saves_are_cancelled_one_after_the_other() {
 }
 
 #[test]
-fn what_is_flushed_while_it_is_saved_does_not_come_back() {
+fn data_flushed_during_a_save_does_not_come_back() {
     let folder = Folder::new("flushed");
     let server = folder.nagi(&["--rdbcompression", "no"]);
     let mut client = server.connect_resp();
@@ -427,7 +427,7 @@ const MISCONF: &str = "-MISCONF Redis is configured to save RDB snapshots, but i
     error.\r\n";
 
 #[test]
-fn reloading_brings_back_what_was_saved() {
+fn reloading_restores_saved_data() {
     let folder = Folder::new("reload");
     let nagi = folder.nagi(&["--enable-debug-command", "yes"]);
     let other = Folder::new("reload-redis");
@@ -593,7 +593,7 @@ fn changes_are_counted_as_by_redis() {
 }
 
 #[test]
-fn what_was_flushed_does_not_come_back() {
+fn flushed_data_does_not_come_back() {
     for flush in ["FLUSHALL", "FLUSHDB"] {
         let folder = Folder::new(flush);
         let mut server = folder.nagi(&["--save", "3600 1"]);

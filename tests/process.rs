@@ -27,7 +27,7 @@ fn terminating_it_ends_it_well() {
 
 /// As with Redis and memcached: the server continues when its terminal or session ends.
 #[test]
-fn hanging_up_and_broken_pipes_end_nothing() {
+fn hangups_and_broken_pipes_do_not_end_the_server() {
     let mut server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("SET key value", "+OK\r\n");
@@ -42,7 +42,7 @@ fn hanging_up_and_broken_pipes_end_nothing() {
 }
 
 #[test]
-fn what_was_asked_before_the_signal_is_answered() {
+fn requests_before_the_signal_are_answered() {
     let mut server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("PING", "+PONG\r\n");

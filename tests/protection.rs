@@ -19,7 +19,7 @@ fn both_with_a_password() -> [Server; 2] {
 }
 
 #[test]
-fn nothing_is_answered_before_the_password() {
+fn commands_are_refused_before_the_password() {
     for server in both_with_a_password() {
         let mut client = server.connect_resp();
         for command in ["PING", "GET key", "SET key value", "INFO", "CONFIG GET *", "CLIENT ID"] {
@@ -321,7 +321,7 @@ fn clients_cannot_fill_the_log() {
 }
 
 #[test]
-fn a_browser_is_not_listened_to_on_any_port() {
+fn requests_of_a_browser_are_refused_on_every_port() {
     let server = Server::nagi();
     for address in [server.resp(), server.memcached_address()] {
         for head in ["POST / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {

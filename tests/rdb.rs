@@ -263,7 +263,7 @@ fn real_servers_read_what_nagi_writes_and_write_what_nagi_reads() {
 }
 
 #[test]
-fn what_is_known_of_a_keys_use_goes_there_and_back() {
+fn idle_times_and_frequencies_are_kept_in_files() {
     for peer in Peer::all("usage") {
         let options = WriterOptions { version: Version::LOWEST, compress: true, checksum: true };
         for (policy, usage, asked) in [
@@ -324,7 +324,7 @@ fn everything(client: &mut Connection) -> Vec<(u64, Vec<u8>, Reply, i64)> {
 }
 
 #[test]
-fn servers_load_what_each_other_has_saved() {
+fn servers_load_each_others_files() {
     for peer in Peer::all("servers") {
         for compression in ["yes", "no"] {
             let folder = Folder::new("servers");
@@ -382,7 +382,7 @@ fn nagi(name: &str, words: &[&str]) -> (bool, String) {
 }
 
 #[test]
-fn files_are_checked_and_looked_into() {
+fn files_are_checked_and_inspected() {
     let golden = root().join("crates/persist/tests/golden/redis-7.0.15.rdb");
     let whole = golden.to_str().expect("a path");
     let cut = std::env::temp_dir().join(format!("nagi-cut-{}.rdb", std::process::id()));

@@ -71,7 +71,7 @@ fn databases_are_exchanged() {
 }
 
 #[test]
-fn touching_counts_what_exists() {
+fn touching_counts_existing_keys() {
     as_redis(&[
         ("MSET a 1 b 2", "+OK\r\n"),
         ("TOUCH a b c a", ":3\r\n"),

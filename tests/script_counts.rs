@@ -71,7 +71,7 @@ fn calls_and_errors_are_counted_as_by_redis() {
 }
 
 #[test]
-fn time_is_counted_of_what_scripts_and_transactions_run() {
+fn time_of_commands_in_scripts_and_transactions_is_counted() {
     let server = Server::nagi_with(&["--enable-debug-command", "local"]);
     let mut client = server.connect_resp();
     client.check("DEBUG SET-DISABLE-DENY-SCRIPTS 1", "+OK\r\n");
@@ -89,7 +89,7 @@ fn time_is_counted_of_what_scripts_and_transactions_run() {
 }
 
 #[test]
-fn the_slow_log_has_what_scripts_call() {
+fn the_slow_log_contains_commands_of_scripts() {
     let [nagi, redis] = [Server::nagi(), Server::redis()].map(|server| {
         let mut client = server.connect_resp();
         client.run("CONFIG SET slowlog-log-slower-than 0");
@@ -178,7 +178,7 @@ fn the_clock_stands_still_in_transactions_and_scripts() {
 
 /// An expired key is still visible to DEBUG until something looks it up.
 #[test]
-fn debug_sees_what_has_expired_and_is_still_there() {
+fn debug_sees_expired_keys_that_are_not_yet_removed() {
     let server = Server::nagi_with(&["--enable-debug-command", "local"]);
     let mut client = server.connect_resp();
     client.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
@@ -192,7 +192,7 @@ fn debug_sees_what_has_expired_and_is_still_there() {
 
 /// Scripts that change nothing are executed while writes are paused.
 #[test]
-fn a_pause_holds_up_scripts_that_may_write() {
+fn a_pause_delays_scripts_that_may_write() {
     for server in [Server::redis(), Server::nagi()] {
         let [mut client, mut observer] = [(); 2].map(|()| server.connect_resp());
         let library = "#!lua name=l\n\

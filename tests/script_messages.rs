@@ -17,7 +17,7 @@ fn start(client: &mut Connection, words: &[&str]) {
 }
 
 #[test]
-fn subscribers_of_what_a_script_publishes_read_all_that_it_does() {
+fn subscribers_to_messages_of_a_script_see_all_of_its_changes() {
     for server in [Server::nagi(), Server::redis()] {
         let [mut told, mut reader, mut runner] = [(); 3].map(|()| server.connect_resp());
         runner.check("CONFIG SET notify-keyspace-events E$", "+OK\r\n");
@@ -52,7 +52,7 @@ fn subscribers_of_what_a_script_publishes_read_all_that_it_does() {
 }
 
 #[test]
-fn clients_that_track_what_a_script_changes_read_all_that_it_does() {
+fn clients_that_track_keys_of_a_script_see_all_of_its_changes() {
     for server in [Server::nagi(), Server::redis()] {
         let [mut told, mut reader, mut runner] = [(); 3].map(|()| server.connect_resp());
         told.run("HELLO 3");
@@ -107,7 +107,7 @@ fn messages_and_events_of_a_script_keep_their_order() {
 }
 
 #[test]
-fn what_a_script_holds_back_is_bounded() {
+fn messages_that_a_script_delays_are_bounded() {
     let server = Server::nagi_with(&["--script-memory-limit", "2mb"]);
     let [mut told, mut runner] = [(); 2].map(|()| server.connect_resp());
     told.run("SUBSCRIBE c");

@@ -450,7 +450,7 @@ fn a_script_that_has_written_comes_to_its_end() {
 }
 
 #[test]
-fn with_busy_reply_all_nothing_else_runs_beside_a_slow_script() {
+fn with_busy_reply_all_nothing_else_runs_during_a_slow_script() {
     let server = Server::nagi_with(&["--busy-reply-threshold", "50", "--busy-reply", "all"]);
     let [mut script, mut other] = [(); 2].map(|()| server.connect_resp());
     script.send(encode_command(&["EVAL", ENDLESS, "0"]));

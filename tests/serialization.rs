@@ -45,7 +45,7 @@ fn values_go_there_and_back() {
 }
 
 #[test]
-fn what_restore_is_asked_and_answers() {
+fn options_and_replies_of_restore() {
     const FOOTER: &str = "ERR DUMP payload version or checksum are wrong";
     let steps: &[(&[&str], &str)] = &[
         (&["0", "nonsense"], FOOTER),

@@ -86,7 +86,7 @@ fn nonsense_changes_nothing() {
 }
 
 #[test]
-fn what_is_set_takes_effect() {
+fn settings_take_effect() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("CONFIG SET proto-max-bulk-len 1mb", "+OK\r\n");

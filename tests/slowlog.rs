@@ -350,7 +350,7 @@ fn requests_of_a_transaction_are_timed_once() {
 }
 
 #[test]
-fn large_requests_and_replies_have_logs_of_their_own() {
+fn large_requests_and_replies_have_their_own_logs() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     let value = "v".repeat(2 << 20);

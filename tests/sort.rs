@@ -235,7 +235,7 @@ fn many_elements_are_sorted_in_slices() {
 }
 
 #[test]
-fn what_is_stored_is_an_event() {
+fn stored_results_are_events() {
     for server in [Server::nagi(), Server::redis()] {
         let mut client = server.connect_resp();
         client.check("CONFIG SET notify-keyspace-events KAmn", "+OK\r\n");

@@ -56,7 +56,7 @@ fn the_last_key_of_each_connection_is_shown() {
 }
 
 #[test]
-fn what_a_worker_executes_is_shown_meanwhile() {
+fn commands_are_shown_while_they_are_executed() {
     let server = nagi(&["--workers", "1"]);
     let mut client = server.connect_resp();
     let members: Vec<String> = (0..50_000).map(|number| format!("member:{number}")).collect();
@@ -179,7 +179,7 @@ fn a_form_is_named_anywhere_in_the_query() {
 }
 
 #[test]
-fn json_has_what_the_page_has_beside_connections() {
+fn json_has_the_pages_values_besides_connections() {
     let server = nagi(&["--maxclients", "77", "--slowlog-log-slower-than", "0"]);
     let mut client = server.connect_resp();
     let value = "v".repeat(50_000);

@@ -109,7 +109,7 @@ fn a_value_that_comes_slowly_shows_as_receive() {
 }
 
 #[test]
-fn connections_that_queue_and_that_take_nothing_are_told_apart() {
+fn connections_that_queue_and_that_read_nothing_are_distinguished() {
     let server = nagi(&["--workers", "1"]);
     let (mut queues, mut slow) = (server.connect_resp(), server.connect_resp());
     queues.check("MULTI", "+OK\r\n");
@@ -133,7 +133,7 @@ fn connections_that_queue_and_that_take_nothing_are_told_apart() {
 const MANY: usize = 1001;
 
 #[test]
-fn one_that_asks_seldom_gets_the_list_of_many_connections() {
+fn a_rare_request_gets_the_list_of_many_connections() {
     allow_open_files(4096);
     let server = nagi(&[]);
     let clients: Vec<Connection> = (0..MANY).map(|_| server.connect_resp()).collect();
@@ -210,7 +210,7 @@ fn secrets_of_settings_and_users_are_shown_nowhere() {
 }
 
 #[test]
-fn an_explicit_title_has_the_placeholders_of_its_own() {
+fn an_explicit_title_has_its_own_placeholders() {
     let folder = Folder::new("title");
     let template = "x={state}/{rate}/{requests}/{connections}";
     let server = folder.nagi(&["--workers", "1", "--proc-title-template", template]);

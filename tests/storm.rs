@@ -211,7 +211,7 @@ fn passwords_are_read_from_files_and_the_environment() {
 }
 
 #[test]
-fn what_is_refused_moves_no_cursor_and_takes_one_line() {
+fn errors_move_no_cursor_and_are_one_line() {
     let server = Server::memcached();
     let address = server.memcached_address().to_string();
     let client = |arguments: &[&str]| {
@@ -297,7 +297,7 @@ fn client_stores_gets_and_deletes() {
 }
 
 #[test]
-fn client_finds_what_libmemcached_has_stored() {
+fn client_finds_values_that_libmemcached_has_stored() {
     let (_servers, names) = pair(Server::memcached, Server::memcached_address);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     for number in 0..20 {

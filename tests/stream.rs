@@ -387,7 +387,7 @@ fn until_blocked(client: &mut Connection, count: usize) {
 }
 
 #[test]
-fn clients_wait_for_entries_and_learn_that_a_group_is_gone() {
+fn clients_wait_for_entries_and_are_notified_that_a_group_is_gone() {
     let server = Server::nagi();
     let mut writer = server.connect_resp();
     let mut waiters: Vec<Connection> = (0..3).map(|_| server.connect_resp()).collect();

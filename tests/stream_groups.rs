@@ -229,12 +229,12 @@ const GROUPS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn groups_share_entries_out() {
+fn groups_distribute_entries() {
     as_redis(GROUPS);
 }
 
 #[test]
-fn entries_are_read_behind_ids() {
+fn entries_are_read_after_ids() {
     as_redis(&[
         ("XADD t 10 a b", "$4\r\n10-0\r\n"),
         ("XADD t 12 c d", "$4\r\n12-0\r\n"),

@@ -7,7 +7,7 @@ const SYNTAX: &str = "-ERR syntax error\r\n";
 const WRONG_TIME: &str = "-ERR invalid expire time in 'set' command\r\n";
 
 #[test]
-fn what_is_set_is_got() {
+fn a_value_that_is_set_can_be_read() {
     as_redis(&[
         ("GET key", "$-1\r\n"),
         ("SET key value", "+OK\r\n"),
@@ -214,7 +214,7 @@ fn numbers_with_decimals_are_added() {
 }
 
 #[test]
-fn what_two_strings_have_in_common() {
+fn longest_common_subsequences() {
     as_redis(&[
         ("MSET a ohmytext b mynewtext", "+OK\r\n"),
         ("LCS a b", "$6\r\nmytext\r\n"),

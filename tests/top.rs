@@ -68,7 +68,7 @@ fn workers_phases_hot_keys_and_latencies_are_shown() {
 }
 
 #[test]
-fn memcached_shows_what_its_stats_have() {
+fn memcached_shows_the_values_of_its_stats() {
     for server in [Server::nagi(), Server::memcached()] {
         let mut client = server.connect_memcached();
         client.check_raw("set key 0 0 5\r\nvalue\r\n", "STORED\r\n");
@@ -82,7 +82,7 @@ fn memcached_shows_what_its_stats_have() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_one_line_without_the_password() {
+fn an_unreachable_server_is_one_line_without_the_password() {
     let server = Server::nagi_with(&["--requirepass", "sesame"]);
     let place = server.resp();
     for (url, told) in [

@@ -147,7 +147,7 @@ fn prefixes_are_invalidated_without_a_read() {
 /// A client that has waited for a change is notified of it once, and of the next one, as in Redis
 /// since 7.2.
 #[test]
-fn what_is_read_by_waiting_is_tracked_once() {
+fn keys_read_by_a_blocked_client_are_tracked_once() {
     let server = Server::nagi();
     let (mut tracker, mut other) = clients(&server, "");
     tracker.send(harness::encode_command(&["XREAD", "BLOCK", "0", "STREAMS", "s", "t", "$", "$"]));
@@ -303,7 +303,7 @@ fn keys_are_invalidated_when_the_limit_becomes_lower() {
 
 /// What a client read before it switched to prefixes is not invalidated a second time.
 #[test]
-fn a_change_is_told_once() {
+fn a_change_is_reported_once() {
     for server in both() {
         let (mut client, mut other) = clients(&server, "");
         other.check("SET a 1", "+OK\r\n");
@@ -317,7 +317,7 @@ fn a_change_is_told_once() {
 }
 
 #[test]
-fn what_was_read_is_tracked_until_no_client_tracks() {
+fn keys_are_tracked_until_no_client_tracks() {
     for (number, server) in both().into_iter().enumerate() {
         let (mut tracker, mut other) = clients(&server, "");
         let (mut second, _) = clients(&server, "");

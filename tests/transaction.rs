@@ -81,7 +81,7 @@ fn keys_of_the_whole_keyspace_are_one_moment() {
 }
 
 #[test]
-fn what_another_client_changes_is_seen_at_exec() {
+fn changes_by_another_client_are_seen_at_exec() {
     for server in [Server::nagi(), Server::redis()] {
         let (mut client, mut other) = (server.connect_resp(), server.connect_resp());
         for (change, is_executed) in [

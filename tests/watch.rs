@@ -208,7 +208,7 @@ fn evicted_keys_are_logged() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_refused() {
+fn unknown_streams_cannot_be_watched() {
     for (name, server) in servers() {
         let mut client = server.connect_memcached();
         client.check_raw("watch nothing\r\n", "ERROR\r\n");

@@ -175,7 +175,7 @@ fn keys_arrive_as_they_are() {
 }
 
 #[test]
-fn what_no_path_can_carry_comes_in_a_body() {
+fn bytes_that_paths_cannot_contain_are_sent_in_a_body() {
     for kind in KINDS {
         let mut pair = Pair::new(kind);
         for key in ["a\0b", ".", "..", "/../../../a"] {

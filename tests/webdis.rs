@@ -76,7 +76,7 @@ fn webdis(folder: &Folder, redis: SocketAddr) -> (Server, SocketAddr) {
 }
 
 #[test]
-fn what_is_not_as_with_webdis_is_in_the_table() {
+fn differences_from_webdis_are_in_the_table() {
     let (folder, redis) = (Folder::new("webdis-table"), Server::redis());
     let (_webdis, theirs) = webdis(&folder, redis.resp());
     let server = Server::nagi_with(&["--http-port", "any", "--http-jsonp", "yes"]);

@@ -193,7 +193,7 @@ fn a_command_line_includes_files_as_that_of_redis_does() {
 }
 
 #[test]
-fn a_server_of_nothing_does_not_start() {
+fn a_server_without_a_usable_port_does_not_start() {
     for (arguments, reason) in [
         (["--port", "0", "--memcached-port", "0"], "nothing to listen on"),
         (["--port", "1234", "--memcached-port", "1234"], "both 1234"),

@@ -118,7 +118,7 @@ impl List {
 }
 
 #[test]
-fn lists_are_held_against_samples() {
+fn lists_are_compared_with_samples() {
     let list = |text: &str| List(text.lines().map(|line| List::line(line).unwrap()).collect());
     let page = |text: &str| samples(text, "a");
     let text = "# HELP a Text.\na 1\nab{c=\"x y\"} 2\nab{c=\"z\"} 3\n";

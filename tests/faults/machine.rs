@@ -63,7 +63,7 @@ fn own_ticks(process: u32) -> u64 {
 }
 
 #[test]
-fn what_this_process_does_is_not_others() {
+fn work_of_this_process_does_not_count_as_others() {
     let before = Moment::now();
     let begun = std::time::Instant::now();
     while begun.elapsed() < std::time::Duration::from_millis(300) {

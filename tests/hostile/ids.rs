@@ -125,7 +125,7 @@ fn groups_and_counters_end_where_numbers_do() {
 
 /// As in Redis 8.0.6: 7.0.15 replies that elements are too large, and reads endlessly.
 #[test]
-fn what_older_servers_take_amiss_is_refused() {
+fn ids_that_older_servers_mishandle_are_refused() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     let last = format!("5-{MAX}");

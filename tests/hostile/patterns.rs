@@ -51,7 +51,7 @@ fn patterns_of_many_stars_find_keys_and_elements() {
 }
 
 #[test]
-fn patterns_of_many_stars_hear_messages() {
+fn patterns_of_many_stars_receive_messages() {
     let [pattern, fits, other] = &stars();
     let server = Server::nagi();
     let [listener, publisher] = &mut [(); 2].map(|()| server.connect_resp());

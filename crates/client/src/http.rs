@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http_is_refused() {
+    fn responses_other_than_http_are_refused() {
         for input in ["-ERR x\r\n", "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", "HTTQ"] {
             assert!(ResponseParser::default().next(input.as_bytes()).is_err(), "{input:?}");
         }

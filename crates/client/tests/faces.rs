@@ -296,7 +296,7 @@ const CONVERSATIONS: &[Conversation] = &[
 ];
 
 #[test]
-fn both_hold_the_same_conversations() {
+fn both_send_and_receive_the_same() {
     for Conversation { dialect, call, connections, result } in CONVERSATIONS {
         for (number, face) in FACES.into_iter().enumerate() {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -397,7 +397,7 @@ fn both_get_the_same_from_real_servers() {
 }
 
 #[test]
-fn a_request_that_is_given_up_leaves_no_answer_behind() {
+fn a_cancelled_request_leaves_no_answer_behind() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (tell, told) = std::sync::mpsc::channel();

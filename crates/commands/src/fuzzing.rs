@@ -56,7 +56,7 @@ mod tests {
         |\\((~[ab)*]|\\+get|&a|-@all)( (%R~b|\\+@read|\\+set\\|b))?\\)";
 
     #[test]
-    fn what_fuzzing_found_comes_back() {
+    fn inputs_found_by_fuzzing_survive_a_round_trip() {
         for lines in [
             // A user without a name.
             "\non",

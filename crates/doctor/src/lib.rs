@@ -212,7 +212,7 @@ mod tests {
     use nagi_findings::observation::{Failure, Probes};
 
     #[test]
-    fn a_server_of_which_nothing_was_seen_is_not_well() {
+    fn a_server_that_was_not_observed_is_not_healthy() {
         let targets = [Target::parse("redis://127.0.0.1:1", None).unwrap()];
         let evaluated = |observation| evaluate(&targets, vec![Ok(observation)], None);
         let unseen = Observation { unseen: vec!["timed out".to_owned()], ..<_>::default() };

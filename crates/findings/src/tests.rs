@@ -89,7 +89,7 @@ fn a_healthy_server_has_no_findings() {
 }
 
 #[test]
-fn servers_that_tell_of_more_bytes_than_there_are_are_judged() {
+fn servers_that_report_too_many_bytes_are_evaluated() {
     let client = |id| Client { id, output_bytes: u64::MAX, ..<_>::default() };
     let found = found_with(|it| it.server.clients = vec![vec![client(1), client(2)]; 2]);
     assert_eq!(found, ["slow-reader"]);
@@ -139,7 +139,7 @@ fn used_up_ports_are_found_and_explain_missing_keep_alive() {
 }
 
 #[test]
-fn a_connection_that_is_just_closed_says_nothing_of_places_for_clients() {
+fn a_connection_that_is_just_closed_does_not_show_a_full_server() {
     let failing = |failure| {
         diagnose_with(|it| {
             it.host = Host::default();
@@ -282,7 +282,7 @@ fn an_older_fork_is_a_notice() {
 }
 
 #[test]
-fn what_holds_packets_back_is_evidence_of_a_narrow_link() {
+fn a_queue_that_delays_packets_is_evidence_of_a_narrow_link() {
     let diagnosis = diagnose_with(|it| {
         it.probes.transfers = [(1 << 10, 10_000), (1 << 16, 500_000)]
             .map(|(bytes, time)| Transfer { bytes, up_us: time, down_us: 100 })
@@ -333,7 +333,7 @@ fn a_link_loses_packets_if_segments_are_sent_again() {
 }
 
 #[test]
-fn what_waits_on_a_narrow_link_is_not_frozen() {
+fn a_server_behind_a_narrow_link_is_not_frozen() {
     let found = found_with(|it| {
         it.host = Host::default();
         it.probes.pings = Times::new([vec![100; 50], vec![1_800_000; 5]].concat());
@@ -345,7 +345,7 @@ fn what_waits_on_a_narrow_link_is_not_frozen() {
 }
 
 #[test]
-fn what_waits_for_lost_packets_is_not_frozen() {
+fn a_server_behind_packet_loss_is_not_frozen() {
     let found = found_with(|it| {
         let tcp = TcpConnections { segments: 400, retransmitted: 30, ..<_>::default() };
         it.host = Host { tcp: Some(tcp), ..<_>::default() };
@@ -403,7 +403,7 @@ fn note(observation: &mut Observation, name: &str, longest_ms: u64) {
 }
 
 #[test]
-fn what_the_latency_monitor_noted_is_evidence() {
+fn events_of_the_latency_monitor_are_evidence() {
     let with = |name: &'static str, longest_ms: u64| {
         found_with(|it| {
             set(it, "aof_enabled", "1");

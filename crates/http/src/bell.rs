@@ -34,7 +34,7 @@ mod tests {
     use tokio::runtime::Builder;
 
     #[test]
-    fn a_wait_ends_with_what_is_waited_for_or_with_its_time() {
+    fn a_wait_ends_with_the_event_or_with_its_timeout() {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(async {
             let (bell, looks, longest) = (Bell::default(), Cell::new(0), Duration::from_secs(3));

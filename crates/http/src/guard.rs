@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_answers_to_its_own_names_only() {
+    fn a_server_accepts_only_its_own_names() {
         for (host, expected) in [
             ("localhost", 200),
             ("LOCALHOST:7379", 200),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_foreign_page_or_a_proxy_sends_is_refused() {
+    fn requests_of_foreign_pages_or_proxies_are_refused() {
         for (name, value, expected) in [
             ("origin", "http://localhost", 200),
             ("origin", "http://evil.example", 403),

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_a_url_nor_a_server_is_refused() {
+    fn a_target_that_is_neither_a_url_nor_a_server_is_refused() {
         for text in
             ["", "unix:", "127.0.0.1:x", "127.0.0.1:0", ":6379", "a b", "user@host", "host/3"]
         {

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 #[test]
-fn accepting_goes_on_when_there_are_descriptors_again() {
+fn accepting_continues_when_there_are_descriptors_again() {
     let options = ServerOptions::default();
     let settings =
         [("bind", "127.0.0.1"), ("port", "any"), ("memcached-port", "0"), ("workers", "2")];

@@ -154,7 +154,7 @@ mod tests {
     use sample::Client;
 
     #[test]
-    fn what_is_shown_can_be_sorted_while_it_is_paused() {
+    fn the_view_can_be_sorted_while_it_is_paused() {
         let client = |id, memory_bytes, age_s| Client { id, memory_bytes, age_s, ..<_>::default() };
         let sample = |clients| Sample {
             at: Instant::now(),

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_told_by_other_fields() {
+    fn states_are_derived_from_other_fields() {
         let state = |fields: &str| client(&format!("id=1 {fields}")).state;
         assert_eq!(state("flags=N qbuf=0 obl=0 oll=0 omem=0 multi=-1"), "idle");
         assert_eq!(state("flags=b qbuf=0"), "blocked");

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_nagi_tells_is_shown() {
+    fn values_that_only_nagi_reports_are_shown() {
         let fields = [
             ("worker_10", "state=K,busy=0.0000,requests_per_second=0,requests=5,connections=1"),
             ("worker_9", "state=W,busy=0.5000,requests_per_second=41,requests=90,connections=3"),

@@ -245,7 +245,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn long_holds_are_told_apart_by_what_they_did_and_what_happened() {
+    fn long_holds_are_distinguished_by_their_work_and_their_causes() {
         let hold = |us: u32, cpu_us: u32, faults: u32, entries: u32| {
             let work = json!({"cpu_us": cpu_us, "faults": faults, "entries": entries});
             json!({"us": us, "work": work})

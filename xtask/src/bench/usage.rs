@@ -75,7 +75,7 @@ mod tests {
     use super::{CpuTime, ticks};
 
     #[test]
-    fn times_are_found_behind_a_name_with_spaces_and_parentheses() {
+    fn times_are_found_after_a_name_with_spaces_and_parentheses() {
         let stat = "12 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 250 125 0 0 20 0 4 0 99";
         assert_eq!(ticks(stat), Some((250.0, 125.0)));
     }

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_tests_compile_is_left_out() {
+    fn code_that_only_tests_compile_is_left_out() {
         assert_eq!(kept("#[cfg(test)] mod tests { fn a() {} } fn b() {}"), "fn b ( ) { }");
         assert_eq!(kept("#[cfg(all(test, not(loom)))] mod tests; b"), "b");
         assert_eq!(kept("#[cfg(test)] #[derive(A)] pub(crate) struct S<T, U>(T, U); b"), "b");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compiled_outside_tests_too_is_kept() {
+    fn code_that_is_also_compiled_outside_tests_is_kept() {
         assert!(kept("#[cfg(not(test))] fn a() {}").ends_with("fn a ( ) { }"));
         assert!(kept("#[cfg(any(test, unix))] fn a() {}").ends_with("fn a ( ) { }"));
         assert_eq!(kept("#[cfg(any(test, loom))] fn a() {} b"), "b");

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_over_is_found() {
+    fn leftovers_are_found() {
         assert_eq!(faults(nothing_is_left_over, "a.rs", "// done\n"), 0);
         for text in LEFT_OVER {
             assert_eq!(faults(nothing_is_left_over, "a.rs", text), 1, "{text}");

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_certain_counts_as_a_restart() {
+    fn only_certain_signs_count_as_a_restart() {
         let is_newer = |now, earlier| {
             let read = |text| Identity::read(&pairs(text)).unwrap();
             read(now).is_newer_than(&read(earlier))

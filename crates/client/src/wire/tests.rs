@@ -168,7 +168,7 @@ fn values_that_were_not_asked_for_are_malformed() {
 }
 
 #[test]
-fn quiet_writes_are_answered_by_what_is_refused() {
+fn refused_quiet_writes_are_answered() {
     let set = |key, value| Request::Store { mode: Mode::Set, key, value, flags: 1, expiry: 2 };
     let writes = vec![set(b"a", b"x"), Request::Delete { key: b"b" }];
     let request = Request::Quietly { writes };
@@ -217,7 +217,7 @@ fn quiet_writes_are_answered_by_what_is_refused() {
 }
 
 #[test]
-fn logins_are_said_in_each_protocol() {
+fn logins_are_sent_in_each_protocol() {
     let login = Login { user: Some("bob".to_owned()), password: "s3cret".to_owned() };
     let encoded = |request: Request<'_>, dialect| {
         let mut bytes = Vec::new();

@@ -49,7 +49,7 @@ fn until_ok(client: &mut Client) {
 }
 
 #[test]
-fn slots_are_learned_from_redirections() {
+fn redirections_update_the_slots() {
     let ((one, mut first), (other, mut second)) = (node("cluster-1"), node("cluster-2"));
     ok(&mut first, "CLUSTER ADDSLOTSRANGE 0 8191");
     ok(&mut second, "CLUSTER ADDSLOTSRANGE 8192 16383");

@@ -13,7 +13,7 @@ fn login(user: Option<&str>, password: &str) -> Option<Login> {
 }
 
 #[test]
-fn redis_is_told_the_password_and_the_version() {
+fn redis_is_sent_the_password_and_the_version() {
     let secured = Peer::start("redis-server", free_port(), &["--requirepass", "s3cret"]);
     let open = Peer::fresh("redis-server");
     for (peer, login) in [
@@ -41,7 +41,7 @@ fn redis_is_told_the_password_and_the_version() {
 }
 
 #[test]
-fn memcached_is_told_the_user_and_the_password() {
+fn memcached_is_sent_the_user_and_the_password() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("memcached-users");
     std::fs::write(&file, "bob:s3cret\n").unwrap();
     let peer = Peer::start("memcached", free_port(), &["-Y", file.to_str().unwrap()]);

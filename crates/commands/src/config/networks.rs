@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn malformed_networks_are_refused() {
         assert_eq!(check(" ::1   10.0.0.0/8 ").unwrap(), "::1 10.0.0.0/8");
         assert_eq!(check("").unwrap(), "");
         for wrong in [

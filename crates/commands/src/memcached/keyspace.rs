@@ -330,7 +330,7 @@ fn no_version_of_nothing() {
 }
 
 #[test]
-fn a_value_set_anew_is_another_version() {
+fn a_value_that_is_set_again_has_another_version() {
     for again in ["SET k 5", "INCRBY k 5", "APPEND k 5"] {
         let mut bench = after("DEL k");
         bench.resp(format!("{again}\r\n").as_bytes());

@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_a_key_that_is_read_may_be_changed() {
+    fn properties_of_a_key_that_is_read_may_be_changed() {
         let group = KeyGroup::at(1, READ).changed();
         assert_eq!((group.access(), group.intent()), (READ, Intent::Write));
     }

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_wait_are_known() {
+    fn commands_that_wait_are_recognised() {
         for (words, expected) in [
             ("BLPOP a 0", true),
             ("wait 1 0", true),

@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_time_is_known_to_within_three_percent(ns in 0..=LONGEST_NS) {
+        fn a_time_is_accurate_to_within_three_percent(ns in 0..=LONGEST_NS) {
             let longest = longest_of(place_of(ns));
             prop_assert!(longest >= ns && longest - ns <= ns / 32, "{ns} {longest}");
             prop_assert!(place_of(longest) == place_of(ns));

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn some_requests_stand_for_all() {
+    fn some_requests_represent_all() {
         let fixture = Fixture::start(KeyCostOptions { sample_ratio: 10, ..BOTH });
         (0..100_000).for_each(|_| fixture.note(1000));
         let report = fixture.report(1000);

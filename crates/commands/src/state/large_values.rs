@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn all_large_requests_are_looked_at_and_some_of_the_smaller_ones() {
+    fn all_large_requests_are_sampled_and_some_of_the_smaller_ones() {
         let values = LargeValues::default();
         assert!(values.wants(ALWAYS_BYTES) && values.wants_long() && values.wants(usize::MAX));
         let wanted = (0..16_000).filter(|_| values.wants(MIN_BYTES)).count();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_gone_or_changed_is_noticed_before_it_is_shown() {
+    fn removed_or_changed_values_are_noticed_before_they_are_shown() {
         let (store, one, other) = (store(), LargeValues::default(), LargeValues::default());
         let counters = store.counters(0);
         let [first, second] = [0, 1].map(|index| store.database(index, &counters, NOW_MS));

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_is_estimated_by_what_was_read() {
+    fn the_remaining_time_is_estimated_from_the_bytes_read() {
         let mut stage = Stage {
             began_at_s: 0,
             took_s: 3.0,

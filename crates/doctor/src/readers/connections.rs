@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_kernel_tells_of_less() {
+    fn an_older_kernel_reports_fewer_fields() {
         let recorded = recorded();
         let info = attribute(&recorded[SOCKET..], INFO).unwrap();
         let old = figures(&info[..MIN_ROUND_TRIP]).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_again_within_the_run_is_counted() {
+    fn retransmissions_during_the_run_are_counted() {
         let figures = |retransmitted, segments, least_round_trip_us| Figures {
             retransmitted,
             segments,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_of_a_connection_of_this_process_are_told_of() {
+    fn both_ends_of_a_connection_of_this_process_are_reported() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let client = TcpStream::connect(address).unwrap();

@@ -54,7 +54,7 @@ Inter-|   Receive                                                |  Transmit
 ";
 
     #[test]
-    fn devices_that_lost_something_within_the_run_are_told_of() {
+    fn devices_with_losses_during_the_run_are_reported() {
         let now: Vec<DeviceLosses> = TABLE.lines().filter_map(device).collect();
         let losses = |device: &str, errors, dropped| DeviceLosses {
             device: device.to_owned(),

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn events_behind_the_first_look_are_counted() {
+    fn events_after_the_first_look_are_counted() {
         let named = |name: &str, at_s| {
             let name = Answer::Text(name.as_bytes().to_vec(), name.len() as u64);
             Answer::Array(vec![name, Answer::Integer(at_s), Answer::Integer(5), Answer::Integer(9)])

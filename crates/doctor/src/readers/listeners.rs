@@ -78,7 +78,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn a_listener_of_this_process_is_told_of_with_what_waits_at_it() {
+    fn a_listener_of_this_process_is_reported_with_its_queue() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let own = || {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_family_is_told_apart() {
+    fn address_families_are_distinguished() {
         let listener = TcpListener::bind("[::]:0").unwrap();
         let address = listener.local_addr().unwrap();
         assert!(listeners().unwrap().iter().any(|it| it.address == address));

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_refused() {
+    fn malformed_replies_are_refused() {
         for wrong in [&b"hello\r\n"[..], b":x\r\n", b"$x\r\n", b"\r\n"] {
             assert_eq!(Decoder::default().next(wrong), Err(Malformed));
         }

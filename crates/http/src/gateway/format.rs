@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_browsers_run_are_known() {
+    fn types_that_browsers_execute_are_recognised() {
         for (media_type, expected) in [
             ("text/html", true),
             ("image/svg+xml", true),

@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_half_as_slow_again_is_worse() {
+    fn one_and_a_half_times_the_latency_is_worse() {
         let (before, after) = (runs(6, 1.0, 1), runs(5, 1.5, 2));
         let changes = compare(&before, &after).unwrap();
         let p99 = of(&changes, "p99 us");
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn incomparable_reports_are_refused() {
         let mut closed = run_of(1.0, 1);
         closed.loop_kind = "closed".to_owned();
         let open = run_of(1.0, 1);

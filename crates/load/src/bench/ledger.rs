@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_before_a_read_began_is_stale() {
+    fn a_value_that_was_overwritten_before_a_read_began_is_stale() {
         let ledger = ledger();
         let first = ledger.write(7);
         assert_eq!((first.sequence, ledger.read(7, 0).floor), (100, 0));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn writings_that_overlap_allow_each_other() {
+    fn overlapping_writes_are_both_allowed() {
         let ledger = ledger();
         let (one, two) = (ledger.write(7), ledger.write(7));
         ledger.confirm(7, two, 0);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writing_that_failed_may_still_take_effect() {
+    fn a_failed_write_may_still_take_effect() {
         let ledger = ledger();
         let lost = ledger.write(7);
         ledger.fail(7, lost);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn grace_lets_overwritten_values_live_on() {
+    fn overwritten_values_are_allowed_for_a_grace_period() {
         let ledger = Ledger::with_limit(100, 50, 1000);
         let ticket = ledger.write(7);
         ledger.confirm(7, ticket, 10);
@@ -229,7 +229,7 @@ mod tests {
     proptest! {
         /// No read of a correct register is reported as stale.
         #[test]
-        fn a_register_that_keeps_its_word_is_never_blamed(events in events()) {
+        fn a_correct_register_has_no_violations(events in events()) {
             let ledger = ledger();
             let (mut open, mut done) = (Vec::new(), HashSet::new());
             let mut held = 0;

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_follow_what_was_asked_for() {
+    fn sizes_follow_the_requested_distribution() {
         assert_eq!((draws("7")[0], draws("7")[9_999]), (7, 7));
         let range = draws("10-19");
         assert_eq!((range[0], range[9_999]), (10, 19));

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_was_late_blames_no_server() {
+    fn a_late_load_is_not_attributed_to_the_server() {
         let trial = |rate, verdict| Trial {
             step: "search",
             rate,
@@ -316,7 +316,7 @@ mod tests {
     proptest! {
         /// A trial that ended early would have failed whatever the remaining latencies.
         #[test]
-        fn what_is_lost_early_is_lost_in_the_end(
+        fn an_early_violation_is_final(
             seen in prop::collection::vec(1_u64..4_000_000, 1..200),
             rest in 0_usize..2000,
         ) {

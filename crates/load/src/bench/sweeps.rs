@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_has_a_run_of_its_own() {
+    fn each_value_has_its_own_run() {
         let all = runs("pipeline=1,4,16").unwrap();
         let depths: Vec<(&str, u32)> =
             all.iter().map(|(value, options)| (value.as_str(), options.pipeline)).collect();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_varied_is_refused() {
+    fn options_that_cannot_be_varied_are_refused() {
         for text in ["pipeline=0", "pipeline=", "rate=x", "rate=1,", "value-bytes=x"] {
             assert!(runs(text).is_err(), "{text}");
         }

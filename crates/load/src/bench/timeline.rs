@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_just_after_the_end_have_no_line_of_their_own() {
+    fn replies_just_after_the_end_have_no_separate_line() {
         let mut timeline = timeline(1);
         let mut tail = interval(12, &[100], true);
         tail.reached_ns = 11 * SECOND + NOTEWORTHY_NS - 1;

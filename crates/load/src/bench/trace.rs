@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_told_with_its_line() {
+    fn malformed_lines_are_reported_with_their_number() {
         for (text, why) in [
             ("0,k,1,1,1,get,0\n0,k,1,1,get,0\n", "line 2: 6 fields"),
             ("0,k,x,1,1,get,0", "line 1: \"x\" is not a length of a key"),

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_known_by_its_key_and_writing() {
+    fn a_value_is_identified_by_its_key_and_write() {
         for bytes in [32, 33, 40, 300] {
             for sequence in [0, 1, (1 << 60) - 1] {
                 let value = value(b"key:1", sequence, bytes);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn short_values_are_known_by_their_key() {
+    fn short_values_are_identified_by_their_key() {
         for bytes in [4, 11, 12, 31] {
             let value = value(b"key:1", 77, bytes);
             assert_eq!(Values::read(b"key:1", &value), Reading::Written(None), "{bytes}");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_random_letters_where_nothing_is_verified() {
+    fn values_are_random_letters_if_nothing_is_verified() {
         let mut out = Vec::new();
         Values::new(Sizes::Fixed(10), 10, 1, false).append(b"k", 0, 10, &mut out);
         assert_eq!(out, letters(10, 1));

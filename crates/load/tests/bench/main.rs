@@ -127,7 +127,7 @@ fn stalling_server(after: u32) -> SocketAddr {
 const STALL: Duration = Duration::from_millis(600);
 
 #[test]
-fn a_paced_run_shows_a_stall_in_all_that_it_held_up() {
+fn a_paced_run_shows_a_stall_in_all_requests_that_it_delayed() {
     let report = measure(stalling_server(500), "--rate 2000 --seconds 1.5 --connections 8");
     assert_eq!(report.requests, 3000, "a stall makes requests late, never fewer");
     // All but the first 500 requests, due by 0.25 s, are answered when the stall ends, at 0.85 s at
@@ -284,7 +284,7 @@ fn a_closed_connection_is_an_error_and_other_connections_go_on() {
 }
 
 #[test]
-fn each_unanswered_request_of_a_lost_connection_is_an_error_and_it_is_opened_anew() {
+fn each_unanswered_request_of_a_lost_connection_is_an_error_and_it_is_reopened() {
     let seen = Mutex::new(0);
     let address = scripted::serve(move |_| {
         let mut seen = seen.lock();

@@ -73,7 +73,7 @@ fn one_rate_is_judged_by_the_exit_status() {
 }
 
 #[test]
-fn a_search_that_finds_too_little_is_told_so() {
+fn a_search_that_finds_too_little_is_reported() {
     let arguments =
         "--slo p50<1ms --seconds 0.3 --slo-at-least 400 --json /dev/null --connections 4";
     // No request takes less than two milliseconds.

@@ -62,7 +62,7 @@ const LOADS: [&str; 4] = [
 ];
 
 #[test]
-fn a_store_that_keeps_its_word_is_not_blamed() {
+fn a_correct_store_has_no_violations() {
     let address = store(|_, values, _, _| bulk(values.last().unwrap()));
     // The same store throughout: it has values of earlier runs with other lengths.
     for arguments in LOADS {

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_to_wait_is_sent_in_order() {
+    fn delayed_bytes_are_sent_in_order() {
         let (mut pipes, token, client) = adopted();
         let (sent, mut received) = (send_much(&mut pipes, token), Vec::new());
         let drained = std::iter::from_fn(|| {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_wait_until_they_are_wanted_and_an_end_comes_behind_them() {
+    fn bytes_wait_until_they_are_wanted_and_an_end_follows_them() {
         let (mut pipes, token, client) = adopted();
         pipes.receive(token, Wanted::Nothing);
         write(&client, b"PING\r\n");

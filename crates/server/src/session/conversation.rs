@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_holds_up_its_own_client_only() {
+    fn a_job_delays_only_its_own_client() {
         let mut fixture = SessionFixture::new(Protocol::Resp);
         for start in (0..200_000).step_by(1000) {
             let set = |key: usize| multibulk(&["SET", &format!("key:{key}"), "v"]);
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_argument_is_received_into_room_of_its_own() {
+    fn a_long_argument_is_received_into_its_own_allocation() {
         let mut fixture = SessionFixture::new(Protocol::Resp);
         let value: String = (0..1_000_000).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
         let set = multibulk(&["SET", "key", &value]);

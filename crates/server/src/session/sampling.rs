@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_stands_for_those_before_it() {
+    fn a_sample_represents_those_before_it() {
         let sampler = Sampler::default();
         call(&sampler, 100_000);
         sampler.set();

@@ -237,7 +237,7 @@ fn a_walk_pauses_for_most_of_the_time() {
 const DUMPED: usize = 60_000;
 
 #[test]
-fn messages_come_behind_the_reply_that_is_being_written() {
+fn messages_follow_the_reply_that_is_being_written() {
     let (mut sessions, mut driver) = connected_with(Protocol::Memcached);
     store_keys(&sessions, DUMPED, 5);
     sessions.received(&mut driver, TOKEN, &mut b"lru_crawler mgdump all\r\nmn\r\n".to_vec());

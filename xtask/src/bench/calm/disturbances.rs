@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_what_is_not_void_counts() {
+    fn the_median_of_rows_that_are_not_void_counts() {
         let runs = [run("void", 9e6, 0), run("measured", 3000.0, 2), run("measured", 5000.0, 0)];
         let cell = Cell::new(&runs, 0, 1, "max_us");
         assert_eq!(cell.show(true), "4.00 (4.0 x), 2 lost");
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_cannot_do_is_no_pass() {
+    fn a_disturbance_that_a_server_does_not_support_is_no_pass() {
         let report = report(&["nagi"], &[run("not-applicable", 0.0, 0)]).unwrap();
         assert!(report.table.contains("| keys  | n/a"), "{}", report.table);
         assert!(report.table.ends_with("- nagi, keys: why\n"), "{}", report.table);

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_was_before_counts_as_nothing() {
+    fn earlier_memory_is_not_counted() {
         let sampler = Sampler::start();
         let samples = sampler.finish(0.0);
         assert!(peak(&samples) >= 0.0);

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_is_told_until_it_is_forgotten() {
+    fn counts_are_reported_until_they_are_reset() {
         let mut bench = Bench::new();
         bench.expect("HOTKEYS START METRICS 1 NET DURATION 10", "+OK|");
         bench.expect("SET key value", "+OK|");

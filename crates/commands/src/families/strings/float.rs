@@ -91,7 +91,7 @@ mod tests {
     use crate::testing::converse;
 
     #[test]
-    fn incrbyfloat_adds_and_refuses_what_is_no_finite_number() {
+    fn incrbyfloat_adds_and_refuses_numbers_that_are_not_finite() {
         converse(
             "INCRBYFLOAT n 1 => $1|1|
              INCRBYFLOAT n 0.25 => $4|1.25|

@@ -25,7 +25,7 @@ fn flags_are_answered_in_their_order() {
 }
 
 #[test]
-fn quiet_requests_answer_what_is_not_expected() {
+fn quiet_requests_reply_only_to_the_unexpected() {
     let mut bench = Bench::new();
     for (request, reply) in [
         ("mg a q", ""),

@@ -263,7 +263,7 @@ fn a_wait_whose_time_is_up_ends_with_an_element_or_leaves_it() {
 }
 
 #[test]
-fn a_client_that_is_unblocked_is_given_nothing_and_loses_nothing() {
+fn a_client_that_is_unblocked_receives_nothing_and_loses_nothing() {
     check(PREEMPTIONS, || {
         let world = World::new();
         let (mut consumer, mut producer) = (world.connect(0), world.connect(1));
@@ -318,7 +318,7 @@ fn the_first_to_wait_is_served_first_on_whichever_worker() {
 }
 
 #[test]
-fn what_two_producers_push_is_had_once_each() {
+fn elements_of_two_producers_are_received_once_each() {
     check(FEW_PREEMPTIONS, || {
         let world = World::new();
         let mut consumer = world.connect(0);

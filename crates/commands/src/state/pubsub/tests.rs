@@ -59,7 +59,7 @@ fn a_message_is_left_once_for_each_worker() {
 }
 
 #[test]
-fn a_client_is_sent_what_was_published_while_it_subscribed() {
+fn a_client_receives_messages_that_were_published_while_it_subscribed() {
     let pubsub = PubSub::new(1);
     let (first, second) = (client(1, 0, 3), client(2, 0, 3));
     pubsub.subscribe(&first, Kind::Channel, b"a");

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn no_worker_retires_with_processors_of_its_own() {
+    fn no_worker_retires_if_each_has_its_own_processor() {
         let mut policy = Policy::new(2);
         let busy =
             Round { ran: vec![0.99, 0.98], waited: 0.01, arrived: 1000, reads: 100, idle: 0.0 };
