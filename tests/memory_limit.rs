@@ -1,6 +1,7 @@
 //! What counts as data at the memory limit, and what is evicted or refused because of it.
 
-use harness::{Connection, Server, encode_command, until};
+use harness::{Connection, Server, encode_command, nagi_binary, until};
+use std::process::Command;
 
 /// A number from INFO.
 fn info(client: &mut Connection, name: &str) -> u64 {
@@ -97,4 +98,65 @@ fn texts_of_scripts_and_libraries_are_overhead() {
         (now_clients < clients + 300_000 && now_data < data + 300_000).then_some(())
     });
     assert!(quiet.is_ok(), "{:?} after {:?}", both(&mut client), (clients, data));
+}
+
+#[test]
+fn a_large_value_that_was_just_stored_is_there() {
+    for (limit, len, rounds) in [("10mb", 1 << 20, 40), ("2mb", 1 << 20, 20), ("10mb", 300_000, 60)]
+    {
+        let server = evicting(limit);
+        let mut client = server.connect_resp();
+        fill(&mut client);
+        let value = "v".repeat(len);
+        for round in 0..rounds {
+            let key = format!("large:{round}");
+            client.send(encode_command(&["SET", &key, &value]));
+            client.expect("+OK\r\n");
+            let what = format!("value {round} of {len} bytes below {limit}");
+            assert_eq!(client.run(&format!("STRLEN {key}")).integer(), len as i64, "{what}");
+        }
+        // And in a transaction.
+        for round in 0..rounds {
+            let key = format!("queued:{round}");
+            client.send([&b"MULTI\r\n"[..], &encode_command(&["SET", &key, &value])].concat());
+            client.send(format!("EXEC\r\nSTRLEN {key}\r\n"));
+            client.expect(format!("+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n:{len}\r\n"));
+        }
+    }
+}
+
+#[test]
+fn a_large_value_that_memcached_clients_have_just_stored_is_there() {
+    let mut command = Command::new(nagi_binary());
+    command.args(["memcached", "-m", "2"]);
+    let server = Server::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"));
+    let mut client = server.connect_memcached();
+    for len in [1_048_000, 100_000] {
+        let value = "v".repeat(len);
+        for round in 0..30 {
+            client.check_raw(format!("set l:{round} 0 0 {len}\r\n{value}\r\n"), "STORED\r\n");
+            let found = format!("VALUE l:{round} 0 {len}\r\n{value}\r\nEND\r\n");
+            client.check_raw(format!("get l:{round}\r\n"), found);
+            client.check_raw(format!("ms l:{round} {len}\r\n{value}\r\n"), "HD\r\n");
+            client.check_raw(format!("mg l:{round} s\r\n"), format!("HD s{len}\r\n"));
+        }
+    }
+}
+
+/// What makes room for an addition to a key must not be the key.
+#[test]
+fn a_key_that_is_added_to_stays() {
+    let server = evicting("10mb");
+    let mut client = server.connect_resp();
+    let piece = "v".repeat(1 << 20);
+    for round in 0..10 {
+        for number in 0..4 {
+            client.send(encode_command(&["SET", &format!("other:{number}"), &piece]));
+            client.expect("+OK\r\n");
+        }
+        for number in 1..=7 {
+            client.send(encode_command(&["APPEND", &format!("key:{round}"), &piece]));
+            client.expect(format!(":{}\r\n", number << 20));
+        }
+    }
 }

@@ -3,18 +3,25 @@
 
 use super::watch::{self, Offer};
 use super::{Context, Error, statistics};
+use crate::Suspension;
+use crate::runtime::dispatch;
 use crate::state::latency_monitor::EVICTION;
-use crate::{JobProgress, Suspension};
 use nagi_store::Key;
 use nagi_store::types::counter::Arithmetic;
 use nagi_store::types::versioned::{Count, Counted, Removal, Write, Written};
 
-/// Makes room for a value that is about to be stored.
-pub(super) fn make_room(cx: &Context<'_>) -> Result<(), Error> {
-    let evict = || cx.server.hooks().latency.time(EVICTION, || cx.db.make_room());
+/// Values from this length on are large: room is made for them before they are stored.
+const LARGE_BYTES: usize = 32 << 10;
+
+/// Makes room for a value of this length that is about to be stored under `key`.
+pub(super) fn make_room(cx: &Context<'_>, key: Key<'_>, len: usize) -> Result<(), Error> {
+    let latency = &cx.server.hooks().latency;
     let store = cx.db.store();
     let lacks_room = cx.args.has_large() && !store.has_room_for(cx.args.large_bytes());
-    if lacks_room || store.is_over_limit() && !evict() {
+    if !lacks_room && len >= LARGE_BYTES {
+        latency.time(EVICTION, || cx.db.make_room_for(len, &[key.hash()]));
+    }
+    if lacks_room || store.is_over_limit() && !latency.time(EVICTION, || cx.db.make_room()) {
         cx.tally.verbs.no_memory.add(1);
         return Err(Error::OUT_OF_MEMORY);
     }
@@ -28,7 +35,7 @@ pub(super) fn store(
     write: Write<'_>,
 ) -> Result<Written, Error> {
     let shown = watch::offered(cx, || Offer::of(&write));
-    if let Err(error) = make_room(cx) {
+    if let Err(error) = make_room(cx, key, write.value.len()) {
         watch::refused(cx, key, "no_memory", shown);
         return Err(error);
     }
@@ -38,13 +45,7 @@ pub(super) fn store(
     let written = cx.db.store_versioned(key, write);
     watch::written(cx, key, written, shown);
     if cx.db.store().is_far_over_limit() {
-        cx.suspension = Some(Suspension::job(Box::new(|cx| {
-            Ok(if cx.db.evict_for_large_write() {
-                JobProgress::NEXT_TICK
-            } else {
-                JobProgress::Done
-            })
-        })));
+        cx.suspension = Some(Suspension::job(dispatch::evicting(vec![key.hash()])));
     }
     if expects {
         let verbs = &cx.tally.verbs;
@@ -61,7 +62,7 @@ pub(super) fn store(
 /// Increments or decrements a counter.
 pub(super) fn count(cx: &mut Context<'_>, key: Key<'_>, count: &Count) -> Result<Counted, Error> {
     if count.initial.is_some() {
-        make_room(cx)?;
+        make_room(cx, key, 0)?;
     }
     watch::looks_up(cx, key);
     let counted = cx

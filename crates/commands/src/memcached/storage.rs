@@ -62,7 +62,7 @@ fn store<'a>(cx: &mut Context<'a>, args: Args<'a>, condition: Condition) -> Resu
     let options = SetOptions { condition, ..options(cx, args)? };
     let (key, value) = (cx.key(args.at(1)), value(args, 5));
     let offer = watch::offered(cx, || Offer::plain(options, value.len()));
-    if let Err(error) = operation::make_room(cx) {
+    if let Err(error) = operation::make_room(cx, key, value.len()) {
         watch::refused(cx, key, "no_memory", offer);
         return Err(error);
     }

@@ -13,6 +13,7 @@ use crate::runtime::queueing;
 use crate::runtime::shown;
 use crate::runtime::tracking;
 use crate::state::client::Restrictions;
+use crate::state::latency_monitor::EVICTION;
 use crate::{
     Client, Context, Error, Flags, HookFlags, Job, JobProgress, KeyGroup, Keys, Marks, Suspension,
 };
@@ -64,6 +65,9 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
         if waits_for_long_keys(entry, cx, args) {
             return;
         }
+        if !cx.client.restrictions.contains(Restrictions::IN_TRANSACTION) {
+            make_room_for(entry, cx, args);
+        }
     }
     if cx.client.restrictions.contains(Restrictions::IN_TRANSACTION) && is_queued(entry, cx, args) {
         return;
@@ -89,6 +93,9 @@ fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> boo
 
 /// Runs a request of a transaction, whose keys are claimed.
 pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a>) {
+    if args.has_large() {
+        make_room_for(entry, cx, args);
+    }
     if cx.db.store().is_over_limit() && entry.command.flags.contains(Flags::DENYOOM) {
         // It was admitted when it began, and continues even if no key can be evicted.
         let _ = gate::make_room(cx);
@@ -109,6 +116,27 @@ pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a
 #[cold]
 fn lacks_room(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
     entry.command.flags.contains(Flags::DENYOOM) && !cx.db.store().has_room_for(args.large_bytes())
+}
+
+/// Evicts keys for a request with large arguments before it stores them, unless it will be refused
+/// or has to wait.
+#[cold]
+fn make_room_for(entry: &Entry, cx: &Context<'_>, args: Args<'_>) {
+    let holds = HookFlags::PAUSED_WRITES
+        | HookFlags::PAUSED_ALL
+        | HookFlags::LOADING
+        | HookFlags::UNSAVED
+        | HookFlags::BUSY;
+    if entry.command.flags.contains(Flags::DENYOOM) && !cx.hooks.reasons().intersects(holds) {
+        let kept = spared(entry, cx, args);
+        cx.hooks.latency.time(EVICTION, || cx.db.make_room_for(args.large_bytes(), &kept));
+    }
+}
+
+/// Hashes of the keys that must not be evicted for what the request adds: the first few.
+fn spared(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> Vec<u64> {
+    const MOST: usize = 16;
+    entry.command.keys.of(args).take(MOST).map(|key| cx.key(key).hash()).collect()
 }
 
 /// Whether the request has to wait for a thread that looks up its long keys; starts the lookup.
@@ -158,14 +186,20 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     }
     let adds = entry.command.flags.contains(Flags::DENYOOM);
     if adds && cx.suspension.is_none() && cx.db.store().is_far_over_limit() {
-        cx.suspension = Some(Suspension::job(Box::new(|cx| {
-            Ok(if cx.db.evict_for_large_write() {
-                JobProgress::NEXT_TICK
-            } else {
-                JobProgress::Done
-            })
-        })));
+        cx.suspension = Some(Suspension::job(evicting(spared(entry, cx, args))));
     }
+}
+
+/// A job that evicts keys other than those `written`, until there is room for these.
+#[cold]
+pub(crate) fn evicting<C: CommandSet>(written: Vec<u64>) -> Job<C> {
+    Box::new(move |cx: &mut Context<'_, C>| {
+        Ok(if cx.db.evict_for_large_write(&written) {
+            JobProgress::NEXT_TICK
+        } else {
+            JobProgress::Done
+        })
+    })
 }
 
 /// Runs a request with hooks: loading or a failed save may refuse it, a pause may delay it;

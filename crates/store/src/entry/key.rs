@@ -27,6 +27,12 @@ impl<'a> Key<'a> {
         self.bytes
     }
 
+    /// Returns the key's hash, by which eviction can spare it.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
     /// Returns this key with the result of its lookup.
     #[inline]
     pub(crate) fn kept_as<'k>(self, long: Option<&'k LongKey>) -> Key<'k>

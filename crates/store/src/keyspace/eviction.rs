@@ -28,6 +28,11 @@ const MIN_BUDGET: Duration = Duration::from_micros(10);
 /// With this fraction of the limit in excess, eviction continues for the longest time.
 const FAR_PART: u64 = 32;
 
+/// The memory of a value in addition to its bytes: this fraction of them, for the list of its
+/// chunks, and a constant, for its key, its place in a table and the rounding of its last chunk.
+const ADDED_PART: usize = 1024;
+const ADDED_BYTES: usize = 8 << 10;
+
 /// Free bytes on pages and in empty tables that do not count, in addition to a fraction of all
 /// pages.
 const UNCOUNTED_BYTES: usize = 4 << 20;
@@ -41,12 +46,17 @@ impl Database<'_> {
     /// commands that need memory are refused.
     #[must_use]
     pub fn make_room(&self) -> bool {
+        self.make_room_sparing(&[])
+    }
+
+    /// The same, without evicting keys with these hashes.
+    fn make_room_sparing(&self, kept: &[u64]) -> bool {
         if self.is_latched() {
             // Latches of other shards cannot be taken now; eviction ran before this one was taken.
             return true;
         }
         let Some(started) = self.store.is_over_limit().then(Instant::now) else { return true };
-        let done = self.evict_since(started);
+        let done = self.evict_since(started, kept);
         let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         // Every command reads the fields next to it.
         let longest_us = &self.store.limit.longest_eviction_us;
@@ -56,14 +66,28 @@ impl Database<'_> {
         done
     }
 
-    /// The same, after a command that has added much data. Call it until it returns `false`; `true`
-    /// means that memory is still far above the limit and something can be evicted. Such a command
-    /// waits until there is room, because memory could otherwise grow without bound; other commands
-    /// do not wait.
+    /// Evicts entries until a value of this many bytes fits below the limit, or until its time is
+    /// used up. Spares the keys with the hashes `kept`: those of the request that will store the
+    /// value. If room were made afterwards, the victim might be the value itself.
+    pub fn make_room_for(&self, bytes: usize, kept: &[u64]) {
+        let (limit, policy) = self.store.limit();
+        let wanted = (bytes + bytes / ADDED_PART + ADDED_BYTES) as u64;
+        let fits = || self.store.lasting_bytes().saturating_add(wanted) <= limit;
+        if limit == 0 || policy == Policy::NoEviction || self.is_latched() || fits() {
+            return;
+        }
+        let (started, selection) = (Instant::now(), self.selection(policy));
+        while started.elapsed() < BUDGET && self.evict(selection, kept) && !fits() {}
+    }
+
+    /// The same as [`Database::make_room`], after a command that has added much data. Call it until
+    /// it returns `false`; `true` means that memory is still far above the limit and something can
+    /// be evicted other than the keys with the hashes `written`. Such a command waits until there
+    /// is room, because memory could otherwise grow without bound; other commands do not wait.
     #[must_use]
-    pub fn evict_for_large_write(&self) -> bool {
+    pub fn evict_for_large_write(&self, written: &[u64]) -> bool {
         let is_far = || self.store.is_far_over_limit();
-        is_far() && self.make_room() && is_far()
+        is_far() && self.make_room_sparing(written) && is_far()
     }
 
     /// The same, between commands, so that a lowered limit takes effect even without commands.
@@ -79,13 +103,16 @@ impl Database<'_> {
         self.make_room() && self.store.is_over_limit()
     }
 
-    fn evict_since(&self, started: Instant) -> bool {
+    fn selection(&self, policy: Policy) -> VictimSelection {
+        VictimSelection { policy, clock: self.store.limit.clock(self.now_ms) }
+    }
+
+    fn evict_since(&self, started: Instant, kept: &[u64]) -> bool {
         let policy = self.store.limit.policy();
-        let clock = self.store.limit.clock(self.now_ms);
-        let selection = VictimSelection { policy, clock };
+        let selection = self.selection(policy);
         let budget = self.store.eviction_budget();
         while self.store.is_over_limit() {
-            if policy == Policy::NoEviction || !self.evict(selection) {
+            if policy == Policy::NoEviction || !self.evict(selection, kept) {
                 return false;
             }
             if started.elapsed() >= budget {
@@ -104,20 +131,22 @@ impl Database<'_> {
     /// Evicts an entry. Returns whether there was one.
     #[cfg(test)]
     pub(crate) fn evict_one(&self) -> bool {
-        let clock = self.store.limit.clock(self.now_ms);
-        self.evict(VictimSelection { policy: Policy::AllKeysRandom, clock })
+        self.evict(self.selection(Policy::AllKeysRandom), &[])
     }
 
-    /// Evicts one entry that is not claimed, of any shard; `false` if none was found. After a
-    /// search of all shards has failed, only a few are searched until something may be evictable
-    /// again: a full search for each refused command would delay other requests.
-    fn evict(&self, selection: VictimSelection) -> bool {
+    /// Evicts one entry, of any shard, that is neither claimed nor `kept`; `false` if none was
+    /// found. After a search of all shards has failed, only a few are searched until something may
+    /// be evictable again: a full search for each refused command would delay other requests.
+    fn evict(&self, selection: VictimSelection, kept: &[u64]) -> bool {
         let shards = self.store.shards.len();
         let first = self.full_shard();
         let found_nothing = self.store.limit.found_nothing.load(Ordering::Relaxed);
         let tries = if found_nothing { FEW_TRIES } else { TRIES.max(shards) };
-        let spared = self.store.spared();
-        let spares = spared.as_ref().map(|spared| spared as &dyn Fn(u64) -> bool);
+        let claimed = self.store.spared();
+        let is_spared =
+            |hash| kept.contains(&hash) || claimed.as_ref().is_some_and(|claimed| claimed(hash));
+        let spares =
+            (!kept.is_empty() || claimed.is_some()).then_some(&is_spared as &dyn Fn(u64) -> bool);
         for attempt in 0..tries {
             let Some(latch) = self.store.shards.get((first + attempt) % shards) else { continue };
             let mut held = latch.lock();
@@ -159,7 +188,9 @@ impl Database<'_> {
                 return true;
             }
         }
-        self.store.limit.found_nothing.store(true, Ordering::Relaxed);
+        if kept.is_empty() {
+            self.store.limit.found_nothing.store(true, Ordering::Relaxed);
+        }
         false
     }
 
