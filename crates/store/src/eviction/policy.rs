@@ -81,6 +81,11 @@ impl Policy {
         matches!(self, VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl)
     }
 
+    /// Whether it compares entries.
+    pub(crate) fn compares(self) -> bool {
+        !matches!(self, Policy::NoEviction | Policy::AllKeysRandom | Policy::VolatileRandom)
+    }
+
     /// Whether it depends on the time or the number of accesses.
     #[must_use]
     pub fn looks_at_uses(self) -> bool {
@@ -169,6 +174,23 @@ impl VictimSelection {
             Policy::VolatileTtl => {
                 sample.min_by_key(|entry| entry.expire_at_ms().unwrap_or(u64::MAX))
             }
+        }
+    }
+
+    /// Returns how early an entry is to be evicted, to compare the victims of several samples: the
+    /// higher the number, the earlier.
+    pub(crate) fn urgency(self, entry: Entry) -> u64 {
+        match self.policy {
+            Policy::NoEviction | Policy::AllKeysRandom | Policy::VolatileRandom => 0,
+            Policy::AllKeysLru | Policy::VolatileLru => {
+                let idle = u64::from(self.clock.idle_ticks(entry.access()));
+                let is_used = self.clock.is_used(entry.access());
+                if is_used { idle } else { u64::from(UNUSED_AGEING) * (idle + 1) }
+            }
+            Policy::AllKeysLfu | Policy::VolatileLfu => {
+                u64::MAX - u64::from(self.clock.frequency(entry.access()))
+            }
+            Policy::VolatileTtl => u64::MAX - entry.expire_at_ms().unwrap_or(u64::MAX),
         }
     }
 

@@ -90,10 +90,13 @@ pub(crate) struct Table {
 // read without the latch as well, but only in whole words, with atomic loads.
 unsafe impl Send for Table {}
 
+/// Returns whether the entry with a key's hash must stay.
+pub(crate) type Spares<'a> = &'a dyn Fn(u64) -> bool;
+
 /// Callbacks for removals by the server itself.
 pub(crate) struct ServerRemovals<'a> {
-    /// Returns whether the entry with a key's hash must stay; `None` if no entry must.
-    pub(crate) spares: Option<&'a dyn Fn(u64) -> bool>,
+    /// `None` if no entry must stay.
+    pub(crate) spares: Option<Spares<'a>>,
     /// Called with each entry and the index of its database before its removal.
     pub(crate) show: &'a mut dyn FnMut(usize, EntryView<'_>),
     pub(crate) garbage: &'a mut Garbage,
@@ -432,39 +435,63 @@ impl Table {
         random: u64,
         removals: &mut ServerRemovals<'_>,
     ) -> bool {
+        let victim = self.victim(barrier, selection, random, removals.spares);
+        let Some((place, entry)) = victim else { return false };
+        // SAFETY: nothing changes the entry during the callback.
+        (removals.show)(self.database(), unsafe { EntryView::new(entry) });
+        let entry = self.mutable(barrier, entry, ValueOutcome::Goes);
+        removals.garbage.add(self.remove(place, entry));
+        self.slab.report_all_idle_bytes();
+        true
+    }
+
+    /// Returns the urgency of the best victim, if there is one ([`VictimSelection::urgency`]).
+    pub(crate) fn urgency(
+        &self,
+        barrier: MutationBarrier,
+        selection: VictimSelection,
+        random: u64,
+        spares: Option<Spares<'_>>,
+    ) -> Option<u64> {
+        let victim = self.victim(barrier, selection, random, spares);
+        victim.map(|(_, entry)| selection.urgency(entry))
+    }
+
+    /// Returns the best victim among a few entries around a random place.
+    fn victim(
+        &self,
+        barrier: MutationBarrier,
+        selection: VictimSelection,
+        random: u64,
+        spares: Option<Spares<'_>>,
+    ) -> Option<(Place, Entry)> {
         let only_volatile = selection.policy.only_volatile();
         if only_volatile && self.volatile == 0 {
-            return false;
+            return None;
         }
         let mut position = random >> (64 - POSITION_BITS);
         for _ in 0..SEGMENTS_PER_STEP {
-            let Some(segment) = self.directory.get(position) else { return false };
+            let segment = self.directory.get(position)?;
             let sample = segment.sample(random as usize, only_volatile, SAMPLES);
             let entries = sample.clone().filter_map(|index| segment.word(index).entry());
             entries.clone().for_each(|entry| prefetch(entry.pointer()));
-            let entries = entries.filter(|entry| !self.is_spared(*entry, removals));
+            let entries = entries.filter(|entry| !self.is_spared(*entry, spares));
             // An entry that the snapshot already has frees memory at once.
             let saved = entries.clone().filter(|entry| !barrier.is_older(*entry));
             if let Some(entry) = selection.choose(saved).or_else(|| selection.choose(entries))
                 && let Some(index) =
                     { sample }.find(|index| segment.word(*index).entry() == Some(entry))
             {
-                let place = Place { segment, index };
-                // SAFETY: nothing changes the entry during the callback.
-                (removals.show)(self.database(), unsafe { EntryView::new(entry) });
-                let entry = self.mutable(barrier, entry, ValueOutcome::Goes);
-                removals.garbage.add(self.remove(place, entry));
-                self.slab.report_all_idle_bytes();
-                return true;
+                return Some((Place { segment, index }, entry));
             }
             position = ((position & !(span(segment) - 1)) + span(segment)) % (1 << POSITION_BITS);
         }
-        false
+        None
     }
 
     /// Whether an entry must stay.
-    fn is_spared(&self, entry: Entry, removals: &ServerRemovals<'_>) -> bool {
-        removals.spares.is_some_and(|spares| spares(self.hash_of(entry)))
+    fn is_spared(&self, entry: Entry, spares: Option<Spares<'_>>) -> bool {
+        spares.is_some_and(|spares| spares(self.hash_of(entry)))
     }
 
     /// Returns the entry at a random place, all entries being equally likely; `None` if the place

@@ -5,8 +5,8 @@ use crate::entry::garbage::Garbage;
 use crate::entry::view::EntryView;
 use crate::eviction::access::Tuning;
 use crate::eviction::observer::{Evicted, EvictionObserver};
-use crate::eviction::policy::{Policy, VictimSelection};
-use crate::index::table::ServerRemovals;
+use crate::eviction::policy::{Policy, SAMPLES, VictimSelection};
+use crate::index::table::{ServerRemovals, Spares};
 use crate::keyspace::database::Database;
 use crate::keyspace::store::Store;
 use crate::memory::accounting;
@@ -103,7 +103,7 @@ impl Database<'_> {
         self.make_room() && self.store.is_over_limit()
     }
 
-    fn selection(&self, policy: Policy) -> VictimSelection {
+    pub(crate) fn selection(&self, policy: Policy) -> VictimSelection {
         VictimSelection { policy, clock: self.store.limit.clock(self.now_ms) }
     }
 
@@ -137,16 +137,17 @@ impl Database<'_> {
     /// Evicts one entry, of any shard, that is neither claimed nor `kept`; `false` if none was
     /// found. After a search of all shards has failed, only a few are searched until something may
     /// be evictable again: a full search for each refused command would delay other requests.
-    fn evict(&self, selection: VictimSelection, kept: &[u64]) -> bool {
+    pub(crate) fn evict(&self, selection: VictimSelection, kept: &[u64]) -> bool {
         let shards = self.store.shards.len();
-        let first = self.full_shard();
         let found_nothing = self.store.limit.found_nothing.load(Ordering::Relaxed);
         let tries = if found_nothing { FEW_TRIES } else { TRIES.max(shards) };
         let claimed = self.store.spared();
         let is_spared =
             |hash| kept.contains(&hash) || claimed.as_ref().is_some_and(|claimed| claimed(hash));
-        let spares =
-            (!kept.is_empty() || claimed.is_some()).then_some(&is_spared as &dyn Fn(u64) -> bool);
+        let spares = (!kept.is_empty() || claimed.is_some()).then_some(&is_spared as Spares<'_>);
+        let (shard, entries) = self.full_shard();
+        let has_few = entries < SAMPLES && !found_nothing && selection.policy.compares();
+        let first = if has_few { self.urgent_shard(shard, selection, spares) } else { shard };
         for attempt in 0..tries {
             let Some(latch) = self.store.shards.get((first + attempt) % shards) else { continue };
             let mut held = latch.lock();
@@ -196,19 +197,49 @@ impl Database<'_> {
 
     /// Returns a shard to evict from: chosen as a key is, so that shards with wider ranges are
     /// chosen more often, and among small ones the fullest of a few (Mitzenmacher, "The power of
-    /// two choices", 2001).
-    fn full_shard(&self) -> usize {
-        let mut chosen = (0, 0);
+    /// two choices", 2001); also returns the number of its entries.
+    fn full_shard(&self) -> (usize, usize) {
+        let mut chosen = (0, 0, 0);
         for _ in 0..CHOICES {
             let shard = self.store.shard_of_hash(self.random());
             let Some(latch) = self.store.shards.get(shard) else { continue };
             let (entries, fullness) = latch.lock_untimed().fullness();
-            chosen = chosen.max((fullness + 1, shard));
+            chosen = chosen.max((fullness + 1, entries, shard));
             if entries >= MANY_ENTRIES {
                 break;
             }
         }
-        chosen.1
+        let (_, entries, shard) = chosen;
+        (shard, entries)
+    }
+
+    /// Returns the shard with the most urgent victim, of those from `first` on that together have
+    /// as many entries as a sample. If even the fullest shard has few entries, its victim alone
+    /// would be no choice.
+    #[cold]
+    fn urgent_shard(
+        &self,
+        first: usize,
+        selection: VictimSelection,
+        spares: Option<Spares<'_>>,
+    ) -> usize {
+        let random = self.random();
+        let (mut best, mut seen) = ((0, first), 0);
+        let shards = self.store.shards.iter().enumerate();
+        let (before, from) = (shards.clone().take(first), shards.skip(first));
+        for (shard, latch) in from.chain(before) {
+            let mut held = latch.lock();
+            let barrier = self.store.word.read();
+            for table in held.tables_mut() {
+                seen += table.len();
+                let urgency = table.urgency(barrier, selection, random, spares);
+                best = best.max((urgency.map_or(0, |it| it.saturating_add(1)), shard));
+            }
+            if seen >= SAMPLES {
+                break;
+            }
+        }
+        best.1
     }
 
     /// Returns a pseudorandom number of this worker: SplitMix64 (Steele, Lea and Flood, OOPSLA

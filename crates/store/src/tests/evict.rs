@@ -69,6 +69,31 @@ fn lfu_keeps_frequently_used_keys() {
     assert!(share(&left, |key| key % 4 == 0) > 0.96, "{}", share(&left, |key| key % 4 == 0));
 }
 
+/// Fewer entries than shards, so that hardly any shard has two to choose from.
+#[test]
+fn a_few_entries_go_in_the_order_of_their_use() {
+    const FEW: u32 = 12;
+    for policy in [Policy::AllKeysLru, Policy::VolatileTtl] {
+        let fixture = Fixture::new(64);
+        fixture.store.set_limit(1, policy);
+        for key in 0..FEW {
+            set(&fixture, &format!("key:{key}"), Some(1_000_000));
+            for _ in 0..key {
+                drop(text(fixture.db(0), format!("key:{key}").as_bytes()));
+            }
+            fixture.pass_ms(1000);
+        }
+        let selection = fixture.db(0).selection(policy);
+        for key in 0..FEW {
+            assert!(fixture.db(0).evict(selection, &[]));
+            let left = (0..FEW).filter(|key| {
+                text(fixture.db(0).untouched(), format!("key:{key}").as_bytes()).is_some()
+            });
+            assert!(left.eq(key + 1..FEW), "{policy:?}");
+        }
+    }
+}
+
 #[test]
 fn random_policy_evicts_new_and_old_keys_alike() {
     let left = survivors(Policy::AllKeysRandom, |_| (), |_| None);

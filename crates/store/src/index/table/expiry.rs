@@ -71,7 +71,7 @@ impl Table {
             // Freeing may move other entries, so each word is read just before its use.
             let Some(entry) = segment.word(index).entry() else { continue };
             let at_ms = entry.expire_at_ms().unwrap_or(u64::MAX);
-            if at_ms > now_ms || self.is_spared(entry, removals) {
+            if at_ms > now_ms || self.is_spared(entry, removals.spares) {
                 earliest_ms = earliest_ms.min(at_ms);
                 continue;
             }
@@ -107,7 +107,7 @@ impl Table {
         let (mut expired, position) = (Vec::new(), sweep.position);
         let after =
             self.visit_bucket(position, &mut sweep.within, |entry| match entry.expire_at_ms() {
-                Some(at_ms) if at_ms <= now_ms && !self.is_spared(entry, removals) => {
+                Some(at_ms) if at_ms <= now_ms && !self.is_spared(entry, removals.spares) => {
                     expired.push(entry);
                 }
                 at_ms => sweep.earliest_ms = sweep.earliest_ms.min(at_ms.unwrap_or(u64::MAX)),
