@@ -1,6 +1,6 @@
 //! What counts as data at the memory limit, and what is evicted or refused because of it.
 
-use harness::{Connection, Server, encode_command, nagi_binary, until};
+use harness::{Connection, Reply, Server, encode_command, nagi_binary, until};
 use std::process::Command;
 
 /// A number from INFO.
@@ -20,6 +20,11 @@ fn fill(client: &mut Connection) {
     for key in 0..1000 {
         client.check(&format!("SET key:{key} {}", "v".repeat(100)), "+OK\r\n");
     }
+}
+
+/// The text of an error, if a reply is one.
+fn error(reply: &Reply) -> Option<String> {
+    matches!(reply, Reply::Error(_)).then(|| format!("{reply:?}"))
 }
 
 #[test]
@@ -158,5 +163,70 @@ fn a_key_that_is_added_to_stays() {
             client.send(encode_command(&["APPEND", &format!("key:{round}"), &piece]));
             client.expect(format!(":{}\r\n", number << 20));
         }
+    }
+}
+
+/// Adds to a list until there is no room.
+fn fill_list(client: &mut Connection) {
+    let value = "e".repeat(1000);
+    let mut words = vec!["RPUSH", "list"];
+    words.extend([value.as_str()].repeat(50));
+    let request = encode_command(&words);
+    for _ in 0..10_000 {
+        client.send(&request);
+        if error(&client.reply()).is_some() {
+            return;
+        }
+    }
+    panic!("there is room for 500 MB");
+}
+
+#[test]
+fn there_is_room_right_after_what_took_it_was_removed() {
+    let server = Server::nagi_with(&["--maxmemory", "5mb"]);
+    let mut client = server.connect_resp();
+    for round in 0..12 {
+        for removal in ["FLUSHALL", "DEL list", "UNLINK list", "FLUSHDB", "LTRIM list 1 0"] {
+            fill_list(&mut client);
+            client.send(format!("{removal}\r\nSET key value\r\n"));
+            assert_eq!(error(&client.reply()), None);
+            let stored = client.reply();
+            assert_eq!(stored, Reply::Simple("OK".into()), "after {removal}, round {round}");
+        }
+        fill_list(&mut client);
+        let mut memcached = server.connect_memcached();
+        memcached.send("flush_all\r\nset key 0 0 1\r\nx\r\n");
+        memcached.expect("OK\r\nSTORED\r\n");
+        fill_list(&mut client);
+        let text = "return redis.call('SET', 'key', 'value')";
+        client.send(
+            [encode_command(&["DEL", "list"]), encode_command(&["EVAL", text, "0"])].concat(),
+        );
+        client.expect(":1\r\n+OK\r\n");
+        fill_list(&mut client);
+        client.send("DEL list\r\nMULTI\r\nSET key value\r\nEXEC\r\n");
+        client.expect(":1\r\n+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n");
+    }
+}
+
+#[test]
+fn what_waits_to_be_freed_evicts_nothing_else_and_refuses_nothing() {
+    let server = evicting("20mb");
+    let mut client = server.connect_resp();
+    let value = "e".repeat(1000);
+    let push = |count| {
+        let mut words = vec!["RPUSH", "list"];
+        words.extend([value.as_str()].repeat(count));
+        encode_command(&words)
+    };
+    client.send(push(30_000));
+    client.expect(":30000\r\n");
+    for key in 0..200 {
+        client.check(&format!("SET key:{key} value"), "+OK\r\n");
+    }
+    client.check("EXISTS key:0 key:100 key:199 list", ":3\r\n");
+    for round in 0..20 {
+        client.send(push(3_000));
+        assert_eq!(error(&client.reply()), None, "round {round}");
     }
 }

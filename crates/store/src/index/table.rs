@@ -31,7 +31,7 @@ use crate::index::segment::{Index, Segment};
 use crate::index::sweep::{BucketCursor, Sweep};
 use crate::index::word::{LANES, Word};
 use crate::memory::pages::PagePool;
-use crate::memory::reclaim::Removed;
+use crate::memory::reclaim::{Removed, Unfreed};
 use crate::memory::slab::{Block, LARGEST_BLOCK, Slab, rounded_bytes};
 use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::snapshot::{DatabaseSize, HOLD_BYTES, Images, SnapshotProgress, ValueOutcome};
@@ -84,6 +84,8 @@ pub(crate) struct Table {
     progress: SnapshotProgress,
     /// Where the walk for a snapshot continues within a bucket.
     walk_cursor: Option<Box<BucketCursor>>,
+    /// Its memory, once it has been removed. Fields are dropped in order, so this is the last.
+    unfreed: Unfreed,
 }
 
 // SAFETY: a table's entries are reached only through it, under its shard's latch. Its segments are
@@ -130,18 +132,21 @@ impl Table {
             slab,
             progress,
             walk_cursor: None,
+            unfreed: Unfreed::default(),
         }
     }
 
-    /// Replaces this table by an empty one. Returns the old one.
-    pub(crate) fn take(&mut self, barrier: MutationBarrier) -> Self {
+    /// Replaces this table, of about this many bytes, by an empty one. Returns the old one.
+    pub(crate) fn take(&mut self, barrier: MutationBarrier, bytes: u64) -> Self {
         self.begin(barrier);
         self.progress.send_pre_images();
         let owner = self.directory.owner().clone();
         let empty =
             Table::new(self.locator, Arc::clone(&self.pool), owner, self.progress.restarted());
         empty.directory.publish();
-        std::mem::replace(self, empty)
+        let mut old = std::mem::replace(self, empty);
+        old.unfreed = Unfreed::new(bytes);
+        old
     }
 
     /// Moves to another database of the same shard.

@@ -28,6 +28,10 @@ const MIN_BUDGET: Duration = Duration::from_micros(10);
 /// With this fraction of the limit in excess, eviction continues for the longest time.
 const FAR_PART: u64 = 32;
 
+/// Removed memory that has not been freed yet does not count up to this many bytes, or a quarter of
+/// the limit if that is more. Beyond that it counts, so that memory is bounded.
+const MAX_UNFREED_BYTES: u64 = 64 << 20;
+
 /// The memory of a value in addition to its bytes: this fraction of them, for the list of its
 /// chunks, and a constant, for its key, its place in a table and the rounding of its last chunk.
 const ADDED_PART: usize = 1024;
@@ -72,7 +76,7 @@ impl Database<'_> {
     pub fn make_room_for(&self, bytes: usize, kept: &[u64]) {
         let (limit, policy) = self.store.limit();
         let wanted = (bytes + bytes / ADDED_PART + ADDED_BYTES) as u64;
-        let fits = || self.store.lasting_bytes().saturating_add(wanted) <= limit;
+        let fits = || self.store.counted_bytes(limit).saturating_add(wanted) <= limit;
         if limit == 0 || policy == Policy::NoEviction || self.is_latched() || fits() {
             return;
         }
@@ -350,23 +354,28 @@ impl Store {
     #[inline]
     pub fn is_far_over_limit(&self) -> bool {
         let limit = self.limit.bytes.load(Ordering::Relaxed);
-        limit != 0 && self.data_bytes() > limit + limit / FAR_PART
+        let far = limit + limit / FAR_PART;
+        limit != 0 && self.data_bytes() > far && {
+            // As in `counted_bytes`.
+            let unfreed = unfreed_bytes(limit);
+            self.data_bytes().saturating_sub(unfreed) > far
+        }
     }
 
     /// Returns how long eviction may continue.
     pub(crate) fn eviction_budget(&self) -> Duration {
         let limit = self.limit.bytes.load(Ordering::Relaxed);
-        let excess = self.lasting_bytes().saturating_sub(limit);
+        let excess = self.counted_bytes(limit).saturating_sub(limit);
         let share = excess as f64 / (limit / FAR_PART).max(1) as f64;
         BUDGET.mul_f64(share.min(1.0)).max(MIN_BUDGET)
     }
 
-    /// Whether memory exceeds the limit.
+    /// Whether memory exceeds the limit, without removed data that has not been freed yet.
     #[must_use]
     #[inline]
     pub fn is_over_limit(&self) -> bool {
         let limit = self.limit.bytes.load(Ordering::Relaxed);
-        limit != 0 && self.lasting_bytes() > limit
+        limit != 0 && self.lasting_bytes() > limit && self.counted_bytes(limit) > limit
     }
 
     /// Whether memory exceeds the limit and nothing can be evicted, according to the last search
@@ -379,14 +388,26 @@ impl Store {
     }
 
     /// Whether this many more bytes fit below the limit: in addition to the bytes in use if nothing
-    /// is ever evicted, otherwise with everything else evicted. While memory is being freed, the
-    /// bytes in use do not count.
+    /// is ever evicted, otherwise with everything else evicted.
     #[must_use]
     pub fn has_room_for(&self, bytes: usize) -> bool {
         let (limit, policy) = self.limit();
-        let stays = policy == Policy::NoEviction && reclaim::pending() == 0;
-        let lasting = if stays { self.lasting_bytes() } else { 0 };
-        limit == 0 || lasting.saturating_add(bytes as u64) <= limit
+        let stays = if policy == Policy::NoEviction { self.counted_bytes(limit) } else { 0 };
+        limit == 0 || stays.saturating_add(bytes as u64) <= limit
+    }
+
+    /// Returns the bytes of data without removed data that has not been freed yet.
+    pub(crate) fn settled_data_bytes(&self) -> u64 {
+        let unfreed = reclaim::unfreed_bytes();
+        accounting::publish();
+        self.data_bytes().saturating_sub(unfreed)
+    }
+
+    /// Returns the bytes that count towards a limit.
+    #[cold]
+    fn counted_bytes(&self, limit: u64) -> u64 {
+        let unfreed = unfreed_bytes(limit);
+        self.lasting_bytes().saturating_sub(unfreed)
     }
 
     /// Returns the bytes of data without the images kept for a snapshot. These are freed once they
@@ -398,4 +419,9 @@ impl Store {
         let kept = held.pre_image_bytes + held.walked_bytes;
         self.data_bytes().saturating_sub(kept as u64)
     }
+}
+
+/// Returns the bytes that have not been freed yet and do not count towards a limit.
+fn unfreed_bytes(limit: u64) -> u64 {
+    reclaim::unfreed_bytes().min(MAX_UNFREED_BYTES.max(limit / 4))
 }

@@ -11,7 +11,7 @@ use crate::eviction::observer::EvictionNotifier;
 use crate::eviction::policy::Limit;
 use crate::index::directory::Directories;
 use crate::index::placement::Placement;
-use crate::index::table::Locator;
+use crate::index::table::{Locator, Table};
 use crate::keyspace::detached_tables::DetachedTables;
 use crate::keyspace::shard::Shard;
 use crate::memory::accounting;
@@ -321,12 +321,22 @@ impl Store {
         let (mut tables, mut removed) = (Vec::new(), 0);
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
         let barrier = self.word.read();
+        // The memory of a table is not counted; its share of all entries serves as an estimate.
+        let data = self.settled_data_bytes();
+        let mut entries = 0;
+        for shard in &mut held {
+            entries += shard.tables_mut().iter().map(Table::len).sum::<usize>();
+        }
+        let share = |len: usize| {
+            let bytes = u128::from(data) * len as u128 / (entries as u128).max(1);
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        };
         for shard in &mut held {
             for (index, table) in shard.tables_mut().iter_mut().enumerate() {
                 let meant = scope == Scope::All || scope == Scope::Database(index);
                 if meant && table.len() > 0 {
                     removed += table.len() as u64;
-                    let old = table.take(barrier);
+                    let old = table.take(barrier, share(table.len()));
                     if old.progress().is_wanted() {
                         self.detached_tables.send(old);
                     } else {

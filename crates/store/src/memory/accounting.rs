@@ -410,7 +410,7 @@ pub(crate) mod tests {
         }
     }
 
-    pub(super) fn sees_pages_alone() -> bool {
+    pub(crate) fn sees_pages_alone() -> bool {
         PAGES_ALONE.get() > 0
     }
 

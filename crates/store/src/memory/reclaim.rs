@@ -2,6 +2,7 @@
 //! Workers do not wait long for a processor on which it runs ([`crate::sync::pace`]).
 
 use crate::memory::accounting;
+use crate::sync::cache_line::Line;
 use crate::sync::pace;
 use crate::sync::shared_thread::SharedThread;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,41 @@ static HANDED: AtomicU64 = AtomicU64::new(0);
 static FREED: AtomicU64 = AtomicU64::new(0);
 /// The value of `FREED` when the counters were last reset.
 static FREED_BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// The bytes of data that have been removed from the keyspace and not freed yet.
+static UNFREED_BYTES: Line<AtomicU64> = Line(AtomicU64::new(0));
+
+/// Returns the bytes of data that will be freed soon and still count. Call this before reading the
+/// bytes in use: those that are freed in between are then subtracted twice, otherwise not at all.
+pub(crate) fn unfreed_bytes() -> u64 {
+    #[cfg(test)]
+    if accounting::tests::sees_pages_alone() {
+        return 0;
+    }
+    UNFREED_BYTES.load(Ordering::Acquire)
+}
+
+/// Accounts for removed data until it is freed: drop this after the data.
+#[derive(Debug, Default)]
+pub(crate) struct Unfreed(u64);
+
+impl Unfreed {
+    pub(crate) fn new(bytes: u64) -> Self {
+        if bytes > 0 {
+            UNFREED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        }
+        Unfreed(bytes)
+    }
+}
+
+impl Drop for Unfreed {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            accounting::publish();
+            UNFREED_BYTES.fetch_sub(self.0, Ordering::Release);
+        }
+    }
+}
 
 /// Returns the number of removed objects that have not been freed yet.
 pub(crate) fn pending() -> u64 {
@@ -45,6 +81,13 @@ static FREER: SharedThread<Box<dyn Send>> = SharedThread::new("reclaimer", |remo
 pub fn free_elsewhere(removed: impl Send + 'static) {
     HANDED.fetch_add(1, Ordering::Relaxed);
     FREER.hand(Box::new(removed));
+}
+
+/// The same, for this many bytes of data, which count until they are freed: meanwhile no write is
+/// refused and nothing is evicted because of them.
+pub(crate) fn free_data(removed: impl Send + 'static, bytes: u64) {
+    // The parts of a tuple are dropped in order.
+    free_elsewhere((removed, Unfreed::new(bytes)));
 }
 
 /// Ends this thread; the next large value starts it again.

@@ -37,7 +37,7 @@ impl<L: Layout> Drop for Garbage<L> {
         }
         let (nodes, blocks) = (std::mem::take(&mut self.nodes), Arc::clone(&self.blocks));
         let garbage = Garbage::<L> { nodes, blocks, bytes: 0, layout: PhantomData };
-        reclaim::free_elsewhere(garbage);
+        reclaim::free_data(garbage, self.bytes);
     }
 }
 

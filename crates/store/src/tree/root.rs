@@ -319,7 +319,7 @@ impl<L: Layout> Drop for Tree<L> {
         let nodes =
             Nodes::<L> { top: self.top, blocks: Arc::clone(&self.blocks), layout: PhantomData };
         if self.top.count().is_one() && !self.is_small() {
-            reclaim::free_elsewhere(nodes);
+            reclaim::free_data(nodes, self.bytes());
         }
     }
 }

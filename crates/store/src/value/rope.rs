@@ -52,7 +52,9 @@ impl AsRef<[Chunk]> for Chunks {
 impl Drop for Chunks {
     fn drop(&mut self) {
         if self.0.len() > LARGE_CHUNKS {
-            reclaim::free_elsewhere(std::mem::take(&mut self.0));
+            // Full chunks no longer count as data; a shorter last one does.
+            let short = self.0.last().map_or(0, |last| last.len() % CHUNK_BYTES);
+            reclaim::free_data(std::mem::take(&mut self.0), short as u64);
         }
     }
 }

@@ -311,14 +311,14 @@ impl Stream {
         };
         let most = if trim.limit == 0 { whole } else { whole.min(trim.limit) };
         let nodes = self.nodes.len();
-        let cut = self.nodes.cut_front(most);
+        let (bytes, cut) = (self.node_bytes, self.nodes.cut_front(most));
         if self.nodes.len() != nodes {
             // The average size of a node is accurate enough, because the result is only reported.
             let rest = u128::from(self.node_bytes) * u128::from(self.nodes.len());
             self.node_bytes = (rest / u128::from(nodes)) as u64;
         }
         if cut.is_large() {
-            reclaim::free_elsewhere(cut);
+            reclaim::free_data(cut, bytes.saturating_sub(self.node_bytes));
         }
         if !trim.is_approximate
             && let Some(first) = self.nodes.first().map(|(first, _)| *first)
@@ -454,10 +454,9 @@ impl Drop for Stream {
     fn drop(&mut self) {
         let is_large = self.bytes() > SMALL_BYTES || self.nodes.len() > FEW_NODES;
         if is_large && (self.nodes.is_sole() || self.groups.is_sole()) {
-            reclaim::free_elsewhere((
-                std::mem::take(&mut self.nodes),
-                std::mem::take(&mut self.groups),
-            ));
+            let bytes = self.bytes();
+            let removed = (std::mem::take(&mut self.nodes), std::mem::take(&mut self.groups));
+            reclaim::free_data(removed, bytes);
         }
     }
 }
