@@ -230,3 +230,21 @@ fn what_waits_to_be_freed_evicts_nothing_else_and_refuses_nothing() {
         assert_eq!(error(&client.reply()), None, "round {round}");
     }
 }
+
+/// Housekeeping adds up what all workers count.
+#[test]
+fn a_thousand_workers_leave_a_small_limit_to_data() {
+    let options = ["--workers", "1024", "--maxmemory", "1mb", "--maxmemory-policy", "allkeys-lru"];
+    let server = Server::nagi_with(&options);
+    let mut client = server.connect_resp();
+    let mut set_all = || {
+        for key in 0..2000 {
+            client.check(&format!("SET key:{key} {}", "v".repeat(1000)), "+OK\r\n");
+        }
+        let keys = client.run("DBSIZE").integer();
+        assert!(keys > 500, "{keys} keys of 1000 bytes in 1 MB");
+        info(&mut client, "uptime_in_seconds")
+    };
+    let up_s = set_all();
+    until("rounds of housekeeping", || (set_all() > up_s + 1).then_some(())).unwrap();
+}

@@ -24,7 +24,8 @@ macro_rules! counters {
         impl Totals {
             /// Adds one worker's counters.
             pub fn add(&mut self, counters: &Counters) {
-                $(self.$name += counters.$name.get();)+
+                // Draws of many workers, each from a number of its own on, exceed 64 bits.
+                $(self.$name = self.$name.wrapping_add(counters.$name.get());)+
             }
         }
 
