@@ -115,6 +115,7 @@ const SCRIPT_STACK_BYTES: usize = 16 << 20;
 /// # Errors
 /// Invalid settings or a failed system call; nothing is left running.
 pub fn start(options: ServerOptions) -> Result<Running, StartError> {
+    accounting::begin_startup();
     let addresses = options.config.addresses();
     if let Some(port) = addresses.shared_port() {
         return Err(same_port(&options.config, ["port", "memcached-port"], port));
@@ -201,6 +202,7 @@ impl Running {
             let shared = Arc::clone(&self.shared);
             let (handovers, report) = (Arc::clone(&handovers), report.clone());
             self.spawn(format!("worker-{index}"), move || {
+                accounting::begin_startup();
                 begin_tracking_worker(index);
                 // A driver is created by its own thread, since a ring belongs to a thread.
                 match shared.io {

@@ -46,8 +46,19 @@ thread_local! {
     static PUBLISHED_BYTES: Cell<i64> = const { Cell::new(0) };
     /// The part of it in [`STARTUP_BYTES`] and in [`ADDED_BYTES`].
     static OVERHEAD_BY_THREAD: Cell<i64> = const { Cell::new(0) };
-    /// Whether everything that this thread publishes counts in [`ADDED_BYTES`] too.
-    static IS_OVERHEAD: Cell<bool> = const { Cell::new(false) };
+    /// The use of the memory that this thread publishes.
+    static USE: Cell<Use> = const { Cell::new(Use::Any) };
+}
+
+/// The use of the memory that a thread allocates.
+#[derive(Clone, Copy)]
+enum Use {
+    /// Data, clients or overhead.
+    Any,
+    /// It counts in [`STARTUP_BYTES`] too.
+    Startup,
+    /// It counts in [`ADDED_BYTES`] too.
+    Overhead,
 }
 
 /// Memory other than the store's pages, in bytes; 0 unless the allocator is wrapped by
@@ -199,10 +210,19 @@ impl Drop for Overhead {
     }
 }
 
+/// Counts everything that this thread has allocated and allocates until [`note_startup`] as memory
+/// that is needed with or without data. Otherwise it would be data for other threads that serve
+/// clients already, and with many workers more than a small limit.
+pub fn begin_startup() {
+    note_startup();
+    USE.set(Use::Startup);
+}
+
 /// Counts everything that this thread has allocated and not freed as memory that is needed with or
 /// without data. Call it when the process or a worker has finished its initial allocations, before
 /// it creates data or a [`Charge`].
 pub fn note_startup() {
+    USE.set(Use::Any);
     let made = allocated_by_thread();
     let known = OVERHEAD_BY_THREAD.try_with(|known| known.replace(made)).unwrap_or(made);
     STARTUP_BYTES.fetch_add(made - known, Ordering::Relaxed);
@@ -251,7 +271,7 @@ impl Drop for LargeOverhead {
 /// [`Overhead`].
 pub fn count_as_overhead() {
     publish();
-    IS_OVERHEAD.set(true);
+    USE.set(Use::Overhead);
 }
 
 /// Returns the bytes that this thread has allocated minus those that it has freed.
@@ -273,8 +293,15 @@ pub(crate) fn publish() {
 fn add_published(bytes: i64) {
     // A thread that is ending has no sum any more, and measures nothing.
     let _ = PUBLISHED_BYTES.try_with(|sum| sum.set(sum.get() + bytes));
-    if IS_OVERHEAD.try_with(Cell::get).unwrap_or(false) {
-        ADDED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+    match USE.try_with(Cell::get).unwrap_or(Use::Any) {
+        Use::Any => {}
+        Use::Startup => {
+            let _ = OVERHEAD_BY_THREAD.try_with(|known| known.set(known.get() + bytes));
+            STARTUP_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        }
+        Use::Overhead => {
+            ADDED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
     ALLOCATED_BYTES.fetch_add(bytes, Ordering::Relaxed);
 }
