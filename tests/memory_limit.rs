@@ -248,3 +248,17 @@ fn a_thousand_workers_leave_a_small_limit_to_data() {
     let up_s = set_all();
     until("rounds of housekeeping", || (set_all() > up_s + 1).then_some(())).unwrap();
 }
+
+/// What tables keep when their entries have gone is no data: if it were, nothing could make room.
+#[test]
+fn the_smallest_limits_refuse_nothing() {
+    for (limit, len, least) in [("100kb", 1000, 40), ("100kb", 100, 200)] {
+        let server = evicting(limit);
+        let mut client = server.connect_resp();
+        for key in 0..2000 {
+            client.check(&format!("SET key:{key} {}", "v".repeat(len)), "+OK\r\n");
+        }
+        let keys = client.run("DBSIZE").integer();
+        assert!(keys >= least, "{keys} keys of {len} bytes in {limit}");
+    }
+}

@@ -22,6 +22,7 @@
 //! preparer also returns idle memory. Pages are freed in any order and each request to the kernel
 //! interrupts every worker, so it gathers many pages and returns adjacent ones together.
 
+use crate::memory::accounting::{Overhead, room_bytes};
 use crate::memory::idle::{self, Idle, NOTE_BYTES, Unit};
 use crate::memory::region::{self, PAGE_BYTES, REGION_BYTES};
 use crate::sync::holds::{self, Work};
@@ -556,8 +557,12 @@ impl PagePool {
     /// it. Returns how many bytes.
     #[cold]
     fn release_warm(&self, kept_bytes: impl Fn(&Idle) -> usize, most_bytes: usize) -> usize {
+        let room = most_bytes / PAGE_BYTES;
+        // Counted from before it is allocated until after it is freed, or it would be data
+        // meanwhile and cause evictions.
+        let _overhead = Overhead::new(room_bytes::<(Unit, usize)>(room));
         // Allocated here, not under the latch.
-        let mut taken = Vec::with_capacity(most_bytes / PAGE_BYTES);
+        let mut taken = Vec::with_capacity(room);
         let mut gave_bytes = 0;
         for kind in KINDS {
             // In slices, so that no thread waits for the latch for long.

@@ -67,6 +67,10 @@ struct Larger {
     on_heap_bytes: usize,
 }
 
+/// The memory of an empty one. It stays when all blocks have been freed, and does not count as
+/// data: otherwise eviction could not meet the smallest limits.
+const LARGER_BYTES: isize = size_of::<Larger>().cast_signed();
+
 #[derive(Clone, Debug, Default)]
 struct Class {
     /// The first and the last page with a free block.
@@ -168,7 +172,10 @@ impl Slab {
             return take_from_heap(bytes);
         }
         let arenas = || Arenas::new(Arc::clone(&self.pool));
-        let new = || Box::new(Larger { arenas: arenas(), on_heap_bytes: 0 });
+        let new = || {
+            self.pool.add_idle_bytes(LARGER_BYTES);
+            Box::new(Larger { arenas: arenas(), on_heap_bytes: 0 })
+        };
         let larger = self.larger.get_or_insert_with(new);
         let rounded = rounded_bytes(bytes);
         if larger.arenas.is_empty() && larger.on_heap_bytes + rounded <= FEW_BYTES {
@@ -265,6 +272,9 @@ impl Slab {
 impl Drop for Slab {
     fn drop(&mut self) {
         self.unreported_idle_bytes -= vector_bytes(&self.classes);
+        if self.larger.is_some() {
+            self.unreported_idle_bytes -= LARGER_BYTES;
+        }
         self.report_idle_bytes(0);
     }
 }
