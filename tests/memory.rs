@@ -584,11 +584,12 @@ fn memory_of_workers_and_connections_is_overhead_and_not_limited() {
     let mut client = server.connect_resp();
     let idle: Vec<Connection> = (0..500).map(|_| server.connect_resp()).collect();
     let mut of = |name: &str| info_of(&mut client, "memory", name);
-    let startup = of("used_memory_startup");
+    let startup = of("process_memory_startup");
     assert!((500_000..16 << 20).contains(&startup), "{startup}");
     assert!(of("used_memory_dataset") < 100_000, "{}", of("used_memory_dataset"));
     assert!(of("used_memory") < 100_000, "{}", of("used_memory"));
-    assert!(of("used_memory_overhead") > startup + 500 * 1000, "connections take some");
+    assert!(of("process_memory") > startup + 500 * 1000, "connections take some");
+    assert!(of("used_memory_overhead") < 100_000, "{}", of("used_memory_overhead"));
     assert!(of("allocator_allocated") >= startup + of("used_memory"));
     drop(idle);
     for round in 0..50 {
@@ -623,6 +624,20 @@ fn the_report_of_memory_adds_up_for_little_data() {
     let percentage = dataset / (total - startup) * 100.0;
     assert!((of("dataset.percentage") - percentage).abs() < 0.01);
     assert!((of("keys.bytes-per-key") - (dataset / 100.0).floor()).abs() < 1.0);
+    let text = client.run("INFO memory").text();
+    let told = |name: &str| -> f64 {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("INFO has no {name}"))
+    };
+    for (field, in_report) in [("dataset", dataset), ("startup", startup)] {
+        let told = told(&format!("used_memory_{field}"));
+        assert!((told - in_report).abs() < 4096.0, "{field}: {told} in INFO, {in_report}");
+    }
+    let used = told("used_memory");
+    assert!((used - told("used_memory_dataset") - told("used_memory_overhead")).abs() < 1.0);
+    assert!((told("allocator_allocated") - used - told("process_memory")).abs() < 1.0);
+    assert!(told("used_memory_peak") >= used && told("process_memory_startup") > 100_000.0);
+    assert!((told("used_memory_peak") - of("peak.allocated")).abs() < 100_000.0);
     let peak = of("peak.allocated");
     assert!(peak >= total && (of("peak.percentage") - total / peak * 100.0).abs() < 0.01);
 }

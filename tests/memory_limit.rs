@@ -62,7 +62,7 @@ fn memory_of_lua_is_not_data_and_counts_once() {
         let data = info(&mut client, "used_memory_dataset");
         assert!((30_000_000..31_000_000).contains(&data), "{data} bytes after {garbage}");
         let lua = info(&mut client, "used_memory_vm_total");
-        let overhead = info(&mut client, "used_memory_overhead");
+        let overhead = info(&mut client, "process_memory");
         let most = lua + lua / 4 + 4_000_000;
         assert!((lua..most).contains(&overhead), "{overhead} bytes of overhead, {lua} of Lua");
     }

@@ -72,24 +72,19 @@ impl Figures {
         self.dataset + self.clients
     }
 
-    /// Everything except the data.
-    pub(crate) fn overhead(&self) -> u64 {
-        self.startup + self.added + self.clients
+    /// The memory of the process, with or without data and clients.
+    pub(crate) fn process(&self) -> u64 {
+        self.startup + self.added
     }
 
     /// All memory in use.
     pub(crate) fn allocated(&self) -> u64 {
-        self.dataset + self.overhead()
+        self.used() + self.process()
     }
 
-    /// The peak of all memory in use.
-    pub(crate) fn peak_allocated(&self) -> u64 {
-        self.peak_used + self.startup + self.added
-    }
-
-    /// The share of the data in what was allocated after the start, in percent.
+    /// The share of the data in data and clients, in percent.
     pub(crate) fn dataset_percent(&self) -> f64 {
-        ratio(self.dataset, self.allocated() - self.startup) * 100.0
+        ratio(self.dataset, self.used()) * 100.0
     }
 }
 
@@ -167,15 +162,16 @@ fn stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         .map(|index| cx.db.store().database(index, &unused, cx.db.now_ms()).size())
         .sum();
     let per_key = figures.dataset / (keys as u64).max(1);
-    let allocated = figures.allocated();
+    let (used, allocated) = (figures.used(), figures.allocated());
     let number = |bytes: u64| Figure::Number(bytes.cast_signed());
     let scripts = cx.server.scripts();
     let machines = [&scripts.script_bytes, &scripts.function_bytes];
     let machines: usize = machines.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
     let fields = [
-        ("peak.allocated", number(figures.peak_allocated())),
-        ("total.allocated", number(allocated)),
-        ("startup.allocated", number(figures.startup)),
+        // As in INFO, without the memory of the process.
+        ("peak.allocated", number(figures.peak_used)),
+        ("total.allocated", number(used)),
+        ("startup.allocated", number(0)),
         ("replication.backlog", number(0)),
         ("replica.fullsync.buffer", number(0)),
         ("clients.slaves", number(0)),
@@ -186,13 +182,13 @@ fn stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         ("functions.caches", number(scripts.libraries().bytes() as u64)),
         ("script.VMs", number(machines as u64)),
         ("overhead.db.hashtable.rehashing", number(0)),
-        ("overhead.total", number(figures.overhead())),
+        ("overhead.total", number(figures.clients)),
         ("db.dict.rehashing.count", number(0)),
         ("keys.count", number(keys as u64)),
         ("keys.bytes-per-key", number(if keys == 0 { 0 } else { per_key })),
         ("dataset.bytes", number(figures.dataset)),
         ("dataset.percentage", Figure::Ratio(figures.dataset_percent())),
-        ("peak.percentage", Figure::Ratio(ratio(allocated, figures.peak_allocated()) * 100.0)),
+        ("peak.percentage", Figure::Ratio(ratio(used, figures.peak_used) * 100.0)),
         ("allocator.allocated", number(allocated)),
         ("allocator.active", number(figures.active)),
         ("allocator.resident", number(figures.resident)),

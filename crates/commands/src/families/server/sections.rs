@@ -157,17 +157,20 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let (limit_bytes, policy) = cx.db.store().limit();
     let figures = Figures::read(cx);
     let (used, allocated) = (figures.used(), figures.allocated());
-    // Data and clients. The rest is overhead and not included, so that the figure can be compared
-    // with `maxmemory`.
+    // Data and clients. The memory of the process is not included, so that the figure can be
+    // compared with `maxmemory`.
     fields.add_bytes("used_memory", used);
     fields.add_bytes("used_memory_rss", figures.rss);
     fields.add_bytes("used_memory_peak", figures.peak_used);
     let peak_percent = ratio(used, figures.peak_used) * 100.0;
     fields.add("used_memory_peak_perc", format_args!("{peak_percent:.2}%"));
-    // The parts that count towards `maxmemory`, and those that do not.
+    // The part that counts towards `maxmemory`, and the one that does not.
     fields.add("used_memory_dataset", figures.dataset);
-    fields.add("used_memory_overhead", figures.overhead());
-    fields.add("used_memory_startup", figures.startup);
+    fields.add("used_memory_overhead", figures.clients);
+    fields.add_unused("0", &["used_memory_startup"]);
+    // In addition to both: at the start, and in all.
+    fields.add("process_memory_startup", figures.startup);
+    fields.add("process_memory", figures.process());
     fields.add("used_memory_dataset_perc", format_args!("{:.2}%", figures.dataset_percent()));
     fields.add("allocator_allocated", allocated);
     fields.add("allocator_active", figures.active);
