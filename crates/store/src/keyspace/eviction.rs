@@ -20,6 +20,8 @@ const TRIES: usize = 512;
 const FEW_TRIES: usize = 4;
 /// The number of shards that are compared to choose the fullest, while they are small.
 const CHOICES: usize = 4;
+/// With fewer entries in the fullest of these, victims of several shards are compared.
+const FEW_ENTRIES: usize = 4;
 /// A shard with this many entries is not small: differences between shards have little effect.
 const MANY_ENTRIES: usize = 1000;
 /// The longest time that eviction continues without a pause, and the shortest if that is too short.
@@ -85,13 +87,13 @@ impl Database<'_> {
     }
 
     /// The same as [`Database::make_room`], after a command that has added much data. Call it until
-    /// it returns `false`; `true` means that memory is still far above the limit and something can
-    /// be evicted other than the keys with the hashes `written`. Such a command waits until there
-    /// is room, because memory could otherwise grow without bound; other commands do not wait.
+    /// it returns `false`; `true` means that memory is still above the limit and something can be
+    /// evicted other than the keys with the hashes `written`. Such a command waits until there is
+    /// room, because memory could otherwise grow without bound; other commands do not wait.
     #[must_use]
     pub fn evict_for_large_write(&self, written: &[u64]) -> bool {
-        let is_far = || self.store.is_far_over_limit();
-        is_far() && self.make_room_sparing(written) && is_far()
+        let is_over = || self.store.is_over_limit();
+        is_over() && self.make_room_sparing(written) && is_over()
     }
 
     /// The same, between commands, so that a lowered limit takes effect even without commands.
@@ -144,13 +146,16 @@ impl Database<'_> {
     pub(crate) fn evict(&self, selection: VictimSelection, kept: &[u64]) -> bool {
         let shards = self.store.shards.len();
         let found_nothing = self.store.limit.found_nothing.load(Ordering::Relaxed);
-        let tries = if found_nothing { FEW_TRIES } else { TRIES.max(shards) };
+        // Only keys that gain an expiry allow another full search; a new key may go as well if the
+        // policy is for all keys.
+        let is_pointless = found_nothing && selection.policy.only_volatile();
+        let tries = if is_pointless { FEW_TRIES } else { TRIES.max(shards) };
         let claimed = self.store.spared();
         let is_spared =
             |hash| kept.contains(&hash) || claimed.as_ref().is_some_and(|claimed| claimed(hash));
         let spares = (!kept.is_empty() || claimed.is_some()).then_some(&is_spared as Spares<'_>);
         let (shard, entries) = self.full_shard();
-        let has_few = entries < SAMPLES && !found_nothing && selection.policy.compares();
+        let has_few = entries < FEW_ENTRIES && !is_pointless && selection.policy.compares();
         let first = if has_few { self.urgent_shard(shard, selection, spares) } else { shard };
         for attempt in 0..tries {
             let Some(latch) = self.store.shards.get((first + attempt) % shards) else { continue };
