@@ -65,8 +65,10 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
         if waits_for_long_keys(entry, cx, args) {
             return;
         }
-        if !cx.client.restrictions.contains(Restrictions::IN_TRANSACTION) {
-            make_room_for(entry, cx, args);
+        let is_queued = cx.client.restrictions.contains(Restrictions::IN_TRANSACTION);
+        if !is_queued && make_room_for(entry, cx, args) {
+            cx.suspension = Some(Suspension::again());
+            return;
         }
     }
     if cx.client.restrictions.contains(Restrictions::IN_TRANSACTION) && is_queued(entry, cx, args) {
@@ -94,7 +96,8 @@ fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> boo
 /// Runs a request of a transaction, whose keys are claimed.
 pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if args.has_large() {
-        make_room_for(entry, cx, args);
+        // It continues even if there is no room yet.
+        let _ = make_room_for(entry, cx, args);
     }
     if cx.db.store().is_over_limit() && entry.command.flags.contains(Flags::DENYOOM) {
         // It was admitted when it began, and continues even if no key can be evicted.
@@ -119,17 +122,17 @@ fn lacks_room(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
 }
 
 /// Evicts keys for a request with large arguments before it stores them, unless it will be refused
-/// or has to wait.
+/// or has to wait. Returns whether there is more to do first.
 #[cold]
-fn make_room_for(entry: &Entry, cx: &Context<'_>, args: Args<'_>) {
+fn make_room_for(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
     let holds = HookFlags::PAUSED_WRITES
         | HookFlags::PAUSED_ALL
         | HookFlags::LOADING
         | HookFlags::UNSAVED
         | HookFlags::BUSY;
-    if entry.command.flags.contains(Flags::DENYOOM) && !cx.hooks.reasons().intersects(holds) {
+    entry.command.flags.contains(Flags::DENYOOM) && !cx.hooks.reasons().intersects(holds) && {
         let kept = spared(entry, cx, args);
-        cx.hooks.latency.time(EVICTION, || cx.db.make_room_for(args.large_bytes(), &kept));
+        cx.hooks.latency.time(EVICTION, || cx.db.make_room_for(args.large_bytes(), &kept))
     }
 }
 

@@ -98,6 +98,12 @@ impl<J> Suspension<J> {
         Suspension::woken(Remainder::Restart(place))
     }
 
+    /// A request that has changed nothing and runs from the start in the next tick.
+    pub(crate) fn again() -> Self {
+        let what = Remainder::Restart(None);
+        Suspension { when: When::NextTick, is_committed: false, what }
+    }
+
     /// A request that runs from the start once these long arguments have been looked up.
     pub(crate) fn long_keys(keys: Vec<(usize, Interning)>) -> Self {
         Suspension::woken(Remainder::LongKeys(keys))

@@ -74,16 +74,22 @@ impl Database<'_> {
 
     /// Evicts entries until a value of this many bytes fits below the limit, or until its time is
     /// used up. Spares the keys with the hashes `kept`: those of the request that will store the
-    /// value. If room were made afterwards, the victim might be the value itself.
-    pub fn make_room_for(&self, bytes: usize, kept: &[u64]) {
+    /// value. If room were made afterwards, the victim might be the value itself. Returns whether
+    /// there is more to do and something can be evicted.
+    pub fn make_room_for(&self, bytes: usize, kept: &[u64]) -> bool {
         let (limit, policy) = self.store.limit();
         let wanted = (bytes + bytes / ADDED_PART + ADDED_BYTES) as u64;
         let fits = || self.store.counted_bytes(limit).saturating_add(wanted) <= limit;
         if limit == 0 || policy == Policy::NoEviction || self.is_latched() || fits() {
-            return;
+            return false;
         }
         let (started, selection) = (Instant::now(), self.selection(policy));
-        while started.elapsed() < BUDGET && self.evict(selection, kept) && !fits() {}
+        while started.elapsed() < BUDGET {
+            if !self.evict(selection, kept) || fits() {
+                return false;
+            }
+        }
+        true
     }
 
     /// The same as [`Database::make_room`], after a command that has added much data. Call it until
