@@ -46,6 +46,7 @@ mod tree;
 pub mod types;
 mod value;
 
+pub use claims::announcement::Announcement;
 pub use claims::claiming::{Claim, ClaimProgress, Claiming, Growing, Growth};
 pub use claims::table::{Intent, Wait};
 pub use collections::hash::{Field, FieldExpiry, HashLimits, HashRef};

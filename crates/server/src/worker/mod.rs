@@ -35,6 +35,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// How long a stopping worker executes received requests, and then sends replies while sockets have
@@ -145,14 +146,15 @@ struct SlowReader {
     over_soft_limit_since_ms: Option<u64>,
 }
 
-/// Bytes after a blocked request above which nothing more is received.
+/// Bytes after a waiting request above which nothing more is received.
 const MAX_BYTES_BEHIND: usize = 64 * 1024;
 
 /// What to receive while a session waits. A driver does not report the end of a connection that it
-/// does not receive from, but a blocked client's disconnect must be noticed.
+/// does not receive from, but a blocked client's disconnect must be noticed. A request in the state
+/// `Woken` mostly waits briefly: to stop receiving and start again costs as much as a small script.
 fn wanted(state: SessionState) -> Wanted {
     match state {
-        SessionState::Bytes | SessionState::Pending(When::Served) => Wanted::Bytes,
+        SessionState::Bytes | SessionState::Pending(When::Served | When::Woken) => Wanted::Bytes,
         SessionState::LargeArgument => Wanted::IntoBuffer,
         SessionState::Pending(_) | SessionState::Closing => Wanted::Nothing,
     }
@@ -517,7 +519,7 @@ impl Sessions {
             return driver.close(token);
         }
         slot.state = state;
-        let is_full = state == SessionState::Pending(When::Served)
+        let is_full = matches!(state, SessionState::Pending(When::Served | When::Woken))
             && slot.session.waiting_bytes() > MAX_BYTES_BEHIND;
         let wanted = if is_full { Wanted::Nothing } else { wanted(state) };
         if wanted != std::mem::replace(&mut slot.wanted, wanted) {
@@ -593,10 +595,9 @@ impl Sessions {
     fn flush(&mut self) {
         let store = &self.shared.store;
         let _batch = store.batch(&self.counters);
-        if store.has_claims() {
+        let db = store.database(0, &self.counters, store.now_ms());
+        if store.unclaimed(Waker::noop(), || db.flush(Scope::Database(0))).is_some() {
             self.shared.flush_at(store.now_ms() + 1);
-        } else {
-            store.database(0, &self.counters, store.now_ms()).flush(Scope::Database(0));
         }
     }
 }
@@ -645,8 +646,8 @@ impl<D: Driver> Sink<D> for Sessions {
         } else {
             slot.session.keep(bytes, &self.timing);
             match slot.state {
-                SessionState::Pending(When::Served) => {
-                    self.apply_state(driver, token, SessionState::Pending(When::Served));
+                state @ SessionState::Pending(When::Served | When::Woken) => {
+                    self.apply_state(driver, token, state);
                 }
                 state if state.is_for_bytes() => {
                     self.apply_state(driver, token, SessionState::NEXT_SLICE);

@@ -69,6 +69,9 @@ pub struct Claim {
     taken: Vec<u64>,
     /// Whether the claim counts as active.
     active: bool,
+    /// Whether every batch that begins looks for its keys among the claimed names, since it has
+    /// seen that there are claims. Then no barrier between threads is needed.
+    is_seen: bool,
     /// The memory of the claim, which is not data.
     charge: Charge,
 }
@@ -81,6 +84,7 @@ impl Claiming {
             owner,
             taken: Vec::new(),
             active: false,
+            is_seen: false,
             charge: Charge::default(),
         };
         Claiming {
@@ -111,12 +115,13 @@ impl Claiming {
         self.names.clear();
     }
 
-    fn begin(&self, waker: &Waker) -> Result<(), Wait> {
-        let Claim { claims, owner, .. } = &self.claim;
+    fn begin(&mut self, waker: &Waker) -> Result<(), Wait> {
+        let Claim { claims, owner, is_seen, .. } = &mut self.claim;
         match self.is_whole {
-            true => claims.begin_whole(*owner, self.wait.as_ref(), waker),
-            false => claims.begin(*owner, waker),
+            true => claims.begin_whole(*owner, self.wait.as_ref(), waker)?,
+            false => *is_seen = claims.begin(*owner, waker)?,
         }
+        Ok(())
     }
 
     /// Continues until everything is claimed, the claimer must wait, or `is_over` reports the end
@@ -152,14 +157,16 @@ impl Claiming {
         }
         self.wait = None;
         self.claim.claims.give_ticket(self.claim.owner);
-        let grace = self.grace.get_or_insert_with(|| quiescence.grace(Some(worker)));
-        for _ in 0..GRACE_CHECKS {
-            if quiescence.is_over(grace) {
-                return ClaimProgress::Held(self.claim.hand_over());
-            }
-            std::hint::spin_loop();
+        let is_seen = self.claim.is_seen;
+        let grace = self.grace.get_or_insert_with(|| match is_seen {
+            true => quiescence.grace_of_locks(Some(worker)),
+            false => quiescence.grace(Some(worker)),
+        });
+        if !wait_briefly(quiescence, grace) {
+            return ClaimProgress::More;
         }
-        ClaimProgress::More
+        self.claim.is_seen = !self.is_whole;
+        ClaimProgress::Held(self.claim.hand_over())
     }
 
     /// Releases everything, since holding some names while waiting for more could cause deadlocks.
@@ -196,8 +203,14 @@ impl Claim {
     /// held by it.
     #[must_use]
     pub fn joint(&self) -> Claim {
-        let (claims, owner) = (Arc::clone(&self.claims), self.owner);
-        Claim { claims, owner, taken: Vec::new(), active: false, charge: Charge::default() }
+        Claim {
+            claims: Arc::clone(&self.claims),
+            owner: self.owner,
+            taken: Vec::new(),
+            active: false,
+            is_seen: self.is_seen,
+            charge: Charge::default(),
+        }
     }
 
     /// Acquires one more name, or the whole keyspace if it is `None`, ahead of all waiters. Only
@@ -221,7 +234,10 @@ impl Claim {
                 Ok(true) => {
                     self.taken.extend(name.map(|(name, _)| name));
                     self.charge.set(self.taken.len() * NAME_BYTES);
-                    growing.grace = Some(quiescence.grace(Some(worker)));
+                    growing.grace = Some(match name {
+                        Some(_) if self.is_seen => quiescence.grace_of_locks(Some(worker)),
+                        _ => quiescence.grace(Some(worker)),
+                    });
                 }
                 Err(wait) => {
                     growing.wait = Some(wait);
@@ -229,7 +245,7 @@ impl Claim {
                 }
             }
         }
-        let is_over = growing.grace.as_mut().is_none_or(|grace| quiescence.is_over(grace));
+        let is_over = growing.grace.as_mut().is_none_or(|grace| wait_briefly(quiescence, grace));
         if is_over { Growth::Held } else { Growth::More }
     }
 
@@ -244,11 +260,26 @@ impl Claim {
     /// Moves the claim out; nothing remains here.
     #[must_use]
     pub fn hand_over(&mut self) -> Claim {
-        let (taken, active) = (std::mem::take(&mut self.taken), self.active);
-        self.active = false;
-        let charge = std::mem::take(&mut self.charge);
-        Claim { claims: Arc::clone(&self.claims), owner: self.owner, taken, active, charge }
+        Claim {
+            claims: Arc::clone(&self.claims),
+            owner: self.owner,
+            taken: std::mem::take(&mut self.taken),
+            active: std::mem::take(&mut self.active),
+            is_seen: self.is_seen,
+            charge: std::mem::take(&mut self.charge),
+        }
     }
+}
+
+/// Whether all batches of a grace period end within a few microseconds.
+fn wait_briefly(quiescence: &Quiescence, grace: &mut GracePeriod) -> bool {
+    for _ in 0..GRACE_CHECKS {
+        if quiescence.is_over(grace) {
+            return true;
+        }
+        std::hint::spin_loop();
+    }
+    false
 }
 
 impl Drop for Claim {

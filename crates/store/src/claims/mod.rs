@@ -23,6 +23,7 @@
 //! Names are hashes of keys, without their database. Two keys with the same hash therefore exclude
 //! each other needlessly, which is harmless.
 
+pub(crate) mod announcement;
 pub(crate) mod claiming;
 #[cfg(all(test, loom))]
 mod model;

@@ -1,5 +1,6 @@
 //! Tests all interleavings of claimers and requests with loom: `cargo xtask loom`.
 
+use super::announcement::Announcement;
 use super::claiming::*;
 use super::table::*;
 use crate::entry::key::Key;
@@ -79,15 +80,44 @@ impl Fixture {
     fn work(&self, worker: usize, mut claiming: Claiming, names: [u64; 2]) {
         let bell = Bell::new();
         let waker = Waker::from(Arc::clone(&bell));
-        let claim = loop {
-            match claiming.step(&self.quiescence, worker, &waker, || false) {
-                ClaimProgress::Held(claim) => break claim,
+        let claim = self.held(worker, &mut claiming, (&bell, &waker));
+        names.into_iter().for_each(|name| self.add_one(name));
+        drop(claim);
+    }
+
+    /// What a script does that claims the second name when it has the first.
+    fn claim_growing(&self, worker: usize, first: u64, second: u64) {
+        let mut claiming = Claiming::new(&self.claims);
+        claiming.add(Key { bytes: b"", hash: first, long: None }, Intent::Write);
+        let bell = Bell::new();
+        let waker = Waker::from(Arc::clone(&bell));
+        let mut claim = self.held(worker, &mut claiming, (&bell, &waker));
+        self.add_one(first);
+        let (name, place) = (Some((second, Intent::Write)), (&self.quiescence, worker));
+        let mut growing = Growing::default();
+        loop {
+            match claim.grow(name, &mut growing, place, &waker) {
+                Growth::Held => break,
+                Growth::Wait => bell.wait(),
+                Growth::More => thread::yield_now(),
+            }
+        }
+        self.add_one(second);
+    }
+
+    fn held(
+        &self,
+        worker: usize,
+        claiming: &mut Claiming,
+        (bell, waker): (&Bell, &Waker),
+    ) -> Claim {
+        loop {
+            match claiming.step(&self.quiescence, worker, waker, || false) {
+                ClaimProgress::Held(claim) => return claim,
                 ClaimProgress::Wait => bell.wait(),
                 ClaimProgress::More => thread::yield_now(),
             }
-        };
-        names.into_iter().for_each(|name| self.add_one(name));
-        drop(claim);
+        }
     }
 
     /// Executes a short command on `worker`.
@@ -198,6 +228,55 @@ fn request_does_not_run_during_a_whole_keyspace_claim() {
             thread::spawn(move || world.request(1, 2))
         };
         world.claim_everything(0);
+        other.join().unwrap();
+        assert_eq!(world.values(), [1, 2]);
+    });
+}
+
+#[test]
+fn a_request_is_never_within_a_claim_that_was_announced() {
+    check(|| {
+        let world = Fixture::new();
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.request(1, 1))
+        };
+        let announcement = Announcement::new(&world.claims, &world.quiescence);
+        world.claim(0, [1, 2]);
+        drop(announcement);
+        other.join().unwrap();
+        assert_eq!(world.values(), [2, 1]);
+        assert!(!world.claims.any());
+    });
+}
+
+#[test]
+fn a_request_is_never_within_a_claim_that_outlives_its_announcement() {
+    check(|| {
+        let world = Fixture::new();
+        let announcement = Announcement::new(&world.claims, &world.quiescence);
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.request(1, 1))
+        };
+        let ending = thread::spawn(move || drop(announcement));
+        world.claim(0, [1, 2]);
+        [other, ending].into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(world.values(), [2, 1]);
+        assert!(!world.claims.any());
+    });
+}
+
+/// As a script does with a key that it has not declared.
+#[test]
+fn a_request_is_never_within_a_claim_that_grows() {
+    check(|| {
+        let world = Fixture::new();
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.request(1, 2))
+        };
+        world.claim_growing(0, 1, 2);
         other.join().unwrap();
         assert_eq!(world.values(), [1, 2]);
     });

@@ -12,6 +12,11 @@ use std::task::Waker;
 /// The number of stripes, each with its own lock.
 const STRIPES: usize = if cfg!(loom) { 1 } else { 256 };
 
+/// Set in the count of active claims while claims are announced.
+pub(super) const ANNOUNCED: u64 = 1 << 63;
+/// Set once every batch under way has seen that.
+pub(super) const SEEN: u64 = 1 << 62;
+
 /// The number of names for which an empty stripe keeps its memory.
 const KEPT_NAMES: usize = 16;
 
@@ -27,9 +32,9 @@ pub enum Intent {
 /// All claims.
 #[derive(Debug)]
 pub(crate) struct Claims {
-    /// The number of claims that are held or being acquired. While it is 0, nothing else needs to
-    /// be read.
-    active: AtomicU64,
+    /// The number of claims that are held or being acquired, with [`ANNOUNCED`] and [`SEEN`]. While
+    /// it is 0, nothing else needs to be read.
+    pub(super) active: AtomicU64,
     /// The claim on the whole keyspace, which is then the only active one; 0 for none.
     exclusive: AtomicU64,
     last_owner: AtomicU64,
@@ -101,10 +106,16 @@ impl Claims {
         self.last_owner.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Whether there is any claim. Call this within a batch, before each request.
+    /// Whether there is any claim, or claims are announced: requests must look for their keys.
+    /// Call this within a batch, before each request.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.active.load(Ordering::Acquire) != 0
+    }
+
+    /// How many claims are held or being taken.
+    fn count(&self) -> u64 {
+        self.active.load(Ordering::SeqCst) & (SEEN - 1)
     }
 
     /// Whether `name` is claimed.
@@ -139,7 +150,7 @@ impl Claims {
     /// worthwhile.
     pub(crate) fn unclaimed(self: &Arc<Self>, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
         let mut entrance = self.entrance.lock();
-        if !self.any() {
+        if self.count() == 0 {
             work();
             return None;
         }
@@ -168,8 +179,9 @@ impl Claims {
         Wait { claims: Arc::clone(self), target, number }
     }
 
-    /// Lets a claimer begin, unless it is held back.
-    pub(super) fn begin(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<(), Wait> {
+    /// Lets a claimer begin, unless it is held back. Returns whether every batch has seen that there
+    /// are claims.
+    pub(super) fn begin(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<bool, Wait> {
         let mut entrance = self.entrance.lock();
         let must_wait =
             entrance.ticket.is_some_and(|holder| holder != owner) || entrance.growing.is_some();
@@ -178,8 +190,8 @@ impl Claims {
             drop(entrance);
             return Err(self.wait(WaitingFor::Entrance, number));
         }
-        self.active.fetch_add(1, Ordering::SeqCst);
-        Ok(())
+        let before = self.active.fetch_add(1, Ordering::SeqCst);
+        Ok(before & SEEN != 0)
     }
 
     /// Lets a claimer of the whole keyspace begin, once nothing else is claimed. `ahead` is its
@@ -192,7 +204,7 @@ impl Claims {
     ) -> Result<(), Wait> {
         let mut entrance = self.entrance.lock();
         let own = ahead.filter(|wait| wait.target == WaitingFor::Whole).map(|wait| wait.number);
-        if !self.any() && entrance.whole.is_first(own) {
+        if self.count() == 0 && entrance.whole.is_first(own) {
             self.active.fetch_add(1, Ordering::SeqCst);
             self.exclusive.store(owner, Ordering::SeqCst);
             return Ok(());
@@ -209,7 +221,8 @@ impl Claims {
             entrance.growing = None;
             entrance.held_back.wake_all();
         }
-        let left = self.active.fetch_sub(1, Ordering::SeqCst) - 1;
+        self.active.fetch_sub(1, Ordering::SeqCst);
+        let left = self.count();
         if left == 0 {
             self.exclusive.store(0, Ordering::SeqCst);
             entrance.whole.wake_next();
@@ -255,7 +268,7 @@ impl Claims {
         if self.exclusive.load(Ordering::Acquire) == owner {
             return Ok(false);
         }
-        if self.active.load(Ordering::SeqCst) == 1 {
+        if self.count() == 1 {
             self.exclusive.store(owner, Ordering::SeqCst);
             entrance.growing = None;
             return Ok(true);
@@ -330,7 +343,7 @@ impl Claims {
                 let mut entrance = self.entrance.lock();
                 entrance.whole.remove(number);
                 if !entrance.whole.is_empty() {
-                    if !self.any() {
+                    if self.count() == 0 {
                         entrance.whole.wake_next();
                     }
                 } else if entrance.ticket.is_none() {

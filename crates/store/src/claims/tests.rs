@@ -1,5 +1,6 @@
 //! Tests claimers and conflicting requests step by step.
 
+use super::announcement::Announcement;
 use super::claiming::*;
 use super::table::*;
 use crate::entry::key::Key;
@@ -308,5 +309,40 @@ fn claim_grows_to_the_whole_keyspace_once_nothing_else_is_claimed() {
     drop(claim);
     assert_eq!([newcomer.calls(), request.calls()], [1, 1]);
     drop((wait, late));
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn announced_claims_are_no_claims() {
+    let world = Fixture::new();
+    let announcement = Announcement::new(&world.claims, &world.quiescence);
+    assert!(world.claims.any(), "requests look for their keys");
+    let mut done = false;
+    assert!(world.claims.unclaimed(Waker::noop(), || done = true).is_none());
+    assert!(done && world.claims.meet_any(Waker::noop()).is_none());
+    let mut everything = Claiming::new(&world.claims);
+    everything.add_everything();
+    let step = world.step(&mut everything, &Claimant::new());
+    assert!(matches!(step, ClaimProgress::Held(_)), "{step:?}");
+    drop((step, everything));
+    assert!(world.claims.any());
+    drop(announcement);
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn a_claim_that_was_announced_waits_for_the_batches_under_way() {
+    let world = Fixture::new();
+    let announcement = Announcement::new(&world.claims, &world.quiescence);
+    let batch = world.quiescence.enter(1);
+    let mut claiming = world.claiming(&[1], Intent::Write);
+    let claimant = Claimant::new();
+    assert!(matches!(world.step(&mut claiming, &claimant), ClaimProgress::More));
+    drop(batch);
+    let claim = world.step(&mut claiming, &claimant);
+    assert!(matches!(claim, ClaimProgress::Held(_)), "{claim:?}");
+    drop(announcement);
+    assert!(world.claims.any(), "it is held still");
+    drop((claim, claiming));
     assert!(world.is_forgotten());
 }

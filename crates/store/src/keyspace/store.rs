@@ -1,5 +1,6 @@
 //! The store: its shards, and operations on all of them.
 
+use crate::claims::announcement::Announcement;
 use crate::claims::claiming::Claiming;
 use crate::claims::table::{Claims, Intent, Wait};
 use crate::effects::change::Effect;
@@ -197,7 +198,8 @@ impl Store {
         self.pool.expect(bytes);
     }
 
-    /// Whether any key is claimed; call this within a batch, before each request.
+    /// Whether requests have to look for their keys among what is claimed; call this within a batch,
+    /// before each request.
     #[inline]
     #[must_use]
     pub fn has_claims(&self) -> bool {
@@ -227,8 +229,15 @@ impl Store {
     }
 
     /// Runs `work` while nothing is claimed; see [`Claims::unclaimed`].
-    pub(crate) fn unclaimed(&self, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
+    pub fn unclaimed(&self, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
         self.claims.unclaimed(waker, work)
+    }
+
+    /// Announces that claims will be taken one after the other, each of which is cheaper while the
+    /// result lives. Waits until all batches have ended that are under way.
+    #[must_use]
+    pub fn announce_claims(&self) -> Announcement {
+        Announcement::new(&self.claims, &self.quiescence)
     }
 
     /// Begins to claim keys.

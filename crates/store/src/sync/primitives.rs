@@ -4,10 +4,12 @@
 #[cfg(not(loom))]
 pub use parking_lot::{Mutex, MutexGuard};
 #[cfg(not(loom))]
-pub use std::sync::atomic;
+pub use std::{sync::atomic, thread};
 
 #[cfg(loom)]
 pub use loom::sync::{MutexGuard, atomic};
+#[cfg(loom)]
+pub use loom::thread;
 #[cfg(loom)]
 pub use model::Mutex;
 

@@ -1,0 +1,48 @@
+//! Announced claims. While many claims follow each other, as those of scripts do, every request
+//! looks for its keys among the claimed names all the time, so that a claim needs no barrier.
+//!
+//! ```text
+//! the announcing thread          a claimer                          a request
+//! active + ANNOUNCED                                                enters a batch
+//! heavy barrier, grace period                                       active = 0: runs
+//! active + SEEN                                                     or looks under the lock
+//!                                active + 1, finds SEEN             enters a batch
+//!                                takes its names under the lock     active > 0
+//!                                waits out the batches under way    looks under the lock
+//! ```
+//!
+//! `active` is above 0 from the announcement to the end of the claim, so no batch that begins after
+//! the grace period reads 0. A batch that looked under the lock before the claimer acquired it has
+//! marked its slot before that, so the claimer sees the mark and waits for the batch. Requests look
+//! for claims on the whole keyspace without a lock, so those claims always pass the heavy barrier.
+
+use crate::claims::table::{ANNOUNCED, Claims, SEEN};
+use crate::sync::primitives::atomic::Ordering;
+use crate::sync::primitives::thread;
+use crate::sync::quiescence::Quiescence;
+use std::sync::Arc;
+
+/// Claims are announced while this value lives.
+#[derive(Debug)]
+pub struct Announcement(Arc<Claims>);
+
+impl Announcement {
+    /// Announces claims, and waits for the end of every batch that may not have seen that. There
+    /// may be one announcement at a time; the caller must not be in a batch.
+    pub(crate) fn new(claims: &Arc<Claims>, quiescence: &Quiescence) -> Self {
+        claims.active.fetch_or(ANNOUNCED, Ordering::SeqCst);
+        let announcement = Announcement(Arc::clone(claims));
+        let mut grace = quiescence.grace(None);
+        while !quiescence.is_over(&mut grace) {
+            thread::yield_now();
+        }
+        claims.active.fetch_or(SEEN, Ordering::SeqCst);
+        announcement
+    }
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        self.0.active.fetch_and(!(ANNOUNCED | SEEN), Ordering::SeqCst);
+    }
+}
