@@ -323,7 +323,8 @@ impl Node {
     /// Releases unused capacity, because no more entries are added.
     pub(super) fn close(&mut self) {
         if self.listpack.capacity() - self.listpack.len() > 64 {
-            Arc::make_mut(&mut self.listpack).shrink_to_fit();
+            // A copy: the allocator leaves a block that shrinks to half of its size where it is.
+            self.listpack = Arc::new(self.listpack.as_slice().to_vec());
         }
     }
 
