@@ -1,8 +1,8 @@
 //! What scripts and libraries of functions have to hold to, whatever their text is: they end within
 //! their limits, and leave an engine that runs the next script as the one before.
 
-use nagi_proto::Output;
 use nagi_proto::resp::{Version, Writer};
+use nagi_proto::{Args, Output, Span};
 use nagi_script::{Digest, Engine, Host, LogLevel, Source, Words, is_name};
 use std::cell::Cell;
 use std::iter;
@@ -100,9 +100,10 @@ impl Tried {
         self.looks_left.set(LOOKS);
         let mut out = Output::default();
         let mut writer = Writer::new(&mut out, version);
-        let (key, argument) = ([b"k".as_slice()], [b"1".as_slice()]);
-        let (keys, arguments) = (key.into_iter(), argument.into_iter());
-        match self.engine.run(&Digest::of(text), keys, arguments, (version, &mut writer)) {
+        let spans = [Span { start: 0, len: 1 }, Span { start: 1, len: 1 }];
+        let words = Args::new(b"k1", &spans);
+        let words = (words.take(1), words.skip(1));
+        match self.engine.run(&Digest::of(text), words, (version, &mut writer)) {
             Ok(()) => out.slices().flatten().copied().collect(),
             Err(failure) => failure.message,
         }
@@ -132,7 +133,8 @@ impl Tried {
             let mut out = Output::default();
             let to = (version, &mut Writer::new(&mut out, version));
             let called = (name, function.name.as_str());
-            let _ = self.engine.call(called, iter::empty(), iter::empty(), to);
+            let nothing = Args::new(&[], &[]);
+            let _ = self.engine.call(called, (nothing, nothing), to);
         }
         self.engine.forget_library(name);
     }

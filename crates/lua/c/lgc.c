@@ -56,7 +56,13 @@
 		reallymarkobject(g, obj2gco(t)); }
 
 
-#define setthreshold(g)  (g->GCthreshold = (g->estimate/100) * g->gcpause)
+/* nagi: memory grows by so many bytes at least from one cycle to the next, so
+   that small scripts do not mark the sandbox's own objects again and again */
+#define LEASTGROWTH	((lu_mem)512 * 1024)
+
+#define setthreshold(g)  (g->GCthreshold = \
+  ((g->estimate/100) * g->gcpause > g->estimate + LEASTGROWTH) ? \
+  (g->estimate/100) * g->gcpause : g->estimate + LEASTGROWTH)
 
 
 static void removeentry (Node *n) {

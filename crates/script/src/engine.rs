@@ -4,21 +4,24 @@ use crate::bounds::{self, Meter};
 use crate::convert::Replying;
 use crate::functions::{FunctionDescription, Registered};
 use crate::host::Host;
+use crate::native::{self, Callee};
 use crate::sandbox::{self, Sandbox};
 use crate::source::Digest;
 use crate::state::{ENDED, State};
 use mlua::{Function, HookTriggers, Lua, Table, Value, VmState};
+use nagi_proto::Args;
 use nagi_proto::resp::{Version, Writer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How long a library may take to register its functions.
 const MAX_LOADING: Duration = Duration::from_millis(500);
 
-/// What runs: by which function of the sandbox, and its name in errors.
-type Called<'e> = (&'e Function, Function, String);
+/// What runs, and its name in errors.
+type Called<'e> = (Callee, Function, &'e dyn Display);
 
 /// Instructions between two looks at whether a script is to end.
 const STRIDE: u32 = 10_000;
@@ -71,6 +74,7 @@ impl Engine {
             has_libraries,
             began: Cell::new(Instant::now()),
             ended: Cell::new(None),
+            is_watched: Cell::new(false),
             ended_at: RefCell::default(),
         });
         let sandbox = Sandbox::open(&state, version).map_err(|error| error.to_string())?;
@@ -157,19 +161,18 @@ impl Engine {
     ///
     /// # Errors
     /// What it has raised.
-    pub fn run<'a>(
+    pub fn run(
         &mut self,
         script: &Digest,
-        keys: impl Iterator<Item = &'a [u8]>,
-        arguments: impl Iterator<Item = &'a [u8]>,
+        (keys, arguments): (Args<'_>, Args<'_>),
         (client, out): (Version, &mut Writer<'_>),
     ) -> Result<(), Failure> {
         let Some(function) = self.scripts.get(script).cloned() else {
             let message = b"NOSCRIPT No matching script. Please use EVAL.".to_vec();
             return Err(Failure { message, is_counted: false });
         };
-        let run = (&self.sandbox.run, function, script.to_string());
-        self.reply(run, keys, arguments, (client, out))
+        let called: Called<'_> = (Callee::Script, function, script);
+        self.reply(called, (keys, arguments), (client, out))
     }
 
     /// Loads a library: what it registers are its functions from now on.
@@ -190,8 +193,8 @@ impl Engine {
         *self.state.registering.borrow_mut() = Some(Vec::new());
         self.state.ended.set(None);
         self.state.began.set(Instant::now());
-        let called = (&self.sandbox.apply, function, String::new());
-        let loaded = self.execute(called, std::iter::empty(), std::iter::empty());
+        let nothing = Args::new(&[], &[]);
+        let loaded = self.execute(&(Callee::Function, function, &""), (nothing, nothing));
         let registered = self.state.registering.borrow_mut().take().unwrap_or_default();
         self.sandbox.set_loading(false).map_err(|error| sandbox::innermost(&error))?;
         if let Err(failure) = loaded {
@@ -217,11 +220,10 @@ impl Engine {
     ///
     /// # Errors
     /// What it has raised.
-    pub fn call<'a>(
+    pub fn call(
         &mut self,
         (library, name): (&str, &str),
-        keys: impl Iterator<Item = &'a [u8]>,
-        arguments: impl Iterator<Item = &'a [u8]>,
+        (keys, arguments): (Args<'_>, Args<'_>),
         (client, out): (Version, &mut Writer<'_>),
     ) -> Result<(), Failure> {
         let registered = self.libraries.get(library).into_iter().flatten();
@@ -230,22 +232,21 @@ impl Engine {
             let message = b"ERR Function not found".to_vec();
             return Err(Failure { message, is_counted: false });
         };
-        self.reply((&self.sandbox.apply, function, name.to_owned()), keys, arguments, (client, out))
+        let called: Called<'_> = (Callee::Function, function, &name);
+        self.reply(called, (keys, arguments), (client, out))
     }
 
-    fn reply<'a>(
+    fn reply(
         &self,
         called: Called<'_>,
-        keys: impl Iterator<Item = &'a [u8]>,
-        arguments: impl Iterator<Item = &'a [u8]>,
+        (keys, arguments): (Args<'_>, Args<'_>),
         (client, out): (Version, &mut Writer<'_>),
     ) -> Result<(), Failure> {
         self.make_room();
         self.state.version.set(Version::Two);
         self.state.ended.set(None);
         *self.state.ended_at.borrow_mut() = None;
-        let name = called.2.clone();
-        let done = self.execute(called, keys, arguments).and_then(|returned| {
+        let done = self.execute(&called, (keys, arguments)).and_then(|returned| {
             let (script, host) = (self.state.version.get(), &self.state.host);
             let meter = Meter::new(&self.sandbox.lua);
             let mut replying = Replying { out, client, script, meter, host };
@@ -257,11 +258,11 @@ impl Engine {
             // What it has left may be all that there is room for.
             self.collect();
         }
-        done.map_err(|failure| self.ended(&name).unwrap_or(failure))
+        done.map_err(|failure| self.ended(called.2).unwrap_or(failure))
     }
 
     /// The error of a script that was ended, if its place is known: no handler may have got to it.
-    fn ended(&self, name: &str) -> Option<Failure> {
+    fn ended(&self, name: &dyn Display) -> Option<Failure> {
         let why = self.state.ended.get()?;
         let place = self.state.ended_at.borrow();
         let (source, line) = place.as_ref()?;
@@ -269,20 +270,18 @@ impl Engine {
         Some(Failure { message, is_counted: false })
     }
 
-    fn execute<'a>(
+    fn execute(
         &self,
-        (run, function, name): Called<'_>,
-        keys: impl Iterator<Item = &'a [u8]>,
-        arguments: impl Iterator<Item = &'a [u8]>,
+        (callee, function, name): &Called<'_>,
+        (keys, arguments): (Args<'_>, Args<'_>),
     ) -> Result<Value, Failure> {
-        let unplaced = |error: mlua::Error| self.unplaced(&error);
-        let (keys, arguments) = (self.words(keys), self.words(arguments));
-        self.watch(STRIDE).map_err(unplaced)?;
-        let called = run.call((function, keys.map_err(unplaced)?, arguments.map_err(unplaced)?));
-        match called.map_err(unplaced)? {
+        self.watch(STRIDE).map_err(|error| self.unplaced(&error))?;
+        let Sandbox { lua, handler, .. } = &self.sandbox;
+        let called = native::run(lua, (*callee, function), (keys, arguments), handler);
+        match called.map_err(|error| self.unplaced(&error))? {
             (true, returned) => Ok(returned),
             (false, Value::Table(raised)) => {
-                Err(self.failure(&name, &raised).unwrap_or_else(|error| self.unplaced(&error)))
+                Err(self.failure(*name, &raised).unwrap_or_else(|error| self.unplaced(&error)))
             }
             // Without memory there is no handler that could make a table of it.
             (false, Value::Error(error)) => Err(self.unplaced(&error)),
@@ -293,8 +292,12 @@ impl Engine {
         }
     }
 
-    /// Asks the host at intervals whether the script is to end.
+    /// Asks the host at intervals whether the script is to end. The hook stays from one script to
+    /// the next, until it ends one.
     fn watch(&self, stride: u32) -> mlua::Result<()> {
+        if self.state.is_watched.replace(true) {
+            return Ok(());
+        }
         let state = Rc::clone(&self.state);
         let triggers = HookTriggers::new().every_nth_instruction(stride);
         self.sandbox.lua.set_global_hook(triggers, move |lua, _| {
@@ -309,6 +312,7 @@ impl Engine {
             }
             state.ended.set(Some(why));
             note_end(&state, lua);
+            state.is_watched.set(false);
             // `pcall` in a loop may catch it, but not at every instruction.
             let at_each = HookTriggers::new().every_nth_instruction(1);
             let state = Rc::clone(&state);
@@ -320,16 +324,8 @@ impl Engine {
         })
     }
 
-    fn words<'a>(&self, words: impl Iterator<Item = &'a [u8]>) -> mlua::Result<Table> {
-        let table = self.sandbox.lua.create_table()?;
-        for (index, word) in words.enumerate() {
-            table.raw_set(index + 1, self.sandbox.lua.create_string(word)?)?;
-        }
-        Ok(table)
-    }
-
     /// What a table that was raised says, with where.
-    fn failure(&self, name: &str, raised: &Table) -> mlua::Result<Failure> {
+    fn failure(&self, name: &dyn Display, raised: &Table) -> mlua::Result<Failure> {
         let mut message = match raised.raw_get("err")? {
             Value::String(text) => text.as_bytes().to_vec(),
             _ => b"ERR unknown error".to_vec(),
@@ -386,6 +382,7 @@ mod tests {
             match words.args().at(0) {
                 b"fail" => reply.extend_from_slice(b"-WRONGTYPE it is\r\n"),
                 b"attribute" => reply.extend_from_slice(b"|1\r\n+a\r\n*1\r\n:1\r\n$4\r\nreal\r\n"),
+                b"reply" => reply.extend_from_slice(words.args().at(1)),
                 b"array" => reply.extend_from_slice(b"*3\r\n:1\r\n$-1\r\n*1\r\n+OK\r\n"),
                 word => {
                     let text = String::from_utf8_lossy(word);
@@ -418,8 +415,8 @@ mod tests {
         }
         let mut out = Output::default();
         let mut writer = Writer::new(&mut out, Version::Two);
-        let nothing = std::iter::empty;
-        match engine.run(&name, nothing(), nothing(), (Version::Two, &mut writer)) {
+        let nothing = Args::new(&[], &[]);
+        match engine.run(&name, (nothing, nothing), (Version::Two, &mut writer)) {
             Ok(()) => {
                 let bytes: Vec<u8> = out.slices().flatten().copied().collect();
                 String::from_utf8_lossy(&bytes).replace("\r\n", "|")
@@ -461,6 +458,33 @@ mod tests {
         ] {
             assert_eq!(run(&mut engine, text), reply, "{text}");
         }
+    }
+
+    #[test]
+    fn replies_become_values() {
+        let mut engine = engine(u32::MAX);
+        for (reply, read, value) in [
+            (":-5", "v", ":-5|"),
+            ("$-1", "tostring(v)", "$5|false|"),
+            ("*-1", "tostring(v)", "$5|false|"),
+            ("_", "tostring(v)", "$3|nil|"),
+            ("#t", "tostring(v)", "$4|true|"),
+            (",1.5", "v.double * 2", ":3|"),
+            ("(123456789012345678901", "v.big_number", "$21|123456789012345678901|"),
+            ("%2|+a|:1|_|:2", "tostring(v.map.ok) .. #v.map", "$4|nil0|"),
+            ("%1|$1|a|*2|:7|:8", "v.map.a[2]", ":8|"),
+            ("~2|$1|a|:9", "tostring(v.set.a) .. tostring(v.set[9])", "$8|truetrue|"),
+            ("=8|txt:text", "v.verbatim_string.format .. v.verbatim_string.string", "$7|txttext|"),
+            ("*1|*1|*1|$2|in", "v[1][1][1]", "$2|in|"),
+            (">1|$1|p", "v[1]", "$1|p|"),
+        ] {
+            let reply = reply.replace('|', "\\r\\n");
+            let text = format!("local v = redis.call('reply', '{reply}\\r\\n') return {read}");
+            assert_eq!(run(&mut engine, &text), value, "{reply}");
+        }
+        // Deeper than Lua's stack: an error, and no end of the process.
+        let text = "return redis.call('reply', ('*1\\r\\n'):rep(100000) .. ':1\\r\\n')";
+        assert!(run(&mut engine, text).contains("too deeply"), "{}", run(&mut engine, text));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod engine;
 mod functions;
 mod host;
 mod library;
+mod native;
 mod number;
 mod sandbox;
 mod source;

@@ -1,12 +1,15 @@
 -- What scripts find: nothing beyond what Redis gives them, and nothing that they could change.
 local native = ...
-local error, pairs, raising, rawset, setmetatable, setreadonly, tostring, type, xpcall =
-    error, pairs, raising, rawset, setmetatable, setreadonly, tostring, type, xpcall
+local error, pairs, raising, setmetatable, setreadonly, tostring, type =
+    error, pairs, raising, setmetatable, setreadonly, tostring, type
 local globals = _G
 
 local redis = {}
 for name, value in pairs(native.redis) do
     redis[name] = type(value) == 'function' and raising(value) or value
+end
+for name, value in pairs(native.calls) do
+    redis[name] = value
 end
 globals.redis = redis
 globals.os = { clock = native.clock }
@@ -32,6 +35,11 @@ for name in pairs(globals) do
     if not kept[name] then
         globals[name] = nil
     end
+end
+
+-- Of each script; that they are here is what lets them change without memory.
+if native.has_scripts then
+    globals.KEYS, globals.ARGV = {}, {}
 end
 
 local meta = {
@@ -65,20 +73,4 @@ for _, value in pairs(shared) do
     setreadonly(value, true)
 end
 
-local handler = native.handler
-
--- Runs a script.
-local function run(script, keys, arguments)
-    setreadonly(globals, false)
-    rawset(globals, 'KEYS', keys)
-    rawset(globals, 'ARGV', arguments)
-    setreadonly(globals, true)
-    return xpcall(script, handler)
-end
-
--- Calls a function of a library, or loads one whose environment was set.
-local function apply(called, keys, arguments)
-    return xpcall(function() return called(keys, arguments) end, handler)
-end
-
-return { run = run, apply = apply, environment = environment, behind = behind, first = first }
+return { environment = environment, behind = behind, first = first }

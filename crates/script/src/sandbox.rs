@@ -12,10 +12,8 @@ pub(crate) const CHUNK: &str = "=nagi";
 /// A state, and what it is entered by.
 pub(crate) struct Sandbox {
     pub(crate) lua: Lua,
-    /// Runs a script, with keys and arguments; returns what `pcall` does.
-    pub(crate) run: Function,
-    /// The same of a function of a library.
-    pub(crate) apply: Function,
+    /// Makes a table of whatever a script raises.
+    pub(crate) handler: Function,
     libraries: Libraries,
 }
 
@@ -38,14 +36,15 @@ impl Sandbox {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         let native = library::native(&lua, state, version)?;
-        native.raw_set("handler", lua.create_function(handle)?)?;
+        let handler = lua.create_function(handle)?;
+        native.raw_set("has_scripts", !state.has_libraries)?;
         let made: Table = lua.load(include_str!("sandbox.lua")).set_name(CHUNK).call(native)?;
         let libraries = Libraries {
             environment: made.raw_get("environment")?,
             behind: made.raw_get("behind")?,
             first: made.raw_get("first")?,
         };
-        Ok(Sandbox { run: made.raw_get("run")?, apply: made.raw_get("apply")?, lua, libraries })
+        Ok(Sandbox { lua, handler, libraries })
     }
 
     /// Gives a library, and the functions that it registers, the environment of libraries.

@@ -24,6 +24,8 @@ pub(crate) struct State {
     pub(crate) began: Cell<Instant>,
     /// Why the script was ended, if it was.
     pub(crate) ended: Cell<Option<&'static str>>,
+    /// Whether the hook is in place that asks at intervals whether a script is to end.
+    pub(crate) is_watched: Cell<bool>,
     /// The source and line at which it was ended last, since it may catch that.
     pub(crate) ended_at: RefCell<Option<(String, usize)>>,
 }

@@ -110,9 +110,10 @@ const SCRIPT: &[Module] = &[
     ("state", &["functions", "host"]),
     ("bounds", &["state"]),
     ("convert", &["bounds", "host", "number"]),
-    ("library", &["bounds", "convert", "functions", "host", "number", "source", "state"]),
+    ("native", &["number", "state"]),
+    ("library", &["bounds", "convert", "functions", "host", "native", "number", "source", "state"]),
     ("sandbox", &["library", "state"]),
-    ("engine", &["bounds", "convert", "functions", "host", "sandbox", "source", "state"]),
+    ("engine", &["bounds", "convert", "functions", "host", "native", "sandbox", "source", "state"]),
 ];
 
 const FINDINGS: &[Module] = &[

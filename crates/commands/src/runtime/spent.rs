@@ -25,9 +25,10 @@ impl Spent {
         Spent { began, executed: Duration::ZERO, reply_bytes: 0 }
     }
 
-    /// Counts the time of a completed request, and logs it if it has taken long or was large.
-    pub(crate) fn report(&self, cx: &Context<'_>, row: usize, args: Args<'_>) {
-        let (config, total) = (cx.server.config(), self.began.elapsed());
+    /// Counts the time of a request that was completed at `ended`, and logs it if it has taken long
+    /// or was large.
+    pub(crate) fn report(&self, cx: &Context<'_>, (row, args): (usize, Args<'_>), ended: Instant) {
+        let (config, total) = (cx.server.config(), ended.duration_since(self.began));
         if config.latency_tracking.is_on() {
             cx.tally.time_calls(row, 1, nanoseconds(self.executed));
         }

@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Most bytes of replies for which room is kept.
 const KEPT_BYTES: usize = 64 * 1024;
+/// Most bytes of a command or reply for which the buffers are measured only once it is over.
+const FEW_BYTES: usize = 4096;
 /// How long a command of a script is waited for before another look.
 const WAIT: Duration = Duration::from_millis(20);
 
@@ -42,7 +44,9 @@ impl<S: ScriptingServer> Host for Caller<S> {
         let (server, context) = (&*self.server, &*self.context);
         // Its reply may repeat its arguments.
         let args_bytes = words.args().bytes().len();
-        note_buffers(context, run, (words, &*reply, &output), args_bytes);
+        if args_bytes > FEW_BYTES {
+            note_buffers(context, run, (words, &*reply, &output), args_bytes);
+        }
         match admitted(server, context, run, words.args()) {
             Ok(entry) => execute(server, context, run, (entry, true), words.args(), &mut output),
             Err((entry, error)) => {
@@ -54,7 +58,9 @@ impl<S: ScriptingServer> Host for Caller<S> {
             }
         }
         let reply_bytes = output.slices().map(<[u8]>::len).sum();
-        note_buffers(context, run, (words, &*reply, &output), reply_bytes);
+        if reply_bytes > FEW_BYTES {
+            note_buffers(context, run, (words, &*reply, &output), reply_bytes);
+        }
         output.slices().for_each(|part| reply.extend_from_slice(part));
         note_buffers(context, run, (words, &*reply, &output), 0);
         run.output = output;
@@ -236,9 +242,9 @@ fn execute(
     let store = server.store();
     let is_first_write = entry.command.flags.contains(Flags::WRITE) && !run.has_written;
     run.has_written |= is_first_write;
-    let (mut suspension, mut spent) = (None, Spent::since(Instant::now()));
+    let mut began = Instant::now();
+    let (mut suspension, mut spent) = (None, Spent::since(began));
     loop {
-        let began = Instant::now();
         let batch = store.batch(&context.counters);
         let db = context.database((store, server), run.client.database, run.now_ms);
         let mut cx = Context {
@@ -260,10 +266,12 @@ fn execute(
             None => begin(&mut cx, (entry, is_of_script), args, is_first_write),
         };
         suspension = cx.suspension.take();
-        spent.executed += began.elapsed() + std::mem::take(&mut cx.client.worked_elsewhere);
+        let ended = Instant::now();
+        spent.executed += ended.duration_since(began);
+        spent.executed += std::mem::take(&mut cx.client.worked_elsewhere);
         if suspension.is_none() && runs && is_of_script {
             spent.reply_bytes = cx.reply.len();
-            spent.report(&cx, entry.index, args);
+            spent.report(&cx, (entry.index, args), ended);
         }
         drop(batch);
         match suspension.as_ref().map(|suspended| suspended.when) {
@@ -271,6 +279,7 @@ fn execute(
             Some(When::NextTick | When::RoomForReplies) => {}
             Some(When::Woken | When::Served) => thread::park_timeout(WAIT),
         }
+        began = Instant::now();
     }
 }
 

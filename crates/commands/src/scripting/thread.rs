@@ -12,7 +12,7 @@ use crate::state::frozen_time::FrozenTime;
 use crate::state::held_publications;
 use crate::state::libraries::Policy;
 use crate::state::libraries::{Libraries, Library};
-use crate::state::scripts::{Outcome, Task, TaskKind};
+use crate::state::scripts::{Next, Outcome, Task, TaskKind};
 use crate::state::tracking;
 use crate::{Context, HookFlags, REDIS_VERSION};
 use nagi_persist::payload::{Refusal, restore_libraries};
@@ -25,6 +25,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 /// Runs scripts until [`Scripts::stop`](crate::Scripts::stop) is called.
 pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
@@ -39,12 +40,30 @@ pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
         loaded: Loaded::default(),
     };
     tracking::begin_worker(server.process().workers);
-    while let Some(task) = server.scripts().next() {
-        thread.load_read();
-        task.into_iter().for_each(|task| thread.serve(task));
+    // Announced while scripts come one after the other.
+    let (mut announced, mut lull) = (None, None);
+    loop {
+        match server.scripts().next(lull) {
+            Next::Stop => return,
+            Next::Lull => {
+                (announced, lull) = (None, None);
+                continue;
+            }
+            Next::Libraries => thread.load_read(),
+            Next::Task(task) => {
+                thread.load_read();
+                if lull.replace(LULL).is_some() && announced.is_none() {
+                    announced = Some(server.store().announce_claims());
+                }
+                thread.serve(task);
+            }
+        }
         notification::publish(&**server);
     }
 }
+
+/// For how long no script comes before claims are no longer announced.
+const LULL: Duration = Duration::from_millis(2);
 
 struct ScriptThread<S> {
     server: Arc<S>,
@@ -268,6 +287,10 @@ impl<S: ScriptingServer> ScriptThread<S> {
         }
         let unknown = || (b"NOSCRIPT No matching script. Please use EVAL.".to_vec(), false);
         let name = Digest::parse(word).ok_or_else(unknown)?;
+        let flags = self.server.scripts().flags_of(&name).ok_or_else(unknown)?;
+        if self.engine()?.has(&name) {
+            return Ok(Invocation { target: Target::Script(name), flags });
+        }
         let text = self.server.scripts().find(&name).ok_or_else(unknown)?;
         self.compile(&text, false)
     }
@@ -316,8 +339,8 @@ impl<S: ScriptingServer> ScriptThread<S> {
                 Some((name.clone(), args.from(0).map(<[u8]>::to_vec).collect()))
             }
         };
-        let now_ms = self.server.store().now_ms();
-        run.number = self.server.scripts().begin(task.client, now_ms, function);
+        let began = (run.now_ms, run.started);
+        run.number = self.server.scripts().begin(task.client, began, function);
         run.is_read_only = is_read_only;
         let lacks_memory = self.lacks_memory(&mut run);
         self.context.note_growth(0);
@@ -351,8 +374,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let is_leased = joint.is_some();
         let keys = task.args().skip(migration.keys.start).take(migration.keys.len());
         let mut run = self.begin(task, joint, keys, Intent::Write);
-        let now_ms = self.server.store().now_ms();
-        run.number = self.server.scripts().begin(task.client, now_ms, None);
+        run.number = self.server.scripts().begin(task.client, (run.now_ms, run.started), None);
         let mut outcome = Outcome::default();
         match migrate(&*self.server, &self.context, &mut run, &migration, keys) {
             Ok(has_keys) => {
@@ -438,12 +460,11 @@ impl<S: ScriptingServer> ScriptThread<S> {
     ) -> Outcome {
         let mut outcome = Outcome::default();
         let mut writer = Writer::new(&mut outcome.reply, task.version);
-        let (keys, arguments) = (keys.from(0), arguments.from(0));
-        let reply = (task.version, &mut writer);
+        let (words, reply) = ((keys, arguments), (task.version, &mut writer));
         let ran = match (&invocation.target, &mut self.engine, &mut self.functions) {
-            (Target::Script(name), Some(engine), _) => engine.run(name, keys, arguments, reply),
+            (Target::Script(name), Some(engine), _) => engine.run(name, words, reply),
             (Target::Function(library, name), _, Some(engine)) => {
-                engine.call((&library.name, name), keys, arguments, reply)
+                engine.call((&library.name, name), words, reply)
             }
             _ => Ok(()),
         };

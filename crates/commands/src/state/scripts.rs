@@ -44,6 +44,8 @@ pub struct Scripts {
     /// for pages, which take no lock.
     running_since_ms: AtomicU64,
     running_for: AtomicU64,
+    /// The number of script flushes.
+    flushes: AtomicU64,
     /// Lua's memory for scripts, in bytes.
     pub(crate) script_bytes: AtomicUsize,
     /// Lua's memory for functions.
@@ -62,8 +64,6 @@ struct Inner {
     /// The scripts of EVAL, the oldest first.
     evaluated: VecDeque<Digest>,
     evicted: u64,
-    /// The number of script flushes.
-    flushes: u64,
     libraries: Libraries,
     /// Texts of libraries that were read from a file and must be loaded.
     read: Vec<Vec<u8>>,
@@ -141,6 +141,18 @@ pub(crate) struct Task {
     pub(crate) joint: Option<Claim>,
     completion: Arc<Completion>,
     _charge: Charge,
+}
+
+/// The next thing for the script thread to do.
+pub(crate) enum Next {
+    /// Runs a request.
+    Task(Task),
+    /// Loads libraries that were read from a file.
+    Libraries,
+    /// Nothing: the wait has timed out.
+    Lull,
+    /// Ends.
+    Stop,
 }
 
 /// The result of a task.
@@ -244,16 +256,15 @@ impl Scripts {
         Lease { scripts: Arc::clone(self), number }
     }
 
-    /// Waits for the next request, for the script thread. Returns `Some(None)` if there are only
-    /// libraries read from a file, and `None` if the thread must stop.
-    pub(crate) fn next(&self) -> Option<Option<Task>> {
+    /// Waits for the next thing to do, for the script thread; for at most `lull` if that is given.
+    pub(crate) fn next(&self, lull: Option<Duration>) -> Next {
         let mut inner = self.inner.lock();
         loop {
             if self.is_stopping.load(Ordering::Relaxed) {
-                return None;
+                return Next::Stop;
             }
             if !inner.read.is_empty() {
-                return Some(None);
+                return Next::Libraries;
             }
             let next = match inner.lease {
                 Some(_) => inner.leased.pop_front(),
@@ -269,8 +280,14 @@ impl Scripts {
             };
             match next {
                 Some(task) if task.completion.is_given_up.load(Ordering::Relaxed) => {}
-                Some(task) => return Some(Some(task)),
-                None => self.arrived.wait(&mut inner),
+                Some(task) => return Next::Task(task),
+                None => match lull {
+                    None => self.arrived.wait(&mut inner),
+                    Some(lull) if self.arrived.wait_for(&mut inner, lull).timed_out() => {
+                        return Next::Lull;
+                    }
+                    Some(_) => {}
+                },
             }
         }
     }
@@ -280,14 +297,14 @@ impl Scripts {
     pub(crate) fn begin(
         &self,
         client: u64,
-        now_ms: u64,
+        (now_ms, started): (u64, Instant),
         function: Option<(String, Vec<Vec<u8>>)>,
     ) -> u64 {
         self.running_for.store(client, Ordering::Relaxed);
         self.running_since_ms.store(now_ms, Ordering::Relaxed);
         let mut inner = self.inner.lock();
         inner.last_number += 1;
-        let (number, started) = (inner.last_number, Instant::now());
+        let number = inner.last_number;
         let (has_written, is_slow) = (false, false);
         inner.running = Some(Running { number, has_written, is_slow, function, started });
         number
@@ -379,7 +396,7 @@ impl Scripts {
 
     /// The number of script flushes.
     pub(crate) fn flushes(&self) -> u64 {
-        self.inner.lock().flushes
+        self.flushes.load(Ordering::Acquire)
     }
 
     /// The flags that a cached script has declared.
@@ -426,7 +443,7 @@ impl Scripts {
         let mut inner = self.inner.lock();
         inner.cache.clear();
         inner.evaluated.clear();
-        inner.flushes += 1;
+        self.flushes.fetch_add(1, Ordering::Release);
     }
 
     /// The running function, if any.

@@ -10,6 +10,7 @@ mod random;
 mod redis;
 mod registration;
 
+use crate::native::functions;
 use crate::state::State;
 use mlua::{Lua, Table};
 use std::rc::Rc;
@@ -22,6 +23,11 @@ pub(crate) fn native(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Resul
     native
         .raw_set("clock", lua.create_function(move |_, ()| Ok(started.elapsed().as_secs_f64()))?)?;
     native.raw_set("redis", redis::open(lua, state, version)?)?;
+    let calls = lua.create_table()?;
+    for (name, function) in functions(lua, state)? {
+        calls.raw_set(name, function)?;
+    }
+    native.raw_set("calls", calls)?;
     native.raw_set("random", random::open(lua, state)?)?;
     let libraries = lua.create_table()?;
     libraries.raw_set("bit", bit::open(lua)?)?;

@@ -2,80 +2,17 @@
 
 use super::answer::{Answer, add, as_number, as_text, raised, text};
 use super::registration::register;
-use crate::bounds::LACKING;
-use crate::convert::{self, single};
+use crate::convert::single;
 use crate::host::LogLevel;
-use crate::number;
 use crate::source::Digest;
 use crate::state::State;
 use mlua::{Lua, MultiValue, Table, Value};
 use nagi_proto::resp::Version;
 use std::rc::Rc;
 
-/// Puts the words of a command together.
-fn take_words(lua: &Lua, state: &State, arguments: &MultiValue) -> mlua::Result<Result<(), Value>> {
-    let (words, _) = &mut *state.room.borrow_mut();
-    words.clear();
-    if arguments.is_empty() {
-        let text = "ERR Please specify at least one argument for this redis lib call";
-        return Ok(raised(lua, text)?.map(|_| ()));
-    }
-    for argument in arguments {
-        if words.len() > state.most_bytes.get() {
-            return Ok(raised(lua, &format!("ERR {LACKING}"))?.map(|_| ()));
-        }
-        let fits = match argument {
-            Value::String(text) => words.push(&text.as_bytes()),
-            Value::Integer(value) => words.push(value.to_string().as_bytes()),
-            Value::Number(value) => match number::integer(*value) {
-                Some(value) => words.push(value.to_string().as_bytes()),
-                None => words.push(number::general(*value, 17).as_bytes()),
-            },
-            _ => {
-                let text = "ERR Lua redis lib command arguments must be strings or integers";
-                return Ok(raised(lua, text)?.map(|_| ()));
-            }
-        };
-        if !fits {
-            return Ok(raised(lua, "ERR too many bytes for a command")?.map(|_| ()));
-        }
-    }
-    Ok(Ok(()))
-}
-
-/// `redis.call`, which raises an error that a command replies with.
-fn call(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
-    if state.is_loading() {
-        return unknown(lua, "call");
-    }
-    if let Err(raised) = take_words(lua, state, &arguments)? {
-        return Ok(Err(raised));
-    }
-    let (words, reply) = &mut *state.room.borrow_mut();
-    reply.clear();
-    state.host.borrow_mut().call(words, state.version.get(), reply);
-    let value = convert::to_lua(lua, reply)?;
-    if reply.capacity() > words.args().bytes().len().max(1 << 20) {
-        *reply = Vec::new();
-    }
-    Ok(if reply.first() == Some(&b'-') { Err(value) } else { Ok(value) })
-}
-
 /// Raises that a name is undefined while a library is loaded.
 fn unknown(lua: &Lua, name: &str) -> Answer {
     text(lua, &format!("Script attempted to access nonexistent global variable '{name}'"))
-}
-
-/// `redis.acl_check_cmd`
-fn accepts(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
-    if let Err(raised) = take_words(lua, state, &arguments)? {
-        return Ok(Err(raised));
-    }
-    let (words, _) = &*state.room.borrow();
-    match state.host.borrow_mut().may_call(words) {
-        Some(may) => Ok(Ok(Value::Boolean(may))),
-        None => raised(lua, "ERR Invalid command passed to redis.acl_check_cmd()"),
-    }
 }
 
 /// The library `redis`.
@@ -96,17 +33,6 @@ pub(super) fn open(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<
     }
     redis.raw_set("REDIS_VERSION", version)?;
     redis.raw_set("REDIS_VERSION_NUM", numbered(version))?;
-    let shared = Rc::clone(state);
-    add(lua, &redis, "call", move |lua, arguments| call(lua, &shared, arguments))?;
-    let shared = Rc::clone(state);
-    add(
-        lua,
-        &redis,
-        "pcall",
-        move |lua, arguments| Ok(call(lua, &shared, arguments)?.or_else(Ok)),
-    )?;
-    let shared = Rc::clone(state);
-    add(lua, &redis, "acl_check_cmd", move |lua, arguments| accepts(lua, &shared, arguments))?;
     if state.has_libraries {
         let shared = Rc::clone(state);
         add(lua, &redis, "register_function", move |lua, arguments| {

@@ -179,8 +179,8 @@ impl Claims {
         Wait { claims: Arc::clone(self), target, number }
     }
 
-    /// Lets a claimer begin, unless it is held back. Returns whether every batch has seen that there
-    /// are claims.
+    /// Lets a claimer begin, unless it is held back. Returns whether every batch has seen that
+    /// there are claims.
     pub(super) fn begin(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<bool, Wait> {
         let mut entrance = self.entrance.lock();
         let must_wait =

@@ -198,7 +198,7 @@ impl Store {
         self.pool.expect(bytes);
     }
 
-    /// Whether requests have to look for their keys among what is claimed; call this within a batch,
+    /// Whether requests must look for their keys among the claimed ones; call this within a batch,
     /// before each request.
     #[inline]
     #[must_use]

@@ -212,13 +212,15 @@ impl Execution {
         *suspension = run(cx, self.time, request, claim, suspended);
         let (spent, cost) =
             self.spent.get_or_insert_with(|| (Spent::since(began), Cost::default()));
-        spent.executed += began.elapsed() + std::mem::take(&mut cx.client.worked_elsewhere);
+        let ended = Instant::now();
+        spent.executed += ended.duration_since(began);
+        spent.executed += std::mem::take(&mut cx.client.worked_elsewhere);
         spent.reply_bytes += cx.reply.len() - replies;
         if let Some(meter) = meter {
             *cost += meter.stop(cx);
         }
         if suspension.is_none() {
-            spent.report(cx, request.row, request.args());
+            spent.report(cx, (request.row, request.args()), ended);
             count_cost(cx, request, *cost);
             self.spent = None;
         }

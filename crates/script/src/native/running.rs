@@ -1,0 +1,80 @@
+//! Running a script, or a function of a library.
+
+use super::{hint, push_text};
+use mlua::{Function, Lua, Value, ffi};
+use nagi_proto::Args;
+use std::ffi::c_int;
+
+unsafe extern "C-unwind" {
+    /// Lets a table be changed or not; in `crates/lua/c/lapi.c`.
+    fn lua_setreadonly(lua: *mut ffi::lua_State, index: c_int, readonly: c_int);
+}
+
+/// How keys and arguments reach what is run.
+#[derive(Clone, Copy)]
+pub(crate) enum Callee {
+    /// A script: as the globals KEYS and ARGV, which there are already.
+    Script,
+    /// A function of a library: as its arguments.
+    Function,
+}
+
+/// Calls a function with keys and arguments. Returns whether it has returned, and what it has
+/// returned or `handler` has made of what it has raised.
+///
+/// # Errors
+/// Lua lacks memory before the function begins.
+pub(crate) fn run(
+    lua: &Lua,
+    (callee, function): (Callee, &Function),
+    (keys, arguments): (Args<'_>, Args<'_>),
+    handler: &Function,
+) -> mlua::Result<(bool, Value)> {
+    // SAFETY: the handler and the function are the only values on the stack of a protected call;
+    // what the closure has captured needs no destructor.
+    unsafe {
+        lua.exec_raw((handler, function), |lua| {
+            // Handler, function, then what is called with its arguments.
+            ffi::lua_pushvalue(lua, 2);
+            push_words(lua, keys);
+            push_words(lua, arguments);
+            let passed = match callee {
+                Callee::Function => 2,
+                Callee::Script => {
+                    push_text(lua, b"ARGV");
+                    push_text(lua, b"KEYS");
+                    // Nothing raises while they can be changed: both are there.
+                    lua_setreadonly(lua, ffi::LUA_GLOBALSINDEX, 0);
+                    ffi::lua_pushvalue(lua, -4);
+                    ffi::lua_rawset(lua, ffi::LUA_GLOBALSINDEX);
+                    ffi::lua_pushvalue(lua, -2);
+                    ffi::lua_rawset(lua, ffi::LUA_GLOBALSINDEX);
+                    lua_setreadonly(lua, ffi::LUA_GLOBALSINDEX, 1);
+                    ffi::lua_pop(lua, 2);
+                    0
+                }
+            };
+            let is_done = ffi::lua_pcall(lua, passed, 1, 1) == ffi::LUA_OK;
+            ffi::lua_replace(lua, 2);
+            ffi::lua_pushboolean(lua, c_int::from(is_done));
+            ffi::lua_replace(lua, 1);
+        })
+    }
+}
+
+/// Pushes a table of words. Raises an error if Lua lacks memory.
+///
+/// # Safety
+/// `lua` is a state within a protected call.
+unsafe fn push_words(lua: *mut ffi::lua_State, words: Args<'_>) {
+    // SAFETY: there is room on the stack, since it is asked for; the table is below the word when
+    // that is stored.
+    unsafe {
+        ffi::luaL_checkstack_(lua, 8, c"too many calls".as_ptr());
+        ffi::lua_createtable(lua, hint(words.len()), 0);
+        for (word, index) in words.from(0).zip(1..) {
+            push_text(lua, word);
+            ffi::lua_rawseti_(lua, -2, index);
+        }
+    }
+}
