@@ -14,7 +14,7 @@ type Native = unsafe extern "C-unwind" fn(*mut ffi::lua_State) -> c_int;
 /// `call`, `pcall` and `acl_check_cmd`, by their names. Lua must not outlive the state.
 ///
 /// # Errors
-/// There is no memory for them.
+/// Lua lacks memory.
 pub(crate) fn functions(
     lua: &Lua,
     state: &Rc<State>,
@@ -86,8 +86,8 @@ unsafe fn state_of<'a>(lua: *mut ffi::lua_State) -> &'a State {
     unsafe { &*ffi::lua_touserdata(lua, ffi::lua_upvalueindex(1)).cast::<State>() }
 }
 
-/// Executes the command whose words are on the stack, and pushes the value of its reply. Returns
-/// whether that is an error.
+/// Executes the command on the stack and pushes the value of its reply. Returns whether the reply is
+/// an error.
 ///
 /// # Safety
 /// As for [`state_of`].
@@ -114,7 +114,7 @@ unsafe fn respond(lua: *mut ffi::lua_State) -> bool {
     }
 }
 
-/// Executes the command whose words have been taken. Its reply stays in the state.
+/// Executes the command in the state's buffer. The reply stays in the state.
 fn execute(state: &State) -> *const [u8] {
     let (words, reply) = &mut *state.room.borrow_mut();
     reply.clear();
@@ -122,7 +122,7 @@ fn execute(state: &State) -> *const [u8] {
     &raw const **reply
 }
 
-/// Gives back the room of a large reply.
+/// Frees the buffer of a large reply.
 fn shrink(state: &State) {
     let (words, reply) = &mut *state.room.borrow_mut();
     if reply.capacity() > words.args().bytes().len().max(1 << 20) {
@@ -130,7 +130,7 @@ fn shrink(state: &State) {
     }
 }
 
-/// Puts the words of a command together from the arguments on the stack. Raises nothing.
+/// Copies the words of a command from the stack into the state's buffer. Never raises an error.
 ///
 /// # Safety
 /// A C function has been called with them.

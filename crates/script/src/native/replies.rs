@@ -9,7 +9,7 @@ const SLOTS: i32 = 4;
 /// Deepest nesting of a reply; those of commands have a few levels.
 const MAX_DEPTH: u32 = 100;
 
-/// A reply that is being read; it comes from the server itself, so that it is whole.
+/// Reads a reply, which is complete, since it comes from the server itself.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
     depth: u32,
@@ -20,7 +20,7 @@ impl<'a> Reader<'a> {
         Reader { rest: reply, depth: 0 }
     }
 
-    /// Pushes the value that stands for the next element. Raises an error if Lua lacks memory, or
+    /// Pushes the value of the next element. Raises an error if Lua lacks memory, or
     /// if elements are nested too deeply.
     ///
     /// # Safety
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
                     let name = if kind == b'%' { c"map" } else { c"set" };
                     ffi::lua_setfield(lua, -2, name.as_ptr());
                 }
-                // Attributes are not shown to scripts: they stand before what is.
+                // Scripts do not see attributes, which precede the value.
                 (b'|', _) => {
                     self.push_pairs(lua, true, len.unwrap_or(0));
                     ffi::lua_pop(lua, 1);
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A table of a map's pairs, or of a set's members. What is nil cannot be a key.
+    /// Pushes a table of a map's pairs or a set's members. Lua has no nil keys: they are left out.
     ///
     /// # Safety
     /// As for [`Reader::push`], with room on the stack.

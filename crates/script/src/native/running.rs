@@ -10,17 +10,17 @@ unsafe extern "C-unwind" {
     fn lua_setreadonly(lua: *mut ffi::lua_State, index: c_int, readonly: c_int);
 }
 
-/// How keys and arguments reach what is run.
+/// How keys and arguments are passed.
 #[derive(Clone, Copy)]
 pub(crate) enum Callee {
-    /// A script: as the globals KEYS and ARGV, which there are already.
+    /// To a script: as the globals KEYS and ARGV, which exist already.
     Script,
-    /// A function of a library: as its arguments.
+    /// To a function of a library: as its arguments.
     Function,
 }
 
-/// Calls a function with keys and arguments. Returns whether it has returned, and what it has
-/// returned or `handler` has made of what it has raised.
+/// Calls a function with keys and arguments. Returns whether it has succeeded, and its result or
+/// the value that `handler` has made of its error.
 ///
 /// # Errors
 /// Lua lacks memory before the function begins.
@@ -34,7 +34,7 @@ pub(crate) fn run(
     // what the closure has captured needs no destructor.
     unsafe {
         lua.exec_raw((handler, function), |lua| {
-            // Handler, function, then what is called with its arguments.
+            // The stack: handler, function; then the function again with its arguments.
             ffi::lua_pushvalue(lua, 2);
             push_words(lua, keys);
             push_words(lua, arguments);
@@ -43,7 +43,7 @@ pub(crate) fn run(
                 Callee::Script => {
                     push_text(lua, b"ARGV");
                     push_text(lua, b"KEYS");
-                    // Nothing raises while they can be changed: both are there.
+                    // Both exist, so nothing raises an error while globals can be changed.
                     lua_setreadonly(lua, ffi::LUA_GLOBALSINDEX, 0);
                     ffi::lua_pushvalue(lua, -4);
                     ffi::lua_rawset(lua, ffi::LUA_GLOBALSINDEX);
