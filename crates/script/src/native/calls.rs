@@ -86,8 +86,8 @@ unsafe fn state_of<'a>(lua: *mut ffi::lua_State) -> &'a State {
     unsafe { &*ffi::lua_touserdata(lua, ffi::lua_upvalueindex(1)).cast::<State>() }
 }
 
-/// Executes the command on the stack and pushes the value of its reply. Returns whether the reply is
-/// an error.
+/// Executes the command on the stack and pushes the value of its reply. Returns whether the reply
+/// is an error.
 ///
 /// # Safety
 /// As for [`state_of`].
