@@ -159,6 +159,28 @@ fn a_key_that_is_added_to_stays() {
     }
 }
 
+/// Its own keys cannot be evicted while it runs: none is looked for at each of its writes.
+#[test]
+fn a_script_or_transaction_that_exceeds_the_limit_ends_soon() {
+    let server = evicting("2mb");
+    let mut client = server.connect_resp();
+    let text = "for i = 1, 6000 do redis.call('SET', 't' .. i, ('v'):rep(900)) end return 'all'";
+    client.send(encode_command(&["EVAL", text, "0"]));
+    client.expect("$3\r\nall\r\n");
+    client.check("SET other value", "+OK\r\n");
+    client.send(b"MULTI\r\n");
+    client.expect("+OK\r\n");
+    for key in 0..6000 {
+        client.check(&format!("SET queued:{key} {}", "v".repeat(900)), "+QUEUED\r\n");
+    }
+    client.send(b"EXEC\r\n");
+    client.expect(format!("*6000\r\n{}", "+OK\r\n".repeat(6000)));
+    client.check("SET other value", "+OK\r\n");
+    let evicted =
+        until("eviction", || (info(&mut client, "used_memory") < 2_500_000).then_some(()));
+    assert!(evicted.is_ok() && info(&mut client, "evicted_keys") > 5000);
+}
+
 /// Adds to a list until there is no room.
 fn fill_list(client: &mut Connection) {
     let value = "e".repeat(1000);

@@ -93,16 +93,10 @@ fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> boo
     }
 }
 
-/// Runs a request of a transaction, whose keys are claimed.
+/// Runs a request of a transaction or script, whose keys are claimed. Memory was checked when that
+/// began. Nothing is evicted until it ends, as by Redis: its keys cannot be, and each request would
+/// search all other keys in vain.
 pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a>) {
-    if args.has_large() {
-        // It continues even if there is no room yet.
-        let _ = make_room_for(entry, cx, args);
-    }
-    if cx.db.store().is_over_limit() && entry.command.flags.contains(Flags::DENYOOM) {
-        // It was admitted when it began, and continues even if no key can be evicted.
-        let _ = gate::make_room(cx);
-    }
     cx.tally.count_call(entry.index);
     let done = match cx.client.restrictions.contains(Restrictions::TRACKS) {
         true => tracking::run(entry, cx, args, |cx| (entry.command.run)(cx, args)),

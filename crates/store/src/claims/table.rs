@@ -113,7 +113,12 @@ impl Claims {
         self.active.load(Ordering::Acquire) != 0
     }
 
-    /// How many claims are held or being taken.
+    /// Whether any claim is held or being acquired.
+    pub(crate) fn is_anything_claimed(&self) -> bool {
+        self.count() > 0
+    }
+
+    /// The number of claims that are held or being acquired.
     fn count(&self) -> u64 {
         self.active.load(Ordering::SeqCst) & (SEEN - 1)
     }

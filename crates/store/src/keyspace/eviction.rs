@@ -153,8 +153,9 @@ impl Database<'_> {
         let shards = self.store.shards.len();
         let found_nothing = self.store.limit.found_nothing.load(Ordering::Relaxed);
         // Only keys that gain an expiry allow another full search; a new key may go as well if the
-        // policy is for all keys.
-        let is_pointless = found_nothing && selection.policy.only_volatile();
+        // policy is for all keys, unless a script or a long command may have claimed them all.
+        let is_pointless =
+            found_nothing && (selection.policy.only_volatile() || self.store.is_anything_claimed());
         let tries = if is_pointless { FEW_TRIES } else { TRIES.max(shards) };
         let claimed = self.store.spared();
         let is_spared =

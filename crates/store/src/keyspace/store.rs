@@ -206,6 +206,11 @@ impl Store {
         self.claims.any()
     }
 
+    /// Whether any key is claimed.
+    pub(crate) fn is_anything_claimed(&self) -> bool {
+        self.claims.is_anything_claimed()
+    }
+
     /// A predicate on the hashes of keys: whether the key is claimed and must stay; `None` if no
     /// key is claimed. Call this within a batch.
     pub(crate) fn spared(&self) -> Option<impl Fn(u64) -> bool + '_> {
