@@ -159,7 +159,7 @@ fn a_key_that_is_added_to_stays() {
     }
 }
 
-/// Its own keys cannot be evicted while it runs: none is looked for at each of its writes.
+/// Its own keys cannot be evicted while it runs, so its writes must not search for victims.
 #[test]
 fn a_script_or_transaction_that_exceeds_the_limit_ends_soon() {
     let server = evicting("2mb");

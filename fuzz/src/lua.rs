@@ -5,7 +5,6 @@ use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Output, Span};
 use nagi_script::{Digest, Engine, Host, LogLevel, Source, Words, is_name};
 use std::cell::Cell;
-use std::iter;
 use std::rc::Rc;
 
 /// What Lua may take, in bytes; an engine without scripts takes about a tenth of it.

@@ -93,9 +93,9 @@ fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> boo
     }
 }
 
-/// Runs a request of a transaction or script, whose keys are claimed. Memory was checked when that
-/// began. Nothing is evicted until it ends, as by Redis: its keys cannot be, and each request would
-/// search all other keys in vain.
+/// Runs a request of a transaction or script, whose keys are claimed. Memory was checked when the
+/// transaction or script began. As in Redis, nothing is evicted until it ends: its own keys must
+/// stay, so each request might search all shards in vain.
 pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a>) {
     cx.tally.count_call(entry.index);
     let done = match cx.client.restrictions.contains(Restrictions::TRACKS) {

@@ -40,7 +40,7 @@ pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
         loaded: Loaded::default(),
     };
     tracking::begin_worker(server.process().workers);
-    // Announced while scripts come one after the other.
+    // Claims are announced while scripts follow each other.
     let (mut announced, mut lull) = (None, None);
     loop {
         match server.scripts().next(lull) {
@@ -62,7 +62,7 @@ pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
     }
 }
 
-/// For how long no script comes before claims are no longer announced.
+/// The time without a script after which claims are no longer announced.
 const LULL: Duration = Duration::from_millis(2);
 
 struct ScriptThread<S> {

@@ -323,7 +323,7 @@ impl Node {
     /// Releases unused capacity, because no more entries are added.
     pub(super) fn close(&mut self) {
         if self.listpack.capacity() - self.listpack.len() > 64 {
-            // A copy: the allocator leaves a block that shrinks to half of its size where it is.
+            // A copy: mimalloc does not move a block that shrinks to half of its size or more.
             self.listpack = Arc::new(self.listpack.as_slice().to_vec());
         }
     }
