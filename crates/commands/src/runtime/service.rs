@@ -110,12 +110,15 @@ impl Service {
             } else if waiter.needs_memory() && cx.db.store().is_over_limit() && !make_room(cx) {
                 waiter.refuse_memory();
                 blocked.leave(&waiter);
-            } else if waiter.serve(db, &limits, &|name| self.awaited.has(name)) {
-                blocked.leave(&waiter);
+            } else {
+                // Before it is served: its worker may then reply at once.
                 if let Some((client, keys)) = waiter.tracked() {
                     tracking::remember_served(cx, client, keys);
                 }
-                waiter.destination().into_iter().for_each(|name| self.add(cx, name));
+                if waiter.serve(db, &limits, &|name| self.awaited.has(name)) {
+                    blocked.leave(&waiter);
+                    waiter.destination().into_iter().for_each(|name| self.add(cx, name));
+                }
             }
             if slice.is_over() {
                 return false;
