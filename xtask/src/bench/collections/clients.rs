@@ -1,7 +1,7 @@
 //! Ten thousand clients that wait for one key or subscribe to one channel: the time until the last
 //! of them is served, and the latency of another client meanwhile.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
@@ -85,11 +85,15 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     }
     let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
     for (at, event) in EVENTS.iter().enumerate() {
-        let rows: Vec<&Row> = columns.iter().filter_map(|rows| rows.get(at)).collect();
+        let rows: Vec<&Option<Row>> = columns.iter().filter_map(|rows| rows.get(at)).collect();
         let mut cells = vec![event.name.to_owned()];
-        let figures = |row: &&Row| [row.took_us, row.busy_us, row.idle_us].map(milliseconds);
-        cells.extend(rows.iter().flat_map(figures));
-        let counted = rows.iter().find_map(|row| row.counted_us);
+        for row in &rows {
+            cells.extend(match row {
+                Some(row) => [row.took_us, row.busy_us, row.idle_us].map(milliseconds),
+                None => ["not within a minute", "n/a", "n/a"].map(str::to_owned),
+            });
+        }
+        let counted = rows.iter().find_map(|row| row.as_ref()?.counted_us);
         cells.extend(counted.context("nagi counts slices and holds")?.map(milliseconds));
         table.row(cells);
     }
@@ -105,34 +109,58 @@ struct Row {
     counted_us: Option<[f64; COUNTED.len()]>,
 }
 
-fn measure_one(contestant: &Contestant, arguments: &Arguments, count: usize) -> Result<Vec<Row>> {
+/// Returns a row for each event: `None` if the server stopped replying.
+fn measure_one(
+    contestant: &Contestant,
+    arguments: &Arguments,
+    count: usize,
+) -> Result<Vec<Option<Row>>> {
+    let one = |event: &Event| match measure_event(contestant, arguments, count, event) {
+        Ok(row) => Ok(Some(row)),
+        Err(error) if is_timeout(&error) => {
+            println!("bench: {} does not reply: {}", contestant.name, event.name);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    };
+    EVENTS.iter().map(one).collect()
+}
+
+fn is_timeout(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(|it: &io::Error| it.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// Measures an event with servers of its own, since the one before may have stopped replying.
+fn measure_event(
+    contestant: &Contestant,
+    arguments: &Arguments,
+    count: usize,
+    event: &Event,
+) -> Result<Row> {
     let (server, idle) = (contestant.start(Placement::Free)?, contestant.start(Placement::Free)?);
     let pair = Pair { busy: server.resp(), idle: idle.resp() };
     let mut crowd = Crowd::connect(pair.busy, count)?;
     let mut trigger = connect(pair.busy)?;
-    let one = |event: &Event| {
-        let (mut took_us, mut busy_us, mut idle_us) = (Vec::new(), Vec::new(), Vec::new());
-        // Starting to wait is not measured.
-        (event.gather)(&mut crowd)?;
-        check(&mut trigger, &request(&[b"CONFIG", b"RESETSTAT"]), b"+OK\r\n")?;
-        for repetition in 0..arguments.repetitions {
-            if repetition > 0 {
-                (event.gather)(&mut crowd)?;
-            }
-            let (busy, idle) = pair.probe_beside(|| {
-                let start = Instant::now();
-                crowd.receive(&mut trigger, event)?;
-                took_us.push(start.elapsed().as_secs_f64() * 1e6);
-                Ok(())
-            })?;
-            busy_us.push(busy.max_us);
-            idle_us.push(idle.max_us);
+    let (mut took_us, mut busy_us, mut idle_us) = (Vec::new(), Vec::new(), Vec::new());
+    // Starting to wait is not measured.
+    (event.gather)(&mut crowd)?;
+    check(&mut trigger, &request(&[b"CONFIG", b"RESETSTAT"]), b"+OK\r\n")?;
+    for repetition in 0..arguments.repetitions {
+        if repetition > 0 {
+            (event.gather)(&mut crowd)?;
         }
-        let counted_us = contestant.is_nagi().then(|| counted(&server));
-        let [took_us, busy_us, idle_us] = [took_us, busy_us, idle_us].map(median);
-        Ok(Row { took_us, busy_us, idle_us, counted_us })
-    };
-    EVENTS.iter().map(one).collect()
+        let (busy, idle) = pair.probe_beside(|| {
+            let start = Instant::now();
+            crowd.receive(&mut trigger, event)?;
+            took_us.push(start.elapsed().as_secs_f64() * 1e6);
+            Ok(())
+        })?;
+        busy_us.push(busy.max_us);
+        idle_us.push(idle.max_us);
+    }
+    let counted_us = contestant.is_nagi().then(|| counted(&server));
+    let [took_us, busy_us, idle_us] = [took_us, busy_us, idle_us].map(median);
+    Ok(Row { took_us, busy_us, idle_us, counted_us })
 }
 
 /// Many clients, and one that checks their state.
