@@ -170,15 +170,49 @@ fn a_script_or_transaction_that_exceeds_the_limit_ends_soon() {
     client.check("SET other value", "+OK\r\n");
     client.send(b"MULTI\r\n");
     client.expect("+OK\r\n");
+    // Their requests are short, so that they are queued below the limit.
     for key in 0..6000 {
-        client.check(&format!("SET queued:{key} {}", "v".repeat(900)), "+QUEUED\r\n");
+        client.check(&format!("SETRANGE queued:{key} 899 v"), "+QUEUED\r\n");
     }
     client.send(b"EXEC\r\n");
-    client.expect(format!("*6000\r\n{}", "+OK\r\n".repeat(6000)));
+    client.expect(format!("*6000\r\n{}", ":900\r\n".repeat(6000)));
     client.check("SET other value", "+OK\r\n");
     let evicted =
         until("eviction", || (info(&mut client, "used_memory") < 2_500_000).then_some(()));
     assert!(evicted.is_ok() && info(&mut client, "evicted_keys") > 5000);
+}
+
+/// What a transaction queues counts before it is executed, as by Redis.
+#[test]
+fn a_transaction_stays_below_the_limit() {
+    let value = "v".repeat(100_000);
+    for server in [Server::nagi_with(&["--maxmemory", "5mb"]), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("CONFIG SET maxmemory 5mb", "+OK\r\n");
+        client.check("MULTI", "+OK\r\n");
+        let mut queue = |count: usize| {
+            let set = |key| encode_command(&["SET", &format!("key:{key}"), &value]);
+            client.send((0..count).flat_map(set).collect::<Vec<u8>>());
+            (0..count).filter_map(|_| error(&client.reply())).collect::<Vec<_>>()
+        };
+        let refused = queue(100);
+        assert!((30..80).contains(&refused.len()), "{refused:?}");
+        assert!(refused.iter().all(|it| it.contains("OOM command not allowed")), "{refused:?}");
+        client.check("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n");
+        client.check("DBSIZE", ":0\r\n");
+    }
+    let server = evicting("5mb");
+    let mut client = server.connect_resp();
+    client.check(&format!("SET old {}", "v".repeat(2_000_000)), "+OK\r\n");
+    client.check("MULTI", "+OK\r\n");
+    for key in 0..40 {
+        client.check(&format!("SET key:{key} {value}"), "+QUEUED\r\n");
+    }
+    let replies = client.run("EXEC");
+    assert_eq!(replies.list().len(), 40, "{replies:?}");
+    client.check("EXISTS old", ":0\r\n");
+    let data = info(&mut client, "used_memory_dataset");
+    assert!((4_000_000..5 << 20).contains(&data), "{data} bytes of data");
 }
 
 /// Adds to a list until there is no room.

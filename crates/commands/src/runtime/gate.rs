@@ -42,6 +42,12 @@ pub(crate) fn make_room(cx: &Context<'_>) -> bool {
     cx.hooks.latency.time(EVICTION, || cx.db.make_room())
 }
 
+/// Evicts keys for this many bytes; see [`nagi_store::Database::make_room_for`].
+#[cold]
+pub(crate) fn make_room_for(cx: &Context<'_>, bytes: usize) -> bool {
+    cx.hooks.latency.time(EVICTION, || cx.db.make_room_for(bytes, &[]))
+}
+
 /// Why a command must not run now.
 pub(crate) fn refusal(reasons: HookFlags, flags: Flags) -> Option<Error> {
     if reasons.contains(HookFlags::UNSAVED) && flags.intersects(Flags::WRITE | Flags::PROBE) {

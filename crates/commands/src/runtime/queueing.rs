@@ -5,8 +5,9 @@ use crate::Error;
 use crate::registry::command::Flags;
 use crate::runtime::command_flags;
 use crate::runtime::context::{Context, Entry};
-use crate::runtime::gate;
+use crate::runtime::{gate, key_costs};
 use nagi_proto::Args;
+use std::sync::atomic::Ordering;
 
 /// Queues a request of a client in a transaction, unless it is one that runs at once. Returns
 /// whether it was queued.
@@ -26,8 +27,7 @@ pub(crate) fn queue(
     if flags.contains(Flags::NO_MULTI) {
         return Err(Error::fixed("ERR Command not allowed inside a transaction"));
     }
-    let lacks_memory = flags.contains(Flags::DENYOOM) && cx.db.store().is_over_limit();
-    if lacks_memory && !gate::make_room(cx) {
+    if flags.contains(Flags::DENYOOM) && !has_room(cx, args) {
         return Err(Error::OUT_OF_MEMORY);
     }
     if let Some(queued) = &mut cx.client.transaction {
@@ -36,6 +36,25 @@ pub(crate) fn queue(
     cx.client.note_transaction();
     cx.reply.simple("QUEUED");
     Ok(true)
+}
+
+/// Whether a request fits below `maxmemory` with those queued before it, for which keys are
+/// evicted. EXEC evicts nothing, so it would otherwise exceed the limit by all that it stores.
+fn has_room(cx: &Context<'_>, args: Args<'_>) -> bool {
+    let store = cx.db.store();
+    if store.is_over_limit() && !gate::make_room(cx) {
+        return false;
+    }
+    if !store.is_limited() {
+        return true;
+    }
+    let queued = cx.client.info.queued_bytes.load(Ordering::Relaxed);
+    let bytes = queued + key_costs::request_bytes(args);
+    store.has_room_for(bytes) && {
+        // What is missing after the time is used up is evicted for the next request.
+        let _is_missing = gate::make_room_for(cx, bytes);
+        true
+    }
 }
 
 /// Makes EXEC refuse a client's transaction after a refused request, if the client is in one.

@@ -277,6 +277,13 @@ impl Store {
         (self.limit.bytes.load(Ordering::Relaxed), self.limit.policy())
     }
 
+    /// Whether there is a memory limit.
+    #[must_use]
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.limit.bytes.load(Ordering::Relaxed) != 0
+    }
+
     /// Sets the memory limit in bytes (0 for none) and the eviction policy.
     pub fn set_limit(&self, bytes: u64, policy: Policy) {
         let number = Policy::ALL.iter().position(|row| row.0 == policy).unwrap_or(0);
