@@ -106,6 +106,25 @@ fn selectors_permit_more_on_their_own() {
     ]);
 }
 
+/// Also those about commands that nagi does not have.
+#[test]
+fn rules_for_replicas_are_kept() {
+    for server in both() {
+        let mut client = server.connect_resp();
+        client.check("ACL SETUSER replica on >pw +psync +REPLCONF -sync +ping", "+OK\r\n");
+        let users = client.run("ACL LIST");
+        let lines: Vec<String> = users.list().iter().map(Reply::text).collect();
+        let line = lines.iter().find(|line| line.starts_with("user replica"));
+        let is_kept = line.is_some_and(|it| it.ends_with("-@all +psync +replconf -sync +ping"));
+        assert!(is_kept, "{lines:?}");
+        client.check(
+            "ACL SETUSER replica +psyncs",
+            "-ERR Error in ACL SETUSER modifier '+psyncs': Unknown command or category name in \
+             ACL\r\n",
+        );
+    }
+}
+
 /// A client of a user with `rules`, and an administrator's client.
 fn connected(server: &Server, rules: &str) -> (Connection, Connection) {
     let mut admin = server.connect_resp();

@@ -52,6 +52,10 @@ const BEHIND_ALL_CHANNELS: &str = "Adding a pattern after the * pattern (or the 
                                    flag) is not valid and does not have any effect. Try \
                                    'resetchannels' to start with an empty list of channels";
 
+/// Commands that rules name, for example of users for replicas, and that nagi lacks: an ACL file
+/// written for Redis must load, and keep these rules when it is saved.
+const ABSENT: [&str; 6] = ["failover", "psync", "replconf", "restore-asking", "script|debug", "sync"];
+
 impl<H> Acl<'_, H> {
     /// Applies rules to a user, which is left partly changed after an error.
     ///
@@ -162,6 +166,9 @@ impl<H> Acl<'_, H> {
                 let category = named.find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name));
                 selector.set_category(self.table, category.ok_or(UNKNOWN)?, *sign == b'+');
             }
+            (_, [sign @ (b'+' | b'-'), name @ ..]) if absent(name).is_some() => {
+                absent(name).into_iter().for_each(|name| selector.note_absent(name, *sign == b'+'));
+            }
             (_, [b'+', name @ ..]) => self.permit(selector, name)?,
             (_, [b'-', name @ ..]) => {
                 let entry = self.table.find_own(name).ok_or(UNKNOWN)?;
@@ -196,6 +203,11 @@ impl<H> Acl<'_, H> {
         selector.set_command(self.table, entry, true);
         Ok(())
     }
+}
+
+/// Returns the name in lower case if it is of a command that Redis has and nagi lacks.
+fn absent(name: &[u8]) -> Option<&'static str> {
+    ABSENT.into_iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name))
 }
 
 /// Joins the rules in parentheses into one.

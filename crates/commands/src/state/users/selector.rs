@@ -184,6 +184,11 @@ impl Selector {
         self.note_rule(&name, true);
     }
 
+    /// Records a rule about a command that does not exist.
+    pub(super) fn note_absent(&mut self, name: &str, is_permitted: bool) {
+        self.note_rule(name.as_bytes(), is_permitted);
+    }
+
     fn set(&mut self, index: usize, is_permitted: bool) {
         self.first_arguments.remove(&index);
         let place = index / 64;
