@@ -311,3 +311,29 @@ fn limits_below_a_megabyte_refuse_nothing() {
         assert!(keys >= least, "{keys} keys of {len} bytes in {limit}");
     }
 }
+
+/// The sampler reads the counters of all workers, which their own threads fill.
+#[test]
+fn counters_of_hot_keys_are_no_data() {
+    let server = Server::nagi_with(&["--workers", "64"]);
+    let mut clients: Vec<Connection> = (0..64).map(|_| server.connect_resp()).collect();
+    let began_s = info(&mut clients[0], "uptime_in_seconds");
+    let mut round = 0;
+    until("rounds of the sampler", || {
+        for client in &mut clients {
+            client.send(
+                (0..100)
+                    .flat_map(|key| encode_command(&["GET", &format!("key:{round}:{key}")]))
+                    .collect::<Vec<u8>>(),
+            );
+        }
+        for client in &mut clients {
+            client.expect("$-1\r\n".repeat(100));
+        }
+        round += 1;
+        (info(&mut clients[0], "uptime_in_seconds") > began_s + 4).then_some(())
+    })
+    .unwrap();
+    let data = info(&mut clients[0], "used_memory_dataset");
+    assert!(data < 500_000, "{data} bytes of data without a key");
+}

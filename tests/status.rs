@@ -86,6 +86,30 @@ fn commands_are_shown_while_they_are_executed() {
     .expect("the worker shows it");
 }
 
+/// It was recorded although no page had been requested.
+#[test]
+fn keys_of_requests_that_were_there_before_the_page_are_shown() {
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    let mut blocked = server.connect_resp();
+    blocked.send("BLPOP queue 0\r\n");
+    client.check("SET last 1", "+OK\r\n");
+    until("a blocked client", || {
+        client.run("INFO clients").text().contains("blocked_clients:1\r\n").then_some(())
+    })
+    .unwrap();
+    client.check("GET last", "$1\r\n1\r\n");
+    let shown = until("both", || {
+        let page = json(&server, "");
+        let of = |method: &str| {
+            let stats = page["stats"].as_array().expect("a list");
+            stats.iter().find(|it| it["method"] == method).map(|it| it["key"].clone())
+        };
+        Some([of("blpop")?, of("get")?])
+    });
+    assert_eq!(shown.unwrap(), ["queue", "last"]);
+}
+
 #[test]
 fn slow_requests_are_shown_with_their_phases() {
     let server = nagi(&["--slowlog-log-slower-than", "0"]);

@@ -3,6 +3,7 @@
 use crate::state::frozen_time::FrozenTime;
 use crate::state::pubsub::{ByKind, Kind};
 use crate::state::scripts::Leased;
+use crate::state::shown_key::ShownKey;
 use crate::state::tracking_options::ClientTracking;
 use crate::state::transaction::Transaction;
 use crate::state::users::{DEFAULT_USER, Name, User, Users};
@@ -361,7 +362,7 @@ pub struct ClientInfo {
     pub busy_ticks: Counter,
     /// The number of the last command that ran, for [`crate::CommandTable::label`]; 0 for none.
     pub last_command: AtomicU32,
-    /// The key of the current or last request, for pages, while they are open.
+    /// The key of the current or last request, for pages.
     pub shown_key: ShownKey,
     /// The client that receives its invalidations; 0 for none.
     pub redirect: AtomicU64,
@@ -489,27 +490,6 @@ impl ClientInfo {
     /// Sets the client's name; an empty one removes it.
     pub(crate) fn rename(&self, name: String) {
         self.names().name = name;
-    }
-}
-
-/// The part of a request's key that pages show.
-#[derive(Debug, Default)]
-pub struct ShownKey(Mutex<Vec<u8>>);
-
-impl ShownKey {
-    /// Maximum bytes of a key that pages show.
-    const MAX_BYTES: usize = 64;
-
-    /// Stores the first bytes of a key; an empty one means none.
-    pub fn set(&self, key: &[u8]) {
-        let mut kept = self.0.lock();
-        kept.clear();
-        kept.extend_from_slice(key.get(..Self::MAX_BYTES).unwrap_or(key));
-    }
-
-    /// The key as text, with replacements for invalid UTF-8.
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock()).into_owned()
     }
 }
 

@@ -2,6 +2,7 @@
 //! that no cold key appears hot.
 
 use crate::state::top_keys::TopKeys;
+use nagi_store::accounting::MeasuredOverhead;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -33,6 +34,10 @@ pub struct HotKeys {
 #[derive(Debug)]
 struct Counters {
     keys: TopKeys,
+    /// Whether `keys` has been read. The worker drops it with its next key: memory is accounted for
+    /// by the thread that allocates and frees it.
+    is_read: bool,
+    overhead: MeasuredOverhead,
     /// Requests that were counted, including those without a key.
     seen: u64,
     /// The state of the generator for the number of requests to skip.
@@ -41,7 +46,13 @@ struct Counters {
 
 impl Default for Counters {
     fn default() -> Self {
-        Counters { keys: TopKeys::new(MAX_KEYS, MAX_BYTES), seen: 0, state: 0 }
+        Counters {
+            keys: TopKeys::new(MAX_KEYS, MAX_BYTES),
+            is_read: false,
+            overhead: MeasuredOverhead::default(),
+            seen: 0,
+            state: 0,
+        }
     }
 }
 
@@ -83,20 +94,20 @@ impl HotKeys {
     /// Adds the counts, each request with its weight, and resets them. Adjusts the interval so that
     /// about the wanted number is counted until the next time.
     pub(crate) fn take_into(&self, sample: &mut KeySample) {
-        let taken = {
-            let mut counters = self.counters.lock();
-            let state = counters.state;
-            std::mem::replace(&mut *counters, Counters { state, ..Counters::default() })
-        };
+        let mut counters = self.counters.lock();
+        let seen = std::mem::take(&mut counters.seen);
         let interval = self.interval.load(Ordering::Relaxed).max(1);
-        let next = match taken.seen {
+        let next = match seen {
             seen if seen >= *WANTED.end() => interval.saturating_mul(4).min(LARGEST_INTERVAL),
             seen if seen < *WANTED.start() => (interval / 2).max(1),
             _ => interval,
         };
         self.interval.store(next, Ordering::Relaxed);
-        sample.seen += taken.seen as f64 * f64::from(interval);
-        for (key, certain) in taken.keys.certain() {
+        sample.seen += seen as f64 * f64::from(interval);
+        if std::mem::replace(&mut counters.is_read, true) {
+            return;
+        }
+        for (key, certain) in counters.keys.certain() {
             *sample.keys.entry(Box::from(&**key)).or_default() +=
                 certain as f64 * f64::from(interval);
         }
@@ -112,7 +123,13 @@ impl Counters {
         }
         self.seen += 1;
         if !key.is_empty() {
-            self.keys.add(key, 1);
+            let (keys, is_read) = (&mut self.keys, std::mem::take(&mut self.is_read));
+            self.overhead.measure(|| {
+                if is_read {
+                    *keys = TopKeys::new(MAX_KEYS, MAX_BYTES);
+                }
+                keys.add(key, 1);
+            });
         }
         // Knuth's multiplicative generator, whose upper bits are random enough: constant steps
         // could miss alternating requests.

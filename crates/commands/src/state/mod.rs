@@ -25,6 +25,7 @@ pub mod pubsub;
 pub(crate) mod rates;
 pub mod saves;
 pub(crate) mod scripts;
+pub(crate) mod shown_key;
 pub(crate) mod slow_log;
 mod sparse;
 pub(crate) mod statistics;

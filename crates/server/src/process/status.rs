@@ -426,13 +426,12 @@ impl Sampler {
             let asked_at_ms = samples.asked_at_ms.load(Ordering::Relaxed);
             let shared = &samples.shared;
             let passed_ms = shared.store.now_ms().saturating_sub(asked_at_ms);
-            let are_shown = passed_ms < LISTED_FOR_MS;
-            shared.show_keys(are_shown);
+            let is_watched = passed_ms < LISTED_FOR_MS;
             let previous = samples.latest();
             let previous = Some(&previous.sample);
             let latenesses = [lateness, longest];
             let latest = Rendered::sample(&samples.shared, previous, latenesses, asked_at_ms);
-            if are_shown {
+            if is_watched {
                 // For the next sample.
                 shared.remind_all(Reminders::VALUES);
             }

@@ -66,7 +66,6 @@ pub(super) fn execute<P: RequestProtocol>(
         ahead.into_iter().for_each(|(key, ahead)| ahead.prefetch_entry(key));
     };
     (0..Prefetch::REQUESTS).for_each(prefetch_entry);
-    let shows_keys = environment.shared.shows_keys();
     let counts_keys = environment.tally.hot_keys.begin_batch(count);
     let mut stopwatch = timing.begin_batch(arrivals, count);
     for (place, request) in requests.iter().enumerate() {
@@ -76,7 +75,7 @@ pub(super) fn execute<P: RequestProtocol>(
             environment.tally.hot_keys.note(key());
         }
         // Once per batch, and before slow commands.
-        if shows_keys && (place + 1 == count || !P::kind(&request.work).is_none_or(is_brief)) {
+        if place + 1 == count || !P::kind(&request.work).is_none_or(is_brief) {
             client.info.shown_key.set(key());
         }
         let replied = out.len();

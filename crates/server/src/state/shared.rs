@@ -71,8 +71,6 @@ pub(crate) struct Shared {
     scripts: Arc<Scripts>,
     mailboxes: Box<[Mailbox]>,
     is_stopping: AtomicBool,
-    /// Whether pages that show keys are being viewed.
-    shows_keys: AtomicBool,
 }
 
 impl Shared {
@@ -132,7 +130,6 @@ impl Shared {
             scripts: Arc::default(),
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect::<io::Result<_>>()?,
             is_stopping: AtomicBool::new(false),
-            shows_keys: AtomicBool::new(false),
         })
     }
 
@@ -243,15 +240,6 @@ impl Shared {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
-    }
-
-    /// Whether connections record the keys of their requests, for pages.
-    pub(crate) fn shows_keys(&self) -> bool {
-        self.shows_keys.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn show_keys(&self, are_shown: bool) {
-        self.shows_keys.store(are_shown, Ordering::Relaxed);
     }
 
     pub(crate) fn stop(&self) {

@@ -210,6 +210,40 @@ impl Drop for Overhead {
     }
 }
 
+/// Overhead in many allocations, as measured while one thread makes and frees them. Dropping this
+/// releases it, by the same thread.
+#[derive(Debug, Default)]
+pub struct MeasuredOverhead(i64);
+
+impl MeasuredOverhead {
+    /// Runs `run`, and adds what this thread allocates meanwhile, or subtracts what it frees.
+    pub fn measure<T>(&mut self, run: impl FnOnce() -> T) -> T {
+        let before = allocated_by_thread();
+        let outcome = run();
+        self.add(allocated_by_thread() - before);
+        outcome
+    }
+
+    /// In an order in which data never appears larger than it is.
+    fn add(&mut self, more: i64) {
+        if more < 0 {
+            publish();
+        }
+        ADDED_BYTES.fetch_add(more, Ordering::Relaxed);
+        if more > 0 {
+            publish();
+        }
+        let _ = OVERHEAD_BY_THREAD.try_with(|known| known.set(known.get() + more));
+        self.0 += more;
+    }
+}
+
+impl Drop for MeasuredOverhead {
+    fn drop(&mut self) {
+        self.add(-self.0);
+    }
+}
+
 /// Counts everything that this thread has allocated and allocates until [`note_startup`] as memory
 /// that is needed with or without data. Otherwise it would be data for other threads that serve
 /// clients already, and with many workers more than a small limit.

@@ -54,7 +54,8 @@ const BEHIND_ALL_CHANNELS: &str = "Adding a pattern after the * pattern (or the 
 
 /// Commands that rules name, for example of users for replicas, and that nagi lacks: an ACL file
 /// written for Redis must load, and keep these rules when it is saved.
-const ABSENT: [&str; 6] = ["failover", "psync", "replconf", "restore-asking", "script|debug", "sync"];
+const ABSENT: [&str; 6] =
+    ["failover", "psync", "replconf", "restore-asking", "script|debug", "sync"];
 
 impl<H> Acl<'_, H> {
     /// Applies rules to a user, which is left partly changed after an error.
