@@ -167,6 +167,11 @@ fn scripts_are_remembered_until_they_are_forgotten() {
 
 /// Calls of the libraries' functions with single values.
 const LIBRARIES: &[&str] = &[
+    "EVAL \"math.randomseed(1) return {tostring(math.random()), math.random(1000000)}\" 0",
+    "EVAL \"math.randomseed(-7.9) return {math.random(10), math.random(-5.5, 9.5)}\" 0",
+    "EVAL \"math.randomseed(2^31 + 5) return {math.random(10), math.random(-5, 9)}\" 0",
+    "EVAL \"local j = cjson.new() j.encode_number_precision(3) \
+     return {j.encode(1/3), cjson.encode(1/3)}\" 0",
     "EVAL \"return cjson.encode({1, 'a', {b = {1, 2}}, true})\" 0",
     "EVAL \"return cjson.encode({'/', '\\\\', string.char(0, 1, 31, 127, 200)})\" 0",
     "EVAL \"return cjson.encode({[1] = 1, [2] = 2, [30] = 3})\" 0",

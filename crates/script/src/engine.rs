@@ -69,7 +69,7 @@ impl Engine {
             version: Cell::new(Version::Two),
             room: RefCell::default(),
             most_bytes: Cell::new(usize::MAX),
-            random: RefCell::new(fastrand::Rng::new()),
+            random: RefCell::default(),
             registering: RefCell::default(),
             has_libraries,
             began: Cell::new(Instant::now()),

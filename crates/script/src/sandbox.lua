@@ -13,13 +13,23 @@ for name, value in pairs(native.calls) do
 end
 globals.redis = redis
 globals.os = { clock = native.clock }
-for name, library in pairs(native.libraries) do
+local function wrapped(library)
     local functions = {}
     for key, value in pairs(library) do
         functions[key] = type(value) == 'function' and raising(value) or value
     end
-    globals[name] = functions
+    return functions
 end
+for name, library in pairs(native.libraries) do
+    globals[name] = wrapped(library)
+end
+local new = globals.cjson.new
+local function new_cjson()
+    local cjson = wrapped(new())
+    cjson.new = new_cjson
+    return cjson
+end
+globals.cjson.new = new_cjson
 for name, value in pairs(native.random) do
     globals.math[name] = raising(value)
 end

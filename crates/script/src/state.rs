@@ -2,6 +2,7 @@
 
 use crate::functions::Registered;
 use crate::host::{Host, Words};
+use crate::library::random::Generator;
 use nagi_proto::resp::Version;
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
@@ -15,7 +16,7 @@ pub(crate) struct State {
     pub(crate) room: RefCell<(Words, Vec<u8>)>,
     /// Most bytes of each thing that is made of Lua's values outside of Lua.
     pub(crate) most_bytes: Cell<usize>,
-    pub(crate) random: RefCell<fastrand::Rng>,
+    pub(crate) random: RefCell<Generator>,
     /// What the library has registered that is being loaded, if one is.
     pub(crate) registering: RefCell<Option<Vec<Registered>>>,
     /// Whether scripts are functions of libraries.

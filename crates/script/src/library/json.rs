@@ -90,6 +90,8 @@ pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
         }
     })?;
     configure(lua, &library, &settings)?;
+    // With settings of its own.
+    add(lua, &library, "new", |lua, _| Ok(Ok(Value::Table(open(lua)?))))?;
     Ok(library)
 }
 

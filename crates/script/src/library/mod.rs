@@ -6,7 +6,7 @@ mod json;
 mod json_reader;
 mod msgpack;
 mod packing;
-mod random;
+pub(crate) mod random;
 mod redis;
 mod registration;
 

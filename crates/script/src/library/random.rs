@@ -1,9 +1,33 @@
-//! `math.random` and `math.randomseed`, which no other part of the process shares.
+//! `math.random` and `math.randomseed`, with the numbers that Redis' have for a seed: those of the
+//! POSIX function `lrand48`, a linear congruential generator of 48 bits.
 
 use super::answer::{add, as_number, text};
 use crate::state::State;
 use mlua::{Lua, Table, Value};
 use std::rc::Rc;
+
+/// The generator of one engine.
+pub(crate) struct Generator(u64);
+
+impl Default for Generator {
+    fn default() -> Self {
+        Generator(0x1234_abcd_330e)
+    }
+}
+
+impl Generator {
+    fn seed(&mut self, seed: u32) {
+        self.0 = u64::from(seed) << 16 | 0x330e;
+    }
+
+    /// Returns a number of at least 0 and less than 1.
+    fn next(&mut self) -> f64 {
+        const BITS: u32 = 48;
+        const MOST: u64 = i32::MAX as u64;
+        self.0 = self.0.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & ((1 << BITS) - 1);
+        ((self.0 >> (BITS - 31)) % MOST) as f64 / MOST as f64
+    }
+}
 
 /// The functions.
 pub(super) fn open(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
@@ -12,16 +36,16 @@ pub(super) fn open(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
     add(lua, &random, "random", move |lua, arguments| {
         let mut bounds = arguments.iter().map(as_number);
         let (least, most) = match (bounds.next(), bounds.next(), bounds.next()) {
-            (None, ..) => return Ok(Ok(Value::Number(shared.random.borrow_mut().f64()))),
-            (Some(Some(most)), None, _) => (1.0, most.floor()),
-            (Some(Some(least)), Some(Some(most)), None) => (least.floor(), most.floor()),
+            (None, ..) => return Ok(Ok(Value::Number(shared.random.borrow_mut().next()))),
+            (Some(Some(most)), None, _) => (1.0, most.trunc()),
+            (Some(Some(least)), Some(Some(most)), None) => (least.trunc(), most.trunc()),
             _ => return text(lua, "wrong number of arguments"),
         };
         if least > most || least.is_nan() || most.is_nan() {
             let place = if arguments.len() == 1 { 1 } else { 2 };
             return text(lua, &format!("bad argument #{place} to 'random' (interval is empty)"));
         }
-        let share = shared.random.borrow_mut().f64();
+        let share = shared.random.borrow_mut().next();
         Ok(Ok(Value::Number((share * (most - least + 1.0)).floor() + least)))
     })?;
     let shared = Rc::clone(state);
@@ -29,7 +53,7 @@ pub(super) fn open(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
         let Some(seed) = arguments.front().and_then(as_number) else {
             return text(lua, "bad argument #1 to 'randomseed' (number expected, got no value)");
         };
-        shared.random.borrow_mut().seed((seed as i64).cast_unsigned());
+        shared.random.borrow_mut().seed(seed as i64 as u32);
         Ok(Ok(Value::Nil))
     })?;
     Ok(random)

@@ -11,6 +11,7 @@ pub(crate) mod replica;
 mod scan;
 mod schedules;
 mod scope;
+#[cfg(not(miri))]
 mod shrinking;
 mod snapshot;
 mod threads;
