@@ -181,6 +181,7 @@ fn secrets_of_settings_and_users_are_shown_nowhere() {
     client.check("CONFIG SET masterauth sekret7", "+OK\r\n");
     client.check("CONFIG SET maxmemory 0 primaryauth sekret8", "+OK\r\n");
     client.run("CONFIG SET tls-key-file-pass sekret9");
+    client.run("CONFIG SET requirepas sekret10");
     client.check("MULTI", "+OK\r\n");
     client.check("ACL SETUSER bob on >sekret5", "+QUEUED\r\n");
     client.check("EXEC", "*1\r\n+OK\r\n");

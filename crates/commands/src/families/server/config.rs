@@ -223,11 +223,11 @@ fn setting(name: &[u8]) -> Result<&'static Setting, Error> {
 const SECRETS: [&str; 5] =
     ["requirepass", "masterauth", "masteruser", "tls-key-file-pass", "tls-client-key-file-pass"];
 
-/// The values of settings that are secret.
+/// The values of settings that are secret, or that may be, their names being wrong.
 fn passwords(args: Args<'_>) -> Vec<usize> {
     let is_secret = |at: &usize| {
         let name = String::from_utf8_lossy(args.at(at - 1));
-        find(&name).is_some_and(|setting| SECRETS.contains(&setting.name))
+        find(&name).is_none_or(|setting| SECRETS.contains(&setting.name))
     };
     (3..args.len()).step_by(2).filter(is_secret).collect()
 }

@@ -39,6 +39,7 @@ static OPERATIONS: &[&Operation] = &[
     &PAUSE_CRON,
     &POPULATE,
     &PROTOCOL,
+    &QUICKLIST_PACKED_THRESHOLD,
     &RELOAD,
     &RELOCATE,
     &REPLYBUFFER,
@@ -160,6 +161,14 @@ static SET_SKIP_CHECKSUM_VALIDATION: Operation = Operation {
     words: 3..=3,
     summary: "Chooses whether RESTORE takes payloads whose checksums are wrong",
     run: set_skip_checksum_validation,
+};
+
+static QUICKLIST_PACKED_THRESHOLD: Operation = Operation {
+    name: "QUICKLIST-PACKED-THRESHOLD",
+    syntax: "<bytes>",
+    words: 3..=3,
+    summary: "Has no effect: elements of lists are stored alike, whatever their lengths",
+    run: accept,
 };
 
 static REPLYBUFFER: Operation = Operation {
