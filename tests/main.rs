@@ -33,6 +33,7 @@ mod flags;
 mod functions;
 mod gateway;
 mod gateway_limits;
+mod gateway_sockets;
 mod geo;
 mod hash;
 mod hash_expiry;

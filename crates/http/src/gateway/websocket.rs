@@ -2,7 +2,8 @@
 //! requests in RESP, and each reply is a separate message.
 //!
 //! A socket has an exclusive worker connection. Replies arrive in the order of the commands; a
-//! message that arrives while no reply is awaited was published.
+//! message that arrives while no reply is awaited was published. It ends with the closing handshake:
+//! a client that gets no Close frame takes the connection for a broken one.
 
 use super::budget::Reservation;
 use super::decoder::{Decoder, Part};
@@ -23,13 +24,17 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::spawn_local;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
-use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 /// The longest message, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -39,6 +44,10 @@ const KEY_BYTES: usize = 16;
 const MAX_AWAITED: usize = 1024;
 /// How long a client may stall while data is waiting.
 const STALL: Duration = Duration::from_secs(60);
+/// How long the bytes of a client are read that has been told why its socket is closed.
+const LINGER: Duration = Duration::from_secs(5);
+/// Bytes that are read and dropped at a time.
+const DROPPED_BYTES: usize = 16 << 10;
 
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
@@ -90,8 +99,14 @@ pub(super) async fn open(
 /// The answer to the key of a handshake (RFC 6455, 4.2.1).
 fn accept(version: Version, headers: &HeaderMap) -> Result<HeaderValue, Refused> {
     let is_known = headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|it| it == "13");
-    let key = headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| is_known);
-    let key = key.ok_or_else(|| refuse(400, "a WebSocket needs version 13 and a key"))?;
+    if !is_known {
+        let mut refused = refuse(400, "the version of a WebSocket is 13");
+        let known = HeaderValue::from_static("13");
+        refused.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, known);
+        return Err(refused);
+    }
+    let key = headers.get(header::SEC_WEBSOCKET_KEY);
+    let key = key.ok_or_else(|| refuse(400, "a WebSocket needs a key"))?;
     let options = headers.get_all(header::CONNECTION).iter().filter_map(|it| it.to_str().ok());
     let mut options = options.flat_map(|it| it.split(','));
     if version != Version::HTTP_11 || !options.any(|it| it.trim().eq_ignore_ascii_case("upgrade")) {
@@ -110,11 +125,79 @@ async fn run(upgrade: OnUpgrade, mut conversation: Conversation) {
         WebSocketConfig::default().max_message_size(Some(LONGEST)).max_frame_size(Some(LONGEST));
     let io = Metered::new(TokioIo::new(upgraded), &conversation.service.budget);
     let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-    if let Err(failure) = conversation.go_on(&mut socket).await {
-        tracing::debug!(?failure, "a WebSocket connection failed");
+    let end = match conversation.go_on(&mut socket).await {
+        Ok(end) => end,
+        Err(failure) => {
+            tracing::debug!(?failure, "a WebSocket lost its connection to a worker");
+            End::of_failure(&failure)
+        }
+    };
+    // Its subscriptions end now; the socket counts until it is closed.
+    let _lasting = conversation.connection.lasting.take();
+    drop(conversation);
+    let _ = close(socket, end).await;
+}
+
+/// Why a socket is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// There is no connection left.
+    Lost,
+    /// The client has sent a Close frame.
+    Asked,
+    /// The server closes it with this code.
+    Fault(CloseCode, &'static str),
+}
+
+impl End {
+    fn of_failure(failure: &Failure) -> Self {
+        match failure {
+            Failure::Full => End::Fault(CloseCode::Again, "requests use too much memory"),
+            _ => End::Fault(CloseCode::Error, "the connection to the worker has ended"),
+        }
     }
-    // A disconnected client needs no close frame.
-    let _ = tokio::time::timeout(STALL, socket.close(None)).await;
+
+    /// The end of a socket whose next message cannot be read.
+    fn of_error(error: &Error) -> Self {
+        match error {
+            Error::Capacity(_) => End::Fault(CloseCode::Size, "a message has at most 64 MiB"),
+            Error::Utf8(_) => End::Fault(CloseCode::Invalid, "a text must be UTF-8"),
+            Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => End::Lost,
+            Error::Protocol(_) => End::Fault(CloseCode::Protocol, "the frame breaks RFC 6455"),
+            Error::Io(error) if error.kind() == io::ErrorKind::OutOfMemory => {
+                End::of_failure(&Failure::Full)
+            }
+            _ => End::Lost,
+        }
+    }
+}
+
+/// Sends the Close frame. What the client has sent in the meantime is read and dropped: a socket
+/// that is closed with unread bytes is reset, and the client may lose the frame.
+async fn close(mut socket: Socket, end: End) -> Result<(), Error> {
+    let told = async {
+        match end {
+            End::Lost => Err(Error::ConnectionClosed),
+            // The answer is queued.
+            End::Asked => socket.flush().await,
+            End::Fault(code, reason) => {
+                socket
+                    .close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) }))
+                    .await
+            }
+        }
+    };
+    tokio::time::timeout(STALL, told).await.unwrap_or(Err(Error::ConnectionClosed))?;
+    let stream = socket.get_mut();
+    let dropped = async {
+        stream.shutdown().await?;
+        let mut bytes = vec![0; DROPPED_BYTES];
+        while stream.read(&mut bytes).await? > 0 {
+            stream.taken();
+        }
+        Ok(())
+    };
+    tokio::time::timeout(LINGER, dropped).await.unwrap_or(Ok(()))
 }
 
 /// The commands and replies of a socket.
@@ -156,28 +239,32 @@ impl Conversation {
         }
     }
 
-    /// Passes on commands and sends replies until the client disconnects.
-    async fn go_on(&mut self, socket: &mut Socket) -> Result<(), Failure> {
+    /// Passes on commands and sends replies until the socket is closed.
+    async fn go_on(&mut self, socket: &mut Socket) -> Result<End, Failure> {
         loop {
             let may_read = self.awaited.len() < MAX_AWAITED;
             tokio::select! {
                 message = socket.next(), if may_read => {
-                    let Some(Ok(message)) = message else { return Ok(()) };
+                    let message = match message {
+                        Some(Ok(message)) => message,
+                        Some(Err(error)) => return Ok(End::of_error(&error)),
+                        None => return Ok(End::Lost),
+                    };
                     socket.get_mut().taken();
                     let told = match message {
                         Message::Text(text) => self.take(text.as_bytes()).await?,
                         Message::Binary(bytes) => self.take(&bytes).await?,
-                        Message::Close(_) => return Ok(()),
+                        Message::Close(_) => return Ok(End::Asked),
                         _ => None,
                     };
                     if let Some(fault) = told && !self.send(socket, fault).await {
-                        return Ok(());
+                        return Ok(End::Lost);
                     }
                 }
                 reply = self.reply() => {
                     let reply = reply?;
                     if !self.send(socket, reply).await {
-                        return Ok(());
+                        return Ok(End::Lost);
                     }
                     self.reservation.clear();
                 }

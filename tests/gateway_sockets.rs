@@ -1,0 +1,83 @@
+//! WebSockets: the closing handshake (RFC 6455, 7).
+
+use harness::until;
+
+use crate::gateway::{Client, Socket, nagi};
+
+const MASK: [u8; 4] = [9, 8, 7, 6];
+
+/// A frame of a client, whose first byte is `head`.
+fn frame(head: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(payload.len()).expect("a short payload");
+    let mut frame = vec![head, 0x80 | length];
+    frame.extend(MASK);
+    frame.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    frame
+}
+
+#[test]
+fn a_close_frame_is_answered() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    for (payload, answer) in [
+        (&b""[..], &b"\x88\x00"[..]),
+        (b"\x03\xe8", b"\x88\x02\x03\xe8"),
+        (b"\x03\xe9bye", b"\x88\x05\x03\xe9bye"),
+    ] {
+        for is_subscribed in [false, true] {
+            let mut socket = Socket::open(&server, "/.json");
+            if is_subscribed {
+                let confirmed = r#"{"SUBSCRIBE":["subscribe","news",1]}"#;
+                socket.check(r#"["SUBSCRIBE","news"]"#, confirmed);
+            }
+            let connection = &mut socket.0.connection;
+            connection.send(frame(0x88, payload));
+            assert_eq!(connection.rest(), answer, "{is_subscribed}");
+        }
+    }
+    until("the subscriptions have ended", || {
+        (redis.run("PUBSUB NUMSUB news").list()[1].integer() == 0).then_some(())
+    })
+    .expect("they end with their sockets");
+}
+
+#[test]
+fn a_socket_that_breaks_the_protocol_is_closed_with_a_code() {
+    const TOO_LONG: u64 = (64 << 20) + 1;
+    let server = nagi(&[]);
+    let mut too_long = vec![0x82, 0xff];
+    too_long.extend(TOO_LONG.to_be_bytes());
+    // The client goes on sending, and still gets the frame.
+    too_long.resize(3 << 20, 0);
+    let unmasked = b"\x81\x02[]".to_vec();
+    for (what, bytes, code) in [
+        ("an unmasked frame", unmasked, 1002_u16),
+        ("an unknown frame", frame(0x83, b""), 1002),
+        ("a reserved bit", frame(0xc1, b"[]"), 1002),
+        ("half a ping", frame(0x09, b""), 1002),
+        ("half a code", frame(0x88, b"\x03"), 1002),
+        ("a code that is never sent", frame(0x88, b"\x03\xed"), 1002),
+        ("text that is not UTF-8", frame(0x81, b"\xff"), 1007),
+        ("a long message", too_long, 1009),
+    ] {
+        let mut connection = Socket::open(&server, "/.json").0.connection;
+        connection.send(bytes);
+        let rest = connection.rest();
+        assert_eq!(rest.first(), Some(&0x88), "{what}: {rest:?}");
+        assert_eq!(rest.get(2..4), Some(&code.to_be_bytes()[..]), "{what}: {rest:?}");
+    }
+}
+
+#[test]
+fn drafts_are_told_the_version_of_the_standard() {
+    let server = nagi(&[]);
+    for version in ["8", "0", "13, 8"] {
+        let headers = format!(
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: {version}\r\n\
+             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        );
+        let response = Client::of(&server).ask("GET", "/.json", &headers, b"");
+        assert_eq!(response.status, 400, "{version}");
+        assert_eq!(response.header("sec-websocket-version"), Some("13"), "{version}");
+    }
+}
