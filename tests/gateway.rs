@@ -496,7 +496,7 @@ impl Socket {
         Socket(client)
     }
 
-    fn send(&mut self, text: &str) {
+    pub(crate) fn send(&mut self, text: &str) {
         let mask = [1, 2, 3, 4];
         let length = u16::try_from(text.len()).expect("a short message");
         let mut frame = vec![0x81, 0xfe];
@@ -506,7 +506,7 @@ impl Socket {
         self.0.connection.send(frame);
     }
 
-    fn receive(&mut self) -> String {
+    pub(crate) fn receive(&mut self) -> String {
         let head = self.0.connection.take(2);
         let length = match head[1] {
             126 => {

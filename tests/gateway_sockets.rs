@@ -1,4 +1,4 @@
-//! WebSockets: the closing handshake (RFC 6455, 7).
+//! Commands over WebSockets: subscriptions that end, and the closing handshake (RFC 6455, 7).
 
 use harness::until;
 
@@ -80,4 +80,39 @@ fn drafts_are_told_the_version_of_the_standard() {
         assert_eq!(response.status, 400, "{version}");
         assert_eq!(response.header("sec-websocket-version"), Some("13"), "{version}");
     }
+}
+
+#[test]
+fn after_the_last_unsubscription_a_socket_takes_other_commands() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    let mut socket = Socket::open(&server, "/.json");
+    socket.check(r#"["SUBSCRIBE","a","b"]"#, r#"{"SUBSCRIBE":["subscribe","a",1]}"#);
+    assert_eq!(socket.receive(), r#"{"SUBSCRIBE":["subscribe","b",2]}"#);
+    socket.check(r#"["PSUBSCRIBE","c*"]"#, r#"{"PSUBSCRIBE":["psubscribe","c*",3]}"#);
+    socket.send(r#"["GET","x"]"#);
+    let refused = socket.receive();
+    assert!(refused.starts_with(r#"{"GET":[false,"ERR Can't execute 'get': only"#), "{refused}");
+    redis.check("PUBLISH cc y", ":1\r\n");
+    assert_eq!(socket.receive(), r#"{"PSUBSCRIBE":["pmessage","c*","cc","y"]}"#);
+    socket.check(r#"["UNSUBSCRIBE","b"]"#, r#"{"SUBSCRIBE":["unsubscribe","b",2]}"#);
+    redis.check("PUBLISH a y", ":1\r\n");
+    assert_eq!(socket.receive(), r#"{"SUBSCRIBE":["message","a","y"]}"#);
+    socket.check(r#"["PING"]"#, r#"{"PING":["pong",""]}"#);
+    socket.check(r#"["UNSUBSCRIBE"]"#, r#"{"SUBSCRIBE":["unsubscribe","a",1]}"#);
+    socket.check(r#"["punsubscribe"]"#, r#"{"PSUBSCRIBE":["punsubscribe","c*",0]}"#);
+    socket.check(r#"["GET","x"]"#, r#"{"GET":null}"#);
+    socket.check(r#"["UNSUBSCRIBE"]"#, r#"{"UNSUBSCRIBE":["unsubscribe",null,0]}"#);
+    socket.check(r#"["PING"]"#, r#"{"PING":[true,"PONG"]}"#);
+    redis.check("PUBLISH a y", ":0\r\n");
+    let mut raw = Socket::open(&server, "/.raw");
+    let subscribed = "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n";
+    raw.check("*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n", subscribed);
+    let ended = "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n";
+    raw.check("*1\r\n$11\r\nUNSUBSCRIBE\r\n", ended);
+    raw.check("*1\r\n$6\r\nDBSIZE\r\n", ":0\r\n");
+    // A request has no subscriptions that it could end.
+    let mut client = Client::of(&server);
+    assert_eq!(client.post("/UNSUBSCRIBE", "").0, 403);
+    assert_eq!(client.post("/", r#"["PUNSUBSCRIBE"]"#).0, 403);
 }

@@ -51,6 +51,8 @@ pub enum Rule {
     Write,
     /// Its replies are messages without end.
     Stream,
+    /// It ends such messages.
+    StreamEnd,
     /// It is not allowed over HTTP, for this reason.
     Refused(&'static str),
     /// The command is unknown.

@@ -17,6 +17,8 @@ pub enum HttpRule {
     Write,
     /// Its replies are messages without end.
     Stream,
+    /// It ends such messages, which only a client with a connection of its own has.
+    StreamEnd,
     /// It is not allowed, for this reason.
     Refused(&'static str),
     /// There is no such command.
@@ -108,6 +110,9 @@ impl HttpRules {
             None if !self.permitted.may_run(entry) => return HttpRule::Refused(NOT_PERMITTED),
             _ => {}
         }
+        if ["unsubscribe", "punsubscribe", "sunsubscribe"].contains(&&*entry.full_name) {
+            return HttpRule::StreamEnd;
+        }
         if flags.contains(Flags::MESSAGES) || entry.full_name == "monitor" {
             return HttpRule::Stream;
         }
@@ -180,10 +185,7 @@ fn is_of_connections(entry: &Entry) -> bool {
     let is_of_own = categories.contains(Category::CONNECTION)
         && !entry.command.flags.contains(Flags::ADMIN)
         && !["ping", "echo"].contains(&&*entry.full_name);
-    let ends_messages = ["unsubscribe", "punsubscribe", "sunsubscribe"];
-    is_of_own
-        || categories.contains(Category::TRANSACTION)
-        || ends_messages.contains(&&*entry.full_name)
+    is_of_own || categories.contains(Category::TRANSACTION)
 }
 
 /// Whether it may change data: other commands are flagged as read-only, or have no keys and are
@@ -235,7 +237,8 @@ mod tests {
             ("FLUSHALL", HttpRule::Write),
             ("BLPOP", HttpRule::Write),
             ("SUBSCRIBE", HttpRule::Stream),
-            ("UNSUBSCRIBE", HttpRule::Refused(OF_CONNECTIONS)),
+            ("UNSUBSCRIBE", HttpRule::StreamEnd),
+            ("punsubscribe", HttpRule::StreamEnd),
             ("SELECT", HttpRule::Refused(OF_CONNECTIONS)),
             ("AUTH", HttpRule::Refused(OF_CONNECTIONS)),
             ("HELLO", HttpRule::Refused(OF_CONNECTIONS)),

@@ -19,6 +19,7 @@ mod refusal;
 mod reply;
 mod request;
 mod service;
+mod socket_replies;
 mod upstash;
 mod websocket;
 mod worker_connection;
@@ -37,7 +38,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use lasting::Lasting;
 use refusal::{Refused, failed, refuse};
 use request::{Options, PathCommand};
-use service::Service;
+use service::{Messages, Service};
 use std::sync::Arc;
 
 /// The longest body that is buffered: a command, or JSON lists of commands.
@@ -198,7 +199,7 @@ impl Gateway {
         } else {
             refuse_body(&body)?;
         }
-        let checked = self.service.check(&caller, &path.words, true, true);
+        let checked = self.service.check(&caller, &path.words, true, Messages::UntilTheEnd);
         checked.map_err(|refused| upstash::as_error(&refused))?;
         let command = Command { caller, path, body: None, known: None };
         exchange::run(&self.service, command, true, settings).await
@@ -216,7 +217,8 @@ impl Gateway {
         settings: &GatewaySettings,
     ) -> Result<Response<ResponseBody>, Refused> {
         check_options(&command.path.options, settings)?;
-        let rule = self.service.check(&command.caller, &command.path.words, may_write, true)?;
+        let Command { caller, path, .. } = &command;
+        let rule = self.service.check(caller, &path.words, may_write, Messages::UntilTheEnd)?;
         exchange::run(&self.service, command, rule == Rule::Stream, settings).await
     }
 }

@@ -19,6 +19,17 @@ pub(super) struct Service {
     pub(super) lasting: Lasting,
 }
 
+/// What becomes of messages, which are replies without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Messages {
+    /// The request cannot have any.
+    None,
+    /// They come until the client disconnects.
+    UntilTheEnd,
+    /// They come over a WebSocket, on which further commands can end them.
+    OnSocket,
+}
+
 impl Service {
     /// A worker connection for a client's user; `may_last` if the request may have unlimited
     /// duration.
@@ -45,7 +56,7 @@ impl Service {
         caller: &Caller,
         words: &[Bytes],
         may_write: bool,
-        may_stream: bool,
+        messages: Messages,
     ) -> Result<Rule, Refused> {
         let rule = self.site.rule(words, caller.address.ip());
         match rule {
@@ -58,8 +69,11 @@ impl Service {
                 response.headers_mut().insert(header::ALLOW, allowed);
                 Err(Box::new(response))
             }
-            Rule::Stream if !may_stream => {
+            Rule::Stream if messages == Messages::None => {
                 Err(refuse(403, "SUBSCRIBE and MONITOR need requests of their own"))
+            }
+            Rule::StreamEnd if messages != Messages::OnSocket => {
+                Err(refuse(403, "only a WebSocket has subscriptions that can be ended"))
             }
             rule => Ok(rule),
         }

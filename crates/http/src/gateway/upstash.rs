@@ -4,7 +4,7 @@
 use super::budget::Reservation;
 use super::format::json_string;
 use super::refusal::{Refused, failed, status_of};
-use super::service::Service;
+use super::service::{Messages, Service};
 use super::worker_connection::{Failure, Reply, WorkerConnection};
 use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
@@ -65,7 +65,7 @@ pub(super) async fn serve(
     let commands = commands(form.many, body)?;
     let mut refused = Vec::with_capacity(commands.len());
     for words in &commands {
-        let checked = service.check(caller, words, true, false);
+        let checked = service.check(caller, words, true, Messages::None);
         match checked.map_err(|refused| (refused.status(), error_of(refused.status()))) {
             Err((status, text)) if form.many != Many::Pipeline => {
                 return Err(error(error_status(status), text));

@@ -10,11 +10,13 @@ use super::decoder::{Decoder, Part};
 use super::format::{Formatter, Kind};
 use super::metered::Metered;
 use super::refusal::{Refused, failed, refuse};
-use super::service::Service;
+use super::service::{Messages, Service};
+use super::socket_replies::SocketReplies;
 use super::upstash;
 use super::worker_connection::{Failure, WorkerConnection};
 use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
+use crate::site::Rule;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -23,7 +25,6 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -206,16 +207,9 @@ struct Conversation {
     caller: Caller,
     connection: WorkerConnection,
     kind: Kind,
-    /// The names of commands whose replies are awaited.
-    awaited: VecDeque<Bytes>,
-    /// The name of the last command whose replies are messages.
-    subscription: Bytes,
-    /// The current reply, as far as it has arrived.
-    formatter: Option<Formatter>,
-    out: Vec<u8>,
-    /// The reservation for `out`.
+    replies: SocketReplies,
+    /// The reservation for the reply that is arriving.
     reservation: Reservation,
-    has_begun: bool,
 }
 
 impl Conversation {
@@ -231,18 +225,14 @@ impl Conversation {
             caller,
             connection,
             kind,
-            awaited: VecDeque::new(),
-            subscription: Bytes::from_static(b"SUBSCRIBE"),
-            formatter: None,
-            out: Vec::new(),
-            has_begun: false,
+            replies: SocketReplies::new(kind),
         }
     }
 
     /// Passes on commands and sends replies until the socket is closed.
     async fn go_on(&mut self, socket: &mut Socket) -> Result<End, Failure> {
         loop {
-            let may_read = self.awaited.len() < MAX_AWAITED;
+            let may_read = self.replies.awaited() < MAX_AWAITED;
             tokio::select! {
                 message = socket.next(), if may_read => {
                     let message = match message {
@@ -297,19 +287,19 @@ impl Conversation {
         let Some(words) = words else {
             return Ok(Some(self.fault(b"", "ERR the message is not a command")));
         };
-        let name = words.first().cloned().unwrap_or_default();
-        if let Err(refused) = self.service.check(&self.caller, &words, true, true) {
-            let reason = match refused.status().as_u16() {
-                404 => "ERR unknown command",
-                _ => "NOPERM command not allowed over HTTP",
-            };
-            return Ok(Some(self.fault(&name, reason)));
-        }
-        if name.to_ascii_lowercase().ends_with(b"subscribe") {
-            self.subscription = name.clone();
-        }
+        let rule = match self.service.check(&self.caller, &words, true, Messages::OnSocket) {
+            Ok(rule) => rule,
+            Err(refused) => {
+                let reason = match refused.status().as_u16() {
+                    404 => "ERR unknown command",
+                    _ => "NOPERM command not allowed over HTTP",
+                };
+                let name = words.first().cloned().unwrap_or_default();
+                return Ok(Some(self.fault(&name, reason)));
+            }
+        };
         self.connection.send(&words).await?;
-        self.awaited.push_back(name);
+        self.replies.expect(&words, rule == Rule::Stream);
         Ok(None)
     }
 
@@ -329,28 +319,11 @@ impl Conversation {
     /// The next whole reply. Dropping the future keeps the part that has arrived.
     async fn reply(&mut self) -> Result<Vec<u8>, Failure> {
         loop {
-            let Conversation { connection, formatter, out, has_begun, awaited, .. } = self;
-            let (kind, subscription) = (self.kind, &self.subscription);
-            let grown = connection
-                .part(|part, bytes| {
-                    if !std::mem::replace(has_begun, true) {
-                        let name = awaited.pop_front();
-                        let name = name.unwrap_or_else(|| subscription.clone());
-                        *formatter = Formatter::new(kind, &name, b"");
-                    }
-                    let before = out.len();
-                    match formatter {
-                        Some(formatter) => formatter.write(part, out),
-                        None => out.extend(bytes),
-                    }
-                    out.len() - before
-                })
-                .await?;
+            let replies = &mut self.replies;
+            let grown = self.connection.part(|part, bytes| replies.take(part, bytes)).await?;
             self.reservation.grow(grown)?;
-            if connection.is_over() {
-                self.has_begun = false;
-                formatter.iter_mut().for_each(|formatter| formatter.end(out));
-                return Ok(std::mem::take(&mut self.out));
+            if self.connection.is_over() {
+                return Ok(self.replies.end());
             }
         }
     }

@@ -378,6 +378,7 @@ impl Site for SampleStore {
             HttpRule::Read => Rule::Read,
             HttpRule::Write => Rule::Write,
             HttpRule::Stream => Rule::Stream,
+            HttpRule::StreamEnd => Rule::StreamEnd,
             HttpRule::Refused(reason) => Rule::Refused(reason),
             HttpRule::Unknown => Rule::Unknown,
         }
