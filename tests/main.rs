@@ -34,6 +34,7 @@ mod functions;
 mod gateway;
 mod gateway_limits;
 mod gateway_sockets;
+mod gateway_upstash;
 mod geo;
 mod hash;
 mod hash_expiry;

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 const JSON: &str = "application/json";
 /// Maximum commands of a list that are sent before the first reply is read.
@@ -167,49 +167,60 @@ pub(super) fn error(status: u16, text: &[u8]) -> Refused {
 pub(super) fn commands(many: Many, body: &[u8]) -> Result<Vec<Vec<Bytes>>, Refused> {
     let fault =
         |reason: &str| error(400, format!("ERR failed to parse the command: {reason}").as_bytes());
-    let body: Value = serde_json::from_slice(body).map_err(|error| fault(&error.to_string()))?;
-    let lists = match (many, body) {
-        (Many::One, one) => vec![one],
-        (_, Value::Array(lists)) => lists,
-        _ => return Err(fault("expected a list of commands")),
+    let unreadable = |error: serde_json::Error| fault(&error.to_string());
+    let lists: Vec<&RawValue> = match many {
+        Many::One => vec![serde_json::from_slice(body).map_err(unreadable)?],
+        _ if !is_list(body) => return Err(fault("expected a list of commands")),
+        _ => serde_json::from_slice(body).map_err(unreadable)?,
     };
-    let commands: Option<Vec<_>> = lists.into_iter().map(words_of).collect();
+    let commands: Option<Vec<_>> =
+        lists.into_iter().map(|list| words(list.get().as_bytes())).collect();
     commands
         .filter(|commands| !commands.is_empty())
         .ok_or_else(|| fault("a command must be a list of its name and arguments"))
 }
 
-/// The approximate memory of a parsed JSON text, in bytes: its text, and for each of its values the
-/// value and the resulting word, in lists with room for twice as many. A list has room for four
-/// values initially, and an object for eleven pairs.
+/// The approximate memory of the parsed commands of a JSON text, in bytes: its text, and for each
+/// word its place in the text and the word itself, in lists with room for twice as many. A list has
+/// room for four initially. Values within words stay text.
 pub(super) fn parsed_bytes(text: &[u8]) -> usize {
-    const OF_OBJECT: usize = 6;
-    let values = text.iter().map(|byte| match byte {
-        b',' | b'[' => 1,
-        b'{' => OF_OBJECT,
-        _ => 0,
-    });
-    text.len() + (1 + values.sum::<usize>()) * 2 * (size_of::<Value>() + size_of::<Bytes>())
+    const OF_WORD: usize = 2 * (size_of::<&RawValue>() + size_of::<Bytes>());
+    const OF_LIST: usize = 4;
+    /// Lists within a list of commands are words.
+    const DEEPEST: usize = 2;
+    let (mut depth, mut is_text, mut is_escaped, mut places) = (0_usize, false, false, 1_usize);
+    for byte in text {
+        match byte {
+            _ if std::mem::take(&mut is_escaped) => {}
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            _ if is_text => {}
+            b'[' | b'{' => {
+                places += if depth < DEEPEST { OF_LIST } else { 0 };
+                depth += 1;
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' if depth <= DEEPEST => places += 1,
+            _ => {}
+        }
+    }
+    text.len() + places * OF_WORD
 }
 
 /// The words of a command in a JSON list.
 pub(super) fn words(text: &[u8]) -> Option<Vec<Bytes>> {
-    words_of(serde_json::from_slice(text).ok()?)
+    let words: Vec<&RawValue> = serde_json::from_slice(text).ok()?;
+    let words: Option<Vec<Bytes>> = words.into_iter().map(word).collect();
+    words.filter(|words| !words.is_empty())
 }
 
-fn words_of(list: Value) -> Option<Vec<Bytes>> {
-    match list {
-        Value::Array(words) if !words.is_empty() => words.into_iter().map(word).collect(),
-        _ => None,
-    }
-}
-
-/// An argument: a string as it is, any other value as JSON.
-fn word(value: Value) -> Option<Bytes> {
-    match value {
-        Value::String(text) => Some(text.into()),
-        Value::Null => None,
-        value => Some(value.to_string().into()),
+/// An argument: the content of a string, and the text of any other value, as it was written.
+fn word(value: &RawValue) -> Option<Bytes> {
+    let text = value.get();
+    match text {
+        "null" => None,
+        _ if text.starts_with('"') => Some(serde_json::from_str::<String>(text).ok()?.into()),
+        _ => Some(Bytes::copy_from_slice(text.as_bytes())),
     }
 }
 
@@ -308,11 +319,13 @@ mod tests {
         };
         let lines =
             |texts: &[&str]| Some(texts.iter().map(|&it| it.to_owned()).collect::<Vec<_>>());
-        assert_eq!(words(Many::One, r#"["SET","a",1.5]"#), lines(&["SET a 1.5"]));
-        assert_eq!(
-            words(Many::One, r#"["SET","a",{"x":[true]}]"#),
-            lines(&[r#"SET a {"x":[true]}"#])
-        );
+        for argument in
+            ["1.5", "2.50", "1e2", "-0", "18446744073709551616", r#"{"b": 1,"a":[true, null]}"#]
+        {
+            let body = format!(r#"["SET","a",{argument} ]"#);
+            assert_eq!(words(Many::One, &body), lines(&[&format!("SET a {argument}")]));
+        }
+        assert_eq!(words(Many::One, r#"["SET","\u00e9\n\""]"#), lines(&["SET \u{e9}\n\""]));
         assert_eq!(words(Many::Pipeline, r#"[["GET","a"],["PING"]]"#), lines(&["GET a", "PING"]));
         for wrong in ["[]", "[null]", "{}", "[[]]", "x", "[\"GET\",null]", "[1,[2]"] {
             let many = if wrong.starts_with("[[") { Many::Pipeline } else { Many::One };
@@ -321,12 +334,19 @@ mod tests {
     }
 
     #[test]
-    fn lists_within_lists_and_objects_are_counted() {
-        for (text, values) in [("[[[[[[[[]]]]]]]]", 7 * 4), (r#"{"":{"":{"":1}}}"#, 3 * 11)] {
-            let body = format!("[\"SET\",\"a\"{}]", [",", text].concat().repeat(1000));
-            let counted = parsed_bytes(body.as_bytes());
-            let held = 1000 * values * size_of::<Value>();
-            assert!(counted >= held, "{text}: {counted} bytes are counted, {held} are held");
+    fn all_words_and_lists_are_counted() {
+        let pair = size_of::<&RawValue>() + size_of::<Bytes>();
+        let lists = format!("[{}]", vec![r#"["A"]"#; 1000].join(","));
+        let counted = parsed_bytes(lists.as_bytes());
+        assert!(counted >= 1000 * (4 * pair + 2 * size_of::<Vec<Bytes>>()), "{counted}");
+        let words = format!("[{}]", vec!["1"; 1000].join(","));
+        assert!(parsed_bytes(words.as_bytes()) >= 2000 * pair);
+        for inner in ["\"[,{,\\\",\"", "{\"a\":[{},[1,[],2]],\"b\":0}"] {
+            let command = format!("[\"SET\",\"a\",{inner}]");
+            let plain = "[\"SET\",\"a\",\"\"]";
+            let more = command.len() - plain.len();
+            let counted = parsed_bytes(command.as_bytes()) - parsed_bytes(plain.as_bytes());
+            assert!(counted <= more + 16 * pair, "{inner}: {counted}");
         }
     }
 

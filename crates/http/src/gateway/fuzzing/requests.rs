@@ -12,7 +12,7 @@ use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use nagi_pipe::WorkerEnd;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -93,12 +93,10 @@ pub(super) fn list(data: &[u8]) {
     let path = ["/", "/pipeline", "/multi-exec"][usize::from(kind % 3)];
     let many = upstash::Form::of(path, &HeaderMap::new()).many;
     let _ = event_request::last_word(Bytes::copy_from_slice(body));
-    if let Ok(value) = serde_json::from_slice::<Value>(body) {
-        let (held, counted) = (held_bytes(&value), upstash::parsed_bytes(body));
-        assert!(held <= counted, "{held} bytes are held, {counted} are counted");
-    }
     let Ok(commands) = upstash::commands(many, body) else { return };
     assert!(upstash::is_list(body) && !commands.is_empty());
+    let (held, counted) = (held_bytes(&commands), upstash::parsed_bytes(body));
+    assert!(held <= counted, "{held} bytes are held, {counted} are counted");
     for words in &commands {
         assert!(!words.is_empty(), "a command has a name");
         request_of(words);
@@ -117,22 +115,14 @@ fn texts(words: &[Bytes]) -> Vec<&str> {
     words.iter().map(|word| std::str::from_utf8(word).unwrap_or_default()).collect()
 }
 
-/// The memory of a value besides the place that holds it.
-fn held_bytes(value: &Value) -> usize {
-    /// The memory of a tree node, which has room for eleven pairs and is about half full.
-    const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 32;
-    match value {
-        Value::String(text) => text.len(),
-        Value::Array(values) => {
-            let own = values.capacity() * size_of::<Value>();
-            own + values.iter().map(held_bytes).sum::<usize>()
-        }
-        Value::Object(pairs) if !pairs.is_empty() => {
-            let own = (pairs.len() / 7 + 1) * NODE;
-            own + pairs.iter().map(|(name, value)| name.len() + held_bytes(value)).sum::<usize>()
-        }
-        _ => 0,
-    }
+/// The memory of commands, and of the places of their words in the text.
+fn held_bytes(commands: &[Vec<Bytes>]) -> usize {
+    let of_words = |words: &Vec<Bytes>| {
+        let places = words.capacity().max(4) * size_of::<&RawValue>();
+        let own = words.capacity() * size_of::<Bytes>() + size_of::<Vec<Bytes>>();
+        places + own + words.iter().map(Bytes::len).sum::<usize>()
+    };
+    commands.iter().map(of_words).sum()
 }
 
 /// A message of a WebSocket in RESP.
