@@ -1,6 +1,10 @@
-//! Upstash's REST interface: arguments as they were written.
+//! Upstash's REST interface: arguments as they were written, and refusals that its clients parse.
+
+use harness::{Connection, allow_open_files, until};
 
 use crate::gateway::{Client, nagi};
+
+const JSON: &str = "Content-Type: application/json\r\n";
 
 #[test]
 fn values_are_stored_as_they_were_written() {
@@ -30,4 +34,95 @@ fn values_are_stored_as_they_were_written() {
             assert_eq!(redis.run("GET f").text(), value, "{path}");
         }
     }
+}
+
+/// Checks that a response is an error that Upstash's clients can parse.
+fn check_error(client: &mut Client, [method, target, headers, body]: [&str; 4], status: u16) {
+    let response = client.ask(method, target, headers, body.as_bytes());
+    let what = format!("{method} {target} {headers} {body}: {}", response.text());
+    assert_eq!(response.status, status, "{what}");
+    assert_eq!(response.header("content-type"), Some("application/json"), "{what}");
+    let parsed: serde_json::Value = serde_json::from_str(&response.text()).expect(&what);
+    let error = parsed["error"].as_str().expect(&what);
+    assert!(!error.is_empty() && !error.contains('\n'), "{what}");
+}
+
+#[test]
+fn refusals_of_json_requests_are_json() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    let bearer = "Authorization: Bearer wrong\r\n";
+    let list = r#"["GET","a"]"#;
+    redis.check("CONFIG SET requirepass sesame", "+OK\r\n");
+    let mut client = Client::of(&server);
+    for (target, headers) in [
+        ("/", bearer),
+        ("/", JSON),
+        ("/", "Content-Type: Application/JSON; charset=utf-8\r\n"),
+        ("/pipeline", ""),
+        ("/multi-exec", ""),
+        ("/subscribe/a", "Accept: text/event-stream\r\n"),
+    ] {
+        check_error(&mut client, ["POST", target, headers, list], 401);
+    }
+    // The others are in one line of text, as before.
+    for (method, target, headers, body) in
+        [("GET", "/GET/a", bearer, ""), ("POST", "/SET/a", bearer, "b"), ("POST", "/", "", list)]
+    {
+        let response = client.ask(method, target, headers, body.as_bytes());
+        assert_eq!((response.status, &*response.text()), (401, "a password is needed\n"));
+    }
+    redis.check("CONFIG SET requirepass \"\"", "+OK\r\n");
+    for target in ["/", "/pipeline", "/multi-exec"] {
+        let origin = format!("{JSON}Origin: http://evil.example\r\n");
+        check_error(&mut client, ["POST", target, &origin, list], 403);
+        check_error(&mut client, ["POST", &format!("{target}?_token=x"), JSON, list], 400);
+        let mut client = Client::of(&server);
+        let long = format!("{JSON}Content-Length: 99999999\r\n");
+        client
+            .connection
+            .send(format!("POST {target} HTTP/1.1\r\nHost: {}\r\n{long}\r\n", server.http()));
+        let response = client.receive(true);
+        assert_eq!(
+            (response.status, response.header("content-type")),
+            (413, Some("application/json"))
+        );
+    }
+    // Where the head does not tell, the body does.
+    check_error(&mut client, ["POST", "/", "", r#"["CONFIG","GET","port"]"#], 403);
+    for headers in ["", "Authorization: Bearer x\r\n", JSON] {
+        let text = client.ask("POST", "/", headers, b"NOSUCH");
+        assert_eq!((text.status, &*text.text()), (404, "unknown command\n"), "{headers}");
+    }
+    redis.check("CONFIG SET http-gateway no", "+OK\r\n");
+    check_error(&mut client, ["POST", "/pipeline", "", list], 404);
+}
+
+#[test]
+fn refusals_under_load_are_json() {
+    const WAITING: usize = 768;
+    allow_open_files(20_000);
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    let request = format!("POST /BLPOP/queue/0 HTTP/1.1\r\nHost: {}\r\n\r\n", server.http());
+    let waiting: Vec<_> = (0..WAITING)
+        .map(|_| {
+            let mut connection = Connection::open(server.http());
+            connection.send(&request);
+            connection
+        })
+        .collect();
+    until("so many wait", || {
+        let blocked = format!("blocked_clients:{WAITING}\r\n");
+        redis.run("INFO clients").text().contains(&blocked).then_some(())
+    })
+    .expect("they do");
+    let mut client = Client::of(&server);
+    let pop = r#"["BRPOP","queue","0"]"#;
+    check_error(&mut client, ["POST", "/", "", pop], 429);
+    check_error(&mut client, ["POST", "/pipeline", "", &format!("[{pop}]")], 429);
+    drop(waiting);
+    // Lists with their replies may use 256 MiB.
+    let many = format!("[{}]", vec![r#"["PING"]"#; 1_000_000].join(","));
+    check_error(&mut client, ["POST", "/pipeline", "", &many], 503);
 }

@@ -38,9 +38,10 @@ const ENDED_LOOKS: u32 = 2;
 /// take.
 const MAX_REJECTING: usize = 64;
 const REJECT_TIMEOUT: Duration = Duration::from_secs(1);
-const REJECTION: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 24\r\n\
-    Content-Type: text/plain; charset=utf-8\r\nRetry-After: 1\r\nConnection: close\r\n\r\n\
-    all connections are busy";
+/// Its body is in JSON: the request has not been read, and Upstash's clients can read nothing else.
+const REJECTION: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 36\r\n\
+    Content-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n\r\n\
+    {\"error\":\"all connections are busy\"}";
 
 /// All connections, in slots.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use crate::connections::{Answering, Connections, Place, Progress};
 use crate::framing::Expected;
-use crate::gateway::Gateway;
+use crate::gateway::{self, Gateway};
 use crate::guard;
 use crate::response::{self, ResponseBody, Tracked};
 use crate::shared_stream::SharedStream;
@@ -223,7 +223,7 @@ async fn serve(
     let site = gateway.site();
     let caller = match guard::check(site, &parts, peer) {
         Ok(caller) => caller,
-        Err(refusal) => return response::refuse(refusal),
+        Err(refusal) => return gateway::as_asked(&parts, response::refuse(refusal)),
     };
     if site.has_page(parts.uri.path()) {
         let accept = parts.headers.get(header::ACCEPT);
@@ -239,7 +239,8 @@ async fn serve(
         return response::page(answer.unwrap_or_else(|| Answer::line(404, "no such page")));
     }
     if answering.is_beyond_commands() {
-        return response::line(429, "too many requests are in progress");
+        let refusal = response::line(429, "too many requests are in progress");
+        return gateway::as_asked(&parts, refusal);
     }
     gateway.serve(Request::from_parts(parts, body), caller).await
 }

@@ -82,13 +82,17 @@ impl Gateway {
         caller: Caller,
     ) -> Response<ResponseBody> {
         let settings = self.service.site.gateway();
+        let (parts, body) = request.into_parts();
         if !settings.is_on {
-            return response::line(404, "no such page");
+            return as_asked(&parts, response::line(404, "no such page"));
         }
+        let is_json_asked_for = upstash::is_asked_for(&parts);
+        let request = Request::from_parts(parts, body);
         let origin = crate::guard::permitted_origin(request.headers(), &settings.origins);
         let origin = origin.and_then(|origin| HeaderValue::from_str(origin).ok());
         let mut response = match self.route(request, caller, &settings).await {
             Ok(response) => response,
+            Err(refused) if is_json_asked_for => upstash::in_json(*refused),
             Err(refused) => *refused,
         };
         if let Some(origin) = origin {
@@ -176,9 +180,23 @@ impl Gateway {
         let body = read_whole(body, &parts.headers, &self.service.budget).await?;
         if path != "/" || upstash::is_list(&body) {
             let form = upstash::Form::of(path, &parts.headers);
-            return upstash::serve(&self.service, form, &body, &caller).await;
+            let served = upstash::serve(&self.service, form, &body, &caller).await;
+            return served.map_err(|refused| Box::new(upstash::in_json(*refused)));
         }
-        let text = std::str::from_utf8(&body);
+        // From here on it is webdis' form, whatever its head looked like.
+        let served = self.run_text(&body, query, caller, settings).await;
+        Ok(served.unwrap_or_else(|refused| *refused))
+    }
+
+    /// Runs the path of a command in a body.
+    async fn run_text(
+        &self,
+        body: &[u8],
+        query: &str,
+        caller: Caller,
+        settings: &GatewaySettings,
+    ) -> Result<Response<ResponseBody>, Refused> {
+        let text = std::str::from_utf8(body);
         let text = text.map_err(|_| refuse(400, "a command is to be text"))?;
         let path = self.parse(text.trim_end(), query)?;
         self.run(Command { caller, path, body: None, known: None }, true, settings).await
@@ -220,6 +238,14 @@ impl Gateway {
         let Command { caller, path, .. } = &command;
         let rule = self.service.check(caller, &path.words, may_write, Messages::UntilTheEnd)?;
         exchange::run(&self.service, command, rule == Rule::Stream, settings).await
+    }
+}
+
+/// A refusal in the form that the request asks for.
+pub(crate) fn as_asked(request: &Parts, refusal: Response<ResponseBody>) -> Response<ResponseBody> {
+    match upstash::is_asked_for(request) {
+        true => upstash::in_json(refusal),
+        false => refusal,
     }
 }
 

@@ -2,6 +2,7 @@
 //! (<https://upstash.com/docs/redis/features/restapi>).
 
 use super::budget::Reservation;
+use super::event_request;
 use super::format::json_string;
 use super::refusal::{Refused, failed, status_of};
 use super::service::{Messages, Service};
@@ -11,8 +12,9 @@ use crate::response::{self, ResponseBody};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::body::Bytes;
-use hyper::header::{HeaderMap, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
 use serde_json::value::RawValue;
 
 const JSON: &str = "application/json";
@@ -45,6 +47,45 @@ impl Form {
         };
         let encoding = headers.get("upstash-encoding");
         Form { many, is_base64: encoding.is_some_and(|it| it.as_bytes() == b"base64") }
+    }
+}
+
+/// Whether a request uses these forms, as far as its head shows: a client that does parses every
+/// response as JSON.
+pub(super) fn is_asked_for(request: &Parts) -> bool {
+    let (method, path, headers) = (&request.method, request.uri.path(), &request.headers);
+    let has = |name: HeaderName, begin: &str| {
+        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let mut begins = values.filter_map(|value| value.get(..begin.len()));
+        begins.any(|it| it.eq_ignore_ascii_case(begin))
+    };
+    match path {
+        "/pipeline" | "/multi-exec" => method == Method::POST,
+        // The body may be the path of a command instead.
+        "/" => {
+            let may_be_list =
+                has(header::CONTENT_TYPE, JSON) || has(header::AUTHORIZATION, "bearer ");
+            method == Method::POST && may_be_list
+        }
+        path => {
+            event_request::are_wanted(method, headers) && event_request::command(path).is_some()
+        }
+    }
+}
+
+/// A refusal in the error format of this interface, unless it is in JSON already.
+pub(super) fn in_json(refusal: Response<ResponseBody>) -> Response<ResponseBody> {
+    let (mut parts, body) = refusal.into_parts();
+    let json = HeaderValue::from_static(JSON);
+    let is_json = parts.headers.get(header::CONTENT_TYPE) == Some(&json);
+    match body {
+        ResponseBody::Whole(Some(line)) if !is_json => {
+            parts.headers.insert(header::CONTENT_TYPE, json);
+            let mut out = Vec::new();
+            item_error(line.trim_ascii_end(), &mut out);
+            Response::from_parts(parts, ResponseBody::Whole(Some(out.into())))
+        }
+        body => Response::from_parts(parts, body),
     }
 }
 
