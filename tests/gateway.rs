@@ -672,7 +672,9 @@ fn without_a_password_a_proxy_passes_on_requests_of_this_machine_only() {
         ("Forwarded: for=unknown\r\n", 403),
         ("Via: 1.1 proxy\r\n", 403),
     ] {
-        assert_eq!(client.ask("GET", "/DBSIZE", header, b"").status, status, "{header}");
+        for method in ["GET", "POST", "OPTIONS"] {
+            assert_eq!(client.ask(method, "/DBSIZE", header, b"").status, status, "{header}");
+        }
         assert_eq!(client.ask("GET", "/metrics", header, b"").status, status, "{header}");
     }
     server.connect_resp().check("CONFIG SET http-trusted-proxies \"\"", "+OK\r\n");

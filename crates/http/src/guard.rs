@@ -63,10 +63,18 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
     let address = forwarded::client(site, headers, peer).map_err(|Contradiction| {
         refusal(400, "Forwarded and X-Forwarded-For name different clients")
     })?;
-    if site.is_open(request.uri.path()) || request.method == Method::OPTIONS {
-        return Ok(Caller { user: Vec::new(), address });
+    let anonymous = Caller { user: Vec::new(), address };
+    if site.is_open(request.uri.path()) {
+        return Ok(anonymous);
     }
-    let user = identify(site, headers, [peer, address])?;
+    if !site.has_password() {
+        check_place(site, headers, [peer, address])?;
+    }
+    if request.method == Method::OPTIONS {
+        // Browsers send no password with it.
+        return Ok(anonymous);
+    }
+    let user = identify(site, headers)?;
     match is_page && !site.may_observe(&user) {
         true => Err(refusal(403, "this user may not read pages")),
         false => Ok(Caller { user, address }),
@@ -90,16 +98,12 @@ fn check_page(request: &Parts) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The user of a client, by its credentials or, without a password, by its address.
-fn identify(
+/// Checks where a client is that needs no password: on this machine.
+fn check_place(
     site: &dyn Site,
     headers: &HeaderMap,
     [peer, client]: [SocketAddr; 2],
-) -> Result<Vec<u8>, Refusal> {
-    let login = || authorized(site, headers).ok_or(refusal(401, "a password is needed"));
-    if site.has_password() {
-        return login();
-    }
+) -> Result<(), Refusal> {
     if is_forwarded(headers) && !site.is_trusted_proxy(peer.ip()) {
         // Behind a proxy every client has a loopback address.
         let reason =
@@ -109,7 +113,15 @@ fn identify(
     if ![peer, client].iter().all(|it| it.ip().to_canonical().is_loopback()) {
         return Err(refusal(403, "without a password, only clients on this machine are served"));
     }
-    if headers.contains_key(AUTHORIZATION) { login() } else { Ok(Vec::new()) }
+    Ok(())
+}
+
+/// The user of a client, by its credentials; the default one if none are needed or sent.
+fn identify(site: &dyn Site, headers: &HeaderMap) -> Result<Vec<u8>, Refusal> {
+    if !site.has_password() && !headers.contains_key(AUTHORIZATION) {
+        return Ok(Vec::new());
+    }
+    authorized(site, headers).ok_or(refusal(401, "a password is needed"))
 }
 
 /// The value of a header that occurs exactly once, as text.
@@ -331,6 +343,28 @@ mod tests {
         assert_eq!(status("", "/", &[("host", "[::1]")], "::ffff:127.0.0.1"), 200);
         let long = "/".repeat(LONGEST_TARGET + 1);
         assert_eq!(status("", &long, &[("host", "localhost")], "127.0.0.1"), 414);
+    }
+
+    #[test]
+    fn a_preflight_needs_no_password_but_passes_the_other_checks() {
+        for (password, peer, header, expected) in [
+            ("", "127.0.0.1", ("accept", "*/*"), 200),
+            ("", "127.0.0.1", ("via", "1.1 proxy"), 403),
+            ("", "127.0.0.1", ("x-forwarded-proto", "https"), 403),
+            ("", "127.0.0.9", ("forwarded", "for=127.0.0.1"), 200),
+            ("", "127.0.0.9", ("forwarded", "for=192.0.2.7"), 403),
+            ("", "192.0.2.7", ("accept", "*/*"), 403),
+            ("sesame", "192.0.2.7", ("accept", "*/*"), 200),
+            ("sesame", "127.0.0.1", ("via", "1.1 proxy"), 200),
+            ("sesame", "127.0.0.1", ("origin", "http://evil.example"), 403),
+        ] {
+            let request = hyper::Request::options("/command").header("host", "localhost");
+            let request = request.header(header.0, header.1).body(()).unwrap();
+            let peer = SocketAddr::new(peer.parse().unwrap(), 5000);
+            let checked = check(&Guarded(password), &request.into_parts().0, peer);
+            let status = checked.map_or_else(|refusal| refusal.status, |_| 200);
+            assert_eq!(status, expected, "{password} {peer} {header:?}");
+        }
     }
 
     #[test]
