@@ -299,7 +299,13 @@ fn browsers_do_not_execute_values() {
     let server = nagi(&[]);
     let mut client = Client::of(&server);
     client.post("/SET/a", "<script>");
-    for target in ["/GET/a.html", "/GET/a.xml", "/GET/a.js", "/GET/a?type=image/svg%2bxml"] {
+    for target in [
+        "/GET/a.html",
+        "/GET/a.xml",
+        "/GET/a.js",
+        "/GET/a?type=image/svg%2bxml",
+        "/GET/a?type=multipart/x-mixed-replace",
+    ] {
         assert_eq!(client.get(target).0, 403, "{target}");
     }
     assert_eq!(client.get("/GET/a?jsonp=f").0, 403);

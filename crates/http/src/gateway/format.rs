@@ -59,14 +59,15 @@ impl Kind {
 /// The most frequent media types, which no browser executes.
 const HARMLESS: [&str; 2] = ["text/plain; charset=utf-8", "binary/octet-stream"];
 
-/// Whether a browser may execute content of this media type: pages, scripts, and documents that may
-/// contain scripts.
+/// Whether a browser may execute content of this media type: pages, scripts, documents that may
+/// contain scripts, and parts with types of their own.
 pub(super) fn is_active(media_type: &str) -> bool {
     if HARMLESS.contains(&media_type) {
         return false;
     }
+    const WORDS: [&str; 7] = ["html", "xml", "svg", "script", "pdf", "xsl", "multipart"];
     let media_type = media_type.to_ascii_lowercase();
-    ["html", "xml", "svg", "script", "pdf", "xsl"].iter().any(|word| media_type.contains(word))
+    WORDS.iter().any(|word| media_type.contains(word))
 }
 
 /// Writes one reply, part by part.
@@ -431,6 +432,7 @@ mod tests {
             ("text/html", true),
             ("image/svg+xml", true),
             ("application/javascript", true),
+            ("Multipart/x-mixed-replace", true),
             ("text/plain", false),
             ("image/png", false),
         ] {

@@ -19,7 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Media types that a browser executes, besides those that end with `+xml`.
-const RUN: [&str; 4] = ["text/html", "text/xml", "text/javascript", "application/javascript"];
+const RUN: [&str; 5] = [
+    "text/html",
+    "text/xml",
+    "text/javascript",
+    "application/javascript",
+    "multipart/x-mixed-replace",
+];
 
 /// A URL with its query.
 pub(super) fn address(data: &[u8]) {
