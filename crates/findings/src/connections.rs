@@ -274,8 +274,7 @@ fn no_keep_alive(observation: &Observation) -> Evaluation {
     }
     let own = own_connections(observation);
     let connections = (increase(observation, CONNECTIONS) - own).max(0.0);
-    let pings = observation.probes.pings.count() as f64;
-    let requests = (increase(observation, REQUESTS) - pings - own).max(0.0);
+    let requests = (increase(observation, REQUESTS) - own_requests(observation)).max(0.0);
     let rate = connections / observation.seconds.max(0.1);
     let verdict = format!(
         "Clients open a connection for every {:.1} requests: {rate:.0} connections a second.",
@@ -296,6 +295,16 @@ const MANY_CONNECTIONS: f64 = 20.0;
 /// Connections of the doctor itself.
 fn own_connections(observation: &Observation) -> f64 {
     observation.probes.connects.count() as f64 + 8.0
+}
+
+/// The doctor's own requests, as far as the server counts them: memcached counts neither `version`,
+/// which its pings are, nor `stats`.
+fn own_requests(observation: &Observation) -> f64 {
+    let pings = match observation.server.is_memcached {
+        true => 0.0,
+        false => observation.probes.pings.count() as f64 + own_connections(observation),
+    };
+    pings + observation.probes.sent_requests as f64
 }
 
 /// The counters of new connections, of Redis and of memcached.

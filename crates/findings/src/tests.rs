@@ -106,6 +106,34 @@ fn rows_have_unique_names_and_existing_causes() {
     }
 }
 
+/// A memcached that has answered `gets` over `connections` connections, the doctor's among them.
+fn memcached_with(gets: u32, connections: u32) -> impl FnOnce(&mut Observation) {
+    move |it| {
+        it.server.is_memcached = true;
+        it.probes.sent_requests = 100;
+        let figures = |counts: [u32; 3]| -> BTreeMap<String, String> {
+            let names = ["cmd_get", "cmd_set", "total_connections"];
+            names.into_iter().map(str::to_owned).zip(counts.map(|it| it.to_string())).collect()
+        };
+        let before = figures([0; 3]);
+        it.server.counters = Counters { before, after: figures([50 + gets, 50, connections]) };
+    }
+}
+
+#[test]
+fn pings_are_not_taken_for_requests_that_memcached_counts() {
+    // The doctor has 100 connections and 2000 pings, which memcached does not count.
+    let finds = |gets, connections| {
+        found_with(memcached_with(gets, connections)).contains(&"no-keep-alive")
+    };
+    assert!(!finds(7 * 500, 500 + 108), "seven requests a connection");
+    assert!(finds(500, 500 + 108), "one request a connection");
+    let diagnosis = diagnose_with(memcached_with(1000, 500 + 108));
+    let verdict = &diagnosis.found.iter().find(|it| it.finding.name == "no-keep-alive");
+    let verdict = &verdict.expect("it is found").evidence.verdict;
+    assert!(verdict.contains("every 2.0 requests: 25 connections"), "{verdict}");
+}
+
 #[test]
 fn used_up_ports_are_found_and_explain_missing_keep_alive() {
     let diagnosis = diagnose_with(|it| {
