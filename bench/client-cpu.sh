@@ -34,18 +34,22 @@ for ((round = 0; round < rounds; round++)); do
     done
 done
 
-# Medians in microseconds, and over nagi's.
+# Medians in microseconds with the least and the most of all rounds, and medians over nagi's.
 sort -k1,3 -k4n "$log" | awk '
     { key = $2 " " $3; values[$1, key, ++count[$1, key]] = $4; keys[key] }
     function median(tool, key) { return values[tool, key, int((count[tool, key] + 1) / 2)] }
+    function spread(tool, key) {
+        return sprintf("%.2f (%.2f to %.2f)", median(tool, key), values[tool, key, 1],
+            values[tool, key, count[tool, key]])
+    }
     END {
         peers["redis"]; peers["valkey"]
         for (key in keys) {
             own = median("nagi", key)
-            printf "%s  nagi %.2f us", key, own
+            printf "%s  nagi %s us", key, spread("nagi", key)
             for (tool in peers) {
                 other = median(tool, key)
-                printf "  %s-benchmark %.2f (x%.2f)", tool, other, other / own
+                printf "  %s-benchmark %s x%.2f", tool, spread(tool, key), other / own
             }
             print ""
         }
