@@ -18,7 +18,7 @@ fn look(url: &str) -> String {
 
 #[test]
 fn one_look_shows_commands_clients_and_slow_requests() {
-    for server in [Server::nagi(), Server::redis()] {
+    for server in [Server::nagi()].into_iter().chain(Server::every_redis()) {
         let mut client = server.connect_resp();
         client.check("CLIENT SETNAME web-7", "+OK\r\n");
         client.check("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
@@ -69,7 +69,7 @@ fn workers_phases_hot_keys_and_latencies_are_shown() {
 
 #[test]
 fn memcached_shows_the_values_of_its_stats() {
-    for server in [Server::nagi(), Server::memcached()] {
+    for server in [Server::nagi()].into_iter().chain(Server::every_memcached(&[])) {
         let mut client = server.connect_memcached();
         client.check_raw("set key 0 0 5\r\nvalue\r\n", "STORED\r\n");
         let text = look(&format!("memcached://{}", server.memcached_address()));

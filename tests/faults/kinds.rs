@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use harness::{Connection, Server, nagi_binary, root, tool, until};
+use harness::{Connection, Server, nagi_binary, newest, tool, until};
 use serde_json::{Map, Value};
 
 use super::machine::CONTENDED;
@@ -51,7 +51,7 @@ const IMPOSSIBLE: [(&str, &[Kind], &str); 10] = [
 impl Kind {
     /// Those that are installed here.
     pub(crate) fn available() -> impl Iterator<Item = Kind> {
-        let is_there = |kind: &Kind| *kind != Valkey || valkey().is_some();
+        let is_there = |kind: &Kind| *kind != Valkey || newest("valkey-server").is_some();
         [Nagi, Redis, Valkey, Memcached].into_iter().filter(is_there)
     }
 
@@ -76,7 +76,7 @@ impl Kind {
                 command
             }
             Redis => tool("redis-server"),
-            Valkey => valkey().expect("it is there, or it would not be asked for"),
+            Valkey => newest("valkey-server").expect("it is there, or it would not be asked for"),
             Memcached => tool("memcached"),
         }
     }
@@ -126,18 +126,6 @@ impl Kind {
             client.run_words(&["GET", key]);
         }
     }
-}
-
-/// Valkey's server with the libraries of the tree that it is unpacked in.
-fn valkey() -> Option<Command> {
-    let tree = root().join(".peers/sid");
-    let program = tree.join("usr/bin/valkey-server");
-    if !program.is_file() {
-        return None;
-    }
-    let mut command = Command::new(tree.join("lib64/ld-linux-x86-64.so.2"));
-    command.arg("--library-path").arg(tree.join("usr/lib/x86_64-linux-gnu")).arg(program);
-    Some(command)
 }
 
 /// How often a fault is injected again if it was not named: other tests use processors meanwhile,

@@ -16,7 +16,7 @@ use rustix::net::{
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::connection::Connection;
-use crate::tools::{root, tool};
+use crate::tools::{newest, root, tool};
 use crate::wait::{PATIENCE, until, until_within};
 
 /// How long a start may take: it may load gigabytes.
@@ -85,6 +85,32 @@ impl Server {
     #[must_use]
     pub fn redis() -> Self {
         Self::start_redis(tool("redis-server")).unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    /// The redis-server of `cargo xtask setup`, and the newest Valkey if it is here.
+    ///
+    /// # Panics
+    /// When one does not start.
+    #[must_use]
+    pub fn every_redis() -> Vec<Self> {
+        let commands = [Some(tool("redis-server")), newest("valkey-server")].into_iter().flatten();
+        let started = commands.map(Self::start_redis);
+        started.collect::<Result<_, _>>().unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    /// The memcached of `cargo xtask setup`, and the newest one if it is here, each with these
+    /// arguments.
+    ///
+    /// # Panics
+    /// When one does not start.
+    #[must_use]
+    pub fn every_memcached(arguments: &[&str]) -> Vec<Self> {
+        let commands = [Some(tool("memcached")), newest("memcached")].into_iter().flatten();
+        let started = commands.map(|mut command| {
+            command.args(arguments);
+            Self::start_memcached(command)
+        });
+        started.collect::<Result<_, _>>().unwrap_or_else(|problem| panic!("{problem}"))
     }
 
     /// Starts `command`, a redis-server or one that takes its options, with nothing saved.

@@ -21,6 +21,22 @@ pub fn tool(name: &str) -> Command {
     }
 }
 
+/// The newest version of `name`, of Debian sid, with the libraries of its tree; `None`, and a line
+/// that says so, if `cargo xtask bench` has not brought it.
+#[must_use]
+pub fn newest(name: &str) -> Option<Command> {
+    let tree = root().join(".peers/sid");
+    let program = tree.join("usr/bin").join(name);
+    if !program.is_file() {
+        println!("SKIPPED: {name} of Debian sid is not in .peers/sid");
+        return None;
+    }
+    let libraries = tree.join("usr/lib/x86_64-linux-gnu");
+    let mut command = Command::new(tree.join("lib64/ld-linux-x86-64.so.2"));
+    command.arg("--library-path").arg(libraries).arg(program);
+    Some(command)
+}
+
 /// Runs a tool and returns what it printed; a failing exit fails the test.
 ///
 /// # Panics
