@@ -53,6 +53,7 @@ mod listening;
 mod load;
 mod load_requests;
 mod loading;
+mod logins;
 mod long_keys;
 mod long_values;
 mod long_writes;

@@ -202,11 +202,19 @@ fn passwords_are_read_from_files_and_the_environment() {
     for protocol in ["text", "meta", "binary"] {
         assert_eq!(printed(&format!("client {known} --protocol {protocol} get a")), "one\n");
     }
+    let usual = format!("-s {memcached} --password-file {file}");
+    assert_eq!(printed(&format!("client {usual} get a")), "one\n", "the default user");
+    let report = printed(&format!("storm {usual} -n 50 --json -"));
+    assert!(report.contains("-nagi/") && !report.contains("s3cret"), "{report}");
+    let mut command = Command::new(nagi_binary());
+    let arguments = format!("client -s {memcached} get a");
+    let output = command.env("REDISCLI_AUTH", "s3cret").args(arguments.split(' ')).output();
+    assert_eq!(stdout(&output.expect("nagi starts")), "one\n");
     for (arguments, reason) in [
+        (format!("client -s {memcached} get a"), "unauthenticated"),
         (format!("client -s {address} --protocol resp get a"), "NOAUTH"),
         (format!("storm -s {address} --protocol resp"), "NOAUTH"),
         (format!("client -s {address} --user x --protocol resp get a"), "needs --password-file"),
-        (format!("client -s {memcached} --password-file {file} get a"), "--user"),
         (format!("client -s {memcached} --password-file /nonexistent get a"), "/nonexistent"),
         (format!("client -s {memcached} --resp3 get a"), "--protocol resp"),
     ] {

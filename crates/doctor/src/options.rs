@@ -11,12 +11,12 @@ use std::path::PathBuf;
 /// is, and 2 if a server could not be observed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DoctorOptions {
-    /// Servers: HOST[:PORT], redis://[[user]:password@]host[:port], memcached://host[:port] or
+    /// Servers: HOST[:PORT], redis://[[user]:password@]host[:port], the same with memcached://, or
     /// unix:PATH.
     #[arg(value_name = "URL", default_value = "redis://127.0.0.1:6379")]
     pub urls: Vec<String>,
-    /// File whose first line is the password for RESP URLs without one [default: environment
-    /// variable REDISCLI_AUTH].
+    /// File whose first line is the password for URLs without one [default: environment variable
+    /// REDISCLI_AUTH].
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// How long to observe.

@@ -11,11 +11,11 @@ use crate::target;
 /// The user and its password.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct LoginOptions {
-    /// File whose first line is the password [default with resp: environment variable
+    /// File whose first line is the password [default, except with binary: environment variable
     /// REDISCLI_AUTH].
     #[arg(long, global = true, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// User name; memcached needs one with a password, in its binary protocol for SASL.
+    /// User name [default: the server's default user; with memcached's protocols: default].
     #[arg(long, global = true, value_name = "NAME")]
     pub user: Option<String>,
     /// Use RESP3 (HELLO 3).
@@ -35,16 +35,16 @@ impl LoginOptions {
         }
         settings.resp = if self.resp3 { RespVersion::Three } else { RespVersion::Two };
         let password = match &self.password_file {
-            None if !is_resp => None,
+            // A server without SASL refuses a login.
+            None if settings.dialect == Dialect::Binary => None,
             file => target::read_password(file.as_deref())?,
         };
         if password.is_none() && self.user.is_some() {
             return Err("--user needs --password-file".to_owned());
         }
-        if password.is_some() && self.user.is_none() && !is_resp {
-            return Err("memcached needs a --user with the password".to_owned());
-        }
-        settings.login = password.map(|password| Login { user: self.user.clone(), password });
+        let usual = (!is_resp).then(|| target::MEMCACHED_USER.to_owned());
+        let user = self.user.clone().or(usual);
+        settings.login = password.map(|password| Login { user, password });
         Ok(())
     }
 }

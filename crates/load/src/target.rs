@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use nagi_client::wire::{Dialect, Login, Request};
 use nagi_client::{Address, Protocol};
 
 /// A server as the user named it.
@@ -18,10 +19,13 @@ pub struct Target {
     pub password: Option<Password>,
 }
 
-/// The arguments of AUTH: an optional user, and a password.
+/// The user of memcached's protocol if none is given: nagi's, whose password is `requirepass`.
+pub(crate) const MEMCACHED_USER: &str = "default";
+
+/// A login: an optional user, and a password.
 #[derive(Clone)]
 pub struct Password {
-    /// The user; `None` for the default one.
+    /// The user; `None` for the server's default one, in memcached's protocol `default`.
     pub user: Option<String>,
     /// The password.
     pub secret: String,
@@ -112,9 +116,6 @@ impl Site {
         };
         let (host, port) = host_and_port(place, usual_port).map_err(|why| wrong(&why))?;
         let address = Address::tcp(host, port).map_err(|error| error.to_string())?;
-        if scheme == Scheme::Memcached && login.is_some() {
-            return Err(wrong("memcached takes no password here"));
-        }
         if scheme == Scheme::Memcached && database != 0 {
             return Err(wrong("memcached has no databases"));
         }
@@ -140,8 +141,8 @@ impl Site {
 }
 
 impl Target {
-    /// Parses `redis://[[user]:password@]host[:port]`, `memcached://host[:port]` or `unix:PATH`;
-    /// `password` is that of RESP servers whose URL has none.
+    /// Parses `redis://[[user]:password@]host[:port]`, the same with `memcached://`, or
+    /// `unix:PATH`; `password` is that of servers whose URL has none.
     ///
     /// # Errors
     /// The fault of the URL, without its password.
@@ -157,8 +158,7 @@ impl Target {
         if database != 0 {
             return Err(format!("{name}: nothing may follow the port: database 0 is measured"));
         }
-        let spare = password.filter(|_| protocol == Protocol::Resp);
-        let spare = spare.map(|secret| Password { user: None, secret: secret.to_owned() });
+        let spare = password.map(|secret| Password { user: None, secret: secret.to_owned() });
         Ok(Target { name, address, protocol, password: own.or(spare) })
     }
 
@@ -249,6 +249,20 @@ fn wrong_owned(name: &str) -> impl Fn(String) -> String + '_ {
 }
 
 impl Password {
+    /// Appends the request that logs in.
+    ///
+    /// # Errors
+    /// memcached's protocol cannot express it: its words are separated by blanks.
+    pub(crate) fn encode(&self, protocol: Protocol, out: &mut Vec<u8>) -> Result<(), String> {
+        let (dialect, usual) = match protocol {
+            Protocol::Resp => (Dialect::Resp, None),
+            Protocol::Memcached => (Dialect::Text, Some(MEMCACHED_USER)),
+        };
+        let user = self.user.clone().or(usual.map(str::to_owned));
+        let login = Login { user, password: self.secret.clone() };
+        Request::Login { login: &login }.encode(dialect, out)
+    }
+
     /// Parses `[user]:password`, or a password alone, with percent-encoding such as `%40`.
     fn parse(login: &str) -> Result<Self, String> {
         let (user, secret) = login.split_once(':').unwrap_or(("", login));
@@ -359,20 +373,41 @@ mod tests {
         assert!(!format!("{target:?}").contains("cret"), "{target:?}");
         let password = target.password.unwrap();
         assert_eq!((password.user.as_deref(), password.secret.as_str()), (Some("bob"), "s@cret"));
-        let spare = Target::parse("redis://127.0.0.1:1", Some("other")).unwrap();
-        assert_eq!(spare.password.unwrap().secret, "other");
+        for url in ["redis://127.0.0.1:1", "memcached://127.0.0.1:1"] {
+            let spare = Target::parse(url, Some("other")).unwrap();
+            assert_eq!(spare.password.unwrap().secret, "other");
+        }
         for url in [
             "redis://:s3cret@host:0",
             "redis://:s3cret@127.0.0.1:x",
             "http://:s3cret@127.0.0.1",
             "redis://:s3cret%zz@127.0.0.1",
-            "memcached://:s3cret@127.0.0.1",
+            "memcached://:s3cret@127.0.0.1/1",
             "redis://:s3cret@127.0.0.1:1/3",
             ":s3cret@host",
         ] {
             let error = Target::parse(url, None).unwrap_err();
             assert!(!error.contains("s3cret") && !error.contains('\n'), "{error}");
         }
+    }
+
+    #[test]
+    fn passwords_are_sent_as_each_protocol_has_it() {
+        let encoded = |user: Option<&str>, secret: &str, protocol| {
+            let login = Password { user: user.map(str::to_owned), secret: secret.to_owned() };
+            let mut out = Vec::new();
+            login.encode(protocol, &mut out).map(|()| String::from_utf8(out).unwrap())
+        };
+        assert_eq!(
+            encoded(None, "pw", Protocol::Memcached).unwrap(),
+            "set login 0 0 10\r\ndefault pw\r\n"
+        );
+        assert!(encoded(Some("bob"), "pw", Protocol::Memcached).unwrap().contains("bob pw"));
+        assert!(encoded(Some("bob"), "p w", Protocol::Memcached).is_err());
+        assert_eq!(
+            encoded(Some("bob"), "p w", Protocol::Resp).unwrap(),
+            "*3\r\n$4\r\nAUTH\r\n$3\r\nbob\r\n$3\r\np w\r\n"
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rustix::net::{SendFlags, send};
 
 use crate::clock::{SECOND, now_ns};
 use crate::interrupt::{Interrupt, POLL_INTERVAL};
-use crate::target::Target;
+use crate::target::{Password, Target};
 
 /// How long an answer may take: some disturbances stop a server for many seconds.
 const ANSWER_TIMEOUT_NS: u64 = 300 * SECOND;
@@ -68,6 +68,12 @@ impl Answer {
     }
 }
 
+/// Whether a server has answered that it requires a login.
+#[must_use]
+pub fn is_login_required(answer: &str) -> bool {
+    answer.starts_with("NOAUTH") || answer.starts_with("CLIENT_ERROR unauthenticated")
+}
+
 /// A connection.
 #[derive(Debug)]
 pub struct Wire {
@@ -79,6 +85,7 @@ pub struct Wire {
     at: usize,
     interrupt: Interrupt,
     answer_timeout_ns: u64,
+    is_logged_in: bool,
 }
 
 impl Wire {
@@ -125,15 +132,38 @@ impl Wire {
             at: 0,
             interrupt: interrupt.clone(),
             answer_timeout_ns,
+            is_logged_in: false,
         };
         if let Some(password) = &target.password {
-            let mut request = Vec::new();
-            password.encode(&mut request);
-            wire.send(&request)?;
-            let refused = wire.answer()?.or_error("AUTH");
-            refused.map_err(|text| format!("{}: {text}", wire.name))?;
+            wire.log_in(password)?;
         }
         Ok(wire)
+    }
+
+    fn log_in(&mut self, password: &Password) -> Result<(), String> {
+        // memcached's login is a `set`, which a server that requires none would store.
+        if self.protocol == Protocol::Memcached
+            && !is_login_required(&self.lines("version")?.concat())
+        {
+            return Ok(());
+        }
+        let mut request = Vec::new();
+        password.encode(self.protocol, &mut request).map_err(|why| self.broken(&why))?;
+        self.send(&request)?;
+        let refused = match self.protocol {
+            Protocol::Resp => self.answer()?.or_error("AUTH").err(),
+            Protocol::Memcached => Some(self.line()?)
+                .filter(|line| line != "STORED")
+                .map(|line| format!("the login: {line}")),
+        };
+        self.is_logged_in = refused.is_none();
+        refused.map_or(Ok(()), |text| Err(self.broken(&text)))
+    }
+
+    /// Whether the server has required and accepted the password.
+    #[must_use]
+    pub fn is_logged_in(&self) -> bool {
+        self.is_logged_in
     }
 
     /// The socket, once every answer has been read.

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 /// memcached's stats. Without a terminal it prints one view and exits.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TopOptions {
-    /// The server: HOST[:PORT], redis://[[user]:password@]host[:port], memcached://host[:port] or
-    /// unix:PATH.
+    /// The server: HOST[:PORT], redis://[[user]:password@]host[:port], the same with memcached://,
+    /// or unix:PATH.
     #[arg(value_name = "URL", default_value = "redis://127.0.0.1:6379")]
     pub url: String,
     /// File whose first line is the password, if the URL has none [default: environment variable

@@ -20,6 +20,9 @@ use crate::{Address, Error};
 /// Maximum bytes of one receive.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
+/// The start of memcached's answer to requests before a login.
+const NOT_LOGGED_IN: &str = "CLIENT_ERROR unauthenticated";
+
 /// Maximum capacity of an unused buffer, in bytes.
 const IDLE_BYTES: usize = 256 * 1024;
 
@@ -223,6 +226,12 @@ impl<S: Socket> Open<S> {
     /// Logs in, and chooses the version of the protocol.
     async fn greet(&mut self, settings: &Settings) -> Result<(), Reason> {
         let is_three = settings.dialect == Dialect::Resp && settings.resp == RespVersion::Three;
+        if settings.login.is_some()
+            && matches!(settings.dialect, Dialect::Text | Dialect::Meta)
+            && !self.is_login_required(settings).await?
+        {
+            return Ok(());
+        }
         let request = match &settings.login {
             login if is_three => Request::Hello { login: login.as_ref() },
             Some(login) => Request::Login { login },
@@ -233,6 +242,23 @@ impl<S: Socket> Open<S> {
             Ok(_) => Ok(()),
             Err(reason @ (Reason::Request(_) | Reason::Protocol(_))) => Err(reason),
             // Nothing of the request that waits for the connection has been sent.
+            Err(reason) => Err(Reason::Connect(reason.cause())),
+        }
+    }
+
+    /// Whether a server that speaks memcached's text protocols refuses requests before a login: one
+    /// that requires none would store the login, which is a `set`.
+    async fn is_login_required(&mut self, settings: &Settings) -> Result<bool, Reason> {
+        let request = Request::Get { keys: vec![b"login"] };
+        // It is one line in the classic protocol, so that it has one answer before a login.
+        let classic = Settings { dialect: Dialect::Text, ..settings.clone() };
+        let usual = std::mem::replace(&mut self.decoder, Decoder::new(Dialect::Text));
+        let answer = self.ask(&classic, &request).await;
+        self.decoder = usual;
+        match answer {
+            Ok(Answer::Refused(text)) => Ok(text.starts_with(NOT_LOGGED_IN)),
+            Ok(_) => Ok(false),
+            Err(reason @ (Reason::Request(_) | Reason::Protocol(_))) => Err(reason),
             Err(reason) => Err(Reason::Connect(reason.cause())),
         }
     }

@@ -32,7 +32,8 @@ pub struct BenchOptions {
     #[serde(skip)]
     pub beside: Option<Beside>,
     /// Servers: HOST[:PORT], redis://[[user]:password@]host[:port][/database],
-    /// memcached://host[:port], http://[user:password@]host[:port] (nagi's gateway) or unix:PATH.
+    /// memcached://[[user]:password@]host[:port], http://[user:password@]host[:port] (nagi's
+    /// gateway) or unix:PATH.
     /// Several of one kind form a ring: each connection is then one to every server.
     #[arg(value_name = "URL", conflicts_with_all = ["host", "port", "unix"])]
     #[serde(serialize_with = "masked")]

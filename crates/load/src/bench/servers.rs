@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -43,6 +45,9 @@ pub(crate) struct Server {
     pub(crate) site: Site,
     pub(crate) protocol: Protocol,
     password: Option<Password>,
+    /// Whether the server has required the password, as far as known: memcached's login would be
+    /// stored by a server that requires none.
+    is_login_required: Arc<AtomicBool>,
 }
 
 /// The identity of a server.
@@ -62,8 +67,12 @@ pub(crate) fn servers(options: &BenchOptions) -> Result<(Vec<Server>, Protocol),
     let spare = spare.map(|secret| Password { user: None, secret });
     if options.urls.is_empty() {
         let site = site_of(options)?;
-        let password = spare.filter(|_| options.protocol != Protocol::Memcached);
-        let server = Server { site, protocol: options.protocol, password };
+        let server = Server {
+            site,
+            protocol: options.protocol,
+            password: spare,
+            is_login_required: Arc::default(),
+        };
         return Ok((vec![server], options.protocol));
     }
     let mut servers: Vec<Server> = Vec::new();
@@ -82,8 +91,7 @@ pub(crate) fn servers(options: &BenchOptions) -> Result<(Vec<Server>, Protocol),
             ));
         }
         let password = site.password.clone().or_else(|| spare.clone());
-        let password = password.filter(|_| protocol != Protocol::Memcached);
-        servers.push(Server { site, protocol, password });
+        servers.push(Server { site, protocol, password, is_login_required: Arc::default() });
     }
     let protocol = servers.first().map_or(options.protocol, |server| server.protocol);
     Ok((servers, protocol))
@@ -118,7 +126,7 @@ impl Server {
                 Protocol::Resp => nagi_client::Protocol::Resp,
                 Protocol::Memcached | Protocol::Http => nagi_client::Protocol::Memcached,
             },
-            password: self.password.clone().filter(|_| self.protocol == Protocol::Resp),
+            password: self.password.clone().filter(|_| self.protocol != Protocol::Http),
         }
     }
 
@@ -129,20 +137,26 @@ impl Server {
     pub(crate) fn at(&self, host: &str, port: u16) -> Result<Server, String> {
         let address = Address::tcp(host, port).map_err(|error| error.to_string())?;
         let (name, host) = (address.to_string(), host.to_owned());
-        Ok(Server { site: Site { name, host, port, address, ..self.site.clone() }, ..self.clone() })
+        let site = Site { name, host, port, address, ..self.site.clone() };
+        Ok(Server { site, is_login_required: Arc::default(), ..self.clone() })
     }
 
     /// The first requests of a new connection, and the number of their answers.
     pub(crate) fn greeting(&self) -> (Vec<u8>, usize) {
         let (mut bytes, mut answers) = (Vec::new(), 0);
-        if self.protocol != Protocol::Resp {
-            return (bytes, answers);
-        }
-        if let Some(password) = &self.password {
-            password.encode(&mut bytes);
+        let protocol = self.target().protocol;
+        let must_log_in = match self.protocol {
+            Protocol::Resp => true,
+            Protocol::Memcached => self.is_login_required.load(Relaxed),
+            Protocol::Http => false,
+        };
+        // What cannot be encoded has failed on the first connection.
+        if let Some(password) = self.password.as_ref().filter(|_| must_log_in)
+            && password.encode(protocol, &mut bytes).is_ok()
+        {
             answers += 1;
         }
-        if self.site.database != 0 {
+        if self.protocol == Protocol::Resp && self.site.database != 0 {
             let number = self.site.database.to_string();
             encode_command(&[b"SELECT", number.as_bytes()], &mut bytes);
             answers += 1;
@@ -156,6 +170,7 @@ impl Server {
     /// It cannot be reached, or refuses the password or the database.
     pub(crate) fn wire(&self, interrupt: &Interrupt) -> Result<Wire, String> {
         let mut wire = Wire::open(&self.target(), interrupt)?;
+        self.is_login_required.store(wire.is_logged_in(), Relaxed);
         if self.protocol == Protocol::Resp && self.site.database != 0 {
             let select = format!("SELECT {}", self.site.database);
             wire.run(&select).map_err(|error| format!("{}: {error}", self.site.name))?;
@@ -168,9 +183,14 @@ impl Server {
     /// # Errors
     /// As for [`Server::wire`].
     pub(crate) fn open(&self, interrupt: &Interrupt) -> Result<Connection, String> {
-        let socket = match self.greeting().1 {
-            0 => self.site.address.connect().map_err(|error| error.to_string())?,
-            _ => self.wire(interrupt)?.into_socket(),
+        let is_bare = match self.protocol {
+            Protocol::Resp => self.greeting().1 == 0,
+            Protocol::Memcached => self.password.is_none(),
+            Protocol::Http => true,
+        };
+        let socket = match is_bare {
+            true => self.site.address.connect().map_err(|error| error.to_string())?,
+            false => self.wire(interrupt)?.into_socket(),
         };
         Connection::over(socket, self.protocol.into()).map_err(|error| error.to_string())
     }
@@ -324,7 +344,9 @@ fn collect(json: &serde_json::Value, found: &mut Fields) {
 
 /// Whether the reason is that the server requires a login.
 pub(crate) fn is_login_missing(why: &str) -> bool {
-    why.starts_with("NOAUTH") || why.contains("401 Unauthorized")
+    ["NOAUTH", "401 Unauthorized", "CLIENT_ERROR unauthenticated"]
+        .iter()
+        .any(|text| why.contains(text))
 }
 
 fn is_closed(why: &str) -> bool {

@@ -290,9 +290,12 @@ impl Run<'_> {
         act: impl FnOnce(&Interrupt) -> Result<(), String>,
     ) -> Result<(Figures, Result<(), String>), String> {
         let idle = Plan {
-            address: self.idle.clone(),
-            protocol: Protocol::Resp,
-            password: None,
+            target: Target {
+                name: "the idle server".to_owned(),
+                address: self.idle.clone(),
+                protocol: Protocol::Resp,
+                password: None,
+            },
             connections: 1,
             rate: IDLE_RATE,
         };

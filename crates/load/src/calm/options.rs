@@ -14,12 +14,12 @@ use crate::target;
 /// refused unless --i-may-destroy-data is given.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CalmOptions {
-    /// Servers: HOST[:PORT], redis://[[user]:password@]host[:port], memcached://host[:port] or
+    /// Servers: HOST[:PORT], redis://[[user]:password@]host[:port], the same with memcached://, or
     /// unix:PATH.
     #[arg(required_unless_present = "list", value_name = "URL")]
     pub urls: Vec<String>,
-    /// File whose first line is the password for RESP URLs without one [default: environment
-    /// variable REDISCLI_AUTH].
+    /// File whose first line is the password for URLs without one [default: environment variable
+    /// REDISCLI_AUTH].
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Allow the loss of all data on these servers, temporary changes of their settings,

@@ -7,18 +7,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
-use nagi_client::{Address, Connection, Outcome, Protocol, encode_command};
+use nagi_client::{Connection, Outcome, Protocol, encode_command};
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
 use super::stops::Stops;
 use crate::clock::{SECOND, Timer, now_ns};
+use crate::interrupt::Interrupt;
 use crate::pace::{Arrivals, Curve, Pacer, Share, Timetable};
 use crate::tally::Latencies;
-use crate::target::{Password, Target};
+use crate::target::Target;
+use crate::wire::Wire;
 
 /// How long a request may be unanswered before it counts as lost.
 pub(crate) const LOST_NS: u64 = 10 * SECOND;
@@ -45,17 +46,14 @@ const HEAD_START_NS: u64 = 2_000_000;
 /// The requests of a probe, their server and their rate.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub(crate) address: Address,
-    pub(crate) protocol: Protocol,
-    pub(crate) password: Option<Password>,
+    pub(crate) target: Target,
     pub(crate) connections: u32,
     pub(crate) rate: f64,
 }
 
 impl Plan {
     pub(crate) fn of(target: &Target, connections: u32, rate: f64) -> Self {
-        let Target { address, protocol, password, .. } = target.clone();
-        Plan { address, protocol, password, connections, rate }
+        Plan { target: target.clone(), connections, rate }
     }
 }
 
@@ -281,7 +279,7 @@ impl Driver {
     fn send(&mut self, index: usize, due_ns: u64) -> Result<(), String> {
         self.request.clear();
         self.sent += 1;
-        encode(self.plan.protocol, self.sent, &mut self.request);
+        encode(self.plan.target.protocol, self.sent, &mut self.request);
         let Some(entry) = self.connections.get_mut(index) else { return Ok(()) };
         entry.due_ns.push_back(due_ns);
         match entry.connection.send(&self.request, 1) {
@@ -343,7 +341,7 @@ impl Driver {
     /// Counts the requests of a broken connection as lost, and opens a new connection.
     fn reopen(&mut self, index: usize, why: &nagi_client::Error) -> Result<(), String> {
         let opened = open(&self.plan)
-            .map_err(|error| format!("{} went away: {why}; {error}", self.plan.address))?;
+            .map_err(|error| format!("{} went away: {why}; {error}", self.plan.target.address))?;
         let Some(entry) = self.connections.get_mut(index) else { return Ok(()) };
         self.result.lost += entry.due_ns.iter().filter(|due_ns| **due_ns != 0).count() as u64;
         self.result.first_error.get_or_insert_with(|| why.to_string());
@@ -357,43 +355,9 @@ impl Driver {
 
 /// Opens a connection, and sends the password if there is one.
 fn open(plan: &Plan) -> Result<Connection, String> {
-    let text = |error: nagi_client::Error| error.to_string();
-    let mut connection = Connection::open(&plan.address, plan.protocol).map_err(text)?;
-    let Some(password) = &plan.password else { return Ok(connection) };
-    let mut request = Vec::new();
-    password.encode(&mut request);
-    connection.send(&request, 1).map_err(text)?;
-    let (mut scratch, mut refused) = (vec![0; 1024], None);
-    let deadline_ns = now_ns() + LOST_NS;
-    while connection.in_flight() > 0 {
-        connection
-            .receive(&mut scratch, |outcome| {
-                if let Outcome::Error(text) = outcome {
-                    refused = Some(String::from_utf8_lossy(text).into_owned());
-                }
-            })
-            .map_err(text)?;
-        if now_ns() > deadline_ns {
-            return Err(format!("{}: AUTH was not answered", plan.address));
-        }
-        thread::sleep(Duration::from_micros(200));
-    }
-    match refused {
-        Some(text) => Err(format!("{}: AUTH: {text}", plan.address)),
-        None => Ok(connection),
-    }
-}
-
-impl Password {
-    /// Appends AUTH.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        match &self.user {
-            Some(user) => {
-                encode_command(&[b"AUTH", user.as_bytes(), self.secret.as_bytes()], out);
-            }
-            None => encode_command(&[b"AUTH", self.secret.as_bytes()], out),
-        }
-    }
+    let wire = Wire::open_within(&plan.target, &Interrupt::default(), LOST_NS)?;
+    Connection::over(wire.into_socket(), plan.target.protocol.into())
+        .map_err(|error| error.to_string())
 }
 
 /// Appends the probe's request `number`: reads and writes alternate.
