@@ -158,6 +158,80 @@ fn data_that_comes_during_a_step_stays() {
     client.check("GET precious", "$1\r\n1\r\n");
 }
 
+/// Waits for more than `count` keys, so that a step is being prepared.
+fn fill(client: &mut harness::Connection, count: i64) {
+    until("the step's keys", || (client.run("DBSIZE").integer() > count).then_some(()))
+        .expect("it writes keys");
+}
+
+/// A key of another client among many of a step, in the same database.
+fn check_that_a_foreign_key_stays(server: &Server, step: &str) {
+    let mut client = server.connect_resp();
+    let mut calm = Calm::start(&format!("--only {step} {}", Calm::url(server)));
+    calm.until("prepares");
+    fill(&mut client, 5000);
+    client.check("SET precious 1", "+OK\r\n");
+    let failure = calm.failure();
+    assert!(failure.contains("holds the key precious"), "{step}: {failure}");
+    client.check("GET precious", "$1\r\n1\r\n");
+    assert!(client.run("DBSIZE").integer() > 5000, "nothing else is removed either");
+    client.check("FLUSHALL", "+OK\r\n");
+}
+
+#[test]
+fn one_foreign_key_among_thousands_stays() {
+    for server in [Server::nagi()].into_iter().chain(Server::every_redis()) {
+        for step in ["keys", "flushall"] {
+            check_that_a_foreign_key_stays(&server, step);
+        }
+    }
+}
+
+/// memcached's number of items.
+fn items(client: &mut harness::Connection) -> u64 {
+    client.send("stats\r\n");
+    let mut count = 0;
+    loop {
+        let line = client.line();
+        if line.starts_with("END") {
+            return count;
+        }
+        if let Some(value) = line.strip_prefix("STAT curr_items ") {
+            count = value.trim().parse().expect("a number");
+        }
+    }
+}
+
+/// The same for an item of memcached, which `store` stores as `precious`.
+fn check_that_a_foreign_item_stays(server: &Server, step: &str, store: impl FnOnce(&Server)) {
+    let mut client = server.connect_memcached();
+    let url = format!("memcached://{}", server.memcached_address());
+    let mut calm = Calm::start(&format!("--only {step} {url}"));
+    calm.until("prepares");
+    until("the step's items", || (items(&mut client) > 5000).then_some(())).expect("items");
+    store(server);
+    let failure = calm.failure();
+    assert!(failure.contains("which this tool did not store"), "{step}: {failure}");
+    client.check_raw("get precious\r\n", "VALUE precious 0 1\r\n1\r\nEND\r\n");
+}
+
+#[test]
+fn one_foreign_item_of_memcached_stays() {
+    let set = |server: &Server| {
+        server.connect_memcached().check_raw("set precious 0 0 1\r\n1\r\n", "STORED\r\n");
+    };
+    for step in ["expiry", "flushall"] {
+        for server in Server::every_memcached(&[]) {
+            check_that_a_foreign_item_stays(&server, step, set);
+        }
+        check_that_a_foreign_item_stays(&Server::nagi(), step, set);
+    }
+    // memcached's count of stored items omits what is stored by RESP.
+    check_that_a_foreign_item_stays(&Server::nagi(), "flushall", |server| {
+        server.connect_resp().check("SET precious 1", "+OK\r\n");
+    });
+}
+
 #[test]
 fn changes_to_a_server_or_its_files_must_be_allowed() {
     let server = Server::nagi();

@@ -2,7 +2,7 @@
 
 use nagi_client::{Protocol, encode_command};
 
-use super::probe::PREFIX;
+use super::probe::{self, PREFIX};
 use super::scale::Scale;
 use super::server::Server;
 use super::settings::Settings;
@@ -22,11 +22,14 @@ pub(crate) struct StepContext<'a> {
     pub(crate) settings: Settings<'a>,
     /// When prepared keys expire, in milliseconds of the system clock.
     pub(crate) due_unix_ms: u64,
+    /// The number of keys when they were last checked to be the tool's.
+    own_keys: u64,
 }
 
 impl<'a> StepContext<'a> {
     pub(crate) fn new(server: &'a Server, scale: &'a Scale) -> Self {
-        StepContext { server, scale, settings: Settings::new(server), due_unix_ms: 0 }
+        let settings = Settings::new(server);
+        StepContext { server, scale, settings, due_unix_ms: 0, own_keys: 0 }
     }
 
     pub(crate) fn speaks(&self, protocol: Protocol) -> bool {
@@ -58,13 +61,66 @@ impl<'a> StepContext<'a> {
             for number in next..end {
                 write(wire.protocol, number, &value, expiry(number), &mut request);
             }
+            self.server.written.small_keys(end - next, end);
             wire.send(&request)?;
             for _ in next..end {
-                stored(&mut wire)?;
+                self.stored(&mut wire)?;
             }
             next = end;
         }
         Ok(())
+    }
+
+    /// Takes the answer to one write.
+    ///
+    /// # Errors
+    /// The server refuses it, or is gone.
+    pub(crate) fn stored(&self, wire: &mut Wire) -> Result<(), String> {
+        let refusal = match wire.protocol {
+            Protocol::Resp => wire.answer()?.or_error("SET").err(),
+            Protocol::Memcached => Some(wire.line()?)
+                .filter(|line| line != "STORED")
+                .map(|line| format!("set: {line}")),
+        };
+        let Some(refusal) = refusal else { return Ok(()) };
+        self.server.written.refusal();
+        Err(refusal)
+    }
+
+    /// Checks that all keys are the tool's, and counts them, for [`Self::check_unchanged`]. This
+    /// may take long, so that it is part of the preparation.
+    ///
+    /// # Errors
+    /// There are keys of another client, or the server is gone.
+    pub(crate) fn check_own(&mut self) -> Result<(), String> {
+        let mut wire = self.server.connect()?;
+        // The probe must not change the number of keys from now on.
+        for number in 0..probe::KEYS {
+            let mut request = Vec::new();
+            probe::encode(wire.protocol, 2 * number, &mut request);
+            self.server.written.probe_key(number + 1);
+            wire.send(&request)?;
+            self.stored(&mut wire)?;
+        }
+        self.own_keys = self.server.check_own(&mut wire)?;
+        Ok(())
+    }
+
+    /// Checks that no key was added since [`Self::check_own`]; a flush must follow at once.
+    ///
+    /// # Errors
+    /// There is another number of keys, or the server is gone.
+    pub(crate) fn check_unchanged(&self, wire: &mut Wire) -> Result<(), String> {
+        if self.server.may_destroy {
+            return Ok(());
+        }
+        match self.server.keys_with(wire)? {
+            keys if keys == self.own_keys => Ok(()),
+            keys => Err(format!(
+                "{} keys became {keys} before the flush: nothing is removed",
+                self.own_keys
+            )),
+        }
     }
 
     /// Waits until only the few keys of the probe are left, for `seconds` at most.
@@ -95,16 +151,5 @@ fn write(protocol: Protocol, number: u64, value: &[u8], expiry: Option<u64>, out
             out.extend_from_slice(value);
             out.extend_from_slice(b"\r\n");
         }
-    }
-}
-
-/// Takes the answer to one write.
-pub(crate) fn stored(wire: &mut Wire) -> Result<(), String> {
-    match wire.protocol {
-        Protocol::Resp => wire.answer()?.or_error("SET").map(drop),
-        Protocol::Memcached => match wire.line()?.as_str() {
-            "STORED" => Ok(()),
-            text => Err(format!("set: {text}")),
-        },
     }
 }

@@ -8,6 +8,7 @@ mod context;
 mod disturbances;
 mod echo;
 mod options;
+mod ownership;
 mod page;
 mod probe;
 mod report;
@@ -300,7 +301,7 @@ impl Run<'_> {
             rate: IDLE_RATE,
         };
         let idle = Probe::start(&idle)?;
-        let plan = Plan::of(&server.target, self.options.connections, self.options.rate);
+        let plan = Plan::of(server, self.options.connections, self.options.rate);
         let probe = Probe::start(&plan)?;
         let acted = act(&self.interrupt);
         let result = probe.stop();
@@ -309,6 +310,7 @@ impl Run<'_> {
     }
 
     /// Removes the tool's keys, even after an interrupt.
+            written: <_>::default(),
     fn clean(&self, server: &mut Server) -> Result<(), String> {
         if !self.interrupt.is_set() {
             return server.clean();

@@ -13,6 +13,8 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
+use super::ownership::Written;
+use super::server::Server;
 use super::stops::Stops;
 use crate::clock::{SECOND, Timer, now_ns};
 use crate::interrupt::Interrupt;
@@ -31,7 +33,7 @@ const SLOW_NS: u64 = 2_000_000;
 const SLOW_KEPT: usize = 4_000_000;
 
 /// Keys that the probe reads and writes.
-const KEYS: u64 = 1000;
+pub(crate) const KEYS: u64 = 1000;
 
 /// The prefix of all keys of the tool.
 pub(crate) const PREFIX: &str = "calm:";
@@ -49,11 +51,14 @@ pub(crate) struct Plan {
     pub(crate) target: Target,
     pub(crate) connections: u32,
     pub(crate) rate: f64,
+    /// Counts the requests that write.
+    pub(crate) written: Arc<Written>,
 }
 
 impl Plan {
-    pub(crate) fn of(target: &Target, connections: u32, rate: f64) -> Self {
-        Plan { target: target.clone(), connections, rate }
+    pub(crate) fn of(server: &Server, connections: u32, rate: f64) -> Self {
+        let (target, written) = (server.target.clone(), Arc::clone(&server.written));
+        Plan { target, connections, rate, written }
     }
 }
 
@@ -280,6 +285,9 @@ impl Driver {
         self.request.clear();
         self.sent += 1;
         encode(self.plan.target.protocol, self.sent, &mut self.request);
+        if is_write(self.sent) {
+            self.plan.written.probe_key((self.sent / 2).min(KEYS));
+        }
         let Some(entry) = self.connections.get_mut(index) else { return Ok(()) };
         entry.due_ns.push_back(due_ns);
         match entry.connection.send(&self.request, 1) {
@@ -289,7 +297,7 @@ impl Driver {
     }
 
     fn ready(&mut self, index: usize) -> Result<(), String> {
-        let Driver { connections, scratch, result, .. } = self;
+        let Driver { plan, connections, scratch, result, .. } = self;
         let Some(entry) = connections.get_mut(index) else { return Ok(()) };
         let due_ns = &mut entry.due_ns;
         let now = now_ns();
@@ -301,6 +309,8 @@ impl Driver {
             }
             if let Outcome::Error(text) = outcome {
                 result.errors += 1;
+                // Of the probe's requests, in practice only writes are refused.
+                plan.written.refusal();
                 let text = || String::from_utf8_lossy(text).into_owned();
                 result.first_error.get_or_insert_with(text);
             }
@@ -360,11 +370,15 @@ fn open(plan: &Plan) -> Result<Connection, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Appends the probe's request `number`: reads and writes alternate.
-fn encode(protocol: Protocol, number: u64, out: &mut Vec<u8>) {
+/// Whether the probe's request `number` writes: reads and writes alternate.
+fn is_write(number: u64) -> bool {
+    number.is_multiple_of(2)
+}
+
+/// Appends the probe's request `number`.
+pub(crate) fn encode(protocol: Protocol, number: u64, out: &mut Vec<u8>) {
     let key = format!("{PREFIX}probe:{}", number / 2 % KEYS);
-    let is_write = number.is_multiple_of(2);
-    match (protocol, is_write) {
+    match (protocol, is_write(number)) {
         (Protocol::Resp, true) => encode_command(&[b"SET", key.as_bytes(), VALUE], out),
         (Protocol::Resp, false) => encode_command(&[b"GET", key.as_bytes()], out),
         (Protocol::Memcached, true) => {

@@ -1,27 +1,19 @@
-//! Identifies a server, and checks what is allowed on it and whether its data belongs to the tool.
+//! Identifies a server, and checks what is allowed on it.
 //!
 //! A benchmark that flushes and fills must never touch data of other clients: all databases are
 //! checked before the run, before each step, and before the tool's data is removed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use nagi_client::Protocol;
 use serde::Serialize;
 
-use super::probe::PREFIX;
-use crate::clock::{SECOND, now_ns};
+use super::ownership::{Items, Written};
+use crate::clock::SECOND;
 use crate::interrupt::Interrupt;
 use crate::target::Target;
 use crate::wire::{Answer, Wire};
-
-/// Keys that are checked for the tool's prefix.
-const SAMPLES: usize = 64;
-
-/// How long memcached's crawler may take to remove flushed items.
-const CRAWL_NS: u64 = 20 * SECOND;
-
-/// Time between two polls.
-const POLL_NS: u64 = SECOND / 5;
 
 /// Prefixes of the errors for unknown commands.
 const UNKNOWN: [&str; 3] = ["ERR unknown command", "ERR unknown subcommand", "NOPERM"];
@@ -35,8 +27,10 @@ pub(crate) struct Server {
     /// Whether all of its data may be destroyed.
     pub(crate) may_destroy: bool,
     pub(crate) interrupt: Interrupt,
-    /// memcached's count of items ever stored, at the time the tool last emptied it.
-    stored: Option<u64>,
+    /// memcached's counts when it was last empty.
+    pub(super) emptied: Option<Items>,
+    /// What the tool has written since.
+    pub(crate) written: Arc<Written>,
 }
 
 /// A reason for `--i-may-destroy-data`.
@@ -54,8 +48,8 @@ impl Server {
         interrupt: &Interrupt,
     ) -> Result<Self, String> {
         let interrupt = interrupt.clone();
-        let mut server =
-            Server { target, name: String::new(), may_destroy, interrupt, stored: None };
+        let (name, emptied, written) = <_>::default();
+        let mut server = Server { target, name, may_destroy, interrupt, emptied, written };
         let mut wire = server.connect()?;
         wire.set_answer_timeout(5 * SECOND);
         server.name = match server.target.protocol {
@@ -159,112 +153,14 @@ impl Server {
         self.keys_with(&mut self.connect()?)
     }
 
-    fn keys_with(&self, wire: &mut Wire) -> Result<u64, String> {
+    pub(super) fn keys_with(&self, wire: &mut Wire) -> Result<u64, String> {
         if self.target.protocol == Protocol::Memcached {
             let stats = self.stats(wire, "")?;
             return stats.get("curr_items").and_then(|count| count.parse().ok()).ok_or_else(|| {
                 format!("{}: stats do not say how many items there are", self.target.name)
             });
         }
-        let keyspace = self.info(wire, "keyspace")?;
-        keyspace.iter().map(|(database, text)| self.count(database, text)).sum()
-    }
-
-    /// The number in `keys=7,expires=0`.
-    fn count(&self, database: &str, text: &str) -> Result<u64, String> {
-        let number = text.split(',').find_map(|part| part.strip_prefix("keys=")?.parse().ok());
-        number.ok_or_else(|| format!("{}: INFO says of {database}: {text}", self.target.name))
-    }
-
-    /// # Errors
-    /// There is data, and destroying it was not allowed.
-    pub(crate) fn check_empty(&self) -> Result<(), String> {
-        if self.may_destroy {
-            return Ok(());
-        }
-        let refused = |what: String| {
-            Err(format!(
-                "{} {what}: give --i-may-destroy-data if its data may be lost",
-                self.target.name
-            ))
-        };
-        let mut wire = self.connect()?;
-        if let Some(stored) = self.stored {
-            // Flushed items are counted until they are overwritten, so those stored are compared.
-            return match self.total_items(&mut wire)? == stored {
-                true => Ok(()),
-                false => refused("has been written to by another client".to_owned()),
-            };
-        }
-        match self.keys_with(&mut wire)? {
-            0 => Ok(()),
-            keys => refused(format!("holds {keys} keys")),
-        }
-    }
-
-    fn total_items(&self, wire: &mut Wire) -> Result<u64, String> {
-        let stats = self.stats(wire, "")?;
-        stats.get("total_items").and_then(|count| count.parse().ok()).ok_or_else(|| {
-            format!("{}: stats do not say how many items were stored", self.target.name)
-        })
-    }
-
-    /// Removes the keys that a step has left, if all keys belong to the tool or destroying data is
-    /// allowed.
-    ///
-    /// # Errors
-    /// There are keys of another client, or the server cannot be queried.
-    pub(crate) fn clean(&mut self) -> Result<(), String> {
-        let mut wire = self.connect()?;
-        if self.target.protocol == Protocol::Memcached {
-            return self.clean_memcached(&mut wire);
-        }
-        self.check_own_keys(&mut wire)?;
-        let all = if self.may_destroy { "FLUSHALL" } else { "FLUSHDB" };
-        wire.run(all).map(drop)
-    }
-
-    pub(crate) fn check_own_keys(&self, wire: &mut Wire) -> Result<(), String> {
-        if self.may_destroy {
-            return Ok(());
-        }
-        let foreign = |what: &str| {
-            format!(
-                "{} holds {what}, which this tool did not store: nothing is removed",
-                self.target.name
-            )
-        };
-        let keyspace = self.info(wire, "keyspace")?;
-        for (database, text) in keyspace.iter().filter(|(database, _)| *database != "db0") {
-            if self.count(database, text)? > 0 {
-                return Err(foreign(&format!("keys in {database}")));
-            }
-        }
-        for _ in 0..SAMPLES {
-            match wire.run("RANDOMKEY")? {
-                Answer::Text(key, _) if key.starts_with(PREFIX.as_bytes()) => {}
-                Answer::Text(key, _) => {
-                    return Err(foreign(&format!("the key {}", key.escape_ascii())));
-                }
-                _ => break,
-            }
-        }
-        Ok(())
-    }
-
-    fn clean_memcached(&mut self, wire: &mut Wire) -> Result<(), String> {
-        let flushed = wire.lines("flush_all")?;
-        if flushed != ["OK"] {
-            return Err(format!("{}: flush_all: {}", self.target.name, flushed.concat()));
-        }
-        // Without a crawler, flushed items count until they are overwritten.
-        let crawls = wire.lines("lru_crawler crawl all")? == ["OK"];
-        let give_up_ns = now_ns() + CRAWL_NS;
-        while crawls && self.keys_with(wire)? > 0 && now_ns() < give_up_ns {
-            self.interrupt.sleep_until(now_ns() + POLL_NS)?;
-        }
-        self.stored = Some(self.total_items(wire)?);
-        Ok(())
+        Ok(self.databases(wire)?.values().sum())
     }
 
     /// Checks that the server has a command, by the answer to `probe`, which must have no effect.

@@ -32,7 +32,10 @@ pub(super) const ALL: &[Disturbance] = &[
         needs_bytes: |scale| scale.flushed_keys * SMALL_KEY_BYTES,
         danger: None,
         can: anything,
-        prepare: |context| context.fill(0..context.scale.flushed_keys, 32),
+        prepare: |context| {
+            context.fill(0..context.scale.flushed_keys, 32)?;
+            context.check_own()
+        },
         act: flush,
         repeats: false,
     },
@@ -87,13 +90,13 @@ pub(super) const ALL: &[Disturbance] = &[
 
 fn flush(context: &mut StepContext<'_>) -> Result<(), String> {
     let mut wire = context.server.connect()?;
+    context.check_unchanged(&mut wire)?;
     if context.speaks(Protocol::Memcached) {
         return match wire.lines("flush_all")?.concat().as_str() {
             "OK" => Ok(()),
             text => Err(format!("flush_all: {text}")),
         };
     }
-    context.server.check_own_keys(&mut wire)?;
     wire.run("FLUSHALL").map(drop)
 }
 

@@ -2,7 +2,7 @@
 
 use nagi_client::Protocol;
 
-use super::super::context::{StepContext, stored};
+use super::super::context::StepContext;
 use super::super::probe::PREFIX;
 use super::super::scale::Scale;
 use super::super::server::Server;
@@ -58,6 +58,7 @@ fn load_and_read(context: &mut StepContext<'_>, bytes: u64) -> Result<(), String
         Protocol::Resp => format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${bytes}\r\n", key.len()),
         Protocol::Memcached => format!("set {key} 0 0 {bytes}\r\n"),
     };
+    context.server.written.value();
     wire.send(head.as_bytes())?;
     let piece = [b'x'; PIECE_BYTES as usize];
     let mut left = bytes;
@@ -67,7 +68,7 @@ fn load_and_read(context: &mut StepContext<'_>, bytes: u64) -> Result<(), String
         left -= part;
     }
     wire.send(b"\r\n")?;
-    stored(&mut wire)?;
+    context.stored(&mut wire)?;
     let read = read(&mut wire, &key)?;
     if read == bytes {
         Ok(())

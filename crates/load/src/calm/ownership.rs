@@ -1,0 +1,288 @@
+//! Checks that a server's data is the tool's own, and removes it.
+//!
+//! A server that speaks RESP lists its keys: all of them must begin with the tool's prefix.
+//! memcached lists none: there the counts of items stored and held must be explained by what the
+//! tool wrote. Without `--i-may-destroy-data`, nothing is flushed that has not passed a check.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use nagi_client::Protocol;
+
+use super::probe::PREFIX;
+use super::server::Server;
+use crate::clock::{SECOND, now_ns};
+use crate::wire::Wire;
+
+/// Keys that the server is asked for at once.
+const PAGE_KEYS: &str = "1000";
+
+/// How long the number of keys may change, since keys of the tool may still be expiring.
+const SETTLE_NS: u64 = 60 * SECOND;
+
+/// How long memcached's crawler may take to remove flushed items.
+const CRAWL_NS: u64 = 20 * SECOND;
+
+/// Time between two polls.
+const POLL_NS: u64 = SECOND / 5;
+
+/// What the tool wrote since the server was last emptied, counted by all of its threads.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Requests that store an item; sent, whether answered or not.
+    sets: AtomicU64,
+    /// Those that the server refused.
+    refused: AtomicU64,
+    /// The number of different keys of each kind.
+    small_keys: AtomicU64,
+    probe_keys: AtomicU64,
+    has_value: AtomicBool,
+}
+
+impl Written {
+    /// Counts requests that are about to be sent, for small keys below `end`.
+    pub(crate) fn small_keys(&self, requests: u64, end: u64) {
+        self.sets.fetch_add(requests, Relaxed);
+        self.small_keys.fetch_max(end, Relaxed);
+    }
+
+    /// Counts a request for a key of the probe below `end`.
+    pub(crate) fn probe_key(&self, end: u64) {
+        self.sets.fetch_add(1, Relaxed);
+        self.probe_keys.fetch_max(end, Relaxed);
+    }
+
+    /// Counts a request for the large value.
+    pub(crate) fn value(&self) {
+        self.sets.fetch_add(1, Relaxed);
+        self.has_value.store(true, Relaxed);
+    }
+
+    pub(crate) fn refusal(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+
+    /// The most items that the server can have stored for the tool.
+    fn stored(&self) -> u64 {
+        self.sets.load(Relaxed).saturating_sub(self.refused.load(Relaxed))
+    }
+
+    /// The most items of the tool that the server can hold.
+    fn keys(&self) -> u64 {
+        let value = u64::from(self.has_value.load(Relaxed));
+        self.small_keys.load(Relaxed) + self.probe_keys.load(Relaxed) + value
+    }
+
+    fn clear(&self) {
+        self.has_value.store(false, Relaxed);
+        for count in [&self.sets, &self.refused, &self.small_keys, &self.probe_keys] {
+            count.store(0, Relaxed);
+        }
+    }
+}
+
+/// memcached's counts at a time when it held nothing but flushed items, which it counts until it
+/// finds them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Items {
+    /// Items stored since it started.
+    total: u64,
+    /// Items that it holds.
+    held: u64,
+}
+
+impl Server {
+    /// # Errors
+    /// There is data, and destroying it was not allowed.
+    pub(crate) fn check_empty(&mut self) -> Result<(), String> {
+        if self.may_destroy {
+            return Ok(());
+        }
+        let name = &self.target.name;
+        let refused = |what: &str| {
+            Err(format!("{name} {what}: give --i-may-destroy-data if its data may be lost"))
+        };
+        let mut wire = self.connect()?;
+        if self.target.protocol == Protocol::Resp {
+            return match self.keys_with(&mut wire)? {
+                0 => Ok(()),
+                keys => refused(&format!("holds {keys} keys")),
+            };
+        }
+        let items = self.items(&mut wire)?;
+        match self.emptied {
+            Some(emptied) if items.total != emptied.total || items.held > emptied.held => {
+                refused("has been written to by another client")
+            }
+            None if items.held > 0 => refused(&format!("holds {} keys", items.held)),
+            _ => {
+                self.emptied.get_or_insert(items);
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes the keys that a step has left, if all keys belong to the tool or destroying data is
+    /// allowed.
+    ///
+    /// # Errors
+    /// There are keys of another client, or the server cannot be queried.
+    pub(crate) fn clean(&mut self) -> Result<(), String> {
+        let mut wire = self.connect()?;
+        if self.target.protocol == Protocol::Memcached {
+            return self.clean_memcached(&mut wire);
+        }
+        self.check_own(&mut wire)?;
+        let all = if self.may_destroy { "FLUSHALL" } else { "FLUSHDB" };
+        wire.run(all).map(drop)
+    }
+
+    /// The number of keys, all of which belong to the tool unless destroying data is allowed. Only
+    /// what is stored after the last count of keys escapes the check, so that a flush must follow
+    /// at once.
+    ///
+    /// # Errors
+    /// There are keys of another client, or the server cannot be queried.
+    pub(crate) fn check_own(&self, wire: &mut Wire) -> Result<u64, String> {
+        match (self.may_destroy, self.target.protocol) {
+            (true, _) => self.keys_with(wire),
+            (false, Protocol::Memcached) => self.check_items(wire).map(|items| items.held),
+            (false, Protocol::Resp) => self.check_keys(wire),
+        }
+    }
+
+    fn check_keys(&self, wire: &mut Wire) -> Result<u64, String> {
+        let give_up_ns = now_ns() + SETTLE_NS;
+        loop {
+            let before = self.databases(wire)?;
+            let other = before.iter().find(|(name, keys)| *name != "db0" && **keys > 0);
+            if let Some((database, _)) = other {
+                return Err(self.foreign(&format!("keys in {database}")));
+            }
+            let mut cursor = "0".to_owned();
+            loop {
+                cursor = self.check_page(wire, &cursor)?;
+                if cursor == "0" {
+                    break;
+                }
+            }
+            // Keys that are added while others are listed may not be among them.
+            if self.databases(wire)? == before {
+                return Ok(before.values().sum());
+            }
+            if now_ns() > give_up_ns {
+                return Err(self.foreign("a number of keys that keeps changing"));
+            }
+            self.interrupt.sleep_until(now_ns() + POLL_NS)?;
+        }
+    }
+
+    /// The number of keys in each database.
+    pub(super) fn databases(&self, wire: &mut Wire) -> Result<BTreeMap<String, u64>, String> {
+        let keyspace = self.info(wire, "keyspace")?;
+        let counts = keyspace.iter().map(|(database, text)| {
+            // Such as `keys=7,expires=0`.
+            let number = text.split(',').find_map(|part| part.strip_prefix("keys=")?.parse().ok());
+            let said = || format!("{}: INFO says of {database}: {text}", self.target.name);
+            Ok((database.clone(), number.ok_or_else(said)?))
+        });
+        counts.collect()
+    }
+
+    /// Checks some of the keys, and returns the cursor of the next.
+    fn check_page(&self, wire: &mut Wire, cursor: &str) -> Result<String, String> {
+        // The number of keys in an answer has no limit, so it is not taken as a whole.
+        let mut request = Vec::new();
+        let words = [b"SCAN", cursor.as_bytes(), b"COUNT", PAGE_KEYS.as_bytes()];
+        nagi_client::encode_command(&words, &mut request);
+        wire.send(&request)?;
+        self.length(wire, '*')?;
+        let len = self.length(wire, '$')?;
+        let next = String::from_utf8_lossy(&wire.content(len)?).into_owned();
+        for _ in 0..self.length(wire, '*')? {
+            let len = self.length(wire, '$')?;
+            let key = wire.content(len)?;
+            if !key.starts_with(PREFIX.as_bytes()) {
+                return Err(self.foreign(&format!("the key {}", key.escape_ascii())));
+            }
+        }
+        Ok(next)
+    }
+
+    /// The number in a line that begins with `kind`.
+    fn length(&self, wire: &mut Wire, kind: char) -> Result<u64, String> {
+        let line = wire.line()?;
+        let number = line.strip_prefix(kind).and_then(|rest| rest.parse().ok());
+        number.ok_or_else(|| format!("{}: SCAN: {}", self.target.name, line.trim_matches('-')))
+    }
+
+    fn items(&self, wire: &mut Wire) -> Result<Items, String> {
+        let stats = self.stats(wire, "")?;
+        let number = |name: &str| {
+            let value = stats.get(name).and_then(|count| count.parse().ok());
+            value.ok_or_else(|| format!("{}: stats have no {name}", self.target.name))
+        };
+        Ok(Items { total: number("total_items")?, held: number("curr_items")? })
+    }
+
+    fn check_items(&self, wire: &mut Wire) -> Result<Items, String> {
+        let items = self.items(wire)?;
+        let emptied = self.emptied.unwrap_or(Items { total: 0, held: 0 });
+        let foreign = items.total.saturating_sub(emptied.total + self.written.stored());
+        if foreign > 0 {
+            return Err(self.foreign(&format!("or has held {foreign} items")));
+        }
+        let foreign = items.held.saturating_sub(emptied.held + self.written.keys());
+        match foreign {
+            0 => Ok(items),
+            _ => Err(self.foreign(&format!("{foreign} items"))),
+        }
+    }
+
+    fn clean_memcached(&mut self, wire: &mut Wire) -> Result<(), String> {
+        let checked = if self.may_destroy { None } else { Some(self.check_items(wire)?) };
+        let flushed = wire.lines("flush_all")?;
+        if flushed != ["OK"] {
+            return Err(format!("{}: flush_all: {}", self.target.name, flushed.concat()));
+        }
+        // Without a crawler, flushed items count until they are overwritten.
+        let crawls = wire.lines("lru_crawler crawl all")? == ["OK"];
+        let give_up_ns = now_ns() + CRAWL_NS;
+        let mut items = self.items(wire)?;
+        while crawls && items.held > 0 && now_ns() < give_up_ns {
+            self.interrupt.sleep_until(now_ns() + POLL_NS)?;
+            items = self.items(wire)?;
+        }
+        // What was stored after the check is not the tool's.
+        let total = checked.map_or(items.total, |checked| checked.total);
+        self.emptied = Some(Items { total, ..items });
+        self.written.clear();
+        Ok(())
+    }
+
+    fn foreign(&self, what: &str) -> String {
+        format!(
+            "{} holds {what}, which this tool did not store: nothing is removed",
+            self.target.name
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_tool_wrote_is_counted_by_request_and_by_key() {
+        let written = Written::default();
+        written.small_keys(200, 200);
+        written.small_keys(100, 100);
+        written.probe_key(1);
+        written.probe_key(1);
+        written.value();
+        written.refusal();
+        assert_eq!((written.stored(), written.keys()), (302, 202));
+        written.clear();
+        assert_eq!((written.stored(), written.keys()), (0, 0));
+    }
+}
