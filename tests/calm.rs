@@ -1,7 +1,7 @@
 //! `nagi calm` sees a server's stalls, does not attribute its own to it, and destroys nothing
 //! unless allowed.
 
-use harness::{Server, nagi_binary, until};
+use harness::{Folder, Server, nagi_binary, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -17,10 +17,15 @@ struct Calm {
 }
 
 impl Calm {
-    /// Starts a quick run with arguments separated by blanks.
+    /// Starts a quick run with arguments separated by blanks, which prints JSON.
     fn start(arguments: &str) -> Self {
+        Self::begin(&format!("--json - {arguments}"))
+    }
+
+    /// The same with a table.
+    fn begin(arguments: &str) -> Self {
         let mut child = Command::new(nagi_binary())
-            .args(["calm", "--quick", "--quiet-seconds", "0.5", "--json", "-"])
+            .args(["calm", "--quick", "--quiet-seconds", "0.5"])
             .args(arguments.split(' '))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -67,13 +72,18 @@ impl Calm {
         report["servers"][0]["rows"][0].clone()
     }
 
-    /// The single line with which it fails.
+    /// The single line with which it fails, and the incomplete report if anything was measured.
     fn failure(self) -> String {
         let (succeeded, printed, said) = self.end();
-        assert!(!succeeded && printed.is_empty(), "{printed}");
+        assert!(!succeeded, "{printed}");
         let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("nagi: ")).collect();
         assert_eq!(lines.len(), 1, "{said}");
         assert!(said.trim_end().ends_with(lines[0]), "{said}");
+        if !printed.is_empty() {
+            let report: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+            let reason = report["incomplete"].as_str().expect("a reason");
+            assert!(lines[0].contains(reason), "{printed}: {said}");
+        }
         lines[0].to_owned()
     }
 }
@@ -294,6 +304,48 @@ fn a_server_that_stops_ends_the_run_with_one_line() {
     server.signal(Signal::KILL);
     let failure = calm.failure();
     assert!(failure.contains(&server.resp().port().to_string()), "{failure}");
+}
+
+/// The results of a run that ended early, from the file and the page that it wrote.
+fn incomplete_results(
+    mut calm: Calm,
+    folder: &Folder,
+    end: impl FnOnce(&Calm),
+) -> serde_json::Value {
+    // The first disturbance is complete once the second begins.
+    calm.until("slow-reader: ");
+    calm.until("slow-reader: nagi");
+    end(&calm);
+    let (succeeded, printed, said) = calm.end();
+    assert!(!succeeded, "{said}");
+    assert!(printed.contains("incomplete: the run ended early"), "{printed}");
+    let read =
+        |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("it was written");
+    assert!(read("page").contains("Incomplete: the run ended early"));
+    serde_json::from_str(&read("json")).expect("JSON")
+}
+
+#[test]
+fn what_was_measured_is_kept_if_a_run_ends_early() {
+    let folder = Folder::new("calm-incomplete");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let files = format!("--json {} --html {}", path("json"), path("page"));
+    let servers = [Server::nagi(), Server::nagi()];
+    let urls = servers.each_ref().map(Calm::url).join(" ");
+    let line = format!("{files} --only value,slow-reader --step-seconds 0.5");
+    let start = |urls: &str| Calm::begin(&format!("{line} {urls}"));
+    let report = incomplete_results(start(&urls), &folder, |calm| calm.signal(Signal::INT));
+    assert_eq!(report["incomplete"], "interrupted", "{report}");
+    for server in 0..2 {
+        let rows = report["servers"][server]["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), 1, "{report}");
+        assert_eq!(rows[0]["name"], "value", "{report}");
+    }
+    let killed = incomplete_results(start(&urls), &folder, |_| servers[1].signal(Signal::KILL));
+    let reason = killed["incomplete"].as_str().expect("a reason");
+    assert!(reason.contains(&servers[1].resp().port().to_string()), "{reason}");
+    let rows = |server: usize| killed["servers"][server]["rows"].as_array().expect("rows").len();
+    assert!(rows(0) >= 1 && rows(1) == 1, "{killed}");
 }
 
 #[test]

@@ -78,12 +78,16 @@ pub fn run(options: &CalmOptions) -> Result<(), String> {
     let idle = echo::start().map_err(|error| format!("the idle server: {error}"))?;
     let run = Run { options, scale, idle, interrupt };
     run.print_servers(&servers);
-    let measured = run.measure(&mut servers);
+    let mut results = Vec::new();
+    let mut ended = run.measure(&mut servers, &mut results);
     if run.interrupt.is_set() {
-        return Err(INTERRUPTED.to_owned());
+        ended = Err(INTERRUPTED.to_owned());
     }
-    let report = measured?;
-    write(options, &report)
+    // What was measured before the end is valid nevertheless.
+    if !results.is_empty() {
+        write(options, &run.report(results, ended.clone().err()))?;
+    }
+    ended
 }
 
 fn list(options: &CalmOptions, scale: &Scale) -> Result<(), String> {
@@ -137,8 +141,8 @@ impl Run<'_> {
         }
     }
 
-    fn measure(&self, servers: &mut [Server]) -> Result<Report, String> {
-        let mut all = Vec::new();
+    /// Measures everything, and adds each result to `all` at once.
+    fn measure(&self, servers: &mut [Server], all: &mut Vec<Results>) -> Result<(), String> {
         for server in servers.iter_mut() {
             server.check_empty()?;
             if server.may_destroy {
@@ -153,19 +157,24 @@ impl Run<'_> {
         }
         for row in self.steps() {
             // Servers take turns, so that a temporary load of the machine affects all of them.
-            for (server, results) in servers.iter_mut().zip(&mut all) {
+            for (server, results) in servers.iter_mut().zip(&mut *all) {
                 let outcome = self.step(row, server, &results.quiet)?;
                 results.rows.push(Row { name: row.name, what: row.what, outcome });
             }
         }
-        Ok(Report {
+        Ok(())
+    }
+
+    fn report(&self, servers: Vec<Results>, incomplete: Option<String>) -> Report {
+        Report {
             version: env!("CARGO_PKG_VERSION"),
             rate: self.options.rate,
             connections: self.options.connections,
             quick: self.options.quick,
+            incomplete,
             scale: self.scale,
-            servers: all,
-        })
+            servers,
+        }
     }
 
     /// Measures the quiet phase.
@@ -205,6 +214,8 @@ impl Run<'_> {
         let mut attempt = 1;
         loop {
             self.interrupt.check()?;
+            // Nothing is applicable to a server that is gone, which ends the run instead.
+            server.connect()?;
             if let Err(reason) = self.check_applicable(row, server) {
                 self.print_progress(&format!("  {}: {}: n/a: {reason}", row.name, server.name));
                 return Ok(Outcome::NotApplicable { reason });
@@ -299,6 +310,7 @@ impl Run<'_> {
             },
             connections: 1,
             rate: IDLE_RATE,
+            written: <_>::default(),
         };
         let idle = Probe::start(&idle)?;
         let plan = Plan::of(server, self.options.connections, self.options.rate);
@@ -310,7 +322,6 @@ impl Run<'_> {
     }
 
     /// Removes the tool's keys, even after an interrupt.
-            written: <_>::default(),
     fn clean(&self, server: &mut Server) -> Result<(), String> {
         if !self.interrupt.is_set() {
             return server.clean();

@@ -40,6 +40,9 @@ pub(crate) fn render(report: &Report) -> String {
         out += &format!("<span class=\"key\" style=\"background:{}\"></span>{name}", colour(index));
     }
     out += "</p>\n";
+    if let Some(reason) = &report.incomplete {
+        out += &format!("<p><b>Incomplete: the run ended early: {}.</b></p>\n", escaped(reason));
+    }
     plots(report, &mut out);
     for results in &report.servers {
         table(results, &mut out);
@@ -127,10 +130,10 @@ fn scale(height: usize, out: &mut String) {
 }
 
 fn bar(results: &Results, row: usize, server: usize, y: usize, of: Plotted, out: &mut String) {
-    let outcome = row.checked_sub(1).and_then(|index| results.rows.get(index));
-    let (figures, why) = match outcome.map(|row| &row.outcome) {
+    let (figures, why) = match row.checked_sub(1).map(|index| results.rows.get(index)) {
         None => (Some(&results.quiet), ""),
-        Some(outcome) => (outcome.figures(), status(outcome)),
+        Some(None) => (None, "not measured"),
+        Some(Some(row)) => (row.outcome.figures(), status(&row.outcome)),
     };
     let Some(figures) = figures else {
         *out += &format!("<text x=\"152\" y=\"{}\" fill-opacity=\".5\">{why}</text>", y + 13);
@@ -162,14 +165,15 @@ fn status(outcome: &Outcome) -> &'static str {
 
 fn table(results: &Results, out: &mut String) {
     *out += &format!("<h2>{}</h2>\n<table><tr><th>µs</th>", escaped(&results.name));
-    for head in ["p50", "p99", "p99.9", "", "slowest", "", "idle", "lost", "errors"] {
+    for head in ["p50", "p99", "", "p99.9", "", "slowest", "", "idle", "lost", "errors"] {
         *out += &format!("<th>{head}</th>");
     }
     *out += "</tr>\n";
-    let cells = |figures: &super::report::Figures, p99_9: String, max: String| {
+    let cells = |figures: &super::report::Figures, [p99, p99_9, max]: [String; 3]| {
         [
             time(figures.p50_us),
             time(figures.p99_us),
+            p99,
             time(figures.p99_9_us),
             p99_9,
             time(figures.max_us),
@@ -182,20 +186,20 @@ fn table(results: &Results, out: &mut String) {
         .map(|cell| format!("<td>{}</td>", escaped(cell)))
         .collect::<String>()
     };
-    let quiet = cells(&results.quiet, String::new(), String::new());
+    let quiet = cells(&results.quiet, <_>::default());
     let void = if results.quiet.is_void() { " (void)" } else { "" };
     *out += &format!("<tr><td>quiet{void}</td>{quiet}</tr>\n");
     for row in &results.rows {
         *out += &format!("<tr><td title=\"{}\">{}</td>", escaped(row.what), escaped(row.name));
         *out += &match &row.outcome {
             Outcome::Measured { figures, ratios } => {
-                cells(figures, multiple(ratios.p99_9), multiple(ratios.max))
+                cells(figures, [ratios.p99, ratios.p99_9, ratios.max].map(multiple))
             }
             Outcome::Void { reason, .. }
             | Outcome::NotApplicable { reason }
             | Outcome::Failed { reason } => {
                 let why = format!("{}: {reason}", status(&row.outcome));
-                format!("<td class=\"why\" colspan=\"9\">{}</td>", escaped(&why))
+                format!("<td class=\"why\" colspan=\"10\">{}</td>", escaped(&why))
             }
         };
         *out += "</tr>\n";
@@ -212,30 +216,39 @@ mod tests {
     #[test]
     fn a_page_needs_no_network_and_everything_in_it_is_escaped() {
         let hostile = "<script>alert('x')</script> & \"co\"";
-        let figures = Figures { p99_9_us: 1500.0, max_us: 1e7, lost: 3, ..Figures::default() };
+        let figures =
+            Figures { p99_us: 40.0, p99_9_us: 1500.0, max_us: 1e7, lost: 3, ..Figures::default() };
+        let quiet = Figures { p99_us: 10.0, ..figures.clone() };
         let row = |outcome| Row { name: "keys", what: "KEYS *", outcome };
         let report = Report {
             version: "1",
             rate: 5000.0,
             connections: 8,
             quick: true,
+            incomplete: Some(hostile.to_owned()),
             scale: Scale::QUICK,
-            servers: vec![Results {
-                name: hostile.to_owned(),
-                url: hostile.to_owned(),
-                quiet: figures.clone(),
-                rows: vec![
-                    row(Outcome::of(figures.clone(), &figures)),
-                    row(Outcome::Failed { reason: hostile.to_owned() }),
-                ],
-            }],
+            servers: vec![
+                Results {
+                    name: hostile.to_owned(),
+                    url: hostile.to_owned(),
+                    quiet: quiet.clone(),
+                    rows: vec![
+                        row(Outcome::of(figures, &quiet)),
+                        row(Outcome::Failed { reason: hostile.to_owned() }),
+                    ],
+                },
+                Results { name: String::new(), url: String::new(), quiet, rows: Vec::new() },
+            ],
         };
         let page = render(&report);
         assert!(!page.contains("<script") && !page.contains("\"co"), "{page}");
         assert!(!page.contains("http") && !page.contains("src="), "{page}");
         assert!(page.contains("failed: &lt;script&gt;alert(&#39;x&#39;)"), "{page}");
         assert!(page.contains("1.5 ms") && page.contains("&gt; 10 s, 3 lost"), "{page}");
+        assert!(page.contains("<td>40.00</td><td>4.0 x</td>"), "{page}");
+        assert!(page.contains("Incomplete: the run ended early: &lt;script&gt;"), "{page}");
         let count = |text: &str| page.matches(text).count();
-        assert_eq!((count("<svg"), count("</svg>"), count("<rect")), (2, 2, 4));
+        assert_eq!((count("<svg"), count("</svg>"), count("<rect")), (2, 2, 6));
+        assert_eq!(count(">not measured<"), 4, "two rows in each of two plots");
     }
 }

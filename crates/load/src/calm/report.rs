@@ -22,6 +22,8 @@ pub(crate) struct Report {
     pub(crate) rate: f64,
     pub(crate) connections: u32,
     pub(crate) quick: bool,
+    /// Why the run ended before its last row.
+    pub(crate) incomplete: Option<String>,
     pub(crate) scale: Scale,
     pub(crate) servers: Vec<Results>,
 }
@@ -182,6 +184,9 @@ impl fmt::Display for Report {
         for results in &self.servers {
             results.write(out)?;
         }
+        if let Some(reason) = &self.incomplete {
+            write!(out, "\nincomplete: the run ended early: {reason}\n")?;
+        }
         write!(
             out,
             "\nus: microseconds; {}/s over {} connections, timed from when they were due\n\
@@ -197,8 +202,8 @@ impl Results {
         writeln!(out, "\n{} at {}\n", self.name, self.url)?;
         writeln!(
             out,
-            "  {:<18} {:>8} {:>9} {:>9} {:>8} {:>9} {:>8} {:>9} {:>5} {:>9}",
-            "us", "p50", "p99", "p99.9", "", "slowest", "", "idle max", "lost", "errors"
+            "  {:<18} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>8} {:>9} {:>5} {:>9}",
+            "us", "p50", "p99", "", "p99.9", "", "slowest", "", "idle max", "lost", "errors"
         )?;
         let quiet = if self.quiet.is_void() { "quiet (void)" } else { "quiet" };
         line(out, quiet, &self.quiet, None)?;
@@ -231,7 +236,8 @@ fn line(
 ) -> fmt::Result {
     let ratio = |of: fn(&Ratios) -> f64| ratios.map_or(String::new(), |it| multiple(of(it)));
     let mut text = format!("  {name:<18}");
-    write!(text, " {:>8} {:>9}", time(figures.p50_us), time(figures.p99_us))?;
+    write!(text, " {:>8}", time(figures.p50_us))?;
+    write!(text, " {:>9} {:>8}", time(figures.p99_us), ratio(|it| it.p99))?;
     write!(text, " {:>9} {:>8}", time(figures.p99_9_us), ratio(|it| it.p99_9))?;
     write!(text, " {:>9} {:>8}", time(figures.max_us), ratio(|it| it.max))?;
     write!(text, " {:>9} {:>5}", time(figures.idle_max_us), figures.lost)?;
@@ -262,5 +268,28 @@ mod tests {
     fn lost_requests_are_shown_without_a_time() {
         assert_eq!([time(1.5), time(10_000_000.0)], ["1.50", "> 10 s"]);
         assert_eq!([multiple(2.04), multiple(150.4)], ["2.0 x", "150 x"]);
+    }
+
+    #[test]
+    fn the_table_has_three_ratios_and_says_if_rows_are_missing() {
+        let quiet = Figures { p99_us: 10.0, p99_9_us: 100.0, max_us: 200.0, ..Figures::default() };
+        let figures = Figures { p99_us: 25.0, p99_9_us: 300.0, max_us: 900.0, ..quiet.clone() };
+        let outcome = Outcome::of(figures, &quiet);
+        let rows = vec![Row { name: "keys", what: "KEYS *", outcome }];
+        let results = Results { name: "nagi".to_owned(), url: String::new(), quiet, rows };
+        let report = Report {
+            version: "1",
+            rate: 5000.0,
+            connections: 8,
+            quick: true,
+            incomplete: Some("interrupted".to_owned()),
+            scale: Scale::QUICK,
+            servers: vec![results],
+        };
+        let text = report.to_string();
+        let row = text.lines().find(|line| line.contains("keys")).unwrap();
+        let words: Vec<&str> = row.split_whitespace().filter(|word| *word != "x").collect();
+        assert_eq!(words[2..8], ["25.00", "2.5", "300.0", "3.0", "900.0", "4.5"], "{text}");
+        assert!(text.contains("incomplete: the run ended early: interrupted"), "{text}");
     }
 }
