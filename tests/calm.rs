@@ -3,9 +3,11 @@
 
 use harness::{Folder, Server, nagi_binary, until};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A run whose progress lines are read.
@@ -346,6 +348,94 @@ fn what_was_measured_is_kept_if_a_run_ends_early() {
     assert!(reason.contains(&servers[1].resp().port().to_string()), "{reason}");
     let rows = |server: usize| killed["servers"][server]["rows"].as_array().expect("rows").len();
     assert!(rows(0) >= 1 && rows(1) == 1, "{killed}");
+}
+
+/// A server with GET, SET, DBSIZE and FLUSHALL alone, until the process ends.
+fn minimal_server() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let keys = Arc::new(Mutex::new(HashMap::new()));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let keys = Arc::clone(&keys);
+            std::thread::spawn(move || answer_requests(stream, &keys));
+        }
+    });
+    address
+}
+
+fn answer_requests(stream: TcpStream, keys: &Mutex<HashMap<Vec<u8>, Vec<u8>>>) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut writer = stream;
+    let number = |reader: &mut BufReader<TcpStream>| {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        line.get(1..)?.trim().parse::<usize>().ok()
+    };
+    loop {
+        let mut words = Vec::new();
+        for _ in 0..number(&mut reader)? {
+            let mut word = vec![0; number(&mut reader)? + 2];
+            reader.read_exact(&mut word).ok()?;
+            word.truncate(word.len() - 2);
+            words.push(word);
+        }
+        let mut keys = keys.lock().expect("no panic");
+        let reply = match words.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] {
+            [b"GET", key] => match keys.get(key) {
+                Some(value) => {
+                    [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
+                }
+                None => b"$-1\r\n".to_vec(),
+            },
+            [b"SET", key, value] => {
+                keys.insert(key.to_vec(), value.to_vec());
+                b"+OK\r\n".to_vec()
+            }
+            [b"SET", ..] => b"-ERR syntax error\r\n".to_vec(),
+            [b"DBSIZE"] => format!(":{}\r\n", keys.len()).into_bytes(),
+            [b"FLUSHALL"] => {
+                keys.clear();
+                b"+OK\r\n".to_vec()
+            }
+            _ => b"-ERR unknown command\r\n".to_vec(),
+        };
+        drop(keys);
+        writer.write_all(&reply).ok()?;
+    }
+}
+
+#[test]
+fn a_server_with_few_commands_is_measured_as_far_as_it_goes() {
+    let url = format!("redis://{}", minimal_server());
+    let failure = Calm::start(&url).failure();
+    assert!(failure.contains("does not list its keys (ERR unknown command)"), "{failure}");
+    let (possible, impossible) = (
+        "value,connect-steadily,slow-reader",
+        "bgsave,script,read-collections,delete-collections,expire-collections,keys,expiry,\
+         maxmemory,monitor",
+    );
+    let line = format!(
+        "--i-may-destroy-data --step-seconds 0.3 --rate 500 --only {possible},{impossible} {url}"
+    );
+    let (succeeded, printed, said) = Calm::start(&line).end();
+    assert!(succeeded, "{said}");
+    let report: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    assert_eq!(report["servers"][0]["name"], "server", "{printed}");
+    let rows = report["servers"][0]["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 12, "{printed}");
+    for row in rows {
+        let (name, status) = (row["name"].as_str(), row["status"].as_str());
+        let is_possible = possible.split(',').any(|it| name == Some(it));
+        if is_possible {
+            assert!(matches!(status, Some("measured" | "void")), "{row}");
+        } else {
+            assert_eq!(status, Some("not-applicable"), "{row}");
+            let reason = row["reason"].as_str().expect("a reason");
+            let words = ["unknown command", "INFO does not say", "syntax error"];
+            assert!(words.iter().any(|it| reason.contains(it)), "{row}");
+        }
+    }
 }
 
 #[test]

@@ -148,6 +148,19 @@ impl Server {
         Ok(server)
     }
 
+    /// Starts `command`, a Pogocache.
+    ///
+    /// # Errors
+    /// Says why it did not start, with its log.
+    pub fn start_pogocache(mut command: Command) -> Result<Self, String> {
+        let reserved = Reservation::new()?;
+        let address = reserved.address;
+        command.args(["-h", "127.0.0.1", "-p", &address.port().to_string()]);
+        let mut server = Self::start_on(reserved, command)?;
+        server.resp = Some(address);
+        Ok(server)
+    }
+
     /// Starts `command`, redis_exporter, and returns its HTTP address.
     ///
     /// # Errors

@@ -73,6 +73,7 @@ enum Kind {
     OtherBuild,
     Redis,
     Memcached,
+    Pogocache,
     /// Answers without executing requests: a lower bound for all servers.
     Responder,
 }
@@ -137,6 +138,13 @@ impl Contestant {
         ])
     }
 
+    /// Adds the Pogocache at `program`, whose protocols include RESP.
+    pub(super) fn add_pogocache(all: &mut Vec<Self>, program: &Path) {
+        let mut added = Self::ours("Pogocache", Kind::Pogocache, program);
+        added.version = added.ask_version();
+        all.push(added);
+    }
+
     fn ours(name: &'static str, kind: Kind, program: &Path) -> Self {
         let program = program.to_owned();
         Self { name, version: String::new(), kind, program, root: None, io: "auto" }
@@ -180,7 +188,8 @@ impl Contestant {
 
     /// Whether it is a server that nagi is compared with.
     pub(super) fn is_peer(&self) -> bool {
-        matches!(self.kind, Kind::Redis | Kind::Memcached | Kind::OtherBuild)
+        use Kind::{Memcached, OtherBuild, Pogocache, Redis};
+        matches!(self.kind, Redis | Memcached | Pogocache | OtherBuild)
     }
 
     /// Whether it is a server with BGSAVE that nagi is compared with.
@@ -191,7 +200,7 @@ impl Contestant {
     pub(super) fn speaks(&self, protocol: Protocol) -> bool {
         match self.kind {
             Kind::Nagi | Kind::OtherBuild => true,
-            Kind::Redis | Kind::Responder => protocol == Protocol::Resp,
+            Kind::Redis | Kind::Pogocache | Kind::Responder => protocol == Protocol::Resp,
             Kind::Memcached => protocol == Protocol::Memcached,
         }
     }
@@ -234,6 +243,11 @@ impl Contestant {
             Kind::Memcached => {
                 command.args(["-m", "4096", "-c", "15000", "-t", if pinned { "1" } else { "2" }]);
                 Server::start_memcached(command)
+            }
+            Kind::Pogocache => {
+                // It has none of the options of a redis-server, such as a folder.
+                command.args(["--threads", if pinned { "1" } else { "2" }]);
+                Server::start_pogocache(command)
             }
             Kind::Responder => {
                 command.arg("bench-responder");

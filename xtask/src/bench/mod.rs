@@ -70,6 +70,9 @@ pub(crate) struct Arguments {
     /// Measure small requests at rest and during disturbances
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "http"])]
     calm: bool,
+    /// Compare with this Pogocache too
+    #[arg(long, value_name = "BINARY", requires = "calm")]
+    pogocache: Option<PathBuf>,
     /// Measure the cost of an open status page and of metrics scrapers
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "calm"])]
     status: bool,
@@ -117,6 +120,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     };
     if arguments.sockets {
         Contestant::split_drivers(&mut contestants);
+    }
+    if let Some(program) = &arguments.pogocache {
+        Contestant::add_pogocache(&mut contestants, program);
     }
     let names = contestants.iter().map(|it| format!("{} {}", it.name, it.version));
     println!("bench: {}", names.collect::<Vec<_>>().join(", "));

@@ -12,7 +12,7 @@ use nagi_client::Protocol;
 use super::probe::PREFIX;
 use super::server::Server;
 use crate::clock::{SECOND, now_ns};
-use crate::wire::Wire;
+use crate::wire::{Answer, Wire};
 
 /// Keys that the server is asked for at once.
 const PAGE_KEYS: &str = "1000";
@@ -179,7 +179,16 @@ impl Server {
 
     /// The number of keys in each database.
     pub(super) fn databases(&self, wire: &mut Wire) -> Result<BTreeMap<String, u64>, String> {
-        let keyspace = self.info(wire, "keyspace")?;
+        let mut keyspace = self.info(wire, "keyspace")?;
+        keyspace
+            .retain(|name, _| name.strip_prefix("db").is_some_and(|it| it.parse::<u32>().is_ok()));
+        if keyspace.is_empty() {
+            // Nothing is stored, or INFO does not say.
+            return match wire.run("DBSIZE")? {
+                Answer::Integer(keys) => Ok([("db0".to_owned(), keys.unsigned_abs())].into()),
+                answer => Err(format!("{}: DBSIZE: {}", self.target.name, answer.text())),
+            };
+        }
         let counts = keyspace.iter().map(|(database, text)| {
             // Such as `keys=7,expires=0`.
             let number = text.split(',').find_map(|part| part.strip_prefix("keys=")?.parse().ok());

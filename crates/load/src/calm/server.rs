@@ -15,8 +15,14 @@ use crate::interrupt::Interrupt;
 use crate::target::Target;
 use crate::wire::{Answer, Wire};
 
-/// Prefixes of the errors for unknown commands.
-const UNKNOWN: [&str; 3] = ["ERR unknown command", "ERR unknown subcommand", "NOPERM"];
+/// Parts of the errors for commands that a server does not have, or not for this user.
+const UNKNOWN: [&str; 3] = ["unknown command", "unknown subcommand", "noperm"];
+
+/// Whether an error says that the server lacks a command.
+fn is_unknown(error: &str) -> bool {
+    let error = error.to_lowercase();
+    UNKNOWN.iter().any(|it| error.contains(it))
+}
 
 /// A server under test.
 #[derive(Clone, Debug)]
@@ -85,7 +91,7 @@ impl Server {
         Wire::open(&self.target, &self.interrupt)
     }
 
-    /// INFO by name.
+    /// INFO by name; empty if the server has no INFO.
     ///
     /// # Errors
     /// The server cannot be queried, or refuses.
@@ -95,6 +101,12 @@ impl Server {
         section: &str,
     ) -> Result<BTreeMap<String, String>, String> {
         let answer = wire.command(&[b"INFO", section.as_bytes()])?;
+        if let Answer::Error(text) = &answer
+            && is_unknown(text)
+            && !text.starts_with("NOPERM")
+        {
+            return Ok(BTreeMap::new());
+        }
         let text = answer.or_error(&format!("{}: INFO", self.target.name))?.text();
         let fields = text.lines().filter_map(|line| line.split_once(':'));
         Ok(fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
@@ -137,6 +149,9 @@ impl Server {
             if cluster.get("cluster_enabled").is_some_and(|on| on != "0") {
                 dangers.push(Danger("is a node of a cluster".to_owned()));
             }
+            if let Err(why) = self.require_command("SCAN") {
+                dangers.push(Danger(format!("does not list its keys ({why})")));
+            }
         }
         let keys = self.keys_with(&mut wire)?;
         if keys > 0 {
@@ -170,7 +185,7 @@ impl Server {
     pub(crate) fn require_command(&self, probe: &str) -> Result<(), String> {
         let words: Vec<&[u8]> = probe.split(' ').map(str::as_bytes).collect();
         match self.connect()?.command(&words)? {
-            Answer::Error(text) if UNKNOWN.iter().any(|it| text.starts_with(it)) => {
+            Answer::Error(text) if is_unknown(&text) => {
                 // The server repeats the request after a comma.
                 Err(text.split(',').next().unwrap_or_default().to_owned())
             }

@@ -40,7 +40,8 @@ pub(super) const ALL: &[Disturbance] = &[
 ];
 
 fn can_hold(server: &Server, _: &Scale) -> Result<(), String> {
-    needs_resp(server, "collections")
+    needs_resp(server, "collections")?;
+    TYPES.iter().try_for_each(|(_, command)| server.require_command(command))
 }
 
 fn build(context: &mut StepContext<'_>) -> Result<(), String> {

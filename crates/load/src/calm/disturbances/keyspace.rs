@@ -44,7 +44,7 @@ pub(super) const ALL: &[Disturbance] = &[
         what: "a million keys expire within one second",
         needs_bytes: |scale| scale.keys * SMALL_KEY_BYTES,
         danger: None,
-        can: anything,
+        can: can_expire,
         prepare: fill_to_expire,
         act: watch_expiry,
         repeats: false,
@@ -55,7 +55,7 @@ pub(super) const ALL: &[Disturbance] = &[
         needs_bytes: |scale| 2 * scale.limit_bytes,
         danger: Some("CONFIG SET changes the server's settings for a while"),
         can: |server, scale| match server.target.protocol {
-            Protocol::Resp => server.require_command("CONFIG"),
+            Protocol::Resp => used_bytes(server).and_then(|_| server.require_command("CONFIG")),
             Protocol::Memcached => can_lower_limit(server, scale),
         },
         prepare: limit_memory,
@@ -126,6 +126,24 @@ fn watch_expiry(context: &mut StepContext<'_>) -> Result<(), String> {
     if context.speaks(Protocol::Memcached) { Ok(()) } else { context.wait_for_few_keys(10) }
 }
 
+/// The memory that a server of RESP uses.
+fn used_bytes(server: &Server) -> Result<u64, String> {
+    let info = server.info(&mut server.connect()?, "memory")?;
+    let used = info.get("used_memory").and_then(|used| used.parse().ok());
+    used.ok_or_else(|| "INFO does not say how much memory is used".to_owned())
+}
+
+/// Whether keys can expire at a given time, by a key of the tool that has expired already.
+fn can_expire(server: &Server, _: &Scale) -> Result<(), String> {
+    if server.target.protocol == Protocol::Memcached {
+        return Ok(());
+    }
+    let mut wire = server.connect()?;
+    wire.run(&format!("SET {PREFIX}expired x PXAT 1"))?;
+    // The server may count it until it is asked for.
+    wire.command(&[b"DEL", format!("{PREFIX}expired").as_bytes()]).map(drop)
+}
+
 fn can_lower_limit(server: &Server, scale: &Scale) -> Result<(), String> {
     let limit = server.limit_bytes()?.ok_or("its stats have no limit_maxbytes")?;
     if limit < scale.limit_bytes {
@@ -139,9 +157,7 @@ fn limit_memory(context: &mut StepContext<'_>) -> Result<(), String> {
     if context.speaks(Protocol::Memcached) {
         return context.settings.set_memlimit(bytes >> 20);
     }
-    let info = context.server.info(&mut context.server.connect()?, "memory")?;
-    let used = info.get("used_memory").and_then(|used| used.parse::<u64>().ok());
-    let limit = used.ok_or("INFO does not say how much memory is used")? + bytes;
+    let limit = used_bytes(context.server)? + bytes;
     context.settings.set("maxmemory-policy", "allkeys-lru")?;
     context.settings.set("maxmemory", &limit.to_string())
 }

@@ -37,7 +37,12 @@ pub(super) const ALL: &[Disturbance] = &[
 
 fn can_save(server: &Server, _: &Scale) -> Result<(), String> {
     needs_resp(server, "BGSAVE")?;
-    server.require_command("BGSAVE a-word-too-many")
+    server.require_command("BGSAVE a-word-too-many")?;
+    let info = server.info(&mut server.connect()?, "persistence")?;
+    match info.contains_key("rdb_bgsave_in_progress") {
+        true => Ok(()),
+        false => Err("INFO does not say when a save has ended".to_owned()),
+    }
 }
 
 fn save(context: &mut StepContext<'_>) -> Result<(), String> {
