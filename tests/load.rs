@@ -209,7 +209,7 @@ fn a_server_that_is_killed_and_comes_back_is_asked_again() {
 
 #[test]
 fn a_dead_server_of_a_ring_does_not_end_the_load_on_the_other() {
-    for pace in [&["--rate", "1000"][..], &[]] {
+    for pace in [&["--rate", "1000"][..], &[], &["--multi-get", "3"]] {
         let servers = [Server::nagi(), Server::nagi()];
         let urls = servers.each_ref().map(|server| format!("redis://{}", server.resp()));
         let [one, other] = &urls;

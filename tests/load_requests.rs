@@ -97,6 +97,39 @@ fn several_servers_are_a_ring_over_each_protocol() {
 }
 
 #[test]
+fn many_keys_at_once_are_asked_of_the_servers_that_have_them() {
+    let servers = [(); 3].map(|()| Server::nagi_with(&["--http-port", "any"]));
+    let of = |url: fn(&Server) -> String| servers.each_ref().map(url);
+    for urls in [
+        of(|server| format!("redis://{}", server.resp())),
+        of(|server| format!("memcached://{}", server.memcached_address())),
+    ] {
+        servers.iter().for_each(|server| drop(server.connect_resp().run("FLUSHALL")));
+        let [one, two, three] = &urls;
+        let ring = [&**one, two, three, "--multi-get", "20", "--keys", "300"];
+        let load = ["--fill", "--requests", "1000", "--connections", "3", "--pipeline", "4"];
+        let found = report(&[&ring[..], &load, &["--ratio", "1:0"]].concat());
+        // Only if each key was asked of its own server are all of them found.
+        assert_eq!(found["requests"], 1000, "{found}");
+        assert_eq!((&found["hits"], &found["misses"]), (&20_000.into(), &0.into()), "{found}");
+        servers.iter().for_each(|server| drop(server.connect_resp().run("FLUSHALL")));
+        let paced = ["--requests", "500", "--rate", "5000", "--ratio", "3:1"];
+        let found = report(&[&ring[..], &paced].concat());
+        assert_eq!((&found["requests"], &found["errors"]), (&500.into(), &0.into()), "{found}");
+        let number = |name: &str| found[name].as_u64().expect("a number");
+        assert_eq!((number("hits") + number("misses")) % 20, 0, "{found}");
+    }
+    for (urls, words) in [
+        (format!("http://{}", servers[0].http()), "over HTTP, a request reads one key"),
+        (format!("redis://{} --like redis-cluster", servers[0].resp()), "keys of one slot"),
+    ] {
+        let refused = bench(&format!("{urls} --multi-get 2 --requests 1"));
+        let error = String::from_utf8_lossy(&refused.stderr);
+        assert!(error.contains(words) && error.lines().count() == 1, "{error}");
+    }
+}
+
+#[test]
 fn passwords_come_from_files_and_show_nowhere() {
     let folder = Folder::new("bench");
     let file = folder.write("password", "s3cret\n").display().to_string();

@@ -3,8 +3,9 @@
 use nagi_client::{Connection, Error, Outcome};
 
 use super::mix::Mix;
+use super::splits::Splits;
 use super::verified::Verified;
-use super::worker::{Flight, Link, Load, Worker};
+use super::worker::{Link, Load, Worker};
 use crate::tally::Errors;
 
 /// What arrived.
@@ -21,11 +22,13 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    /// Empties the buffers, which keep their memory.
+    /// Empties the buffers, which keep their memory. Bytes that completed no reply are counted with
+    /// the next one.
     pub(crate) fn clear(&mut self) {
         let mut begun_ns = std::mem::take(&mut self.begun_ns);
         begun_ns.clear();
-        *self = Arrival { begun_ns, ..Arrival::default() };
+        let bytes = if self.replies == 0 { self.bytes } else { 0 };
+        *self = Arrival { begun_ns, bytes, ..Arrival::default() };
     }
 
     /// Receives until the socket is drained, which only a short receive shows; after a hang-up, the
@@ -62,7 +65,7 @@ impl Arrival {
         &mut self,
         link: &mut Link,
         mix: &Mix,
-        (scratch, key): (&mut [u8], &mut Vec<u8>),
+        (scratch, key, splits): (&mut [u8], &mut Vec<u8>, &mut Splits),
         hung_up: bool,
         errors: &mut Errors,
     ) -> Result<(), Error> {
@@ -76,12 +79,19 @@ impl Arrival {
                 }
                 if *greetings > 0 {
                     *greetings -= 1;
-                } else if let Some(Flight { pick, ticket, begun_ns }) = flights.pop_front() {
-                    self.replies += 1;
-                    self.begun_ns.push(begun_ns);
-                    let judgement = mix.judge((pick, ticket), outcome, reply, key);
-                    self.hits += judgement.hits;
-                    self.misses += judgement.misses;
+                } else if let Some(flight) = flights.pop_front() {
+                    let judgement = mix.judge(flight, outcome, reply, key);
+                    let found = (judgement.hits, judgement.misses);
+                    let found = match flight.part {
+                        Some(part) => splits.answer(part, found.0, found.1),
+                        None => Some(found),
+                    };
+                    if let Some((hits, misses)) = found {
+                        self.replies += 1;
+                        self.begun_ns.push(flight.begun_ns);
+                        self.hits += hits;
+                        self.misses += misses;
+                    }
                     if let Some(finding) = judgement.finding {
                         self.verified.note(finding, key);
                         finding.error().into_iter().for_each(|text| errors.count(text, 1));
@@ -108,7 +118,7 @@ impl Worker {
         let Some(link) = self.links.get_mut(index) else { return Ok(()) };
         match &self.load {
             Load::Mixed(mix) => {
-                let buffers = (&mut self.scratch[..], &mut self.key);
+                let buffers = (&mut self.scratch[..], &mut self.key, &mut self.splits);
                 arrival.take_followed(link, mix, buffers, hung_up, errors)
             }
             Load::Plain { .. } => match &mut link.connection {

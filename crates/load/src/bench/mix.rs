@@ -3,6 +3,8 @@
 //! A request is picked first (its kind and its key), so that a ring can determine its server, and
 //! encoded then.
 
+use std::collections::BTreeMap;
+
 use fastrand::Rng;
 use nagi_client::ring::Ring;
 use nagi_client::wire::{Dialect, Mode, Request};
@@ -18,6 +20,7 @@ use super::requests::{Ttl, http_get, http_set};
 use super::trace::{Operation, Trace};
 use super::values::{Values, hash_of};
 use super::verified::Finding;
+use super::worker::Flight;
 use crate::clock::now_ns;
 
 /// The requests of a run.
@@ -109,6 +112,51 @@ impl Mix {
         ring.locate(scratch).unwrap_or_default()
     }
 
+    /// Draws the keys of a multi-get, divided by the servers that have them; `None` for requests
+    /// that go to one server.
+    pub(crate) fn split(
+        &self,
+        pick: Pick,
+        keys: &mut Keys,
+        random: &mut Rng,
+    ) -> Option<BTreeMap<usize, Vec<Vec<u8>>>> {
+        let ring = self.ring.as_ref()?;
+        let count = self.keys_of(pick);
+        if count < 2 {
+            return None;
+        }
+        let mut parts: BTreeMap<usize, Vec<Vec<u8>>> = BTreeMap::new();
+        for name in self.draw_names(pick.number, count, keys, random) {
+            parts.entry(ring.locate(&name).unwrap_or_default()).or_default().push(name);
+        }
+        Some(parts)
+    }
+
+    /// The number of keys that a request reads at once.
+    fn keys_of(&self, pick: Pick) -> u64 {
+        match (pick.kind, &self.source) {
+            (Kind::Get, Source::Values { keys_a_get, .. }) => *keys_a_get,
+            _ => 1,
+        }
+    }
+
+    /// The name of key `first`, and those of `count - 1` drawn ones.
+    fn draw_names(
+        &self,
+        first: u64,
+        count: u64,
+        keys: &mut Keys,
+        random: &mut Rng,
+    ) -> Vec<Vec<u8>> {
+        let numbers = std::iter::once(first).chain((1..count).map(|_| keys.next(random)));
+        let names = numbers.map(|number| {
+            let mut name = Vec::new();
+            self.names.append(number, &mut name);
+            name
+        });
+        names.collect()
+    }
+
     fn append_key(&self, pick: Pick, out: &mut Vec<u8>) {
         match &self.source {
             Source::Trace(trace) => {
@@ -181,38 +229,26 @@ impl Mix {
                 }
             }
             (Kind::Get, Source::Values { keys_a_get, .. }) => {
-                self.append_get(pick.number, *keys_a_get, server, (keys, random), out);
+                let names = self.draw_names(pick.number, *keys_a_get, keys, random);
+                self.append_get(&names, server, out);
             }
             _ => self.append_set(pick.number, sequence, server, random, out),
         }
     }
 
-    fn append_get(
-        &self,
-        first: u64,
-        count: u64,
-        server: usize,
-        (keys, random): (&mut Keys, &mut Rng),
-        out: &mut Vec<u8>,
-    ) {
-        let mut names = vec![Vec::new()];
-        self.names.append(first, names.first_mut().unwrap_or(&mut Vec::new()));
-        for _ in 1..count {
-            let mut name = Vec::new();
-            self.names.append(keys.next(random), &mut name);
-            names.push(name);
-        }
+    /// Appends a request for the values of `names`, the first one over HTTP.
+    pub(crate) fn append_get(&self, names: &[Vec<u8>], server: usize, out: &mut Vec<u8>) {
         let first = names.first().map(Vec::as_slice).unwrap_or_default();
         match self.protocol {
             Protocol::Resp => {
-                let verb: &[u8] = if count > 1 { b"MGET" } else { b"GET" };
+                let verb: &[u8] = if names.len() > 1 { b"MGET" } else { b"GET" };
                 let names = names.iter().map(Vec::as_slice);
                 let words: Vec<&[u8]> = [verb].into_iter().chain(names).collect();
                 encode_command(&words, out);
             }
             Protocol::Memcached => {
                 out.extend_from_slice(b"get");
-                for name in &names {
+                for name in names {
                     out.push(b' ');
                     out.extend_from_slice(name);
                 }
@@ -309,19 +345,16 @@ impl Mix {
         debug_assert!(encoded.is_ok(), "the trace's keys and operations were checked: {encoded:?}");
     }
 
-    /// Evaluates the reply to `pick`, which was begun with `ticket`.
+    /// Evaluates the reply to a request in flight.
     pub(crate) fn judge(
         &self,
-        (pick, ticket): (Pick, Ticket),
+        Flight { pick, ticket, part, .. }: Flight,
         outcome: Outcome<'_>,
         reply: &[u8],
         scratch: &mut Vec<u8>,
     ) -> Judgement {
         let mut judgement = Judgement::default();
-        let keys_a_get = match (pick.kind, &self.source) {
-            (Kind::Get, Source::Values { keys_a_get, .. }) => *keys_a_get,
-            _ => 1,
-        };
+        let keys_a_get = part.map_or_else(|| self.keys_of(pick), |part| part.keys);
         if keys_a_get > 1 && matches!(outcome, Outcome::Hit | Outcome::Miss) {
             each_value(self.protocol, reply, |value| judgement.hits += u64::from(value.is_some()));
             judgement.misses = keys_a_get.saturating_sub(judgement.hits);

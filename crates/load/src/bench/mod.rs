@@ -28,6 +28,7 @@ mod servers;
 mod setup;
 mod sizes;
 mod slo;
+mod splits;
 mod sweep;
 mod sweeps;
 mod timeline;

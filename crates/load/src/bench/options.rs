@@ -116,7 +116,8 @@ pub struct BenchOptions {
     /// Ratio of reads to writes.
     #[arg(long, default_value = "1:1", value_name = "GET:SET")]
     pub ratio: Ratio,
-    /// Keys per read: MGET, or get with several keys.
+    /// Keys per read: MGET, or get with several keys. In a ring, each server concerned is asked for
+    /// its keys, and the read ends with the last answer.
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub multi_get: u64,

@@ -474,9 +474,14 @@ impl<'a> Run<'a> {
                 }
                 Work::Load => mix.pick(&mut worker.keys, &mut worker.random),
             };
-            let server = mix.server(pick, &mut worker.key);
             let due_ns =
                 worker.sessions.get_mut(index).and_then(|session| session.due_ns.pop_front());
+            if let Some(parts) = mix.split(pick, &mut worker.keys, &mut worker.random) {
+                let begun = (pick, due_ns.unwrap_or(now));
+                lost += u64::from(!worker.encode_parts(links.start, begun, &parts, mix));
+                continue;
+            }
+            let server = mix.server(pick, &mut worker.key);
             let link = worker.links.get_mut(links.start + server);
             let link = link.filter(|link| link.connection.is_some());
             let Some((batch, link)) = worker.batches.get_mut(server).zip(link) else {
@@ -487,7 +492,8 @@ impl<'a> Run<'a> {
             let (keys, random) = (&mut worker.keys, &mut worker.random);
             mix.append(pick, ticket.sequence, server, keys, random, &mut batch.bytes);
             batch.requests += 1;
-            link.flights.push_back(Flight { pick, ticket, begun_ns: due_ns.unwrap_or(now) });
+            let begun_ns = due_ns.unwrap_or(now);
+            link.flights.push_back(Flight { pick, ticket, begun_ns, part: None });
         }
         lost
     }
@@ -563,15 +569,16 @@ impl<'a> Run<'a> {
         let was_open = link.pause_ns == 0;
         *link = Link { pause_ns: link.pause_ns, ..Link::default() };
         // Due requests that have no connection left have failed too.
-        let unanswered = if is_plain || session.open_links == 0 {
+        let is_last = session.open_links == 0;
+        let mut unanswered = self.worker.forget(&flights);
+        if let Some(session) = self.worker.sessions.get_mut(session_index)
+            && (is_plain || is_last)
+        {
             session.sent = session.due;
             session.due_ns.clear();
-            session.due - session.answered
-        } else {
-            flights.len() as u64
-        };
+            unanswered = session.due - session.answered;
+        }
         self.end_unanswered(session_index, unanswered);
-        self.worker.forget(&flights);
         self.postpone(index, now);
         // Later failures to reconnect show in the unanswered requests.
         self.tally.errors.count(&error.to_string(), unanswered.max(u64::from(was_open)));
@@ -590,7 +597,12 @@ impl<'a> Run<'a> {
             let mut begun_ns: Vec<u64> = session.due_ns.drain(..).collect();
             let sent_ns = session.sent_ns;
             for link in self.worker.links.get(links).into_iter().flatten() {
-                begun_ns.extend(link.flights.iter().map(|flight| flight.begun_ns));
+                let splits = &mut self.worker.splits;
+                let failed = link.flights.iter().filter(|flight| {
+                    // Each request counts once.
+                    flight.part.is_none_or(|part| splits.fail(part))
+                });
+                begun_ns.extend(failed.map(|flight| flight.begun_ns));
             }
             if begun_ns.is_empty() {
                 self.record_latency(sent_ns, now, unanswered);

@@ -56,6 +56,11 @@ pub(crate) fn resolve(mut options: BenchOptions) -> Result<BenchOptions, Error> 
         let why = "a changing --rate needs --seconds, without --requests or --warmup-seconds";
         return Err(Error::Options(why.to_owned()));
     }
+    if options.multi_get > 1 && options.like.library() == Library::RedisCluster {
+        let why = "--multi-get does not work with --like redis-cluster, whose MGET takes keys of \
+                   one slot";
+        return Err(Error::Options(why.to_owned()));
+    }
     if options.requests.is_none() && (options.bgsave_after_seconds.is_none() || is_ramp) {
         options.seconds.get_or_insert(DEFAULT_SECONDS);
     }
@@ -144,8 +149,11 @@ fn check(
             _ => "--bgsave-after-seconds needs one server that speaks RESP".to_owned(),
         });
     }
-    if options.multi_get > 1 && (protocol == Protocol::Http || servers > 1) {
-        return Err("--multi-get asks one server in RESP or memcached's protocol".to_owned());
+    if options.multi_get > 1 && protocol == Protocol::Http {
+        return Err(
+            "--multi-get needs redis:// or memcached://: over HTTP, a request reads one key"
+                .to_owned(),
+        );
     }
     if protocol == Protocol::Http
         && (options.verify || trace.is_some() || !options.command.is_empty())

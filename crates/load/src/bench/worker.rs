@@ -1,6 +1,6 @@
 //! One thread of load: its connections, and the event loop that drives them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use super::ledger::Ticket;
 use super::mix::{Mix, Pick};
 use super::requests::Requests;
 use super::servers::Server;
+use super::splits::{Part, Splits};
 use crate::clock::Timer;
 use crate::interrupt::Interrupt;
 use crate::pace::Share;
@@ -66,6 +67,8 @@ pub(crate) struct Worker {
     pub(crate) batches: Vec<Batch>,
     /// A buffer for a key.
     pub(crate) key: Vec<u8>,
+    /// Multi-gets of several servers in flight.
+    pub(crate) splits: Splits,
     /// Connections that failed.
     failures: Errors,
 }
@@ -120,6 +123,8 @@ pub(crate) struct Flight {
     pub(crate) ticket: Ticket,
     /// When it was sent or, if paced, due.
     pub(crate) begun_ns: u64,
+    /// The part of a multi-get of several servers that it is.
+    pub(crate) part: Option<Part>,
 }
 
 impl Worker {
@@ -147,6 +152,7 @@ impl Worker {
             random,
             scratch: vec![0; SCRATCH_BYTES],
             key: Vec::new(),
+            splits: Splits::default(),
             failures: Errors::default(),
         })
     }
@@ -195,12 +201,16 @@ impl Worker {
         link.is_some_and(|link| std::mem::take(&mut link.pause_ns) > 0)
     }
 
-    /// Records that the outcome of requests in flight is unknown.
-    pub(crate) fn forget(&mut self, flights: &VecDeque<Flight>) {
-        let Some(mix) = self.load.mixed() else { return };
+    /// Records that the outcome of requests in flight is unknown. Returns how many requests fail
+    /// with that.
+    pub(crate) fn forget(&mut self, flights: &VecDeque<Flight>) -> u64 {
+        let Some(mix) = self.load.mixed() else { return 0 };
+        let mut failed = 0;
         for flight in flights {
             mix.lose(flight.pick, flight.ticket, &mut self.key);
+            failed += u64::from(flight.part.is_none_or(|part| self.splits.lose(part)));
         }
+        failed
     }
 
     /// Connections that failed, by reason.
@@ -220,6 +230,30 @@ impl Worker {
     pub(crate) fn links_of(&self, session: usize) -> std::ops::Range<usize> {
         let servers = self.servers.len();
         session * servers..(session + 1) * servers
+    }
+
+    /// Encodes the parts of a multi-get, each with its keys, into the batches of their servers.
+    /// Returns whether all of these are connected; otherwise it encodes nothing.
+    pub(crate) fn encode_parts(
+        &mut self,
+        first_link: usize,
+        (pick, begun_ns): (Pick, u64),
+        parts: &BTreeMap<usize, Vec<Vec<u8>>>,
+        mix: &Mix,
+    ) -> bool {
+        if parts.keys().any(|server| self.is_lost(first_link + server)) {
+            return false;
+        }
+        let begun = self.splits.begin(parts.values().map(|names| names.len() as u64));
+        for ((server, names), part) in parts.iter().zip(begun) {
+            let link = self.links.get_mut(first_link + server);
+            let Some((batch, link)) = self.batches.get_mut(*server).zip(link) else { continue };
+            mix.append_get(names, *server, &mut batch.bytes);
+            batch.requests += 1;
+            let (ticket, part) = (Ticket::default(), Some(part));
+            link.flights.push_back(Flight { pick, ticket, begun_ns, part });
+        }
+        true
     }
 
     /// Closes connection `index`, whose requests are all answered, and opens a new one.
@@ -242,7 +276,10 @@ impl Worker {
         // The old connection closes here, which removes it from the event loop.
         let pause_ns = link.pause_ns;
         let connection = Some(connection);
-        *link = Link { connection, greetings: answers, pause_ns, ..Link::default() };
+        let fresh = Link { connection, greetings: answers, pause_ns, ..Link::default() };
+        let before = std::mem::replace(link, fresh);
+        // Parts of requests that have failed already may be unanswered.
+        self.forget(&before.flights);
         Ok(())
     }
 

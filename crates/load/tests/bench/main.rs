@@ -110,6 +110,36 @@ fn warming_up_is_not_measured() {
     assert_eq!(paced.requests, 400);
 }
 
+/// A server of a ring, all of whose values take `time` to arrive.
+fn server_of_values(time: Duration) -> SocketAddr {
+    scripted::serve(move |words| {
+        let count = words.len() - 1;
+        match words.first().map(Vec::as_slice) {
+            Some(b"MGET") => {
+                scripted::stall(time);
+                [format!("*{count}\r\n"), "$1\r\nx\r\n".repeat(count)].concat().into_bytes()
+            }
+            Some(b"GET") => {
+                scripted::stall(time);
+                b"$1\r\nx\r\n".to_vec()
+            }
+            _ => b"+OK\r\n".to_vec(),
+        }
+    })
+}
+
+#[test]
+fn a_multi_get_of_a_ring_lasts_until_its_last_part_is_answered() {
+    let times = [Duration::from_millis(1), Duration::from_millis(50)];
+    let [fast, slow] = times.map(server_of_values);
+    let arguments = "--multi-get 40 --ratio 1:0 --requests 20 --connections 2 --keys 1000";
+    let options = options(&format!("redis://{fast} redis://{slow} {arguments}"));
+    let report = bench::measure(&options, &Interrupt::default()).unwrap();
+    assert_eq!((report.requests, report.errors, report.hits), (20, 0, 800), "{report}");
+    // The chance that the slow server has none of 40 keys is nil.
+    assert!(report.latency_us.p50 >= 50_000.0, "{report}");
+}
+
 /// A server that answers at once, except that after `after` requests it answers no client for
 /// [`STALL`].
 fn stalling_server(after: u32) -> SocketAddr {

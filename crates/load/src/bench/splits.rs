@@ -1,0 +1,111 @@
+//! Multi-gets of a ring, whose keys are asked of several servers: each is one request, which ends
+//! with the answer to its last part.
+
+/// A part of a request in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// The place of its request.
+    place: usize,
+    /// Its number of keys.
+    pub(crate) keys: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Split {
+    /// Parts in flight.
+    left: usize,
+    has_failed: bool,
+    /// Keys found and not found by the other parts.
+    hits: u64,
+    misses: u64,
+}
+
+/// The requests in flight of one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Splits {
+    all: Vec<Split>,
+    /// Places without a request.
+    free: Vec<usize>,
+}
+
+impl Splits {
+    /// Begins a request with parts of these numbers of keys.
+    pub(crate) fn begin(&mut self, keys: impl ExactSizeIterator<Item = u64>) -> Vec<Part> {
+        let split = Split { left: keys.len(), ..Split::default() };
+        let place = self.free.pop().unwrap_or(self.all.len());
+        match self.all.get_mut(place) {
+            Some(entry) => *entry = split,
+            None => self.all.push(split),
+        }
+        keys.map(|keys| Part { place, keys }).collect()
+    }
+
+    /// Takes the answer to a part, with its keys found and not found. Returns those of the request
+    /// if that completes it.
+    pub(crate) fn answer(&mut self, part: Part, hits: u64, misses: u64) -> Option<(u64, u64)> {
+        if let Some(split) = self.all.get_mut(part.place) {
+            split.hits += hits;
+            split.misses += misses;
+        }
+        let split = self.end(part);
+        (split.left == 0 && !split.has_failed).then_some((split.hits, split.misses))
+    }
+
+    /// Ends a part that has no answer. Returns whether its request fails now: it fails once.
+    pub(crate) fn lose(&mut self, part: Part) -> bool {
+        let fails = self.fail(part);
+        self.end(part);
+        fails
+    }
+
+    /// Fails the request of a part that may still be answered. Returns whether it had not failed
+    /// before.
+    pub(crate) fn fail(&mut self, part: Part) -> bool {
+        let split = self.all.get_mut(part.place);
+        split.is_some_and(|split| !std::mem::replace(&mut split.has_failed, true))
+    }
+
+    fn end(&mut self, part: Part) -> Split {
+        let Some(split) = self.all.get_mut(part.place) else { return Split::default() };
+        split.left = split.left.saturating_sub(1);
+        if split.left == 0 {
+            self.free.push(part.place);
+        }
+        *split
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begin(splits: &mut Splits, parts: usize) -> Vec<Part> {
+        splits.begin(vec![1; parts].into_iter())
+    }
+
+    #[test]
+    fn a_request_ends_with_its_last_part() {
+        let mut splits = Splits::default();
+        let (one, other) = (begin(&mut splits, 3), begin(&mut splits, 1));
+        assert_eq!([splits.answer(one[1], 1, 0), splits.answer(one[0], 0, 1)], [None; 2]);
+        assert_eq!(splits.answer(other[0], 7, 0), Some((7, 0)));
+        assert_eq!(splits.answer(one[2], 2, 3), Some((3, 4)));
+        begin(&mut splits, 2);
+        begin(&mut splits, 2);
+        assert_eq!(splits.all.len(), 2, "places are used again");
+    }
+
+    #[test]
+    fn a_request_that_lost_a_part_fails_once() {
+        let mut splits = Splits::default();
+        let parts = begin(&mut splits, 4);
+        assert_eq!(splits.answer(parts[0], 1, 0), None);
+        assert!(splits.lose(parts[1]) && !splits.lose(parts[2]));
+        assert_eq!(splits.answer(parts[3], 1, 0), None, "it has ended without a reply");
+        let parts = begin(&mut splits, 1);
+        assert!(splits.fail(parts[0]) && !splits.fail(parts[0]));
+        assert_eq!(splits.answer(parts[0], 1, 0), None);
+        let part = begin(&mut splits, 1)[0];
+        assert_eq!(splits.answer(part, 1, 0), Some((1, 0)), "nothing of an earlier one is left");
+    }
+}
