@@ -55,6 +55,12 @@ impl Run {
         numbers.max().unwrap_or(0)
     }
 
+    /// Whether other programs had so much of the machine that the look does not count, whatever was
+    /// found.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.others >= CONTENDED
+    }
+
     /// Why the findings are caused by the machine that runs the tests and not by the server, which
     /// is healthy; `None` if they are not.
     pub(crate) fn void(&self) -> Option<&'static str> {

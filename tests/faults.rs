@@ -591,9 +591,10 @@ fn clients_that_hash_differently() {
 /// whole processor.
 #[test]
 fn no_load_is_a_fault() {
-    let looks = match std::env::var("NAGI_DOCTOR_ROUNDS") {
-        Ok(rounds) => 30 * rounds.parse::<u32>().expect("a number"),
-        Err(_) => 6,
+    // Where findings are counted, looks without any are as void on a busy machine as others.
+    let (looks, is_counted) = match std::env::var("NAGI_DOCTOR_ROUNDS") {
+        Ok(rounds) => (30 * rounds.parse::<u32>().expect("a number"), true),
+        Err(_) => (6, false),
     };
     let servers: Vec<(Kind, Server)> =
         Kind::available().map(|kind| (kind, kind.start(&[]))).collect();
@@ -601,10 +602,15 @@ fn no_load_is_a_fault() {
     while counted < looks {
         let (kind, server) = &servers[counted as usize % servers.len()];
         let run = look_at_load(*kind, server, counted, counted / servers.len() as u32);
-        if let Some(reason) = run.void() {
+        let contended = "other programs have the processors";
+        let reason = match is_counted && run.is_contended() {
+            true => Some(contended),
+            false => run.void(),
+        };
+        if let Some(reason) = reason {
             println!("void: {reason}: {:?}", run.names());
             void += 1;
-            assert!(void <= looks, "this machine has no time: {}", run.printed);
+            assert!(void <= 2 * looks, "this machine has no time: {}", run.printed);
             continue;
         }
         counted += 1;

@@ -134,15 +134,15 @@ fn section(noted: &[Noted]) -> String {
     }
     if void_attempts > 0 {
         text += &format!(
-            "\n{void_attempts} attempts more, in which a fault was not named, were void and made \
-             again: programs other than the test had a quarter of all processors or more.\n"
+            "\n{void_attempts} attempts more were void and made again, whether the fault was named or \
+             not: programs other than the test had a quarter of all processors or more.\n"
         );
     }
     if healthy > 0 {
         text += &format!(
             "\n{healthy} looks at healthy servers had {healthy_found} findings. {healthy_void} \
-             more were void and made again: a limit throttled the machine, or other programs had \
-             the processors that the server waited for.\n"
+             more were void and made again: other programs had a quarter of all processors or \
+             more, a limit throttled the machine, or the server waited for processors.\n"
         );
     }
     text
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(cells, ["", "`frozen`", "10 of 10", "9 of 10", "", "–", ""]);
         assert!(text.contains("- `frozen` with memcached: no ice\n"), "{text}");
         assert!(text.contains("- `slow-disk` could not be put in"), "{text}");
-        assert!(text.contains("\n2 attempts more, in which"), "{text}");
+        assert!(text.contains("\n2 attempts more were void and made again, whether"), "{text}");
         let healthy =
             "\n300 looks at healthy servers had 1 findings. 4 more were void and made again";
         assert!(text.contains(healthy), "{text}");
