@@ -134,8 +134,8 @@ fn section(noted: &[Noted]) -> String {
     }
     if void_attempts > 0 {
         text += &format!(
-            "\n{void_attempts} attempts more were void and made again, whether the fault was named or \
-             not: programs other than the test had a quarter of all processors or more.\n"
+            "\n{void_attempts} attempts more were void and made again, whether the fault was named \
+             or not: programs other than the test had a quarter of all processors or more.\n"
         );
     }
     if healthy > 0 {

@@ -7,6 +7,7 @@ mod bounds;
 mod convert;
 mod engine;
 mod functions;
+mod generator;
 mod host;
 mod library;
 mod native;

@@ -1,8 +1,8 @@
 //! The state that functions called by scripts share.
 
 use crate::functions::Registered;
+use crate::generator::Generator;
 use crate::host::{Host, Words};
-use crate::library::random::Generator;
 use nagi_proto::resp::Version;
 use std::cell::{Cell, RefCell};
 use std::time::Instant;

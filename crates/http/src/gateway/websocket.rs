@@ -2,8 +2,8 @@
 //! requests in RESP, and each reply is a separate message.
 //!
 //! A socket has an exclusive worker connection. Replies arrive in the order of the commands; a
-//! message that arrives while no reply is awaited was published. It ends with the closing handshake:
-//! a client that gets no Close frame takes the connection for a broken one.
+//! message that arrives while no reply is awaited was published. A socket ends with the closing
+//! handshake: to a client that gets no Close frame, the connection is broken.
 
 use super::budget::Reservation;
 use super::decoder::{Decoder, Part};

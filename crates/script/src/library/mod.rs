@@ -6,7 +6,7 @@ mod json;
 mod json_reader;
 mod msgpack;
 mod packing;
-pub(crate) mod random;
+mod random;
 mod redis;
 mod registration;
 

@@ -1,33 +1,9 @@
-//! `math.random` and `math.randomseed`, with the numbers that Redis' have for a seed: those of the
-//! POSIX function `lrand48`, a linear congruential generator of 48 bits.
+//! `math.random` and `math.randomseed`.
 
 use super::answer::{add, as_number, text};
 use crate::state::State;
 use mlua::{Lua, Table, Value};
 use std::rc::Rc;
-
-/// The generator of one engine.
-pub(crate) struct Generator(u64);
-
-impl Default for Generator {
-    fn default() -> Self {
-        Generator(0x1234_abcd_330e)
-    }
-}
-
-impl Generator {
-    fn seed(&mut self, seed: u32) {
-        self.0 = u64::from(seed) << 16 | 0x330e;
-    }
-
-    /// Returns a number of at least 0 and less than 1.
-    fn next(&mut self) -> f64 {
-        const BITS: u32 = 48;
-        const MOST: u64 = i32::MAX as u64;
-        self.0 = self.0.wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & ((1 << BITS) - 1);
-        ((self.0 >> (BITS - 31)) % MOST) as f64 / MOST as f64
-    }
-}
 
 /// The functions.
 pub(super) fn open(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
