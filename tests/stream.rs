@@ -1,6 +1,7 @@
 //! Streams.
 
-use harness::{Connection, Server, as_redis, encode_command, until, words};
+use crate::persistence::Folder;
+use harness::{Connection, Reply, Server, as_redis, encode_command, until, words};
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
@@ -489,4 +490,44 @@ fn streams_are_saved_and_loaded() {
     assert_eq!(seen(&mut client), before);
     assert_eq!(client.run("COPY s t").integer(), 1);
     assert_eq!(client.run("DEBUG DIGEST-VALUE s"), client.run("DEBUG DIGEST-VALUE t"));
+}
+
+/// Redis has had a type for this since 7.2, which older servers do not read: it is used only where
+/// it is needed.
+#[test]
+fn active_times_of_consumers_are_saved() {
+    let folder = Folder::new("active-times");
+    let server = folder.nagi(&["--enable-debug-command", "yes"]);
+    let mut client = server.connect_resp();
+    let header = |client: &mut Connection| {
+        client.check("SAVE", "+OK\r\n");
+        let file = std::fs::read(folder.0.join("dump.rdb")).expect("it was saved");
+        String::from_utf8_lossy(&file[..9]).into_owned()
+    };
+    let dumped = |client: &mut Connection| match client.run("DUMP s") {
+        Reply::Bulk(payload) => payload,
+        other => panic!("{other:?}"),
+    };
+    client.run("XADD s 1-1 a b");
+    client.run("XGROUP CREATE s g 0");
+    assert_eq!((header(&mut client).as_str(), dumped(&mut client)[0]), ("REDIS0010", 19));
+    client.check("XGROUP CREATECONSUMER s g idle", ":1\r\n");
+    client.run("XREADGROUP GROUP g busy STREAMS s >");
+    assert_eq!((header(&mut client).as_str(), dumped(&mut client)[0]), ("REDIS0011", 21));
+    let payload = dumped(&mut client);
+    client.run_words(&[b"RESTORE".as_slice(), b"t", b"0", &payload]);
+    let inactive = |client: &mut Connection, key: &str| {
+        let consumers = client.run(&format!("XINFO CONSUMERS {key} g"));
+        let of = |at: usize| consumers.list()[at].list()[7].integer();
+        (of(0), of(1))
+    };
+    for key in ["s", "t"] {
+        client.check("DEBUG RELOAD", "+OK\r\n");
+        let (busy, idle) = inactive(&mut client, key);
+        assert!(busy >= 0 && idle == -1, "{key}: {busy} {idle}");
+    }
+    client.check("CONFIG SET rdb-version 10", "+OK\r\n");
+    assert_eq!(header(&mut client), "REDIS0010");
+    client.check("DEBUG RELOAD", "+OK\r\n");
+    assert!(inactive(&mut client, "s").1 >= 0, "this version has no such time");
 }

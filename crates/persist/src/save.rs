@@ -263,8 +263,12 @@ impl<'a, W: Write> RdbWriter<'a, W> {
         let mut options = target.options;
         let has_expiring_fields =
             (0..databases).any(|it| snapshot.size_of(it).with_expiring_fields > 0);
-        if has_expiring_fields && !target.is_version_fixed {
-            options.version = Version::WITH_EXPIRING_FIELDS;
+        if !target.is_version_fixed {
+            if has_expiring_fields {
+                options.version = Version::WITH_EXPIRING_FIELDS;
+            } else if snapshot.may_have_consumers() {
+                options.version = Version::WITH_CONSUMERS;
+            }
         }
         let mut writer = Writer::new(disk, options, &target.preamble)?;
         target.libraries.iter().try_for_each(|code| writer.library(code))?;

@@ -8,7 +8,7 @@ use crate::length::{self, Length};
 use crate::lzf::Compressor;
 use crate::rdb::{
     Build, Builder, Builders, CollectionForm, CollectionHead, CollectionType, Element, ElementSink,
-    ElementText, Input, ValueType, walk_elements,
+    ElementText, Input, ValueType, Version, walk_elements,
 };
 use nagi_store::{CHUNK_BYTES, Rope, SharedValue, Value};
 use std::convert::Infallible;
@@ -19,6 +19,8 @@ use std::ops::ControlFlow;
 const STEP_BYTES: u64 = CHUNK_BYTES as u64;
 /// The minimum size at which an element counts, because of the time that it takes.
 const MIN_ELEMENT_BYTES: u64 = 64;
+/// The lowest version with the times at which consumers last received an entry.
+const CONSUMERS_VERSION: u16 = 11;
 /// The lowest version with fields that expire.
 const EXPIRING_VERSION: u16 = 12;
 const EXPIRING_VERSION_OF_VALKEY: u16 = 80;
@@ -66,6 +68,7 @@ impl DumpCollection {
     pub fn finish(&mut self) -> Rope {
         let version = match self.form {
             CollectionForm::Plain(_) => VERSION,
+            CollectionForm::StreamWithConsumers => CONSUMERS_VERSION,
             CollectionForm::ExpiringFields { .. } => EXPIRING_VERSION,
             CollectionForm::ExpiringFieldsOfValkey => EXPIRING_VERSION_OF_VALKEY,
         };
@@ -114,7 +117,8 @@ impl DumpElements {
     /// Begins with a collection.
     pub(super) fn new(value: &Value<'_>, compress: bool) -> Self {
         let form = CollectionForm::Plain(CollectionType::Hash);
-        let head = CollectionHead::of(value, false).unwrap_or(CollectionHead { form, len: 0 });
+        let newest = Version::WITH_EXPIRING_FIELDS;
+        let head = CollectionHead::of(value, newest).unwrap_or(CollectionHead { form, len: 0 });
         DumpElements { value: value.share(), dump: DumpCollection::new(&head, compress), rank: 0 }
     }
 

@@ -72,8 +72,8 @@ pub struct Block {
     pub(super) strings: Vec<Piece>,
     pub(super) notes: NotesOut,
     pub(super) keys: u64,
-    /// Whether the file has one of Valkey's own versions.
-    for_valkey: bool,
+    /// The version of the file.
+    version: Version,
 }
 
 /// The offsets of a string in a block: of its length, of its first byte, and of its end.
@@ -85,9 +85,9 @@ pub(super) struct Piece {
 }
 
 impl<'a> Entry<'a> {
-    fn head(&self, for_valkey: bool) -> Head<'a> {
+    fn head(&self, version: Version) -> Head<'a> {
         let Entry { key, expire_at_ms, usage, memcached, .. } = *self;
-        let head = CollectionHead::of(&self.value, for_valkey);
+        let head = CollectionHead::of(&self.value, version);
         let value_type = head.map_or(ValueType::String, |head| head.form.value_type());
         Head { key, value_type, expire_at_ms, usage, memcached }
     }
@@ -112,10 +112,10 @@ impl ElementSink for Block {
 }
 
 impl Block {
-    /// Creates a block for a file of this version. Blocks for all of Redis' versions are the same.
+    /// Creates a block for a file of this version.
     #[must_use]
     pub fn of_version(version: Version) -> Self {
-        Block { for_valkey: matches!(version, Version::Valkey(_)), ..Block::default() }
+        Block { version, ..Block::default() }
     }
 
     /// Appends a collection, all of whose elements must follow.
@@ -137,10 +137,10 @@ impl Block {
     pub fn push(&mut self, entry: &Entry<'_>) -> Option<LongEntry> {
         if let Some(value) = entry.value.share_root() {
             let mut head = Block::default();
-            head.push_head(&entry.head(self.for_valkey));
+            head.push_head(&entry.head(self.version));
             return Some(LongEntry { value, head });
         }
-        self.push_head(&entry.head(self.for_valkey));
+        self.push_head(&entry.head(self.version));
         match entry.value {
             Value::String(StringValue::Int(number)) => self.push_int(number),
             Value::String(StringValue::Bytes(bytes)) => self.push_text(bytes),
@@ -152,7 +152,7 @@ impl Block {
 
     /// Appends the elements of a small collection, which is stored in its entry.
     fn push_elements(&mut self, value: Value<'_>) {
-        let Some(head) = CollectionHead::of(&value, self.for_valkey) else { return };
+        let Some(head) = CollectionHead::of(&value, self.version) else { return };
         let Ok(()) = head.encode(self);
         walk_elements(value, 0, |element| {
             self.push_element(head.form, element);

@@ -15,6 +15,12 @@ pub enum Version {
     Valkey(u16),
 }
 
+impl Default for Version {
+    fn default() -> Self {
+        Version::LOWEST
+    }
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Version::Redis(number) | Version::Valkey(number)) = self;
@@ -25,6 +31,9 @@ impl fmt::Display for Version {
 impl Version {
     /// The lowest version that is written; it supports strings with all their metadata.
     pub const LOWEST: Version = Version::Redis(VERSION);
+
+    /// The lowest version with the times at which consumers of streams last received an entry.
+    pub const WITH_CONSUMERS: Version = Version::Redis(11);
 
     /// The lowest of Redis' versions that supports fields which expire.
     pub const WITH_EXPIRING_FIELDS: Version = Version::Redis(12);
@@ -61,11 +70,8 @@ impl Version {
     /// Whether its files can contain a value of the store.
     pub(crate) fn holds_value(self, value: &Value<'_>) -> bool {
         match value {
-            Value::Hash(hash) if hash.expiring() > 0 => {
-                let for_valkey = matches!(self, Version::Valkey(_));
-                CollectionHead::of(value, for_valkey)
-                    .is_none_or(|head| self.holds(head.form.value_type()))
-            }
+            Value::Hash(hash) if hash.expiring() > 0 => CollectionHead::of(value, self)
+                .is_none_or(|head| self.holds(head.form.value_type())),
             _ => true,
         }
     }

@@ -177,8 +177,8 @@ impl<W: Write> Writer<W> {
         if let Value::String(StringValue::Rope(rope)) = value {
             return self.rope(rope);
         }
-        let for_valkey = matches!(self.options.version, Version::Valkey(_));
-        let Some(head) = CollectionHead::of(&value, for_valkey) else { return Ok(()) };
+        let version = self.options.version;
+        let Some(head) = CollectionHead::of(&value, version) else { return Ok(()) };
         head.encode(self)?;
         let failed = walk_elements(value, 0, |element| {
             self.element(head.form, element).map_or_else(ControlFlow::Break, ControlFlow::Continue)

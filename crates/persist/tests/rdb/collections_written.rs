@@ -171,7 +171,7 @@ proptest! {
         of_valkey: bool,
     ) {
         let fits = |it: &Collection| match it.form {
-            CollectionForm::Plain(_) => true,
+            CollectionForm::Plain(_) | CollectionForm::StreamWithConsumers => true,
             CollectionForm::ExpiringFields { .. } => !of_valkey,
             CollectionForm::ExpiringFieldsOfValkey => of_valkey,
         };

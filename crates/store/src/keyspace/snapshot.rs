@@ -156,6 +156,12 @@ impl Snapshot<'_> {
         self.store.outbox.size_of(database)
     }
 
+    /// Whether a stream may have had a consumer at the cut, once its sizes have been counted.
+    #[must_use]
+    pub fn may_have_consumers(&self) -> bool {
+        self.store.has_had_consumers()
+    }
+
     /// Whether every table in the store has been walked. Images sent before that may still have to
     /// be taken.
     #[must_use]

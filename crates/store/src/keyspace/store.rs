@@ -31,6 +31,7 @@ use crate::sync::ticks;
 use crate::tree::blocks::Blocks;
 use nagi_chunk::Chunk;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -88,6 +89,8 @@ pub struct Store {
     /// Allocates the nodes of collections.
     pub(crate) blocks: Arc<Blocks>,
     databases: usize,
+    /// Whether any stream has had a consumer since the start.
+    has_had_consumers: AtomicBool,
     counters: Vec<Arc<Counters>>,
     /// Dropped last, after the rest of the store.
     _lease: Lease,
@@ -135,9 +138,22 @@ impl Store {
             directories,
             blocks: Arc::clone(&blocks),
             databases: options.databases,
+            has_had_consumers: AtomicBool::new(false),
             counters: (0..options.workers).map(|index| Arc::new(Counters::new(index))).collect(),
             _lease: Lease::new(end_shared_threads),
         }
+    }
+
+    /// Records that a stream is about to have a consumer. Call it before the change.
+    pub(crate) fn note_consumer(&self) {
+        if !self.has_had_consumers.load(Ordering::Relaxed) {
+            self.has_had_consumers.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether any stream has had a consumer since the start.
+    pub(crate) fn has_had_consumers(&self) -> bool {
+        self.has_had_consumers.load(Ordering::Relaxed)
     }
 
     /// Registers a listener for changes with their effects, by operations that begin from now on.

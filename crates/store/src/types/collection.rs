@@ -209,6 +209,11 @@ impl NewCollection {
         })
     }
 
+    /// Whether it is a stream with consumers.
+    pub(crate) fn has_consumers(&self) -> bool {
+        matches!(&self.content, Content::Stream(stream) if stream.has_consumers())
+    }
+
     /// Returns the value to store; the bytes of a small one are moved to `packed`.
     pub(crate) fn into_new_value(self, packed: &mut Vec<u8>) -> NewValue<'_> {
         match self.content {

@@ -47,7 +47,15 @@ impl Database<'_> {
 
     /// Like [`Database::load`], for a collection.
     pub fn load_collection(&self, key: Key<'_>, value: NewCollection, known: &Known) -> bool {
+        self.note_consumers(&value);
         self.load_value(key, value.into_new_value(&mut Vec::new()), known)
+    }
+
+    /// Records that a value has consumers, before it is stored.
+    fn note_consumers(&self, value: &NewCollection) {
+        if value.has_consumers() {
+            self.store.note_consumer();
+        }
     }
 
     fn load_value(&self, key: Key<'_>, value: NewValue<'_>, known: &Known) -> bool {
@@ -74,6 +82,7 @@ impl Database<'_> {
         replace: bool,
         usage: Option<Usage>,
     ) -> bool {
+        self.note_consumers(&value);
         let mut packed = Vec::new();
         let value = value.into_new_value(&mut packed);
         self.restore_value(key, value, expiry, replace, usage)

@@ -391,6 +391,7 @@ impl Database<'_> {
     /// There is no such group.
     pub fn create_consumer(&self, key: Key<'_>, member: GroupMember<'_>) -> Result<bool, NoGroup> {
         let GroupMember { group, consumer } = member;
+        self.store.note_consumer();
         self.write(key, |slot| {
             let now_ms = slot.now_ms();
             let is_new = slot.change_group(group, |group, _| {
@@ -433,6 +434,7 @@ impl Database<'_> {
     /// # Errors
     /// There is no such group.
     pub fn note_consumer(&self, key: Key<'_>, member: GroupMember<'_>) -> Result<(), NoGroup> {
+        self.store.note_consumer();
         self.write(key, |slot| slot.note_consumer(member).map(drop))
     }
 
@@ -538,6 +540,7 @@ impl Database<'_> {
         ids: &[Id],
         rules: &ClaimRules,
     ) -> Result<Vec<Id>, NoGroup> {
+        self.store.note_consumer();
         self.write(key, |slot| {
             let now_ms = slot.now_ms();
             // The group's last id is updated first, even if this creates the consumer.

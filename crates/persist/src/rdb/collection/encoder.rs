@@ -1,5 +1,5 @@
 //! Encodes collections as a count and the elements, in types that every version can read. Only
-//! fields that expire need newer types.
+//! fields that expire and consumers of streams need newer types.
 
 use super::{CollectionType, Element, ElementText};
 use crate::length;
@@ -28,6 +28,9 @@ pub enum CollectionForm {
     },
     /// The same for Valkey's versions.
     ExpiringFieldsOfValkey,
+    /// A stream with the times at which its consumers last received an entry, for versions from 11
+    /// on.
+    StreamWithConsumers,
 }
 
 impl CollectionForm {
@@ -42,6 +45,7 @@ impl CollectionForm {
             CollectionForm::Plain(CollectionType::Stream) => ValueType::Stream2,
             CollectionForm::ExpiringFields { .. } => ValueType::HashExpiring,
             CollectionForm::ExpiringFieldsOfValkey => ValueType::HashExpiringOfValkey,
+            CollectionForm::StreamWithConsumers => ValueType::Stream3,
         }
     }
 }
@@ -77,7 +81,9 @@ impl CollectionForm {
     ) -> Result<(), S::Error> {
         match element {
             Element::Item(text) | Element::Member(text) => sink.text(text),
-            Element::Part(part) => encode_part(part, sink),
+            Element::Part(part) => {
+                encode_part(part, self == CollectionForm::StreamWithConsumers, sink)
+            }
             Element::Scored(member, score) => {
                 sink.text(member)?;
                 sink.bytes(&score.to_le_bytes())
@@ -113,9 +119,13 @@ fn bytes_of(id: StreamId) -> [u8; 16] {
     (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
 }
 
-/// Writes the next part, in the second format, which does not contain when a consumer last received
-/// an entry.
-fn encode_part<S: ElementSink>(part: &StreamPart<'_>, sink: &mut S) -> Result<(), S::Error> {
+/// Writes the next part, in the second format, or in the third, which contains when a consumer last
+/// received an entry.
+fn encode_part<S: ElementSink>(
+    part: &StreamPart<'_>,
+    has_active_times: bool,
+    sink: &mut S,
+) -> Result<(), S::Error> {
     let numbers = |sink: &mut S, all: &[u64]| all.iter().try_for_each(|it| number(*it, sink));
     match *part {
         StreamPart::Node { first, listpack } => {
@@ -141,9 +151,13 @@ fn encode_part<S: ElementSink>(part: &StreamPart<'_>, sink: &mut S) -> Result<()
             number(deliveries, sink)
         }
         StreamPart::Consumers(count) => number(count, sink),
-        StreamPart::Consumer { name, seen_ms, pending, .. } => {
+        StreamPart::Consumer { name, seen_ms, active_ms, pending } => {
             sink.text(&ElementText::Bytes(name))?;
             sink.bytes(&seen_ms.to_le_bytes())?;
+            if has_active_times {
+                let at_ms = active_ms.and_then(|at_ms| i64::try_from(at_ms).ok());
+                sink.bytes(&at_ms.unwrap_or(-1).to_le_bytes())?;
+            }
             number(pending, sink)
         }
         StreamPart::Owned(id) => sink.bytes(&bytes_of(id)),

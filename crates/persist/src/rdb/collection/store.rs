@@ -2,6 +2,8 @@
 
 use super::builder::{Builder, Builders, Rejected};
 use super::{CollectionForm, CollectionHead, CollectionType, Element, ElementText};
+use crate::rdb::kind::ValueType;
+use crate::rdb::version::Version;
 use nagi_store::types::collection::{NewCollection, NewCollections, NewElement};
 use nagi_store::{Kind, StreamBuilder, StringInput, StringValue, Text, Value};
 use std::ops::ControlFlow;
@@ -100,17 +102,16 @@ fn with_value<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R 
 }
 
 impl CollectionHead {
-    /// Returns the head of a value for a file of Redis or of Valkey's own versions, unless it is a
-    /// string.
-    pub(crate) fn of(value: &Value<'_>, for_valkey: bool) -> Option<Self> {
+    /// Returns the head of a value for a file of this version, unless it is a string.
+    pub(crate) fn of(value: &Value<'_>, version: Version) -> Option<Self> {
         let collection = match value {
             Value::String(_) => return None,
             Value::Hash(hash) => match hash.earliest_ms() {
                 None => CollectionType::Hash,
                 Some(earliest_ms) => {
-                    let form = match for_valkey {
-                        true => CollectionForm::ExpiringFieldsOfValkey,
-                        false => CollectionForm::ExpiringFields { earliest_ms },
+                    let form = match version {
+                        Version::Valkey(_) => CollectionForm::ExpiringFieldsOfValkey,
+                        Version::Redis(_) => CollectionForm::ExpiringFields { earliest_ms },
                     };
                     return Some(CollectionHead { form, len: value.len() });
                 }
@@ -119,7 +120,10 @@ impl CollectionHead {
             Value::SortedSet(_) => CollectionType::SortedSet,
             Value::List(_) => CollectionType::List,
             Value::Stream(stream) => {
-                let form = CollectionForm::Plain(CollectionType::Stream);
+                let form = match version.holds(ValueType::Stream3) && stream.has_consumers() {
+                    true => CollectionForm::StreamWithConsumers,
+                    false => CollectionForm::Plain(CollectionType::Stream),
+                };
                 return Some(CollectionHead { form, len: stream.nodes() });
             }
         };

@@ -48,6 +48,16 @@ impl Stream {
         Some(GroupView { stream: self, name, group })
     }
 
+    /// Whether any group has a consumer.
+    #[must_use]
+    pub fn has_consumers(&self) -> bool {
+        let has_some = |group: GroupView<'_>| match group.consumer_count() {
+            0 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        };
+        self.walk_groups(0, has_some).is_some()
+    }
+
     /// Visits the groups after the first `skipped` ones, until `visit` breaks.
     pub fn walk_groups<'a, B>(
         &'a self,
