@@ -121,6 +121,11 @@ fn refusals_under_load_are_json() {
     let pop = r#"["BRPOP","queue","0"]"#;
     check_error(&mut client, ["POST", "/", "", pop], 429);
     check_error(&mut client, ["POST", "/pipeline", "", &format!("[{pop}]")], 429);
+    until("the refusals are counted", || {
+        let counted = "\nnagi_http_refusals_total{status=\"429\"} 2\n";
+        client.get("/metrics").1.contains(counted).then_some(())
+    })
+    .expect("they are");
     drop(waiting);
     // Lists with their replies may use 256 MiB.
     let many = format!("[{}]", vec![r#"["PING"]"#; 1_000_000].join(","));

@@ -1,6 +1,7 @@
 //! What `/server-status`, `/metrics` and titles show for requests in progress: scripts, values that
 //! arrive slowly, replies that are not read.
 
+use crate::gateway::{Client, Socket};
 use crate::persistence::Folder;
 use crate::status::{get, json, nagi};
 use harness::{Connection, Reply, Server, allow_open_files, encode_command, until};
@@ -237,4 +238,69 @@ fn an_explicit_title_has_its_own_placeholders() {
         is_busy.then_some(())
     })
     .expect("it is shown");
+}
+
+#[test]
+fn clients_over_http_have_rows_of_their_own() {
+    let server = nagi(&[]);
+    let row = |what: &str, fits: &dyn Fn(&serde_json::Value) -> bool| {
+        let found = until(what, || {
+            let page = json(&server, "");
+            page["stats"].as_array().expect("a list").iter().find(|row| fits(row)).cloned()
+        });
+        found.unwrap_or_else(|problem| panic!("{problem}"))
+    };
+    let mut first = Client::of(&server);
+    for _ in 0..5 {
+        first.ask("GET", "/PING", "User-Agent: shop/1.0 (<b>)\r\n", b"");
+    }
+    let listed = row("the first client", &|row| row["requests"] == 5);
+    assert_eq!(
+        (&listed["protocol"], &listed["library"]),
+        (&"HTTP".into(), &"shop/1.0 (<b>)".into())
+    );
+    // The next client uses the same connection to a worker, and its counts begin anew.
+    let long = format!("User-Agent: {}\r\n", "x".repeat(100));
+    Client::of(&server).ask("GET", "/PING", &long, b"");
+    let next = row("the next client", &|row| row["library"] == "x".repeat(64));
+    assert_eq!((&next["id"], &next["requests"]), (&listed["id"], &1.into()));
+    assert!(next["sent_bytes"].as_u64() < listed["sent_bytes"].as_u64(), "{next}");
+    let mut socket = Socket::open(&server, "/.json");
+    socket.check(r#"["PING"]"#, r#"{"PING":[true,"PONG"]}"#);
+    let socket_row = row("the socket", &|row| row["protocol"] == "WebSocket");
+    assert_eq!(socket_row["library"], "");
+}
+
+#[test]
+fn requests_over_http_are_counted() {
+    let server = nagi(&[]);
+    let series = |name: &str| {
+        let (_, page) = get(&server, "/metrics");
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name}")).parse::<u64>().expect("a number")
+    };
+    let reaches = |name: &str, count: u64| {
+        until(name, || (series(name) >= count).then_some(()))
+            .unwrap_or_else(|problem| panic!("{problem}"));
+    };
+    let mut client = Client::of(&server);
+    for _ in 0..3 {
+        client.ask("GET", "/PING", "", b"");
+        client.ask("GET", "/NOSUCH", "", b"");
+    }
+    reaches("nagi_http_requests_total{status=\"2xx\"}", 3);
+    reaches("nagi_http_requests_total{status=\"4xx\"}", 3);
+    reaches("nagi_http_connections", 1);
+    assert_eq!(series("nagi_http_refusals_total{status=\"503\"}"), 0);
+    let socket = Socket::open(&server, "/.json");
+    reaches("nagi_http_web_sockets", 1);
+    assert_eq!(series("nagi_http_requests_total{status=\"1xx\"}"), 1);
+    drop(socket);
+    until("the socket is closed", || (series("nagi_http_web_sockets") == 0).then_some(()))
+        .expect("it is");
+    server.connect_resp().check("CONFIG RESETSTAT", "+OK\r\n");
+    until("the counters are reset", || {
+        (series("nagi_http_requests_total{status=\"4xx\"}") == 0).then_some(())
+    })
+    .expect("they are");
 }

@@ -4,6 +4,7 @@
 //! At the limit, a new connection replaces an idle one, so that pages about the server are always
 //! available.
 
+use crate::site::Site;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use socket2::SockRef;
 use std::cell::{Cell, RefCell};
@@ -44,8 +45,8 @@ const REJECTION: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 3
     {\"error\":\"all connections are busy\"}";
 
 /// All connections, in slots.
-#[derive(Debug)]
 pub(crate) struct Connections {
+    site: Arc<dyn Site>,
     places: RefCell<Vec<Option<Watched>>>,
     vacant: RefCell<Vec<usize>>,
     most: usize,
@@ -79,7 +80,6 @@ struct Watched {
 }
 
 /// A connection's slot, which is freed on drop.
-#[derive(Debug)]
 pub(crate) struct Place {
     connections: Rc<Connections>,
     number: usize,
@@ -153,7 +153,7 @@ impl Progress {
 }
 
 impl Connections {
-    pub(crate) fn new(most: usize) -> Rc<Self> {
+    pub(crate) fn new(most: usize, site: Arc<dyn Site>) -> Rc<Self> {
         let places = most + MAX_LEAVING;
         let counts = Counts {
             looks: Cell::default(),
@@ -161,6 +161,7 @@ impl Connections {
             most_answered: most - most / PART_FOR_PAGES,
         };
         Rc::new(Connections {
+            site,
             places: RefCell::new((0..places).map(|_| None).collect()),
             vacant: RefCell::new((0..places).rev().collect()),
             most,
@@ -173,7 +174,12 @@ impl Connections {
 
     /// Whether the maximum number of connections is reached.
     pub(crate) fn are_full(&self) -> bool {
-        self.places.borrow().len() - self.vacant.borrow().len() >= self.most
+        self.taken() >= self.most
+    }
+
+    /// The number of slots that are taken.
+    fn taken(&self) -> usize {
+        self.places.borrow().len() - self.vacant.borrow().len()
     }
 
     /// A slot for another connection. If there is none left, an idle connection is closed.
@@ -182,6 +188,7 @@ impl Connections {
             return None;
         }
         let number = self.vacant.borrow_mut().pop()?;
+        self.site.note_connections(self.taken());
         Some(Place { connections: Rc::clone(self), number })
     }
 
@@ -206,6 +213,7 @@ impl Connections {
 
     /// Rejects a client with an error.
     pub(crate) fn turn_away(&self, stream: TcpStream) {
+        self.site.count_refusal(503);
         if self.rejecting.get() >= MAX_REJECTING {
             return;
         }
@@ -282,10 +290,11 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Connections { places, vacant, watched, .. } = &*self.connections;
+        let Connections { places, vacant, watched, site, .. } = &*self.connections;
         let was_watched = places.borrow_mut().get_mut(self.number).and_then(Option::take);
         watched.set(watched.get() - usize::from(was_watched.is_some()));
         vacant.borrow_mut().push(self.number);
+        site.note_connections(self.connections.taken());
     }
 }
 
@@ -316,10 +325,15 @@ async fn send_rejection(stream: &TcpStream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::tests::Guarded;
+
+    fn site() -> Arc<dyn Site> {
+        Arc::new(Guarded(""))
+    }
 
     #[test]
     fn a_connection_is_overdue_that_awaits_a_request_for_long() {
-        let connections = Connections::new(1);
+        let connections = Connections::new(1, site());
         let looks = &connections.counts.looks;
         looks.set(u32::MAX - 2);
         let overdue_after = |progress: &Progress, has_room| {
@@ -341,7 +355,7 @@ mod tests {
 
     #[test]
     fn the_last_connections_are_for_pages() {
-        let connections = Connections::new(32);
+        let connections = Connections::new(32, site());
         let progress: Vec<_> = (0..32).map(|_| connections.progress()).collect();
         let answering: Vec<_> = progress.iter().map(Progress::request_begins).collect();
         assert!(answering.iter().all(Answering::is_beyond_commands));
@@ -364,7 +378,7 @@ mod tests {
     #[tokio::test]
     async fn idle_connections_are_closed_only_where_more_than_half_of_the_places_are_taken() {
         let test = async {
-            let connections = Connections::new(4);
+            let connections = Connections::new(4, site());
             let mut held = Vec::new();
             for (taken, (socket, peer)) in (1..).zip(sockets(3).await) {
                 let (place, progress) = (connections.place().unwrap(), connections.progress());
@@ -384,7 +398,7 @@ mod tests {
     #[tokio::test]
     async fn the_connection_ends_that_has_been_idle_for_longest() {
         let test = async {
-            let (connections, sockets) = (Connections::new(3), sockets(3).await);
+            let (connections, sockets) = (Connections::new(3, site()), sockets(3).await);
             let mut served = Vec::new();
             for (socket, _) in &sockets {
                 let (place, progress) = (connections.place().unwrap(), connections.progress());

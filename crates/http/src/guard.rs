@@ -5,12 +5,13 @@
 //! rebinding), and must not come from another site's page.
 
 use crate::forwarded::{self, Contradiction, is_forwarded};
-use crate::site::Site;
+use crate::site::{Requester, Site};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
 use hyper::header::{
-    AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, ORIGIN, TRANSFER_ENCODING,
+    AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
+    TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::http::request::Parts;
 use std::net::SocketAddr;
@@ -37,6 +38,21 @@ pub(crate) struct Caller {
     pub(crate) user: Vec<u8>,
     /// Its address, according to trusted proxies.
     pub(crate) address: SocketAddr,
+    /// Its User-Agent header.
+    pub(crate) agent: Option<HeaderValue>,
+    /// Whether it has a WebSocket.
+    pub(crate) is_web_socket: bool,
+}
+
+impl Caller {
+    /// The client as lists of clients show it.
+    pub(crate) fn requester(&self) -> Requester<'_> {
+        Requester {
+            address: self.address,
+            agent: self.agent.as_ref().map_or(b"", HeaderValue::as_bytes),
+            is_web_socket: self.is_web_socket,
+        }
+    }
 }
 
 /// Checks a client's request on a connection from `peer`.
@@ -63,7 +79,8 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
     let address = forwarded::client(site, headers, peer).map_err(|Contradiction| {
         refusal(400, "Forwarded and X-Forwarded-For name different clients")
     })?;
-    let anonymous = Caller { user: Vec::new(), address };
+    let agent = headers.get(USER_AGENT).cloned();
+    let anonymous = Caller { user: Vec::new(), address, agent, is_web_socket: false };
     if site.is_open(request.uri.path()) {
         return Ok(anonymous);
     }
@@ -77,7 +94,7 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: SocketAddr) -> Resul
     let user = identify(site, headers)?;
     match is_page && !site.may_observe(&user) {
         true => Err(refusal(403, "this user may not read pages")),
-        false => Ok(Caller { user, address }),
+        false => Ok(Caller { user, ..anonymous }),
     }
 }
 
@@ -201,16 +218,16 @@ fn authorized(site: &dyn Site, headers: &HeaderMap) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::site::{Answer, Ask, GatewaySettings, HttpClient, Rule};
+    use crate::site::{Answer, Ask, GatewaySettings, Rule, WorkerClient};
     use hyper::body::Bytes;
     use nagi_pipe::WorkerEnd;
     use std::io;
     use std::net::IpAddr;
     use std::sync::Arc;
 
-    struct Guarded(&'static str);
+    pub(crate) struct Guarded(pub(crate) &'static str);
 
     impl Site for Guarded {
         fn answer(&self, _: Ask<'_>) -> Option<Answer> {
@@ -265,7 +282,12 @@ mod tests {
             ["127.0.0.9", "192.0.2.9", "192.0.2.10"].contains(&&*address.to_string())
         }
 
-        fn connect_worker(&self, _: &[u8], _: &HttpClient, _: WorkerEnd) -> io::Result<()> {
+        fn connect_worker(
+            &self,
+            _: &[u8],
+            _: &Requester<'_>,
+            _: WorkerEnd,
+        ) -> io::Result<Box<dyn WorkerClient>> {
             Err(io::ErrorKind::Unsupported.into())
         }
     }

@@ -102,7 +102,7 @@ pub fn start(
         };
         let _ = started.send(Ok(()));
         let gateway = Arc::new(Gateway::new(site, most_connections));
-        let connections = Connections::new(most_connections);
+        let connections = Connections::new(most_connections, Arc::clone(gateway.site()));
         runtime.block_on(serve_all(listeners, gateway, connections, stopped));
     })?;
     has_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
@@ -188,7 +188,9 @@ impl Conversation {
             expected.request_begins(body);
             let (gateway, expected) = (Arc::clone(&gateway), expected.clone());
             async move {
+                let is_page = gateway.site().has_page(request.uri().path());
                 let mut response = serve(request, peer, &gateway, &answering).await;
+                gateway.site().count_response(response.status().as_u16(), is_page);
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     expected.protocol_changes();
                 } else if body.is_none() {
@@ -220,7 +222,7 @@ async fn serve(
     answering: &Answering,
 ) -> Response<ResponseBody> {
     let (parts, body) = request.into_parts();
-    let site = gateway.site();
+    let site = &**gateway.site();
     let caller = match guard::check(site, &parts, peer) {
         Ok(caller) => caller,
         Err(refusal) => return gateway::as_asked(&parts, response::refuse(refusal)),

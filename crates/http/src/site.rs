@@ -3,13 +3,26 @@
 use crate::bell::Bell;
 use hyper::body::Bytes;
 use nagi_pipe::WorkerEnd;
-use parking_lot::Mutex;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The address of the client of a worker connection's current or last request.
-pub type HttpClient = Arc<Mutex<SocketAddr>>;
+/// The client whose requests a worker connection carries, for lists of clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Requester<'a> {
+    /// Its address, according to trusted proxies.
+    pub address: SocketAddr,
+    /// Its User-Agent header, empty if there is none.
+    pub agent: &'a [u8],
+    /// Whether it has a WebSocket.
+    pub is_web_socket: bool,
+}
+
+/// The site's record of a worker connection's client.
+pub trait WorkerClient: Send {
+    /// Records that the connection now carries the requests of this client.
+    fn serve(&self, requester: &Requester<'_>);
+}
 
 /// A request for a page that has passed all checks.
 #[derive(Clone, Copy, Debug)]
@@ -123,10 +136,27 @@ pub trait Site: Send + Sync + 'static {
     /// Whether the command may block without limit.
     fn may_wait(&self, words: &[Bytes]) -> bool;
 
-    /// Makes a worker serve a pipe as a RESP2 connection of this user, with `client` as the address
-    /// of its requests.
+    /// Makes a worker serve a pipe as a RESP2 connection of this user, for requests of this client
+    /// at first.
     ///
     /// # Errors
     /// There are too many connections.
-    fn connect_worker(&self, user: &[u8], client: &HttpClient, end: WorkerEnd) -> io::Result<()>;
+    fn connect_worker(
+        &self,
+        user: &[u8],
+        requester: &Requester<'_>,
+        end: WorkerEnd,
+    ) -> io::Result<Box<dyn WorkerClient>>;
+
+    /// Counts a response with this status.
+    fn count_response(&self, _status: u16, _is_page: bool) {}
+
+    /// Counts a connection that was refused with this status.
+    fn count_refusal(&self, _status: u16) {}
+
+    /// Records how many connections there are, without WebSockets.
+    fn note_connections(&self, _connections: usize) {}
+
+    /// Records how many WebSockets there are.
+    fn note_web_sockets(&self, _web_sockets: usize) {}
 }

@@ -1,6 +1,7 @@
 //! The state of a client for handlers, and for other clients in CLIENT LIST.
 
 use crate::state::frozen_time::FrozenTime;
+use crate::state::http_client::HttpClient;
 use crate::state::pubsub::{ByKind, Kind};
 use crate::state::scripts::Leased;
 use crate::state::shown_key::ShownKey;
@@ -305,10 +306,6 @@ impl Class {
     }
 }
 
-/// The address of the client of the current or last HTTP request on a shared connection. Its port
-/// is 0 if only a proxy knows it, and so is the address if the proxy has not reported it.
-pub type HttpClient = Arc<Mutex<SocketAddr>>;
-
 /// The state of a connection that is visible to all workers. Its worker writes, any thread reads.
 #[derive(Debug, Default)]
 pub struct ClientInfo {
@@ -320,7 +317,7 @@ pub struct ClientInfo {
     /// The address that it connected to.
     pub local_address: String,
     /// The client of its current request, if it is shared by requests over HTTP.
-    pub http_client: Option<HttpClient>,
+    pub http_client: Option<Arc<HttpClient>>,
     /// Its descriptor.
     pub descriptor: i32,
     /// The worker that owns it, which changes when the connection moves.
@@ -392,7 +389,7 @@ impl ClientInfo {
     pub fn shown_address(&self) -> Cow<'_, str> {
         match &self.http_client {
             None => Cow::Borrowed(&self.address),
-            Some(client) => Cow::Owned(client.lock().to_string()),
+            Some(client) => Cow::Owned(client.address().to_string()),
         }
     }
 

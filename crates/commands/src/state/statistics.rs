@@ -4,6 +4,7 @@
 use crate::state::activity::Activity;
 use crate::state::histogram::{Distribution, Histogram};
 use crate::state::hot_keys::{HotKeys, KeySample};
+use crate::state::http_tally::{HttpTally, HttpTotals};
 use crate::state::key_costs::WorkerCosts;
 use crate::state::large_values::{self, LargeValue, LargeValues};
 use crate::state::own_findings::OwnFindings;
@@ -181,6 +182,8 @@ pub struct Statistics {
     peak_bytes: AtomicU64,
     /// Slow and large requests.
     pub command_logs: CommandLogs,
+    /// The server for HTTP.
+    pub http: HttpTally,
     /// Faults detected by the server itself.
     pub(crate) findings: OwnFindings,
     /// The activity of threads and keys.
@@ -190,6 +193,7 @@ pub struct Statistics {
 #[derive(Debug, Default)]
 struct Baseline {
     totals: Totals,
+    http: HttpTotals,
     /// By the index of a command's row.
     latencies: BTreeMap<usize, Distribution>,
 }
@@ -252,6 +256,7 @@ impl Statistics {
             rates: Mutex::default(),
             peak_bytes: AtomicU64::new(0),
             command_logs: CommandLogs::default(),
+            http: HttpTally::default(),
             findings: OwnFindings::default(),
             activity: Activity::default(),
         }
@@ -289,7 +294,9 @@ impl Statistics {
     pub fn reset(&self) {
         let indices = 0..self.commands;
         let latencies = indices.filter_map(|index| Some((index, self.all_latencies(index)?)));
-        *self.baseline() = Baseline { totals: self.sum(), latencies: latencies.collect() };
+        let (totals, latencies) = (self.sum(), latencies.collect());
+        let http = self.http.since(&HttpTotals::default());
+        *self.baseline() = Baseline { totals, http, latencies };
         for tally in &self.workers {
             tally.phases.reset();
             for longest in [&tally.longest_slice, &tally.longest_slice_on_cpu, &tally.longest_send]
@@ -297,6 +304,12 @@ impl Statistics {
                 longest.0.store(0, Ordering::Relaxed);
             }
         }
+    }
+
+    /// The counts of the server for HTTP since the last reset.
+    pub(crate) fn http_totals(&self) -> HttpTotals {
+        let baseline = self.baseline().http;
+        self.http.since(&baseline)
     }
 
     /// The latencies of the command with this index since the last reset; `None` if there were no

@@ -1,5 +1,6 @@
 //! Connections for the lists on pages.
 
+use crate::state::http_client::Counted;
 use crate::{ClientInfo, Marks, Server};
 use nagi_store::ticks;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +16,7 @@ pub struct ClientSample {
     pub name: String,
     /// The name of its user.
     pub user: String,
-    /// CLIENT SETINFO.
+    /// CLIENT SETINFO, or the beginning of the User-Agent.
     pub library: String,
     /// The protocol.
     pub protocol: &'static str,
@@ -70,34 +71,40 @@ pub(super) fn list(
     let sample = |client: &ClientInfo| {
         let user = client.user();
         let names = client.names().clone();
-        let requests = client.requests.get();
+        let counted = Counted::of_current(client);
+        let requests = counted.requests;
         let known = before.binary_search_by_key(&client.id, |it| it.id).ok();
         let known = known.and_then(|place| before.get(place));
         let per_second = |now: u64, before: Option<u64>| {
             before.map_or(0, |before| now.saturating_sub(before)) * 1000 / passed_ms.max(1)
         };
-        let bytes = [client.received_bytes.get(), client.sent_bytes.get()];
-        let busy_ticks = client.busy_ticks.get();
+        let bytes = [counted.received_bytes, counted.sent_bytes];
+        let busy_ticks = counted.busy_ticks;
         let busy_ticks_per_second = per_second(busy_ticks, known.map(|it| it.busy_ticks));
         let since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
         let library = format!("{} {}", names.library_name, names.library_version);
+        let of_resp = match client.resp.load(Relaxed) {
+            0 => "memcached",
+            2 => "RESP2",
+            _ => "RESP3",
+        };
+        let (protocol, library) = match &client.http_client {
+            Some(http) => http.shown(),
+            None => (of_resp, library.trim().to_owned()),
+        };
         ClientSample {
             id: client.id,
             address: client.shown_address().into_owned(),
             name: names.name,
             user,
-            library: library.trim().to_owned(),
-            protocol: match client.resp.load(Relaxed) {
-                0 => "memcached",
-                2 => "RESP2",
-                _ => "RESP3",
-            },
+            library,
+            protocol,
             worker: client.worker(),
             state: if has_script == Some(client.id) { "executing" } else { state(client) },
             command: server.commands().label(client.last_command.load(Relaxed)).to_owned(),
             key: client.shown_key.text(),
             database: client.database.load(Relaxed),
-            age_s: since(client.connected_at_ms),
+            age_s: since(counted.since_ms),
             idle_s: since(client.active_at_ms.load(Relaxed)),
             memory_bytes: client.total_bytes(),
             received_bytes: bytes[0],

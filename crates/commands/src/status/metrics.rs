@@ -33,6 +33,7 @@ pub fn metrics(sample: &Sample, format: Format) -> String {
     let mut page = Exposition::new(format);
     process(sample, &mut page);
     traffic(sample, &mut page);
+    http(sample, &mut page);
     commands(sample, &mut page);
     memory(sample, &mut page);
     keyspace(sample, &mut page);
@@ -150,6 +151,29 @@ fn traffic(sample: &Sample, page: &mut Exposition) {
             ("idle", totals.idle_disconnections),
         ]
         .map(|(limit, count)| (format!("limit=\"{limit}\""), count)),
+    );
+}
+
+/// The server for HTTP: pages and commands.
+fn http(sample: &Sample, page: &mut Exposition) {
+    let http = &sample.http;
+    page.gauge(
+        "nagi_http_connections",
+        "HTTP connections now, without WebSockets.",
+        http.connections,
+    );
+    page.gauge("nagi_http_web_sockets", "WebSockets now.", http.web_sockets);
+    let status = |status: &str| format!("status=\"{status}\"");
+    page.counters(
+        "nagi_http_requests",
+        "Requests over HTTP, by the class of their response's status.",
+        ["1xx", "2xx", "3xx", "4xx", "5xx"].map(status).into_iter().zip(http.responses),
+    );
+    page.counters(
+        "nagi_http_refusals",
+        "Requests for commands, and connections, that were refused over HTTP: too many at a time \
+         (429), or not served for another reason (503).",
+        ["429", "503"].map(status).into_iter().zip(http.refusals),
     );
 }
 

@@ -3,6 +3,7 @@
 use crate::runtime::shown::quote;
 use crate::state::activity::Fields;
 use crate::state::hot_keys::KeySample;
+use crate::state::http_tally::HttpTotals;
 use crate::state::large_values::LargeValue;
 use crate::state::phases::PhaseTotals;
 use crate::state::saves::Saves;
@@ -56,6 +57,8 @@ pub struct Sample {
     pub max_clients: u64,
     /// The counts of the workers since the last reset.
     pub totals: Totals,
+    /// The counts of the server for HTTP since the last reset.
+    pub http: HttpTotals,
     /// The counts of commands, by family.
     pub families: BTreeMap<&'static str, CommandTotals>,
     /// Requests in memcached's protocols.
@@ -291,6 +294,7 @@ impl Sample {
             running_script: RunningScript::of(server, now_ms),
             clients: lists_clients.then(|| clients::list(server, before, now_ms)),
             max_clients: server.config().maxclients.get(),
+            http: statistics.http_totals(),
             families: families(server, &totals),
             memcached_requests: totals.verbs.calls(),
             totals,

@@ -38,7 +38,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use lasting::Lasting;
 use refusal::{Refused, failed, refuse};
 use request::{Options, PathCommand};
-use service::{Messages, Service};
+use service::{Messages, Service, WebSockets};
 use std::sync::Arc;
 
 /// The longest body that is buffered: a command, or JSON lists of commands.
@@ -62,12 +62,13 @@ impl Gateway {
             pool: Arc::default(),
             budget: Budget::default(),
             lasting: Lasting::most(most_connections - most_connections / PART_FOR_OTHERS),
+            web_sockets: WebSockets::default(),
         };
         Gateway { service: Arc::new(service) }
     }
 
-    pub(crate) fn site(&self) -> &dyn Site {
-        &*self.service.site
+    pub(crate) fn site(&self) -> &Arc<dyn Site> {
+        &self.service.site
     }
 
     /// Notifies workers and requests of data in their pipes, while it is polled.
@@ -108,7 +109,7 @@ impl Gateway {
         settings: &GatewaySettings,
     ) -> Result<Response<ResponseBody>, Refused> {
         if request.method() == Method::GET && websocket::is_asked_for(request.headers()) {
-            return websocket::open(&self.service, request, &caller).await;
+            return websocket::open(&self.service, request, caller).await;
         }
         let (parts, body) = request.into_parts();
         let method = &parts.method;

@@ -10,6 +10,7 @@ use crate::site::{Rule, Site};
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The site, connections to its workers, and the memory budget of requests.
 pub(super) struct Service {
@@ -17,6 +18,32 @@ pub(super) struct Service {
     pub(super) pool: Arc<ConnectionPool>,
     pub(super) budget: Budget,
     pub(super) lasting: Lasting,
+    pub(super) web_sockets: WebSockets,
+}
+
+/// The number of open WebSockets.
+#[derive(Clone, Default)]
+pub(super) struct WebSockets(Arc<AtomicUsize>);
+
+/// An open WebSocket, counted until it is dropped.
+pub(super) struct OpenSocket {
+    counted: WebSockets,
+    site: Arc<dyn Site>,
+}
+
+impl WebSockets {
+    /// Counts another one.
+    pub(super) fn open(&self, site: &Arc<dyn Site>) -> OpenSocket {
+        site.note_web_sockets(self.0.fetch_add(1, Ordering::Relaxed) + 1);
+        OpenSocket { counted: self.clone(), site: Arc::clone(site) }
+    }
+}
+
+impl Drop for OpenSocket {
+    fn drop(&mut self) {
+        let before = self.counted.0.fetch_sub(1, Ordering::Relaxed);
+        self.site.note_web_sockets(before.saturating_sub(1));
+    }
 }
 
 /// What becomes of messages, which are replies without end.

@@ -66,7 +66,7 @@ impl Awaited {
     fn of(words: &[Bytes]) -> Self {
         let name = words.first().cloned().unwrap_or_default();
         let is_name = |known: &&[u8]| name.eq_ignore_ascii_case(known);
-        let group = GROUPS.iter().position(|group| group.iter().any(|known| is_name(known)));
+        let group = GROUPS.iter().position(|group| group.iter().any(is_name));
         Awaited { group, channels: words.len().saturating_sub(1), left: None, name }
     }
 }

@@ -72,20 +72,18 @@ pub(super) fn is_asked_for(headers: &HeaderMap) -> bool {
 pub(super) async fn open(
     service: &Arc<Service>,
     request: Request<Incoming>,
-    caller: &Caller,
+    caller: Caller,
 ) -> Result<Response<ResponseBody>, Refused> {
+    let caller = Caller { is_web_socket: true, ..caller };
     let (kind, database) = form(request.uri().path())
         .ok_or_else(|| refuse(404, "WebSockets are at /.json and /.raw"))?;
     let accepted = accept(request.version(), request.headers())?;
-    let mut connection = service.connection(caller, true).map_err(|it| failed(&it))?;
+    let mut connection = service.connection(&caller, true).map_err(|it| failed(&it))?;
     if let Some(error) = connection.select(database).await.map_err(|it| failed(&it))? {
         return Err(refuse(400, &String::from_utf8_lossy(&error)));
     }
     let upgrade = hyper::upgrade::on(request);
-    spawn_local(run(
-        upgrade,
-        Conversation::new(Arc::clone(service), caller.clone(), connection, kind),
-    ));
+    spawn_local(run(upgrade, Conversation::new(Arc::clone(service), caller, connection, kind)));
     let plain = HeaderValue::from_static("text/plain");
     let mut response = response::value(101, plain, ResponseBody::Whole(None));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -122,6 +120,7 @@ fn accept(version: Version, headers: &HeaderMap) -> Result<HeaderValue, Refused>
 
 async fn run(upgrade: OnUpgrade, mut conversation: Conversation) {
     let Ok(upgraded) = upgrade.await else { return };
+    let _open = conversation.service.web_sockets.open(&conversation.service.site);
     let config =
         WebSocketConfig::default().max_message_size(Some(LONGEST)).max_frame_size(Some(LONGEST));
     let io = Metered::new(TokioIo::new(upgraded), &conversation.service.budget);

@@ -10,7 +10,7 @@ use super::budget::{Exceeded, Reservation};
 use super::decoder::{Decoder, Malformed, Part};
 use super::lasting::LastingRequest;
 use crate::guard::Caller;
-use crate::site::{HttpClient, Site};
+use crate::site::{Site, WorkerClient};
 use hyper::body::Bytes;
 use nagi_pipe::{ClientEnd, Notifier, pipe};
 use parking_lot::Mutex;
@@ -27,19 +27,18 @@ const KEPT_BYTES: usize = 4 << 10;
 const HEAD_BYTES: usize = 10;
 
 /// The pool of connections.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct ConnectionPool {
     idle: Mutex<Vec<WorkerConnection>>,
     notifier: Arc<Notifier>,
 }
 
 /// A connection to a worker.
-#[derive(Debug)]
 pub(super) struct WorkerConnection {
     pipe: ClientEnd,
     user: Vec<u8>,
-    /// The client of the current request, which CLIENT LIST shows.
-    client: HttpClient,
+    /// The record of the client of the current request, for lists of clients.
+    client: Box<dyn WorkerClient>,
     database: usize,
     decoder: Decoder,
     /// The received bytes, and how many of them have been read.
@@ -96,7 +95,7 @@ impl ConnectionPool {
             drop(idle);
             match known {
                 Some(connection) if connection.is_alive() => {
-                    *connection.client.lock() = caller.address;
+                    connection.client.serve(&caller.requester());
                     return Ok(connection);
                 }
                 Some(_) => {}
@@ -106,9 +105,8 @@ impl ConnectionPool {
     }
 
     fn open(&self, site: &dyn Site, caller: &Caller) -> Result<WorkerConnection, Failure> {
-        let client = Arc::new(Mutex::new(caller.address));
         let (pipe, workers_end) = pipe(&self.notifier);
-        site.connect_worker(&caller.user, &client, workers_end)?;
+        let client = site.connect_worker(&caller.user, &caller.requester(), workers_end)?;
         Ok(WorkerConnection::new(pipe, caller.user.clone(), client))
     }
 
@@ -132,7 +130,7 @@ impl ConnectionPool {
 }
 
 impl WorkerConnection {
-    fn new(pipe: ClientEnd, user: Vec<u8>, client: HttpClient) -> Self {
+    fn new(pipe: ClientEnd, user: Vec<u8>, client: Box<dyn WorkerClient>) -> Self {
         WorkerConnection {
             pipe,
             user,
@@ -149,8 +147,11 @@ impl WorkerConnection {
     /// A connection whose worker is a test.
     #[cfg(test)]
     pub(super) fn of_pipe(pipe: ClientEnd) -> Self {
-        let client = Arc::new(Mutex::new(([127, 0, 0, 1], 0).into()));
-        WorkerConnection::new(pipe, Vec::new(), client)
+        struct Unlisted;
+        impl WorkerClient for Unlisted {
+            fn serve(&self, _: &crate::site::Requester<'_>) {}
+        }
+        WorkerConnection::new(pipe, Vec::new(), Box::new(Unlisted))
     }
 
     /// Whether the connection is reusable: open, and without unexpected bytes.

@@ -15,7 +15,9 @@ use nagi_commands::status::{
 use nagi_commands::{
     Config, HttpClient, HttpRule, HttpRuleTexts, HttpRules, Server as _, admission, rights,
 };
-use nagi_http::{Answer, Ask, Bell, Bytes, GatewaySettings, Rule, Site, WorkerEnd};
+use nagi_http::{
+    Answer, Ask, Bell, Bytes, GatewaySettings, Requester, Rule, Site, WorkerClient, WorkerEnd,
+};
 use nagi_store::accounting;
 use parking_lot::RwLock;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -388,18 +390,54 @@ impl Site for SampleStore {
         HttpRules::may_wait(self.shared.commands(), words)
     }
 
-    fn connect_worker(&self, user: &[u8], client: &HttpClient, end: WorkerEnd) -> io::Result<()> {
+    fn connect_worker(
+        &self,
+        user: &[u8],
+        requester: &Requester<'_>,
+        end: WorkerEnd,
+    ) -> io::Result<Box<dyn WorkerClient>> {
         let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
         let worker = self.shared.registry.assign(0, most);
         let worker = worker.ok_or_else(|| io::Error::other("max number of clients reached"))?;
+        let Requester { address, agent, is_web_socket } = *requester;
+        let client = Arc::new(HttpClient::new(address, agent, is_web_socket));
         let connection = NewConnection {
             link: Link::Pipe(end),
             protocol: Protocol::Resp,
             is_reserved: false,
-            gateway: Some(GatewayClient { user: user.into(), client: Arc::clone(client) }),
+            gateway: Some(GatewayClient { user: user.into(), client: Arc::clone(&client) }),
         };
         self.shared.post(worker, ConnectionTask::Serve(connection));
-        Ok(())
+        Ok(Box::new(ServedClient { client, shared: Arc::clone(&self.shared) }))
+    }
+
+    fn count_response(&self, status: u16, is_page: bool) {
+        self.shared.statistics().http.count_response(status, is_page);
+    }
+
+    fn count_refusal(&self, status: u16) {
+        self.shared.statistics().http.count_refusal(status);
+    }
+
+    fn note_connections(&self, connections: usize) {
+        self.shared.statistics().http.set_connections(connections);
+    }
+
+    fn note_web_sockets(&self, web_sockets: usize) {
+        self.shared.statistics().http.set_web_sockets(web_sockets);
+    }
+}
+
+/// The client behind a connection that requests over HTTP share.
+struct ServedClient {
+    client: Arc<HttpClient>,
+    shared: Arc<Shared>,
+}
+
+impl WorkerClient for ServedClient {
+    fn serve(&self, requester: &Requester<'_>) {
+        let Requester { address, agent, is_web_socket } = *requester;
+        self.client.serve(address, agent, is_web_socket, self.shared.store.now_ms());
     }
 }
 

@@ -8,6 +8,7 @@ use crate::state::mail::Mail;
 use nagi_commands::HttpClient;
 use parking_lot::Mutex;
 use std::io;
+use std::sync::Arc;
 
 pub(crate) use crate::state::mail::Reminders;
 
@@ -36,7 +37,7 @@ pub(crate) struct GatewayClient {
     /// Their user; empty for the default one.
     pub(crate) user: Box<[u8]>,
     /// The client of the current request.
-    pub(crate) client: HttpClient,
+    pub(crate) client: Arc<HttpClient>,
 }
 
 /// The mailbox of one worker.

@@ -54,6 +54,9 @@ impl Sessions {
             resp: if protocol == Protocol::Resp { 2 } else { 0 }.into(),
             ..ClientInfo::default()
         });
+        if let Some(gateway) = &gateway {
+            gateway.client.connected(Arc::downgrade(&info));
+        }
         self.tally.connections.add(1);
         self.shared.registry.add(&info);
         let waker = self.waker_of(token);

@@ -6,7 +6,7 @@ use crate::gateway::upstash::{self, Many};
 use crate::gateway::worker_connection::encode;
 use crate::gateway::{check_options, event_request, exchange, websocket};
 use crate::guard::{self, Caller};
-use crate::site::{Answer, Ask, GatewaySettings, HttpClient, Rule, Site};
+use crate::site::{Answer, Ask, GatewaySettings, Requester, Rule, Site, WorkerClient};
 use hyper::Method;
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -299,7 +299,12 @@ impl Site for Guarded {
         ["127.0.0.1", "192.0.2.9"].contains(&&*address.to_string())
     }
 
-    fn connect_worker(&self, _: &[u8], _: &HttpClient, _: WorkerEnd) -> io::Result<()> {
+    fn connect_worker(
+        &self,
+        _: &[u8],
+        _: &Requester<'_>,
+        _: WorkerEnd,
+    ) -> io::Result<Box<dyn WorkerClient>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
