@@ -1,7 +1,7 @@
 //! Sockets, and the one thread that serves all of them.
 
 use crate::connections::{Answering, Connections, Place, Progress};
-use crate::framing::Expected;
+use crate::framing::{BodyLength, Expected};
 use crate::gateway::{self, Gateway};
 use crate::guard;
 use crate::response::{self, ResponseBody, Tracked};
@@ -184,7 +184,7 @@ impl Conversation {
         let stream = SharedStream::new(stream, expected.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let answering = progress.request_begins();
-            let body = request.body().size_hint().exact();
+            let body = BodyLength::of(request.body().size_hint().exact(), request.headers());
             expected.request_begins(body);
             let (gateway, expected) = (Arc::clone(&gateway), expected.clone());
             async move {
@@ -193,7 +193,7 @@ impl Conversation {
                 gateway.site().count_response(response.status().as_u16(), is_page);
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     expected.protocol_changes();
-                } else if body.is_none() {
+                } else if body == BodyLength::Unknown {
                     // Only the parser knows where the body ends and the next request begins.
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);

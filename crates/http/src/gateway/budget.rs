@@ -53,7 +53,8 @@ impl Reservation {
         Ok(())
     }
 
-    fn shrink(&mut self, bytes: usize) {
+    /// Releases a part of it.
+    pub(super) fn shrink(&mut self, bytes: usize) {
         self.bytes -= bytes;
         self.budget.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }

@@ -1,6 +1,7 @@
 //! One command and its reply, both streamed: a body is passed to the worker, and a reply to the
 //! client, as it arrives.
 
+use super::body::{self, Pieces};
 use super::event::{COMMENT, SILENCE};
 use super::format::{Formatter, Kind};
 use super::refusal::{Refused, failed, refuse};
@@ -12,13 +13,11 @@ use super::worker_connection::{self, ConnectionPool, Failure, WorkerConnection, 
 use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
 use crate::site::GatewaySettings;
-use http_body_util::BodyExt as _;
 use hyper::Response;
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{self, HeaderValue};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 
@@ -27,17 +26,22 @@ const HELD_BYTES: usize = 64 << 10;
 /// Maximum pieces of messages that wait for their client.
 const PIECES: usize = 2;
 
-/// How long a client may pause within a body.
-pub(super) const BODY_PAUSE: Duration = Duration::from_secs(30);
-
 /// A command and the requested format.
 pub(super) struct Command {
     pub(super) caller: Caller,
     pub(super) path: PathCommand,
     /// The body, if it is the last argument.
-    pub(super) body: Option<Incoming>,
+    pub(super) body: Option<Argument>,
     /// The ETags that the client has.
     pub(super) known: Option<HeaderValue>,
+}
+
+/// The last argument of a command.
+pub(super) enum Argument {
+    /// A body with a length, which is passed on as it arrives.
+    Arriving(Incoming),
+    /// A body without one, which has arrived.
+    Whole(Pieces),
 }
 
 /// Runs a command and responds with its reply, or with its messages as they arrive.
@@ -70,28 +74,35 @@ pub(super) async fn run(
 async fn send_with_body(
     connection: &mut WorkerConnection,
     words: &[Bytes],
-    mut body: Incoming,
+    body: Argument,
     settings: &GatewaySettings,
 ) -> Result<(), Refused> {
-    let Some(len) = body.size_hint().exact() else {
+    let len = match &body {
+        Argument::Whole(pieces) => Some(pieces.len() as u64),
+        Argument::Arriving(body) => body.size_hint().exact(),
+    };
+    let Some(len) = len else {
         return Err(refuse(411, "the request needs a Content-Length"));
     };
     if len > settings.longest_argument as u64 {
-        return Err(refuse(413, "the body is longer than proto-max-bulk-len"));
+        return Err(body::longer_than_arguments());
     }
     let mut head = Vec::new();
     encode(words, words.len() + 1, &mut head);
     worker_connection::head(b'$', usize::try_from(len).unwrap_or(usize::MAX), &mut head);
     connection.send_bytes(&head).await.map_err(|it| failed(&it))?;
-    let mut left = len;
-    while left > 0 {
-        let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await;
-        let frame = frame.map_err(|_| refuse(408, "the body did not arrive in time"))?;
-        let data = frame.and_then(Result::ok).and_then(|frame| frame.into_data().ok());
-        // The connection is closed, and the worker drops its partial request.
-        let data = data.ok_or_else(|| refuse(400, "the body cannot be read"))?;
-        left = left.saturating_sub(data.len() as u64);
-        connection.send_bytes(&data).await.map_err(|it| failed(&it))?;
+    match body {
+        Argument::Whole(pieces) => pieces.send(connection).await.map_err(|it| failed(&it))?,
+        Argument::Arriving(mut body) => {
+            let mut left = len;
+            while left > 0 {
+                // Otherwise the connection is closed, and the worker drops its partial request.
+                let data = body::next(&mut body).await?;
+                let data = data.ok_or_else(|| refuse(400, "the body cannot be read"))?;
+                left = left.saturating_sub(data.len() as u64);
+                connection.send_bytes(&data).await.map_err(|it| failed(&it))?;
+            }
+        }
     }
     connection.send_bytes(b"\r\n").await.map_err(|it| failed(&it))
 }

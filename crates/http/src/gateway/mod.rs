@@ -4,6 +4,7 @@
 //! request -> rule of the command -> connection (one reply) -> format -> response
 //! ```
 
+mod body;
 mod budget;
 mod decoder;
 mod event;
@@ -27,22 +28,19 @@ mod worker_connection;
 use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
 use crate::site::{GatewaySettings, Rule, Site};
+use body::{Pieces, read_whole};
 use budget::Budget;
-use exchange::{BODY_PAUSE, Command};
+use exchange::{Argument, Command};
 use format::Kind;
-use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use lasting::Lasting;
-use refusal::{Refused, failed, refuse};
+use refusal::{Refused, refuse};
 use request::{Options, PathCommand};
 use service::{Messages, Service, WebSockets};
 use std::sync::Arc;
-
-/// The longest body that is buffered: a command, or JSON lists of commands.
-const LONGEST_WHOLE_BODY: usize = 64 << 20;
 
 /// The share of connections that is not available to requests that may block for ever.
 const PART_FOR_OTHERS: usize = 4;
@@ -139,7 +137,7 @@ impl Gateway {
         if method == Method::POST && ["/", "/pipeline", "/multi-exec"].contains(&path) {
             return self.run_body(&parts, body, caller, settings).await;
         }
-        let mut path = self.parse(path, query)?;
+        let path = self.parse(path, query)?;
         if method == Method::GET || method == Method::HEAD {
             refuse_body(&body)?;
             let known = parts.headers.get(header::IF_NONE_MATCH).cloned();
@@ -159,12 +157,11 @@ impl Gateway {
         }
         let is_put = method == Method::PUT;
         let body = if body.size_hint().exact().is_some() {
-            Some(body).filter(|body| is_put || !body.is_end_stream())
+            Some(body).filter(|body| is_put || !body.is_end_stream()).map(Argument::Arriving)
         } else {
-            // Its length is sent to the worker first.
-            let body = read_whole(body, &parts.headers, &self.service.budget).await?;
-            path.words.extend(Some(body).filter(|body| is_put || !body.is_empty()));
-            None
+            let longest = settings.longest_argument;
+            let body = Pieces::read(body, longest, &self.service.budget).await?;
+            Some(body).filter(|body| is_put || body.len() > 0).map(Argument::Whole)
         };
         self.run(Command { caller, path, body, known: None }, true, settings).await
     }
@@ -278,41 +275,6 @@ fn check_options(options: &Options, settings: &GatewaySettings) -> Result<(), Re
         return Err(refuse(403, reason));
     }
     Ok(())
-}
-
-/// Buffers a body.
-async fn read_whole(
-    body: Incoming,
-    headers: &HeaderMap,
-    budget: &Budget,
-) -> Result<Bytes, Refused> {
-    let announced =
-        headers.get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|bytes: u64| bytes > LONGEST_WHOLE_BODY as u64) {
-        return Err(too_long());
-    }
-    let mut body = Limited::new(body, LONGEST_WHOLE_BODY);
-    let mut reservation = budget.reservation();
-    let mut whole = Vec::new();
-    loop {
-        let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await;
-        match frame.map_err(|_| refuse(408, "the body did not arrive in time"))? {
-            None => return Ok(reservation.attach(whole)),
-            Some(Ok(frame)) => {
-                let data = frame.into_data().unwrap_or_default();
-                reservation.grow(data.len()).map_err(|it| failed(&it.into()))?;
-                whole.extend(data);
-            }
-            Some(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                return Err(too_long());
-            }
-            Some(Err(_)) => return Err(refuse(400, "the body cannot be read")),
-        }
-    }
-}
-
-fn too_long() -> Refused {
-    refuse(413, "the body is too long: send long values by PUT /COMMAND/... with a Content-Length")
 }
 
 fn not_allowed() -> Refused {

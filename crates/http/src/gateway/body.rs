@@ -1,0 +1,131 @@
+//! Bodies that are buffered: commands and lists of commands, and arguments whose length is known
+//! only when they have arrived, since a worker gets the length first.
+
+use super::budget::{Budget, Reservation};
+use super::refusal::{Refused, failed, refuse};
+use super::worker_connection::{Failure, WorkerConnection};
+use http_body_util::BodyExt as _;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderMap};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The longest body that is buffered as a whole.
+const LONGEST_WHOLE: usize = 64 << 20;
+/// The length of the pieces of an argument. They are freed one by one as they are passed on.
+const PIECE_BYTES: usize = 64 << 10;
+/// How long a client may pause within a body.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// An argument in pieces.
+pub(super) struct Pieces {
+    pieces: VecDeque<Vec<u8>>,
+    len: usize,
+    reservation: Reservation,
+}
+
+/// The next bytes of a body; `None` at its end.
+pub(super) async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refused> {
+    let frame = tokio::time::timeout(PAUSE, body.frame()).await;
+    match frame.map_err(|_| refuse(408, "the body did not arrive in time"))? {
+        None => Ok(None),
+        Some(Ok(frame)) => Ok(Some(frame.into_data().unwrap_or_default())),
+        Some(Err(_)) => Err(refuse(400, "the body cannot be read")),
+    }
+}
+
+/// Buffers a command or a list of commands.
+pub(super) async fn read_whole(
+    mut body: Incoming,
+    headers: &HeaderMap,
+    budget: &Budget,
+) -> Result<Bytes, Refused> {
+    let announced =
+        headers.get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse().ok());
+    let too_long = || refuse(413, "the body is too long: send long values by PUT /COMMAND/...");
+    if announced.is_some_and(|bytes: u64| bytes > LONGEST_WHOLE as u64) {
+        return Err(too_long());
+    }
+    let mut reservation = budget.reservation();
+    let mut whole = Vec::new();
+    while let Some(data) = next(&mut body).await? {
+        if whole.len() + data.len() > LONGEST_WHOLE {
+            return Err(too_long());
+        }
+        reservation.grow(data.len()).map_err(|it| failed(&it.into()))?;
+        whole.extend(data);
+    }
+    Ok(reservation.attach(whole))
+}
+
+/// The refusal of an argument that is longer than any may be.
+pub(super) fn longer_than_arguments() -> Refused {
+    refuse(413, "the body is longer than proto-max-bulk-len")
+}
+
+impl Pieces {
+    /// Buffers an argument of at most `longest` bytes.
+    pub(super) async fn read(
+        mut body: Incoming,
+        longest: usize,
+        budget: &Budget,
+    ) -> Result<Self, Refused> {
+        let mut read =
+            Pieces { pieces: VecDeque::new(), len: 0, reservation: budget.reservation() };
+        while let Some(data) = next(&mut body).await? {
+            if data.len() > longest.saturating_sub(read.len) {
+                return Err(longer_than_arguments());
+            }
+            read.reservation.grow(data.len()).map_err(|it| failed(&it.into()))?;
+            read.append(&data);
+        }
+        Ok(read)
+    }
+
+    fn append(&mut self, mut data: &[u8]) {
+        self.len += data.len();
+        while !data.is_empty() {
+            let last = self.pieces.back_mut().filter(|piece| piece.len() < PIECE_BYTES);
+            let Some(last) = last else {
+                // A short argument takes no more than it needs.
+                let is_first = self.pieces.is_empty();
+                let bytes = if is_first { data.len().min(PIECE_BYTES) } else { PIECE_BYTES };
+                self.pieces.push_back(Vec::with_capacity(bytes));
+                continue;
+            };
+            let (here, rest) = data.split_at((PIECE_BYTES - last.len()).min(data.len()));
+            last.extend_from_slice(here);
+            data = rest;
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Passes the argument on to a worker.
+    pub(super) async fn send(mut self, connection: &mut WorkerConnection) -> Result<(), Failure> {
+        while let Some(piece) = self.pieces.pop_front() {
+            connection.send_bytes(&piece).await?;
+            self.reservation.shrink(piece.len());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_of_one_length() {
+        let budget = Budget::default();
+        let mut read =
+            Pieces { pieces: VecDeque::new(), len: 0, reservation: budget.reservation() };
+        read.append(b"abc");
+        assert_eq!((read.len(), read.pieces[0].capacity()), (3, 3));
+        read.append(&vec![b'x'; PIECE_BYTES * 2]);
+        let lengths: Vec<usize> = read.pieces.iter().map(Vec::len).collect();
+        assert_eq!((lengths, read.len()), (vec![PIECE_BYTES, PIECE_BYTES, 3], PIECE_BYTES * 2 + 3));
+    }
+}
