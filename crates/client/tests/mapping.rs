@@ -14,6 +14,7 @@ use nagi_client::ring::{
 };
 
 mod libraries;
+mod nutcracker;
 mod proxy;
 
 use libraries::{compile, setup};
@@ -269,7 +270,7 @@ fn any_order_of_calls_agrees_with_libmemcached() {
 #[test]
 fn weighted_ketama_agrees_with_twemproxy() {
     for count in [1, 3, 10] {
-        proxy::check(tool("nutcracker"), count);
+        proxy::check(count);
     }
 }
 

@@ -16,6 +16,7 @@ mod cluster;
 mod ejection;
 mod libraries;
 mod logins;
+mod nutcracker;
 mod peer;
 mod replicas;
 mod values;

@@ -10,7 +10,8 @@ use nagi_client::cache::{Cache, Ejection, Item, OnFailure, Reason, Settings};
 use nagi_client::ring::{Configuration, Server};
 use nagi_client::wire::Dialect;
 
-use crate::peer::{self, Peer};
+use crate::nutcracker::Proxy;
+use crate::peer::{self, NEWEST, Peer};
 use crate::{signal, stop};
 
 const FAILURES: u32 = 2;
@@ -24,6 +25,21 @@ fn ejecting(dialect: Dialect) -> Settings {
     });
     let timeout = Duration::from_secs(1);
     Settings { dialect, timeout, retry_after: Duration::ZERO, on_failure, ..Settings::default() }
+}
+
+/// The program of `cargo xtask setup`, and the newest of its kind if that is here.
+fn versions(name: &'static str, newest: &'static str) -> Vec<&'static str> {
+    let program = newest.strip_prefix(NEWEST).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.peers/sid/usr/bin").join(program);
+    if !path.is_file() {
+        println!("SKIPPED: {program} of Debian sid is not in .peers/sid");
+        return vec![name];
+    }
+    vec![name, newest]
+}
+
+fn memcached() -> Vec<&'static str> {
+    versions("memcached", "newest memcached")
 }
 
 /// Three servers of unequal weights, so that keys move between servers that do not fail as well.
@@ -47,6 +63,9 @@ struct Load {
     /// The number of requests of each server that failed, other than immediately.
     failed: HashMap<String, u32>,
     not_sent: u32,
+    /// Requests that a proxy answered with an error, if there is one.
+    refused: u32,
+    may_be_refused: bool,
     slowest: Duration,
 }
 
@@ -62,6 +81,8 @@ impl Load {
             hits: 0,
             failed: HashMap::new(),
             not_sent: 0,
+            refused: 0,
+            may_be_refused: false,
             slowest: Duration::ZERO,
         }
     }
@@ -95,6 +116,7 @@ impl Load {
         let Some(failure) = failed else { return };
         match failure.reason {
             Reason::Dead => self.not_sent += 1,
+            Reason::Refused(_) if self.may_be_refused => self.refused += 1,
             refused @ (Reason::Request(_) | Reason::Refused(_)) => {
                 assert_eq!(refused, Reason::Dead, "{}", failure.server);
             }
@@ -126,12 +148,13 @@ impl Load {
             steps += 1;
         }
         println!(
-            "{phase}: {steps} requests in {:.3} s, slowest {:.3} s; {} hits, {} not sent, failed \
-             {:?}",
+            "{phase}: {steps} requests in {:.3} s, slowest {:.3} s; {} hits, {} not sent, {} \
+             refused, failed {:?}",
             start.elapsed().as_secs_f64(),
             self.slowest.as_secs_f64(),
             self.hits,
             self.not_sent,
+            self.refused,
             self.failed
         );
         (self.hits, self.not_sent, self.slowest) = (0, 0, Duration::ZERO);
@@ -173,27 +196,65 @@ fn pause(name: &str, dialect: Dialect) {
 
 #[test]
 fn a_server_that_stood_still_is_flushed_before_it_is_back() {
-    for dialect in [Dialect::Text, Dialect::Binary] {
-        pause("memcached", dialect);
+    for name in memcached() {
+        for dialect in [Dialect::Text, Dialect::Binary] {
+            pause(name, dialect);
+        }
     }
-    pause("redis-server", Dialect::Resp);
+    for name in versions("redis-server", "newest valkey-server") {
+        pause(name, Dialect::Resp);
+    }
 }
 
 #[test]
 fn a_server_that_was_restarted_is_back_without_a_flush() {
-    let mut peers = [(); 3].map(|()| Peer::fresh("memcached"));
+    memcached().into_iter().for_each(restart);
+}
+
+fn restart(name: &str) {
+    let mut peers = [(); 3].map(|()| Peer::fresh(name));
     let mut load = Load::new(cache(&peers, ejecting(Dialect::Text)));
     load.run("all there", 0);
     for place in [0, 0, 2] {
         let port = peers[place].port;
-        let mut killed = std::mem::replace(&mut peers[place], Peer::fresh("memcached"));
+        let mut killed = std::mem::replace(&mut peers[place], Peer::fresh(name));
         killed.kill();
         load.run("killed", 1);
         // A write over the broken connection, and refused connections.
         assert!(load.failures(&killed) <= 1 + FAILURES);
-        peers[place] = Peer::start("memcached", port, &[]);
+        peers[place] = Peer::start(name, port, &[]);
         load.run("restarted", 0);
         assert_eq!(statistic(&peers[place], "cmd_flush"), "0");
+    }
+}
+
+/// The client sees one server, the proxy, which ejects none of those behind it.
+#[test]
+fn behind_twemproxy_a_killed_server_fails_fast_and_returns_without_old_values() {
+    for name in memcached() {
+        let mut peers = [(); 3].map(|()| Peer::fresh(name));
+        let servers = peers.iter().map(|peer| Server::new("127.0.0.1", peer.port));
+        let proxy = Proxy::start("ejection", &servers.collect::<Vec<_>>());
+        let settings = Settings { on_failure: OnFailure::Fail, ..ejecting(Dialect::Text) };
+        let ring = vec![Server::new("127.0.0.1", proxy.port)];
+        let ring = "php".parse::<Configuration>().unwrap().ring(ring);
+        let mut load = Load::new(Cache::new(ring, settings));
+        load.may_be_refused = true;
+        load.run("all there", 0);
+        assert_eq!((load.refused, load.failed.len()), (0, 0));
+        for place in [0, 0, 2] {
+            let port = peers[place].port;
+            drop(std::mem::replace(&mut peers[place], Peer::fresh(name)));
+            load.run("killed", 0);
+            // Keys of the other servers are served, and the proxy answers for the killed one.
+            assert!((200..1500).contains(&load.refused), "{name}: {} refused", load.refused);
+            assert!(load.failed.is_empty(), "{name}: {:?}", load.failed);
+            peers[place] = Peer::start(name, port, &[]);
+            load.refused = 0;
+            load.run("restarted", 0);
+            assert!(load.refused <= 1 && load.failed.is_empty(), "{name}: {}", load.refused);
+            load.refused = 0;
+        }
     }
 }
 

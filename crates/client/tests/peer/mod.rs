@@ -6,6 +6,18 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Precedes the name of a program of Debian sid, which `cargo xtask bench` brings into `.peers/sid`.
+pub(crate) const NEWEST: &str = "newest ";
+
+/// A program of Debian sid, with the libraries of its tree.
+fn newest(root: &Path, name: &str) -> Command {
+    let tree = root.join(".peers/sid");
+    let libraries = tree.join("usr/lib/x86_64-linux-gnu");
+    let mut command = Command::new(tree.join("lib64/ld-linux-x86-64.so.2"));
+    command.arg("--library-path").arg(libraries).arg(tree.join("usr/bin").join(name));
+    command
+}
+
 /// A server of another project, which ends with the test.
 pub(crate) struct Peer {
     pub(crate) child: Child,
@@ -14,13 +26,21 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn start(name: &str, port: u16, more: &[&str]) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.setup/bin").join(name);
-        let mut command = if script.is_file() { Command::new(script) } else { Command::new(name) };
-        match name {
-            "memcached" => command.args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-U", "0"]),
-            _ => command.args(["--save", "", "--bind", "127.0.0.1", "--port", &port.to_string()]),
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let script = root.join(".setup/bin").join(name);
+        let mut command = match name.strip_prefix(NEWEST) {
+            Some(name) => newest(&root, name),
+            None if script.is_file() => Command::new(script),
+            None => Command::new(name),
         };
-        if name == "memcached" {
+        let is_memcached = name.ends_with("memcached");
+        match is_memcached {
+            true => command.args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-U", "0"]),
+            false => {
+                command.args(["--save", "", "--bind", "127.0.0.1", "--port", &port.to_string()])
+            }
+        };
+        if is_memcached {
             command.args(["-p", &port.to_string()]);
         }
         let child = command.args(more).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();

@@ -3,26 +3,15 @@
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::thread;
 
 use nagi_client::ring::{Configuration, Library, Server};
 
+use crate::nutcracker::Proxy;
+
 const KEYS: usize = 100_000;
-
-/// Ends the proxy with the test.
-struct Proxy(Child);
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
 
 /// The server that each key was requested from.
 type Places = Arc<Mutex<HashMap<String, usize>>>;
@@ -42,19 +31,8 @@ fn serve(listener: TcpListener, number: usize, places: Places) {
     }
 }
 
-fn connect(port: u16) -> TcpStream {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        match TcpStream::connect(("127.0.0.1", port)) {
-            Ok(stream) => return stream,
-            Err(error) => assert!(Instant::now() < deadline, "twemproxy: {error}"),
-        }
-        thread::yield_now();
-    }
-}
-
 /// Compares 100,000 keys over `count` servers.
-pub(crate) fn check(mut nutcracker: Command, count: usize) {
+pub(crate) fn check(count: usize) {
     let places = Places::default();
     let mut servers = Vec::new();
     for number in 0..count {
@@ -64,29 +42,8 @@ pub(crate) fn check(mut nutcracker: Command, count: usize) {
         let places = Arc::clone(&places);
         thread::spawn(move || serve(listener, number, places));
     }
-    // The port is free again when nutcracker takes it.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let lines: String = servers
-        .iter()
-        .map(|one| format!("   - {}:{}:{}\n", one.host, one.port, one.weight))
-        .collect();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (file, log) = (
-        folder.join(format!("nutcracker-{count}.yml")),
-        folder.join(format!("nutcracker-{count}.log")),
-    );
-    let text = format!(
-        "pool:\n  listen: 127.0.0.1:{port}\n  hash: md5\n  distribution: ketama\n  \
-         preconnect: true\n  servers:\n{lines}"
-    );
-    fs::write(&file, text).unwrap();
-    let statistics = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    nutcracker.arg("-c").arg(&file).arg("-o").arg(&log);
-    nutcracker.args(["-a", "127.0.0.1", "-s", &statistics.to_string()]);
-    let child = nutcracker.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let _proxy = Proxy(child);
-
-    let stream = connect(port);
+    let proxy = Proxy::start(&count.to_string(), &servers);
+    let stream = proxy.connect();
     let mut output = stream.try_clone().unwrap();
     let keys: Vec<String> = (0..KEYS).map(|number| format!("user:{number}")).collect();
     let requests: String = keys.iter().map(|key| format!("get {key}\r\n")).collect();
