@@ -246,7 +246,7 @@ impl Contestant {
             }
             Kind::Pogocache => {
                 // It has none of the options of a redis-server, such as a folder.
-                command.args(["--threads", if pinned { "1" } else { "2" }]);
+                command.args(["--maxconns", "15000", "--threads", if pinned { "1" } else { "2" }]);
                 Server::start_pogocache(command)
             }
             Kind::Responder => {
