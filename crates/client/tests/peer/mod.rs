@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Precedes the name of a program of Debian sid, which `cargo xtask bench` brings into `.peers/sid`.
+/// Precedes the name of a program of Debian sid, which `cargo xtask bench` brings into
+/// `.peers/sid`.
 pub(crate) const NEWEST: &str = "newest ";
 
 /// A program of Debian sid, with the libraries of its tree.
