@@ -5,7 +5,7 @@ use nagi_client::{Connection, Error, Outcome};
 use super::mix::Mix;
 use super::splits::Splits;
 use super::verified::Verified;
-use super::worker::{Link, Load, Worker};
+use super::worker::{Flight, Link, Load, Worker};
 use crate::tally::Errors;
 
 /// What arrived.
@@ -80,15 +80,16 @@ impl Arrival {
                 if *greetings > 0 {
                     *greetings -= 1;
                 } else if let Some(flight) = flights.pop_front() {
-                    let judgement = mix.judge(flight, outcome, reply, key);
+                    let Flight { pick, ticket, begun_ns, part } = flight;
+                    let judgement = mix.judge((pick, ticket, part), outcome, reply, key);
                     let found = (judgement.hits, judgement.misses);
-                    let found = match flight.part {
+                    let found = match part {
                         Some(part) => splits.answer(part, found.0, found.1),
                         None => Some(found),
                     };
                     if let Some((hits, misses)) = found {
                         self.replies += 1;
-                        self.begun_ns.push(flight.begun_ns);
+                        self.begun_ns.push(begun_ns);
                         self.hits += hits;
                         self.misses += misses;
                     }

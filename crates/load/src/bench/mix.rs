@@ -17,10 +17,10 @@ use super::names::Names;
 use super::protocol::Protocol;
 use super::replies::each_value;
 use super::requests::{Ttl, http_get, http_set};
+use super::splits::Part;
 use super::trace::{Operation, Trace};
 use super::values::{Values, hash_of};
 use super::verified::Finding;
-use super::worker::Flight;
 use crate::clock::now_ns;
 
 /// The requests of a run.
@@ -345,10 +345,10 @@ impl Mix {
         debug_assert!(encoded.is_ok(), "the trace's keys and operations were checked: {encoded:?}");
     }
 
-    /// Evaluates the reply to a request in flight.
+    /// Evaluates the reply to `pick` or a part of it, which was begun with `ticket`.
     pub(crate) fn judge(
         &self,
-        Flight { pick, ticket, part, .. }: Flight,
+        (pick, ticket, part): (Pick, Ticket, Option<Part>),
         outcome: Outcome<'_>,
         reply: &[u8],
         scratch: &mut Vec<u8>,

@@ -16,6 +16,7 @@ mod scale;
 mod server;
 mod settings;
 mod stops;
+mod written;
 
 use std::io::Write;
 use std::path::Path;

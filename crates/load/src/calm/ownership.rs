@@ -5,12 +5,12 @@
 //! tool wrote. Without `--i-may-destroy-data`, nothing is flushed that has not passed a check.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use nagi_client::Protocol;
 
 use super::probe::PREFIX;
 use super::server::Server;
+use super::written::Items;
 use crate::clock::{SECOND, now_ns};
 use crate::wire::{Answer, Wire};
 
@@ -25,71 +25,6 @@ const CRAWL_NS: u64 = 20 * SECOND;
 
 /// Time between two polls.
 const POLL_NS: u64 = SECOND / 5;
-
-/// What the tool wrote since the server was last emptied, counted by all of its threads.
-#[derive(Debug, Default)]
-pub(crate) struct Written {
-    /// Requests that store an item; sent, whether answered or not.
-    sets: AtomicU64,
-    /// Those that the server refused.
-    refused: AtomicU64,
-    /// The number of different keys of each kind.
-    small_keys: AtomicU64,
-    probe_keys: AtomicU64,
-    has_value: AtomicBool,
-}
-
-impl Written {
-    /// Counts requests that are about to be sent, for small keys below `end`.
-    pub(crate) fn small_keys(&self, requests: u64, end: u64) {
-        self.sets.fetch_add(requests, Relaxed);
-        self.small_keys.fetch_max(end, Relaxed);
-    }
-
-    /// Counts a request for a key of the probe below `end`.
-    pub(crate) fn probe_key(&self, end: u64) {
-        self.sets.fetch_add(1, Relaxed);
-        self.probe_keys.fetch_max(end, Relaxed);
-    }
-
-    /// Counts a request for the large value.
-    pub(crate) fn value(&self) {
-        self.sets.fetch_add(1, Relaxed);
-        self.has_value.store(true, Relaxed);
-    }
-
-    pub(crate) fn refusal(&self) {
-        self.refused.fetch_add(1, Relaxed);
-    }
-
-    /// The most items that the server can have stored for the tool.
-    fn stored(&self) -> u64 {
-        self.sets.load(Relaxed).saturating_sub(self.refused.load(Relaxed))
-    }
-
-    /// The most items of the tool that the server can hold.
-    fn keys(&self) -> u64 {
-        let value = u64::from(self.has_value.load(Relaxed));
-        self.small_keys.load(Relaxed) + self.probe_keys.load(Relaxed) + value
-    }
-
-    fn clear(&self) {
-        self.has_value.store(false, Relaxed);
-        for count in [&self.sets, &self.refused, &self.small_keys, &self.probe_keys] {
-            count.store(0, Relaxed);
-        }
-    }
-}
-
-/// memcached's counts at a time when it held nothing but flushed items, which it counts until it
-/// finds them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Items {
-    /// Items stored since it started.
-    total: u64,
-    /// Items that it holds.
-    held: u64,
-}
 
 impl Server {
     /// # Errors
@@ -274,24 +209,5 @@ impl Server {
             "{} holds {what}, which this tool did not store: nothing is removed",
             self.target.name
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_tool_wrote_is_counted_by_request_and_by_key() {
-        let written = Written::default();
-        written.small_keys(200, 200);
-        written.small_keys(100, 100);
-        written.probe_key(1);
-        written.probe_key(1);
-        written.value();
-        written.refusal();
-        assert_eq!((written.stored(), written.keys()), (302, 202));
-        written.clear();
-        assert_eq!((written.stored(), written.keys()), (0, 0));
     }
 }

@@ -13,9 +13,9 @@ use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use super::ownership::Written;
 use super::server::Server;
 use super::stops::Stops;
+use super::written::Written;
 use crate::clock::{SECOND, Timer, now_ns};
 use crate::interrupt::Interrupt;
 use crate::pace::{Arrivals, Curve, Pacer, Share, Timetable};

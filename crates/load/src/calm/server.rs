@@ -9,7 +9,7 @@ use std::sync::Arc;
 use nagi_client::Protocol;
 use serde::Serialize;
 
-use super::ownership::{Items, Written};
+use super::written::{Items, Written};
 use crate::clock::SECOND;
 use crate::interrupt::Interrupt;
 use crate::target::Target;
