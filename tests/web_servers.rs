@@ -402,7 +402,8 @@ fn answer(address: SocketAddr, asked: &Asked, headers: &str) -> Answer {
     let length =
         if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
     client.send(format!(
-        "{method} {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}{length}\r\n{body}"
+        "{method} {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}{length}\
+         \r\n{body}"
     ));
     let text = client.rest();
     let end = text.windows(4).position(|it| it == b"\r\n\r\n").expect("a head");

@@ -147,10 +147,10 @@ const PIPE: &[Module] = &[("mutex", &[])];
 
 const HTTP: &[Module] = &[
     ("bell", &[]),
-    ("connections", &[]),
     ("framing", &[]),
     ("shared_stream", &["framing"]),
     ("site", &["bell"]),
+    ("connections", &["site"]),
     ("write_timeout", &[]),
     ("forwarded", &["site"]),
     ("guard", &["forwarded", "site"]),

@@ -1,7 +1,7 @@
 //! The state of a client for handlers, and for other clients in CLIENT LIST.
 
 use crate::state::frozen_time::FrozenTime;
-use crate::state::http_client::HttpClient;
+use crate::state::http_client::{Counted, Counting, HttpClient};
 use crate::state::pubsub::{ByKind, Kind};
 use crate::state::scripts::Leased;
 use crate::state::shown_key::ShownKey;
@@ -369,7 +369,25 @@ pub struct ClientInfo {
     pub names: Mutex<ClientNames>,
 }
 
+impl Counting for ClientInfo {
+    fn counted(&self) -> Counted {
+        Counted {
+            received_bytes: self.received_bytes.get(),
+            sent_bytes: self.sent_bytes.get(),
+            requests: self.requests.get(),
+            busy_ticks: self.busy_ticks.get(),
+            since_ms: self.connected_at_ms,
+        }
+    }
+}
+
 impl ClientInfo {
+    /// The counters of the client that makes its requests.
+    pub(crate) fn shown_counters(&self) -> Counted {
+        let counted = self.counted();
+        self.http_client.as_ref().map_or(counted, |client| client.since(counted))
+    }
+
     /// Makes CLIENT LIST and ACL LOG show a command, by its index among the entries, as the last
     /// one.
     #[inline]

@@ -1,11 +1,11 @@
 //! The client behind a connection that requests over HTTP share, for lists of clients: the
 //! connection goes from one client to the next, and its counters go on.
 
-use crate::state::client::ClientInfo;
 use parking_lot::Mutex;
 use std::borrow::Cow;
+use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The longest part of a User-Agent that is kept, in bytes.
 const AGENT_BYTES: usize = 64;
@@ -15,7 +15,7 @@ const AGENT_BYTES: usize = 64;
 pub struct HttpClient {
     current: Mutex<Current>,
     /// The connection, once a worker has it.
-    connection: OnceLock<Weak<ClientInfo>>,
+    connection: OnceLock<Weak<dyn Counting>>,
 }
 
 #[derive(Debug)]
@@ -26,42 +26,21 @@ struct Current {
     before: Counted,
 }
 
+/// The state of a connection, with its counters.
+pub trait Counting: fmt::Debug + Send + Sync {
+    /// Their values since it was opened.
+    fn counted(&self) -> Counted;
+}
+
 /// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub struct Counted {
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) requests: u64,
     pub(crate) busy_ticks: u64,
     /// When the client came, in milliseconds since 1970.
     pub(crate) since_ms: u64,
-}
-
-impl Counted {
-    /// The counters of a connection since it was opened.
-    fn of(client: &ClientInfo) -> Self {
-        Counted {
-            received_bytes: client.received_bytes.get(),
-            sent_bytes: client.sent_bytes.get(),
-            requests: client.requests.get(),
-            busy_ticks: client.busy_ticks.get(),
-            since_ms: client.connected_at_ms,
-        }
-    }
-
-    /// The counters of its current client.
-    pub(crate) fn of_current(client: &ClientInfo) -> Self {
-        let counted = Counted::of(client);
-        let Some(http) = &client.http_client else { return counted };
-        let before = http.current.lock().before;
-        Counted {
-            received_bytes: counted.received_bytes.saturating_sub(before.received_bytes),
-            sent_bytes: counted.sent_bytes.saturating_sub(before.sent_bytes),
-            requests: counted.requests.saturating_sub(before.requests),
-            busy_ticks: counted.busy_ticks.saturating_sub(before.busy_ticks),
-            since_ms: counted.since_ms.max(before.since_ms),
-        }
-    }
 }
 
 impl HttpClient {
@@ -75,7 +54,8 @@ impl HttpClient {
     }
 
     /// Records that a worker has opened the connection.
-    pub fn connected(&self, connection: Weak<ClientInfo>) {
+    pub fn connected<C: Counting + 'static>(&self, connection: &Arc<C>) {
+        let connection: Weak<C> = Arc::downgrade(connection);
         // A connection is opened once.
         let _ = self.connection.set(connection);
     }
@@ -90,9 +70,21 @@ impl HttpClient {
         }
         let agent = agent.into_owned();
         let connection = self.connection.get().and_then(Weak::upgrade);
-        let before = connection.map_or_else(Counted::default, |it| Counted::of(&it));
+        let before = connection.map_or_else(Counted::default, |it| it.counted());
         let before = Counted { since_ms: now_ms, ..before };
         *current = Current { address, agent, is_web_socket, before };
+    }
+
+    /// The counters of the current client, given those of the connection.
+    pub(crate) fn since(&self, counted: Counted) -> Counted {
+        let before = self.current.lock().before;
+        Counted {
+            received_bytes: counted.received_bytes.saturating_sub(before.received_bytes),
+            sent_bytes: counted.sent_bytes.saturating_sub(before.sent_bytes),
+            requests: counted.requests.saturating_sub(before.requests),
+            busy_ticks: counted.busy_ticks.saturating_sub(before.busy_ticks),
+            since_ms: counted.since_ms.max(before.since_ms),
+        }
     }
 
     /// The address of the client.
@@ -116,30 +108,37 @@ fn shortened(agent: &[u8]) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A connection with so many requests.
+    #[derive(Debug)]
+    struct Connection(AtomicU64);
+
+    impl Counting for Connection {
+        fn counted(&self) -> Counted {
+            let requests = self.0.load(Ordering::Relaxed);
+            Counted { requests, sent_bytes: requests * 10, since_ms: 5, ..Counted::default() }
+        }
+    }
 
     #[test]
     fn the_counters_begin_anew_with_each_client() {
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-        let http = Arc::new(HttpClient::new(address(1), b"curl/8", false));
-        let info = Arc::new(ClientInfo {
-            http_client: Some(Arc::clone(&http)),
-            connected_at_ms: 5,
-            ..ClientInfo::default()
-        });
-        http.connected(Arc::downgrade(&info));
-        info.requests.add(3);
-        info.sent_bytes.add(10);
+        let http = HttpClient::new(address(1), b"curl/8", false);
+        let connection = Arc::new(Connection(AtomicU64::new(3)));
+        http.connected(&connection);
+        let counted = || {
+            let counted = http.since(connection.counted());
+            (counted.requests, counted.sent_bytes, counted.since_ms)
+        };
         http.serve(address(1), b"curl/8", false, 7);
-        let counted = Counted::of_current(&info);
-        assert_eq!((counted.requests, counted.sent_bytes, counted.since_ms), (3, 10, 5));
+        assert_eq!(counted(), (3, 30, 5));
         http.serve(address(2), b"curl/8", true, 9);
-        info.requests.add(1);
-        let counted = Counted::of_current(&info);
-        assert_eq!((counted.requests, counted.sent_bytes, counted.since_ms), (1, 0, 9));
+        connection.0.store(4, Ordering::Relaxed);
+        assert_eq!(counted(), (1, 10, 9));
         assert_eq!(http.shown(), ("WebSocket", "curl/8".to_owned()));
         http.serve(address(2), &b"\xffx".repeat(100), true, 11);
-        assert_eq!(Counted::of_current(&info).requests, 0);
+        assert_eq!(counted(), (0, 0, 11));
         assert_eq!(http.shown().1, "\u{fffd}x".repeat(AGENT_BYTES / 2));
     }
 }

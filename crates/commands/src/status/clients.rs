@@ -1,6 +1,5 @@
 //! Connections for the lists on pages.
 
-use crate::state::http_client::Counted;
 use crate::{ClientInfo, Marks, Server};
 use nagi_store::ticks;
 use std::sync::atomic::Ordering::Relaxed;
@@ -71,7 +70,7 @@ pub(super) fn list(
     let sample = |client: &ClientInfo| {
         let user = client.user();
         let names = client.names().clone();
-        let counted = Counted::of_current(client);
+        let counted = client.shown_counters();
         let requests = counted.requests;
         let known = before.binary_search_by_key(&client.id, |it| it.id).ok();
         let known = known.and_then(|place| before.get(place));

@@ -55,7 +55,7 @@ impl Sessions {
             ..ClientInfo::default()
         });
         if let Some(gateway) = &gateway {
-            gateway.client.connected(Arc::downgrade(&info));
+            gateway.client.connected(&info);
         }
         self.tally.connections.add(1);
         self.shared.registry.add(&info);
