@@ -157,9 +157,14 @@ mod tests {
             ["CONFIG", "SET", "timeout", "1", "RequirePass", "(redacted)"]
         );
         for name in ["masterauth", "PrimaryAuth", "masteruser", "tls-key-file-pass"] {
-            let words = ["CONFIG", "SET", "none", "1", name, "secret"];
-            assert_eq!(shown(&words), ["CONFIG", "SET", "none", "1", name, "(redacted)"]);
+            let words = ["CONFIG", "SET", "timeout", "1", name, "secret"];
+            assert_eq!(shown(&words), ["CONFIG", "SET", "timeout", "1", name, "(redacted)"]);
         }
+        // The name may be wrong.
+        assert_eq!(
+            shown(&["CONFIG", "SET", "requirepas", "secret"]),
+            ["CONFIG", "SET", "requirepas", "(redacted)"]
+        );
         assert_eq!(
             shown(&["ACL", "SETUSER", "bob", ">secret"]),
             ["ACL", "SETUSER", "(redacted)", "(redacted)"]
