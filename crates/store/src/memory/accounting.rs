@@ -189,19 +189,23 @@ impl Overhead {
 
     #[cold]
     fn change(&mut self, bytes: usize) {
-        let more = rounded(bytes) - rounded(self.0);
-        // This thread's own counts are published too, in an order in which data never appears
-        // larger than it is.
-        if more < 0 {
-            publish();
-        }
-        ADDED_BYTES.fetch_add(more, Ordering::Relaxed);
-        if more > 0 {
-            publish();
-        }
-        let _ = OVERHEAD_BY_THREAD.try_with(|known| known.set(known.get() + more));
+        add_overhead(rounded(bytes) - rounded(self.0));
         self.0 = bytes;
     }
+}
+
+/// Adds to the overhead what this thread has allocated, or subtracts what it has freed. The
+/// thread's own counts are published too, in an order in which data never appears larger than it
+/// is.
+fn add_overhead(more: i64) {
+    if more < 0 {
+        publish();
+    }
+    ADDED_BYTES.fetch_add(more, Ordering::Relaxed);
+    if more > 0 {
+        publish();
+    }
+    let _ = OVERHEAD_BY_THREAD.try_with(|known| known.set(known.get() + more));
 }
 
 impl Drop for Overhead {
@@ -224,16 +228,8 @@ impl MeasuredOverhead {
         outcome
     }
 
-    /// In an order in which data never appears larger than it is.
     fn add(&mut self, more: i64) {
-        if more < 0 {
-            publish();
-        }
-        ADDED_BYTES.fetch_add(more, Ordering::Relaxed);
-        if more > 0 {
-            publish();
-        }
-        let _ = OVERHEAD_BY_THREAD.try_with(|known| known.set(known.get() + more));
+        add_overhead(more);
         self.0 += more;
     }
 }
