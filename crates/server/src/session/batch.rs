@@ -82,21 +82,24 @@ pub(super) fn execute<P: RequestProtocol>(
         let remainder = P::execute(request, client, environment, out);
         output_overhead.set(out.own_bytes());
         let &Request { args, start, end, .. } = request;
-        let executed = P::kind(&request.work).map(|kind| Executed {
-            kind,
-            request: P::loggable(request),
-            request_bytes: end - start + args.large_bytes(),
-            replies: (replied, out.len()),
-        });
-        let bytes = executed.as_ref().map_or(0, Executed::bytes);
+        let kind = P::kind(&request.work);
+        let (request_bytes, reply_bytes) =
+            (end - start + args.large_bytes(), out.len().saturating_sub(replied));
+        let bytes = if kind.is_some() { request_bytes + reply_bytes } else { 0 };
         if bytes >= large_values::MIN_BYTES || remainder.is_some() {
             note_values::<P>(request, bytes, remainder.as_ref(), client, environment);
         }
+        let executed = |kind| Executed {
+            kind,
+            request: P::loggable(request),
+            request_bytes,
+            replies: (replied, out.len()),
+        };
         if let Some(remainder) = remainder.filter(|_| !client.closing) {
             // Later requests are parsed again when their turn comes.
             protocol.restart();
             let underway =
-                executed.and_then(|it| stopwatch.suspend(place, it, client, environment));
+                kind.and_then(|kind| stopwatch.suspend(place, executed(kind), client, environment));
             let request =
                 Suspended::new(remainder, args, end - start, underway).replied(out.len() > replied);
             let state = Some(request.state());
@@ -104,9 +107,11 @@ pub(super) fn execute<P: RequestProtocol>(
             *suspended = Some(request);
             return Batch { consumed: start, requests: count, state };
         }
-        if let Some(executed) = executed {
+        if let Some(kind) = kind {
             let next = requests.get(place + 1).and_then(|next| P::kind(&next.work));
-            stopwatch.ran(place, executed, next, client, environment);
+            if !stopwatch.joins_next(kind, next, (request_bytes, reply_bytes)) {
+                stopwatch.ran(place, executed(kind), next.is_none(), client, environment);
+            }
         }
         if client.closing {
             let state = Some(SessionState::Closing);

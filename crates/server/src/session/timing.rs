@@ -202,12 +202,6 @@ pub(crate) struct Executed<'a> {
 }
 
 impl Executed<'_> {
-    /// The lengths of the request and of its reply.
-    #[inline]
-    pub(super) fn bytes(&self) -> usize {
-        self.request_bytes + self.reply_bytes()
-    }
-
     #[inline]
     fn reply_bytes(&self) -> usize {
         self.replies.1.saturating_sub(self.replies.0)
@@ -446,26 +440,37 @@ pub(crate) struct Stopwatch<'t> {
 }
 
 impl Stopwatch<'_> {
-    /// Records the execution of the request at `place` of the batch; `next` is the kind of the
-    /// following one.
+    /// Whether the request that has just been executed shares the reading after the next one: both
+    /// are of the same brief kind, and this one's `bytes` and those of its reply are few.
     #[inline]
+    pub(crate) fn joins_next(
+        &self,
+        kind: RequestKind,
+        next: Option<RequestKind>,
+        (request_bytes, reply_bytes): (usize, usize),
+    ) -> bool {
+        self.joins
+            && next.is_some_and(|next| are_alike(next, kind))
+            && is_brief(kind)
+            && reply_bytes < self.timing.bounds.large_reply.get()
+            && request_bytes < self.timing.bounds.large_request.get()
+    }
+
+    /// Records the execution of the request at `place` of the batch, and of those before it that
+    /// share its reading. `is_last` tells whether no other follows.
     pub(crate) fn ran(
         &mut self,
         place: usize,
         executed: Executed<'_>,
-        next: Option<RequestKind>,
+        is_last: bool,
         client: &Client,
         environment: &RequestEnvironment<'_>,
     ) {
-        let goes_on = self.joins
-            && next.is_some_and(|next| are_alike(next, executed.kind))
-            && is_brief(executed.kind)
-            && !executed.is_large(&self.timing.bounds);
-        if goes_on || self.timing.since.get() == 0 {
+        if self.timing.since.get() == 0 {
             return;
         }
         self.read(place + 1, executed, client, environment);
-        if next.is_some() {
+        if !is_last {
             self.counted = place + 1;
             self.arrivals.first = self.arrivals.last;
         }

@@ -256,14 +256,14 @@ impl<'a> Database<'a> {
     /// Passes the entry of a key to `look` under its latch, and counts a hit or a miss.
     #[inline]
     pub(crate) fn read<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
-        let read_in = |shard: &Shard, key: Key<'_>| self.read_in(shard, key, look);
+        // Each branch has its own copy of the lookup, so that it is inlined into the common one.
         let (result, found) = if let OperationScope::Latched(shards) = self.scope {
-            self.read_latched(shards, key, read_in)
+            self.read_latched(shards, key, |shard, key| self.read_in(shard, key, look))
         } else {
             let long = self.store.long_keys.found(key);
             let key = key.kept_as(long.as_ref());
             let held = self.store.latch_of(key).lock_untimed();
-            read_in(&held, key)
+            self.read_in(&held, key, look)
         };
         if found == LookupResult::Expired
             || found == LookupResult::Nothing && self.store.hook.listens_for_misses()
