@@ -152,6 +152,7 @@ impl Sessions {
             slot.replied_bytes += output.len() as u64;
             slot.session.info().sent_bytes.add(output.len() as u64);
             self.tally.output_bytes.add(output.len() as u64);
+            self.send_held(driver, token);
             driver.send(token, &mut output);
         }
         let unread = self.unread_bytes(driver, token);
@@ -164,6 +165,26 @@ impl Sessions {
                 tracing::warn!(token.index, "{}", client_lines::MONITOR.text());
             }
             self.abort(driver, token);
+        }
+    }
+
+    /// Sends the replies that a connection holds.
+    pub(super) fn send_held(&mut self, driver: &mut impl Driver, token: Token) {
+        let Some(slot) = self.slots.get_mut(token) else { return };
+        let mut output = Output::default();
+        if slot.held.move_to(&mut output) > 0 {
+            self.tally.writes.add(1);
+            driver.send(token, &mut output);
+        }
+    }
+
+    /// Sends all replies, if the first have been held for `least`.
+    pub(super) fn send_all_held(&mut self, driver: &mut impl Driver, least: Duration) {
+        for token in self.holding.take_due(least) {
+            self.send_held(driver, token);
+            if let Some(slot) = self.slots.get_mut(token) {
+                slot.held.is_listed = false;
+            }
         }
     }
 

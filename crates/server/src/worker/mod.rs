@@ -2,6 +2,7 @@
 
 mod arrivals;
 pub(crate) mod handovers;
+mod held_replies;
 mod limits;
 mod piped;
 mod relocation;
@@ -25,6 +26,7 @@ use crate::state::descriptors::RESERVED_CONNECTIONS;
 use crate::state::mailbox::{ConnectionTask, NewConnection, Reminders};
 use crate::state::shared::Shared;
 use crate::worker::handovers::{AskedBefore, Handovers, Leaving};
+use crate::worker::held_replies::{HOLD, Holding};
 use crate::worker::slots::{ConnectionSlot, Slots};
 use nagi_commands::memcached::{CloseReason, report_disconnection};
 use nagi_commands::{HookFlags, Marks, Server as _, Tally, When, notification, stop_monitoring};
@@ -119,6 +121,7 @@ struct Sessions {
     /// A session's replies, until they are passed to the driver.
     output: Output,
     output_overhead: Overhead,
+    holding: Holding,
     spans: SpanRoom,
     timing: Timing,
     /// Connections with unsent replies of timed requests.
@@ -183,6 +186,7 @@ impl Sessions {
             takes_connections: true,
             output_overhead: Overhead::new(output.own_bytes()),
             output,
+            holding: Holding::default(),
             spans: SpanRoom::default(),
             timing: Timing::default(),
             unsent: Vec::new(),
@@ -290,6 +294,7 @@ impl Sessions {
             && !self.has_messages
             && !self.shared.hooks.notifications.is_pending();
         let timeout = if idle { timeout } else { Some(Duration::ZERO) };
+        let timeout = least(timeout, self.holding.longest_wait());
         let mut turns = std::mem::take(&mut self.turns);
         self.timing.end_turn(&self.tally);
         let happened = driver.turn(timeout, self)? + turns.len();
@@ -302,6 +307,7 @@ impl Sessions {
         }
         self.run_pipe_turns(driver);
         self.run_orphans();
+        self.send_all_held(driver, HOLD);
         if self.has_messages {
             self.has_messages = self.send_messages(driver);
         }
@@ -322,6 +328,7 @@ impl Sessions {
         let bytes = accounting::room_bytes::<Token>(self.turns.capacity())
             + accounting::room_bytes::<Token>(self.unsent.capacity())
             + accounting::room_bytes::<Session>(self.orphans.capacity())
+            + self.holding.room_bytes()
             + accounting::room_bytes::<SlowReader>(self.slow_readers.capacity());
         self.lists_overhead.set(bytes);
     }
@@ -334,6 +341,7 @@ impl Sessions {
             && self.tick(driver, Some(Duration::ZERO)).is_ok_and(|happened| happened > 0)
         {}
         self.takes_connections = false;
+        self.send_all_held(driver, Duration::ZERO);
         let tokens: Vec<Token> = self.slots.all().map(|slot| slot.token).collect();
         for token in tokens {
             self.remove(token, CloseReason::Shutdown);
@@ -411,17 +419,21 @@ impl Sessions {
             spans: &mut self.spans,
             output_overhead: &mut self.output_overhead,
         };
+        let held = slot.held.move_to(&mut self.output);
         let state = slot.session.feed(received, &mut slice, &mut self.output);
         // Events are published before the reply is sent.
         notification::publish(&*self.shared);
         if !self.output.is_empty() {
             let bytes = self.output.len() as u64;
-            self.tally.output_bytes.add(bytes);
-            self.tally.writes.add(1);
-            driver.send(token, &mut self.output);
+            let added = bytes - held as u64;
+            self.tally.output_bytes.add(added);
+            slot.replied_bytes += added;
+            slot.session.info().sent_bytes.add(added);
+            if !self.holding.hold((token, &mut slot.held), state, &mut self.output) {
+                self.tally.writes.add(1);
+                driver.send(token, &mut self.output);
+            }
             self.output_overhead.set(self.output.own_bytes());
-            slot.replied_bytes += bytes;
-            slot.session.info().sent_bytes.add(bytes);
             let has_unsent = self.timing.sent(&self.tally);
             slot.session.info().busy_ticks.add(self.timing.latest().wrapping_sub(before));
             if has_unsent {
@@ -457,7 +469,8 @@ impl Sessions {
             config: self.shared.config(),
         };
         let Some(slot) = self.slots.get_mut(token) else { return false };
-        let sent = slot.replied_bytes - driver.unsent_bytes(token) as u64;
+        let unsent = driver.unsent_bytes(token) + slot.held.len();
+        let sent = slot.replied_bytes - unsent as u64;
         let taken = slot.unsent.partition_point(|executed| executed.reply_end <= sent);
         for executed in slot.unsent.drain(..taken) {
             slot.unsent_charge.set(slot.unsent_charge.bytes() - executed.own_bytes());

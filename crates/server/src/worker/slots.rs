@@ -4,6 +4,7 @@ use crate::net::driver::{Token, Wanted};
 use crate::protocols::session_state::SessionState;
 use crate::session::conversation::Session;
 use crate::session::timing::Unsent;
+use crate::worker::held_replies::HeldReplies;
 use nagi_store::accounting::{Charge, Overhead, room_bytes};
 
 /// A connection's session.
@@ -21,8 +22,10 @@ pub(super) struct ConnectionSlot {
     pub(super) ended: bool,
     /// Whether it is among the worker's slow readers.
     pub(super) is_slow_reader: bool,
-    /// Bytes of replies passed to the driver.
+    /// Bytes of replies that were passed to the driver or are held.
     pub(super) replied_bytes: u64,
+    /// Replies that are sent together with the next one.
+    pub(super) held: HeldReplies,
     /// Requests whose replies the kernel has not taken in full, the oldest first.
     pub(super) unsent: Vec<Unsent>,
     /// Accounts for their memory, which is not data.
@@ -46,6 +49,7 @@ impl ConnectionSlot {
             ended: false,
             is_slow_reader: false,
             replied_bytes: 0,
+            held: HeldReplies::default(),
             unsent: Vec::new(),
             unsent_charge: Charge::default(),
             overhead,

@@ -6,6 +6,7 @@ use crate::net::listener::Listeners;
 use crate::net::pipes::Pipes;
 use crate::state::shared::ServerOptions;
 use nagi_store::types::string::SetOptions;
+use nagi_store::{ClaimProgress, Intent};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::task::Waker;
@@ -316,4 +317,57 @@ fn each_connection_gets_one_slice_of_a_tick() {
         let within = sends.iter().zip(most).all(|((_, sent), most)| (1..=most).contains(sent));
         assert!(within, "{sends:?} in tick {tick}, and at most {most:?}");
     }
+}
+
+/// A request that waits for the script thread, which these tests do not run.
+const WAITING: &[u8] = b"*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n0\r\n";
+
+#[test]
+fn replies_before_a_script_are_held_for_its_reply() {
+    let (mut sessions, mut driver) = connected();
+    sessions.received(&mut driver, TOKEN, &mut [&pings(1), WAITING].concat());
+    assert_eq!(driver.sends, []);
+    let slot = sessions.slots.get_mut(TOKEN).unwrap();
+    assert_eq!(slot.state, SessionState::Pending(When::Woken));
+    assert!(sessions.holding.longest_wait().is_some());
+    // A second call without a reply keeps them.
+    sessions.feed(&mut driver, TOKEN, &mut []);
+    assert_eq!(driver.sends, []);
+    sessions.send_all_held(&mut driver, Duration::ZERO);
+    assert_eq!(driver.sent, b"+PONG\r\n");
+    assert_eq!(sessions.holding.longest_wait(), None);
+    sessions.send_all_held(&mut driver, Duration::ZERO);
+    assert_eq!(driver.sends.len(), 1);
+}
+
+#[test]
+fn messages_follow_held_replies() {
+    let (mut sessions, mut driver) = connected();
+    let shared = Arc::clone(&sessions.shared);
+    let db = shared.store.database(0, &sessions.counters, 1);
+    let mut claiming = shared.store.claiming();
+    claiming.add(db.key(b"key"), Intent::Write);
+    let claim = match db.take_claims(&mut claiming, Waker::noop(), || false) {
+        ClaimProgress::Held(claim) => claim,
+        progress => panic!("{progress:?}"),
+    };
+    let get = b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n";
+    sessions.received(&mut driver, TOKEN, &mut [&pings(1), &get[..]].concat());
+    assert_eq!(driver.sends, []);
+    let mut message = Output::default();
+    message.push(b"+message\r\n");
+    sessions.send_unsolicited(&mut driver, TOKEN, message);
+    assert_eq!(driver.sent, b"+PONG\r\n+message\r\n");
+    drop(claim);
+}
+
+#[test]
+fn long_replies_and_those_before_other_waits_are_not_held() {
+    let (mut sessions, mut driver) = connected();
+    sessions.received(&mut driver, TOKEN, &mut [&pings(1000), WAITING].concat());
+    assert_eq!(driver.sent.len(), "+PONG\r\n".len() * 1000);
+    let (mut sessions, mut driver) = connected();
+    let blocked = b"*3\r\n$5\r\nBLPOP\r\n$4\r\nlist\r\n$1\r\n0\r\n";
+    sessions.received(&mut driver, TOKEN, &mut [&pings(1), &blocked[..]].concat());
+    assert_eq!(driver.sent, b"+PONG\r\n");
 }
