@@ -23,73 +23,73 @@ struct Long {
     /// Creates the data it works on, with this many elements or keys.
     prepare: fn(&Server, u64) -> Result<()>,
     count: u64,
-    command: &'static [&'static str],
+    command: fn() -> Vec<String>,
     /// Whether it removes the data.
     consumes: bool,
 }
 
-const LONG: [Long; 11] = [
+const LONG: [Long; 14] = [
     Long {
         name: "KEYS *, 10 M keys",
         prepare: fill_keys,
         count: MANY,
-        command: &["KEYS", "*"],
+        command: || words("KEYS *"),
         consumes: false,
     },
     Long {
         name: "FLUSHALL, 10 M keys",
         prepare: keep,
         count: 0,
-        command: &["FLUSHALL"],
+        command: || words("FLUSHALL"),
         consumes: true,
     },
     Long {
         name: "SMEMBERS, 10 M members",
         prepare: |server, count| fill_collection(server, Kind::Set, "set", count),
         count: MANY,
-        command: &["SMEMBERS", "set"],
+        command: || words("SMEMBERS set"),
         consumes: false,
     },
     Long {
         name: "DEL of that set",
         prepare: keep,
         count: 0,
-        command: &["DEL", "set"],
+        command: || words("DEL set"),
         consumes: true,
     },
     Long {
         name: "HGETALL, 10 M fields",
         prepare: |server, count| fill_collection(server, Kind::Hash, "hash", count),
         count: MANY,
-        command: &["HGETALL", "hash"],
+        command: || words("HGETALL hash"),
         consumes: false,
     },
     Long {
         name: "DEL of that hash",
         prepare: keep,
         count: 0,
-        command: &["DEL", "hash"],
+        command: || words("DEL hash"),
         consumes: true,
     },
     Long {
         name: "LRANGE 0 -1, 10 M elements",
         prepare: |server, count| fill_collection(server, Kind::ListByRpush, "list", count),
         count: MANY,
-        command: &["LRANGE", "list", "0", "-1"],
+        command: || words("LRANGE list 0 -1"),
         consumes: false,
     },
     Long {
         name: "DEL of that list",
         prepare: keep,
         count: 0,
-        command: &["DEL", "list"],
+        command: || words("DEL list"),
         consumes: true,
     },
     Long {
         name: "SORT ALPHA, 1 M members",
         prepare: |server, count| fill_collection(server, Kind::Set, "sortable", count),
         count: MANY / 10,
-        command: &["SORT", "sortable", "ALPHA", "LIMIT", "0", "10"],
+        command: || words("SORT sortable ALPHA LIMIT 0 10"),
         consumes: false,
     },
     Long {
@@ -99,17 +99,49 @@ const LONG: [Long; 11] = [
             fill_collection(server, Kind::SortedSet, "second", count)
         },
         count: MANY / 10,
-        command: &["ZUNIONSTORE", "union", "2", "first", "second"],
+        command: || words("ZUNIONSTORE union 2 first second"),
         consumes: false,
     },
     Long {
         name: "DEL of that sorted set",
         prepare: keep,
         count: 0,
-        command: &["DEL", "union"],
+        command: || words("DEL union"),
+        consumes: true,
+    },
+    Long {
+        name: "MSET, 100,000 keys",
+        prepare: keep,
+        count: 0,
+        command: || with_keys("MSET", Some("value")),
+        consumes: false,
+    },
+    Long {
+        name: "MGET of those keys",
+        prepare: keep,
+        count: 0,
+        command: || with_keys("MGET", None),
+        consumes: false,
+    },
+    Long {
+        name: "DEL of those keys",
+        prepare: keep,
+        count: 0,
+        command: || with_keys("DEL", None),
         consumes: true,
     },
 ];
+
+fn words(command: &str) -> Vec<String> {
+    command.split(' ').map(str::to_owned).collect()
+}
+
+/// A command with 100,000 keys, each followed by this value if there is one.
+fn with_keys(name: &str, value: Option<&str>) -> Vec<String> {
+    let keys = (0..100_000).map(|number| format!("many:{number}"));
+    let pairs = keys.flat_map(|key| [Some(key), value.map(str::to_owned)]);
+    std::iter::once(name.to_owned()).chain(pairs.flatten()).collect()
+}
 
 /// Measures each command once on each server while the probe runs.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
@@ -152,10 +184,12 @@ fn measure_one(contestant: &Contestant, arguments: &Arguments, scale: u64) -> Re
     let one = |long: &Long| {
         (long.prepare)(&server, long.count / scale)?;
         run(pair.busy, &["CONFIG", "RESETSTAT"])?;
+        let command = (long.command)();
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
         let repetitions = if long.consumes { 1 } else { arguments.repetitions };
         let (mut busy_us, mut idle_us) = (Vec::new(), Vec::new());
         for _ in 0..repetitions {
-            let (busy, idle) = pair.probe_beside(|| run(pair.busy, long.command))?;
+            let (busy, idle) = pair.probe_beside(|| run(pair.busy, &command))?;
             busy_us.push(busy.max_us);
             idle_us.push(idle.max_us);
         }
