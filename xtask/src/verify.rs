@@ -63,6 +63,8 @@ pub(crate) fn sanitize(sanitizer: Sanitizer) -> Result<()> {
         .args(["--target", "x86_64-unknown-linux-gnu"])
         .current_dir(workspace::root())
         .env("RUSTFLAGS", flag)
+        // Instrumented frames are some ten times as long, and replies of scripts nest deeply.
+        .env("RUST_MIN_STACK", "67108864")
         .env("CARGO_TARGET_DIR", folder);
     command.arg("--");
     match sanitizer {
