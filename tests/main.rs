@@ -104,6 +104,8 @@ mod string;
 mod titles;
 mod top;
 mod tracking;
+mod tracking_copies;
+mod tracking_crowd;
 mod transaction;
 mod vanished;
 mod watch;
