@@ -10,7 +10,10 @@ use crate::workspace::{self, cargo};
 
 /// Test modules that loom runs, by crate; the others use threads that it does not control.
 const LOOM_MODELS: [(&str, &[&str]); 3] = [
-    ("nagi-store", &["latch::model", "directory::model", "quiescence::model", "claims::model"]),
+    (
+        "nagi-store",
+        &["latch::model", "directory::model", "quiescence::model", "claims::model", "models::"],
+    ),
     ("nagi-pipe", &["model"]),
     ("nagi-commands", &["blocking::model"]),
 ];

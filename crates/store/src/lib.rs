@@ -36,6 +36,8 @@ mod eviction;
 mod index;
 mod keyspace;
 mod memory;
+#[cfg(all(test, loom))]
+mod models;
 mod packed;
 mod siphash;
 mod snapshot;

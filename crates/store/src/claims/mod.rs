@@ -26,7 +26,7 @@
 pub(crate) mod announcement;
 pub(crate) mod claiming;
 #[cfg(all(test, loom))]
-mod model;
+pub(crate) mod model;
 mod queue;
 pub(crate) mod table;
 #[cfg(all(test, not(loom)))]

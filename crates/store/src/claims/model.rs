@@ -12,17 +12,17 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 /// Lets a thread sleep until it is woken.
-struct Bell {
+pub(crate) struct Bell {
     rung: Mutex<bool>,
     sleeper: Condvar,
 }
 
 impl Bell {
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Bell { rung: Mutex::new(false), sleeper: Condvar::new() })
     }
 
-    fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut rung = self.rung.lock().unwrap();
         while !*rung {
             rung = self.sleeper.wait(rung).unwrap();

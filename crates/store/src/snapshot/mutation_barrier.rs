@@ -8,8 +8,8 @@
 use crate::entry::block::Entry;
 use crate::entry::mutable::Mutable;
 use crate::snapshot::progress::{SnapshotProgress, ValueOutcome};
+use crate::sync::primitives::atomic::{AtomicU64, Ordering};
 use crate::sync::steps::{self, Step};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The position of the epoch in the word; the bits below are
 /// `save-active:1 | listening:1 | effects:1`.

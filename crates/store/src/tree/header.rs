@@ -2,6 +2,8 @@
 
 use super::blocks::Size;
 use super::count::Count;
+#[cfg(loom)]
+use loom::cell::UnsafeCell;
 use std::ptr::NonNull;
 
 /// The header of a node, inner or leaf.
@@ -13,11 +15,36 @@ pub(crate) struct Header {
     pub(super) is_inner: bool,
     /// The number of children; inner nodes only.
     pub(crate) children: u16,
+    /// Stands for the node's contents, whose accesses loom cannot observe.
+    #[cfg(loom)]
+    contents: UnsafeCell<()>,
 }
 
 impl Header {
     pub(super) fn new(size: Size, is_inner: bool, children: usize) -> Self {
-        Header { count: Count::one(), size, is_inner, children: children as u16 }
+        Header {
+            count: Count::one(),
+            size,
+            is_inner,
+            children: children as u16,
+            #[cfg(loom)]
+            contents: UnsafeCell::new(()),
+        }
+    }
+
+    /// Tells loom that the node is read: it fails if a change by another thread is not ordered
+    /// before or after.
+    #[inline]
+    pub(super) fn note_read(&self) {
+        #[cfg(loom)]
+        self.contents.with(|_| ());
+    }
+
+    /// Tells loom that the node is changed or freed.
+    #[inline]
+    pub(super) fn note_change(&self) {
+        #[cfg(loom)]
+        self.contents.with_mut(|_| ());
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::header::{Header, Node};
 
-/// The maximum number of children.
-pub(crate) const MAX_CHILDREN: usize = 42;
+/// The maximum number of children: as many as a block holds. Under loom, counts take more room.
+pub(crate) const MAX_CHILDREN: usize = if cfg!(loom) { 39 } else { 42 };
 
 /// The metadata that an inner node stores about a child.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +42,8 @@ pub(crate) struct Inner {
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Inner>() == super::blocks::Size::Quarter.bytes());
+#[cfg(loom)]
+const _: () = assert!(size_of::<Inner>() <= super::blocks::Size::Quarter.bytes());
 
 impl Inner {
     /// The offset at which the keys end.

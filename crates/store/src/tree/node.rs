@@ -84,6 +84,7 @@ impl Node {
     /// It is an inner node, and stays referenced and unchanged for `'a`.
     #[inline]
     pub(crate) unsafe fn inner<'a>(self) -> &'a Inner {
+        self.header().note_read();
         // SAFETY: the caller guarantees it.
         unsafe { self.0.cast().as_ref() }
     }
@@ -92,6 +93,7 @@ impl Node {
     /// It is an inner node, and there is no other reference to it during `'a`.
     #[inline]
     pub(crate) unsafe fn inner_mut<'a>(self) -> &'a mut Inner {
+        self.header().note_change();
         // SAFETY: the caller guarantees it.
         unsafe { self.0.cast().as_mut() }
     }
@@ -100,6 +102,7 @@ impl Node {
     /// It is a leaf, and stays referenced and unchanged for `'a`.
     #[inline]
     pub(crate) unsafe fn leaf<'a>(self) -> Leaf<'a> {
+        self.header().note_read();
         let bytes = self.size().bytes() - size_of::<Header>();
         // SAFETY: the caller guarantees it; `bytes` bytes follow the header.
         Leaf(unsafe { std::slice::from_raw_parts(self.content().as_ptr(), bytes) })
@@ -109,6 +112,7 @@ impl Node {
     /// It is a leaf, and there is no other reference to it during `'a`.
     #[inline]
     pub(crate) unsafe fn leaf_mut<'a>(self) -> LeafMut<'a> {
+        self.header().note_change();
         let bytes = self.size().bytes() - size_of::<Header>();
         // SAFETY: the caller guarantees it; `bytes` bytes follow the header.
         LeafMut(unsafe { std::slice::from_raw_parts_mut(self.content().as_ptr(), bytes) })
@@ -247,6 +251,7 @@ pub(crate) unsafe fn release<L: Layout>(node: Node, blocks: &Blocks) {
 /// # Safety
 /// There is no reference to it.
 pub(crate) unsafe fn free(node: Node, blocks: &Blocks) {
+    node.header().note_change();
     // SAFETY: the caller guarantees it.
     unsafe { blocks.free(node.0.cast(), node.size()) };
 }
