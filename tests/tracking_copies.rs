@@ -2,11 +2,12 @@
 //! copy stays outdated, and what is read after an invalidation contains the change.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use harness::{Connection, Random, Reply, Server, encode_command, size, words};
+use parking_lot::Mutex;
 
 const KEYS: usize = 20;
 /// Requests that a reader sends at once, at most.
@@ -81,7 +82,7 @@ impl Reader {
     fn reply(&mut self) -> Reply {
         loop {
             match self.connection.reply() {
-                Reply::Push(push) => self.cache.lock().unwrap().invalidate(&push[1]),
+                Reply::Push(push) => self.cache.lock().invalidate(&push[1]),
                 reply => return reply,
             }
         }
@@ -95,7 +96,7 @@ impl Reader {
                 Mode::OptIn => requests.extend(encode_command(&words("CLIENT CACHING YES"))),
                 // An invalidation may arrive before the reply, and then concerns it.
                 Mode::Redirect => {
-                    self.cache.lock().unwrap().copies.insert(key.clone(), None);
+                    self.cache.lock().copies.insert(key.clone(), None);
                 }
                 Mode::Default | Mode::Broadcast => {}
             }
@@ -110,7 +111,7 @@ impl Reader {
                 Reply::Null => 0,
                 value => value.text().parse().expect("a number"),
             };
-            let (mode, mut cache) = (self.mode, self.cache.lock().unwrap());
+            let (mode, mut cache) = (self.mode, self.cache.lock());
             assert!(value >= *least, "{mode:?}: {key} was {least} before, and is {value}");
             match mode {
                 Mode::Redirect => {
@@ -128,7 +129,7 @@ impl Reader {
     }
 
     fn copy(&self, key: &str) -> Option<i64> {
-        self.cache.lock().unwrap().copies.get(key).copied().flatten()
+        self.cache.lock().copies.get(key).copied().flatten()
     }
 
     /// Waits until the invalidations of all earlier changes have arrived.
@@ -142,7 +143,7 @@ impl Reader {
         }
         loop {
             let Reply::Push(push) = self.connection.reply() else { panic!("a push") };
-            self.cache.lock().unwrap().invalidate(&push[1]);
+            self.cache.lock().invalidate(&push[1]);
             if push[1].list().iter().any(|key| key.text() == mark) {
                 return;
             }
@@ -155,7 +156,7 @@ fn listen(mut listener: Connection, cache: &Mutex<Cache>, mark: &str) {
     loop {
         let message = listener.reply();
         let keys = &message.list()[2];
-        cache.lock().unwrap().invalidate(keys);
+        cache.lock().invalidate(keys);
         if keys.list().iter().any(|key| key.text() == mark) {
             return;
         }
@@ -244,7 +245,7 @@ impl World {
             }
         }
         reader.settle(&mut other);
-        let cache = reader.cache.lock().unwrap();
+        let cache = reader.cache.lock();
         assert!(cache.invalidations > KEYS && unused > 0, "{mode:?}: {cache:?}");
         let copies = cache.copies.iter().filter(|(key, _)| key.starts_with("k:"));
         let mut compared = 0;

@@ -59,7 +59,7 @@ enum Task {
     Conformance(conformance::Suite),
     /// Inject faults into real servers and count how often `nagi doctor` names them first
     Doctor(doctor::Arguments),
-    /// Model-check latches, claims and blocked clients with loom
+    /// Model-check latches, claims, trees and blocked clients with loom
     Loom,
     /// Run the store's tests under a sanitizer (needs a nightly toolchain)
     Sanitize {
