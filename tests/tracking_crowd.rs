@@ -118,8 +118,8 @@ fn changed_twice(writers: &mut [Connection], random: &mut Random) {
     }
 }
 
-/// Whoever has read a key is told of the first change, and who tracks a prefix of all. What follows
-/// is the invalidation of another key: nothing came twice or late.
+/// A client that has read a key receives the first change of it, and one that tracks the prefix
+/// receives all. What follows is the invalidation of another key: nothing came twice or late.
 fn told(crowd: &mut [Tracker]) {
     let twice: Vec<String> =
         (0..KEYS).flat_map(|key| [(); 2].map(|()| format!("k:{key}"))).collect();

@@ -25,7 +25,7 @@ enum Change {
     PushToCopy,
 }
 
-/// Who changes the list beside the saver.
+/// A thread that changes the list beside the saver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Writer,
