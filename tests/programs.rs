@@ -51,3 +51,14 @@ fn a_program_on_hiredis_counts_to_ten_thousand() {
     assert!(output.status.success(), "{errors}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "10000\n");
 }
+
+#[test]
+fn a_program_on_hiredis_has_a_queue_a_leaderboard_sessions_and_subscribers() {
+    let program = compile("services", Path::new(env!("CARGO_TARGET_TMPDIR")));
+    for server in [Server::nagi(), Server::redis()] {
+        let port = server.resp().port().to_string();
+        let output = Command::new(&program).arg(port).output().expect("the program starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+    }
+}
