@@ -54,8 +54,9 @@ impl Program {
     }
 }
 
-const PROGRAMS: [Program; 16] = [
+const PROGRAMS: [Program; 21] = [
     Program::new("ioredis", Language::Node, "ioredis.js"),
+    Program::new("ioredis-services", Language::Node, "ioredis-services.js"),
     Program::new("bullmq", Language::Node, "bullmq.js"),
     Program::new("redis", Language::Node, "redis.js"),
     Program::new("upstash", Language::Node, "upstash.js").by_http(),
@@ -64,10 +65,14 @@ const PROGRAMS: [Program; 16] = [
     Program::new("dramatiq", Language::Python, "dramatiq_job.py"),
     Program::new("lettuce", Language::Java, "LettuceJob"),
     Program::new("jedis", Language::Java, "JedisJob"),
+    Program::new("jedis-services", Language::Java, "JedisServicesJob"),
     Program::new("spring", Language::Java, "SpringJob"),
     Program::new("redis-py", Language::Python, "redis_py_job.py"),
+    Program::new("redis-py-services", Language::Python, "redis_py_services.py"),
     Program::new("redis-rs", Language::Rust, "programs"),
+    Program::new("redis-rs-services", Language::Rust, "services"),
     Program::new("go-redis", Language::Go, "goredis"),
+    Program::new("go-redis-services", Language::Go, "goredis-services"),
     Program::new("asynq", Language::Go, "asynq"),
     Program::new("sidekiq", Language::Ruby, "sidekiq_job.rb"),
     Program::new("phpredis", Language::Php, "phpredis_job.php"),

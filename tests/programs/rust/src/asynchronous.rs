@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use programs::{PATIENCE, client};
 use redis::aio::{ConnectionManagerConfig, MultiplexedConnection};
 use redis::caching::CacheConfig;
 use redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisResult, cmd};
-
-use crate::{PATIENCE, client};
 
 /// Hundreds of tasks share a connection; each gets its own replies.
 pub(crate) async fn side_by_side(client: &Client) -> RedisResult<()> {

@@ -7,8 +7,8 @@ mod asynchronous;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::thread;
-use std::time::{Duration, Instant};
 
+use programs::{PATIENCE, client, until};
 use redis::streams::{
     StreamAutoClaimOptions, StreamAutoClaimReply, StreamId, StreamInfoGroupsReply,
     StreamReadOptions, StreamReadReply,
@@ -18,23 +18,6 @@ use redis::{Client, Commands, Connection, Direction, RedisResult, Script};
 const JOBS: usize = 3_000;
 const CONSUMERS: usize = 6;
 const MESSAGES: usize = 2_000;
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A client of the server that speaks this version of RESP.
-fn client(protocol: u8) -> Client {
-    let setting = |name: &str| std::env::var(name).unwrap_or_else(|_| panic!("{name} is set"));
-    let (host, port) = (setting("NAGI_HOST"), setting("NAGI_PORT"));
-    Client::open(format!("redis://{host}:{port}/?protocol=resp{protocol}")).expect("an address")
-}
-
-/// Repeats `condition` until it is true.
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
-        thread::park_timeout(Duration::from_millis(5));
-    }
-}
 
 fn pipelines(connection: &mut Connection) -> RedisResult<()> {
     let mut pipe = redis::pipe();
