@@ -73,6 +73,16 @@ struct Entrance {
     whole: Queue,
 }
 
+impl Entrance {
+    /// Wakes the claimers that were held back, unless the whole keyspace is waited for. With a
+    /// ticket too: its holder may be among them, and is the one that may begin.
+    fn wake_held_back(&mut self) {
+        if self.whole.is_empty() {
+            self.held_back.wake_all();
+        }
+    }
+}
+
 /// The target of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WaitingFor {
@@ -231,9 +241,7 @@ impl Claims {
         if left == 0 {
             self.exclusive.store(0, Ordering::SeqCst);
             entrance.whole.wake_next();
-            if entrance.whole.is_empty() && entrance.ticket.is_none() {
-                entrance.held_back.wake_all();
-            }
+            entrance.wake_held_back();
         } else if left == 1 && entrance.growing.is_some() {
             // It is at the front of the queue.
             entrance.whole.wake_next();
@@ -351,9 +359,8 @@ impl Claims {
                     if self.count() == 0 {
                         entrance.whole.wake_next();
                     }
-                } else if entrance.ticket.is_none() {
-                    entrance.held_back.wake_all();
                 }
+                entrance.wake_held_back();
             }
         }
     }

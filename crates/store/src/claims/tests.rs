@@ -167,6 +167,43 @@ fn claimer_that_failed_often_holds_new_claimers_back() {
     assert!(world.is_forgotten());
 }
 
+/// The claimer that holds new claimers back may itself be held back by the whole keyspace.
+#[test]
+fn claimer_with_the_ticket_is_woken_when_the_whole_keyspace_is_released() {
+    for is_claimed in [false, true] {
+        let world = Fixture::new();
+        let [often, whole] = [(); 2].map(|()| Claimant::new());
+        let claim = world.held(&[1], Intent::Write);
+        let mut claiming = world.claiming(&[1], Intent::Write);
+        (0..3).for_each(|_| world.waits(&mut claiming, &often));
+        let mut everything = world.claiming(&[], Intent::Write);
+        everything.add_everything();
+        // A snapshot or a request such as FLUSHALL, or a claim on everything.
+        let wait = if is_claimed {
+            world.waits(&mut everything, &whole);
+            None
+        } else {
+            world.claims.unclaimed(&whole.waker, || unreachable!("a name is claimed"))
+        };
+        world.waits(&mut claiming, &often);
+        drop(claim);
+        assert_eq!(whole.calls(), 1);
+        let held = is_claimed.then(|| world.step(&mut everything, &whole));
+        if let Some(step) = &held {
+            assert!(matches!(step, ClaimProgress::Held(_)), "{step:?}");
+            world.waits(&mut claiming, &often);
+        } else {
+            assert!(world.claims.unclaimed(&whole.waker, || ()).is_none());
+        }
+        let calls = often.calls();
+        drop((wait, held, everything));
+        assert_eq!(often.calls(), calls + 1);
+        assert!(matches!(world.step(&mut claiming, &often), ClaimProgress::Held(_)));
+        drop(claiming);
+        assert!(world.is_forgotten());
+    }
+}
+
 #[test]
 fn whole_keyspace_is_available_only_without_claims() {
     let world = Fixture::new();
