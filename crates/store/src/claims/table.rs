@@ -355,10 +355,8 @@ impl Claims {
             WaitingFor::Whole => {
                 let mut entrance = self.entrance.lock();
                 entrance.whole.remove(number);
-                if !entrance.whole.is_empty() {
-                    if self.count() == 0 {
-                        entrance.whole.wake_next();
-                    }
+                if !entrance.whole.is_empty() && self.count() == 0 {
+                    entrance.whole.wake_next();
                 }
                 entrance.wake_held_back();
             }
