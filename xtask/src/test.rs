@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::workspace::{self, cargo};
-use crate::{process, setup, tidy};
+use crate::{conformance, process, setup, tidy};
 use harness::Server;
 
 /// One check, which `cargo xtask test NAME` runs alone.
@@ -17,7 +17,7 @@ struct Step {
     run: fn() -> Result<Count>,
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { name: "setup", what: "downloads for the tests, into .setup/", run: set_up },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "tidy", what: "the repository's rules", run: check_tidiness },
@@ -28,6 +28,7 @@ const STEPS: [Step; 10] = [
     Step { name: "black-box", what: "black-box tests with epoll", run: black_box },
     Step { name: "uring", what: "black-box tests with io_uring", run: by_uring },
     Step { name: "python", what: "Python clients", run: python },
+    Step { name: "conformance", what: "the quick units of Redis' suite", run: conform },
 ];
 
 /// Features that the server does not need and their users turn on.
@@ -149,6 +150,11 @@ fn python() -> Result<Count> {
         .env("NAGI_MEMCACHED_GUARDED", guarded.memcached_address().to_string())
         .current_dir(workspace::root());
     count(&mut tests).with_context(|| format!("the server said: {}", server.log()))
+}
+
+fn conform() -> Result<Count> {
+    let (passed, failed) = conformance::redis::run_quick(workspace::build_nagi("dev")?)?;
+    Ok(Count { passed: passed as u64, failed: failed as u64 })
 }
 
 fn require_component(subcommand: &str, component: &str) -> Result<()> {

@@ -3,7 +3,7 @@
 mod exclusions;
 mod memcached;
 mod outcome;
-mod redis;
+pub(crate) mod redis;
 mod source;
 
 use anyhow::Result;

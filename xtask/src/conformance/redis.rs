@@ -82,6 +82,29 @@ const UNITS: &[&str] = &[
     "unit/replybufsize",
 ];
 
+/// The units that every change must pass: those of a few seconds, without those that assume that
+/// requests of two connections are executed in the order in which they were sent.
+const QUICK_UNITS: &[&str] = &[
+    "unit/auth",
+    "unit/protocol",
+    "unit/keyspace",
+    "unit/scan",
+    "unit/type/incr",
+    "unit/type/hash",
+    "unit/type/stream-cgroups",
+    "unit/sort",
+    "unit/multi",
+    "unit/quit",
+    "unit/acl",
+    "unit/acl-v2",
+    "unit/dump",
+    "unit/functions",
+    "unit/bitops",
+    "unit/bitfield",
+    "unit/geo",
+    "unit/tracking",
+];
+
 /// The units to run, and the servers.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -150,6 +173,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         bail!("nagi fails {} tests of Redis' suite", totals.failed);
     }
     Ok(())
+}
+
+/// Runs the quick units against `nagi`. Returns the numbers of tests that passed and failed.
+pub(crate) fn run_quick(nagi: PathBuf) -> Result<(usize, usize)> {
+    let suite = Suite {
+        folder: source::prepare()?,
+        exclusions: Exclusions::read()?,
+        mode: Mode::Internal,
+        all: false,
+        timeout_s: 120,
+    };
+    let totals = suite.run_all(QUICK_UNITS, "nagi", &Binary::Nagi(nagi))?;
+    Ok((totals.passed, totals.failed))
 }
 
 /// The program of a server.
