@@ -107,6 +107,7 @@ mod tracking;
 mod tracking_copies;
 mod tracking_crowd;
 mod transaction;
+mod transfers;
 mod vanished;
 mod watch;
 mod web;
