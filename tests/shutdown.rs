@@ -2,7 +2,8 @@
 
 use crate::disks::write;
 use crate::persistence::{Folder, Pipe, info};
-use harness::{Server, as_redis, encode_command, nagi_binary, until, words};
+use crate::scripting::until_busy;
+use harness::{Reply, Server, as_redis, encode_command, nagi_binary, until, words};
 use rustix::process::Signal;
 use std::fs;
 use std::io;
@@ -122,6 +123,42 @@ fn it_is_aborted_while_it_saves() {
     client.check("SHUTDOWN", "");
     assert!(server.wait_for_exit().success(), "{}", server.log());
     assert!(has_file(&folder.0));
+}
+
+/// The file must contain all that a script has written or nothing of it.
+#[test]
+fn a_signal_ends_a_script_that_has_not_written_and_saves() {
+    let folder = Folder::new("shutdown-script");
+    let mut server = folder.nagi(&["--save", "3600 1", "--busy-reply-threshold", "50"]);
+    let [mut client, mut script] = [(); 2].map(|()| server.connect_resp());
+    client.check("SET key value", "+OK\r\n");
+    script.send(encode_command(&["EVAL", "while true do end", "0"]));
+    until_busy(&mut client);
+    for command in ["SHUTDOWN", "SHUTDOWN SAVE"] {
+        let reply = client.run(command);
+        assert!(matches!(&reply, Reply::Error(it) if it.starts_with("BUSY")), "{reply:?}");
+    }
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_exit().success(), "{}", server.log());
+    assert!(has_file(&folder.0));
+}
+
+/// The save begins when the script ends, which may be after the workers have ended.
+#[test]
+fn a_save_that_waits_for_a_script_does_not_outlive_the_workers() {
+    for round in 0..8 {
+        let folder = Folder::new("shutdown-waiting");
+        let mut server = folder.nagi(&["--save", "", "--busy-reply-threshold", "50"]);
+        let [mut client, mut script, mut saver] = [(); 3].map(|()| server.connect_resp());
+        script.send(encode_command(&["EVAL", "while true do end", "0"]));
+        until_busy(&mut client);
+        saver.send(encode_command(&["BGSAVE"]));
+        let is_ordered = || (info(&server, "rdb_bgsave_in_progress") == "1").then_some(());
+        until("the save to wait", is_ordered).expect("it is ordered");
+        client.check("SCRIPT KILL", "+OK\r\n");
+        server.signal(Signal::TERM);
+        assert!(server.wait_for_exit().success(), "round {round}: {}", server.log());
+    }
 }
 
 /// With io_uring the kernel continues to accept for some milliseconds if a process is killed; a

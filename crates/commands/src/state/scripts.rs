@@ -381,6 +381,16 @@ impl Scripts {
         }
     }
 
+    /// Ends the running script for a save before the server stops, if it has run for `least` and
+    /// has not written. The changes of one that has written must be complete in the file.
+    pub fn end_unless_written(&self, least: Duration) {
+        let inner = self.inner.lock();
+        let running = inner.running.as_ref().filter(|running| !running.has_written);
+        if let Some(running) = running.filter(|running| running.started.elapsed() >= least) {
+            self.ended.store(running.number, Ordering::Relaxed);
+        }
+    }
+
     /// Stops the thread, and the running script with it.
     pub fn stop(&self) {
         let inner = self.inner.lock();

@@ -32,6 +32,9 @@ impl Wake for Unpark {
     }
 }
 
+/// How long a script that has not written may go on while the save before the end waits for it.
+const SCRIPT_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Runs requested saves until the server stops.
 pub(crate) fn run(shared: &Shared) {
     let priority = SaverPriority::new();
@@ -84,7 +87,10 @@ pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
             Some(outcome) => break outcome,
             // The server is stopping for another reason: the last save follows the workers' end.
             None if shared.is_stopping() => break Ok(()),
-            None => thread::park_timeout(Duration::from_millis(100)),
+            None => {
+                shared.scripts().end_unless_written(SCRIPT_PATIENCE);
+                thread::park_timeout(Duration::from_millis(100));
+            }
         }
     };
     if saved.is_err() {

@@ -320,9 +320,12 @@ impl Running {
         let shared = &self.shared;
         let mut walker = Walker::default();
         for thread in self.threads {
-            // The saver may wait for a walk after all workers have ended.
-            while !thread.is_finished() && shared.store.is_saving() {
-                shared.store.walk(&mut walker, || false);
+            // After all workers have ended, the saver may still begin a save that waited for a
+            // script, and wait for a walk.
+            while shared.is_stopping() && !thread.is_finished() {
+                if shared.store.is_saving() {
+                    shared.store.walk(&mut walker, || false);
+                }
                 thread::sleep(Duration::from_millis(1));
             }
             if thread.join().is_err() {

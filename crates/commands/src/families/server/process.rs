@@ -61,6 +61,11 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         // The file has the data in memory and more.
         save = Some(false);
     }
+    if save != Some(false)
+        && let Some(busy) = cx.server.scripts().busy()
+    {
+        return Err(Error::fixed(busy.text()));
+    }
     let has_points = !cx.server.config().save.get().is_empty();
     if !save.unwrap_or(has_points) {
         cx.client.quit();
