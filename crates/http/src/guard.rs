@@ -128,7 +128,7 @@ fn check_place(
         return Err(refusal(403, reason));
     }
     if ![peer, client].iter().all(|it| it.ip().to_canonical().is_loopback()) {
-        return Err(refusal(403, "without a password, only clients on this machine are served"));
+        return Err(refusal(403, "without a password, only clients over loopback are served"));
     }
     Ok(())
 }

@@ -267,6 +267,11 @@ impl Wire {
                     Answer::Array(kept)
                 }
             },
+            _ if line == "ERROR" => {
+                return Err(
+                    self.broken("not RESP but memcached, whose URL is memcached://HOST:PORT")
+                );
+            }
             _ => return Err(self.broken(&format!("not RESP: {line}"))),
         })
     }

@@ -170,11 +170,11 @@ fn documented() -> clap::Command {
     all
 }
 
-/// The manual page of a command, or of nagi where none is named.
+/// The manual page of a command, also by the page's name, or of nagi where none is named.
 fn manual(name: Option<&str>) -> Result<String, Box<dyn std::error::Error>> {
     let all = documented();
-    let command = match name {
-        None => &all,
+    let command = match name.map(|name| name.strip_prefix("nagi-").unwrap_or(name)) {
+        None | Some("nagi") => &all,
         Some(name) => find(&all, name).ok_or_else(|| format!("unknown command {name}"))?,
     };
     let mut text = Vec::new();
@@ -233,6 +233,8 @@ mod tests {
         }
         assert!(referred >= 5, "{referred} references");
         assert!(manual(Some("nothing")).is_err());
+        assert_eq!(manual(Some("nagi-serve")).unwrap(), manual(Some("serve")).unwrap());
+        assert_eq!(manual(Some("nagi")).unwrap(), manual(None).unwrap());
     }
 
     #[test]

@@ -65,7 +65,7 @@ static FLAGS: &[Flag] = &[
     flag('A', "enable-shutdown", None, Settings(&[("memcached-shutdown", "yes")]),
         "let clients stop the server with shutdown"),
     flag('l', "listen", Some("addr"), Special(listen),
-        "addresses to listen on; without it all, but only clients on this machine are served"),
+        "addresses to listen on; without it all, but only clients over loopback are served"),
     flag('d', "daemon", None, Settings(&[("daemonize", "yes")]), "run in the background"),
     flag('r', "enable-coredumps", None, Nothing, "no effect: see ulimit -c"),
     flag('u', "user", Some("user"), Special(user), "user to run as when started as root"),
@@ -290,7 +290,11 @@ fn same(value: &str) -> String {
 }
 
 fn memory(flags: &mut Flags, megabytes: &str) -> Result<(), String> {
-    flags.megabytes = Some(megabytes.parse().map_err(|_| "not a number of megabytes")?);
+    let number = megabytes.parse().map_err(|_| "not a number of megabytes")?;
+    if number == 0 {
+        return Err("memory for data must be at least 1 megabyte".to_owned());
+    }
+    flags.megabytes = Some(number);
     flags.set(&format!("-m {megabytes}"), "maxmemory", &format!("{megabytes}mb"));
     Ok(())
 }
@@ -546,6 +550,7 @@ mod tests {
             ("-I 2g -m 9999", "-I 2g: must be between 1k and 1g"),
             ("-I 2x", "-I 2x: the unit must be k, m or g"),
             ("-m x", "-m x: not a number of megabytes"),
+            ("-m 0", "-m 0: memory for data must be at least 1 megabyte"),
             ("-o ext_path=/x", "-o ext_path=/x: ext_path: external storage, TLS and proxying"),
             ("-o idle_timeut=1", "-o idle_timeut=1: unknown option idle_timeut; did you mean"),
             ("-p", "-p (--port) needs a value"),

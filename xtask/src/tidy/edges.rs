@@ -8,7 +8,7 @@ const EDGES: [(&str, &[&str]); 18] = [
     ("crates/chunk", &[]),
     ("crates/proto", &["nagi-chunk"]),
     ("crates/store", &["nagi-chunk"]),
-    ("crates/persist", &["nagi-store", "nagi-proto"]),
+    ("crates/persist", &["nagi-store"]),
     ("crates/lua", &[]),
     ("crates/script", &["nagi-lua", "nagi-proto"]),
     ("crates/findings", &[]),
