@@ -4,10 +4,11 @@
 use super::{ConnectionSlot, Sessions, SlowReader};
 use crate::net::driver::{Driver, Token};
 use crate::net::listener;
+use crate::protocols::session_state::SessionState;
 use crate::state::mailbox::Reminders;
 use crate::state::{client_limit, client_lines};
 use nagi_commands::memcached::CloseReason;
-use nagi_commands::{Class, Marks, Server as _};
+use nagi_commands::{Class, Marks, Server as _, When};
 use nagi_proto::Output;
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -23,6 +24,9 @@ const MESSAGES_SLICE: Duration = Duration::from_micros(500);
 /// Clients that are never idle for too long.
 const EXEMPT: Marks =
     Marks::MONITOR.union(Marks::WATCHER).union(Marks::PUBSUB).union(Marks::GATEWAY);
+
+/// How long a request may wait to be woken after its client has ended its input.
+const ENDED_WAIT: Duration = Duration::from_secs(5);
 
 impl Sessions {
     /// Closes a connection at once, and drops its unread replies.
@@ -328,6 +332,25 @@ impl Sessions {
             self.tally.idle_disconnections.add(1);
             self.remove(token, CloseReason::Idle);
             driver.close(token);
+        }
+    }
+
+    /// Closes connections whose clients have ended their input and whose requests then waited for
+    /// long to be woken, for a slow script in particular. A client that only ends its input gets
+    /// the replies that take less; one that has gone must not keep its place.
+    pub(super) fn close_ended(&mut self, driver: &mut impl Driver) {
+        for token in std::mem::take(&mut self.ended) {
+            let Some(slot) = self.slots.get_mut(token) else { continue };
+            let since =
+                slot.ended_wait.filter(|_| slot.state == SessionState::Pending(When::Woken));
+            match since.map(|since| since.elapsed()) {
+                None => slot.ended_wait = None,
+                Some(waited) if waited < ENDED_WAIT => self.ended.push(token),
+                Some(_) => {
+                    self.remove(token, CloseReason::Normal);
+                    driver.close(token);
+                }
+            }
         }
     }
 }

@@ -128,6 +128,8 @@ struct Sessions {
     unsent: Vec<Token>,
     /// Connections whose clients have left replies unread.
     slow_readers: Vec<SlowReader>,
+    /// Connections whose clients have ended their input while a request waits to be woken.
+    ended: Vec<Token>,
     /// Accounts for the memory of the lists of connections above.
     lists_overhead: Overhead,
     /// The next slot to check for an unreachable peer.
@@ -191,6 +193,7 @@ impl Sessions {
             timing: Timing::default(),
             unsent: Vec::new(),
             slow_readers: Vec::new(),
+            ended: Vec::new(),
             lists_overhead: Overhead::default(),
             next_checked_slot: 0,
             handovers,
@@ -329,7 +332,8 @@ impl Sessions {
             + accounting::room_bytes::<Token>(self.unsent.capacity())
             + accounting::room_bytes::<Session>(self.orphans.capacity())
             + self.holding.room_bytes()
-            + accounting::room_bytes::<SlowReader>(self.slow_readers.capacity());
+            + accounting::room_bytes::<SlowReader>(self.slow_readers.capacity())
+            + accounting::room_bytes::<Token>(self.ended.capacity());
         self.lists_overhead.set(bytes);
     }
 
@@ -532,6 +536,9 @@ impl Sessions {
             return driver.close(token);
         }
         slot.state = state;
+        if slot.ended && state == SessionState::Pending(When::Woken) {
+            slot.note_ended(&mut self.ended);
+        }
         let is_full = matches!(state, SessionState::Pending(When::Served | When::Woken))
             && slot.session.waiting_bytes() > MAX_BYTES_BEHIND;
         let wanted = if is_full { Wanted::Nothing } else { wanted(state) };
@@ -595,6 +602,7 @@ impl Sessions {
         self.timing.adjust_sampling();
         self.report_all_sent(driver);
         self.close_idle(driver);
+        self.close_ended(driver);
         self.check_unread(driver);
         self.close_unreachable(driver);
         self.retire();
@@ -701,6 +709,9 @@ impl<D: Driver> Sink<D> for Sessions {
     fn ended(&mut self, driver: &mut D, token: Token) {
         let Some(slot) = self.slots.get_mut(token) else { return };
         slot.ended = true;
+        if slot.state == SessionState::Pending(When::Woken) {
+            slot.note_ended(&mut self.ended);
+        }
         if slot.state.is_for_bytes() || slot.state == SessionState::Pending(When::Served) {
             self.remove(token, CloseReason::Normal);
             driver.close(token);

@@ -6,6 +6,7 @@ use crate::session::conversation::Session;
 use crate::session::timing::Unsent;
 use crate::worker::held_replies::HeldReplies;
 use nagi_store::accounting::{Charge, Overhead, room_bytes};
+use std::time::Instant;
 
 /// A connection's session.
 pub(super) struct ConnectionSlot {
@@ -20,6 +21,8 @@ pub(super) struct ConnectionSlot {
     pub(super) fed_bytes: usize,
     /// Whether the client has shut down its sending side.
     pub(super) ended: bool,
+    /// Since when its current request has waited to be woken after that.
+    pub(super) ended_wait: Option<Instant>,
     /// Whether it is among the worker's slow readers.
     pub(super) is_slow_reader: bool,
     /// Bytes of replies that were passed to the driver or are held.
@@ -47,6 +50,7 @@ impl ConnectionSlot {
             fed_at: 0,
             fed_bytes: 0,
             ended: false,
+            ended_wait: None,
             is_slow_reader: false,
             replied_bytes: 0,
             held: HeldReplies::default(),
@@ -54,6 +58,17 @@ impl ConnectionSlot {
             unsent_charge: Charge::default(),
             overhead,
             _own_overhead: Overhead::new(size_of::<ConnectionSlot>()),
+        }
+    }
+}
+
+impl ConnectionSlot {
+    /// Records that a request begins to wait although its client has ended its input, and adds the
+    /// connection to `list` once.
+    #[cold]
+    pub(super) fn note_ended(&mut self, list: &mut Vec<Token>) {
+        if self.ended_wait.replace(Instant::now()).is_none() {
+            list.push(self.token);
         }
     }
 }

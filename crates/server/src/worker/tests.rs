@@ -371,3 +371,16 @@ fn long_replies_and_those_before_other_waits_are_not_held() {
     sessions.received(&mut driver, TOKEN, &mut [&pings(1), &blocked[..]].concat());
     assert_eq!(driver.sent, b"+PONG\r\n");
 }
+
+#[test]
+fn a_request_that_waits_is_dropped_some_seconds_after_its_client_has_ended() {
+    let (mut sessions, mut driver) = connected();
+    sessions.received(&mut driver, TOKEN, &mut WAITING.to_vec());
+    sessions.ended(&mut driver, TOKEN);
+    sessions.close_ended(&mut driver);
+    assert!(sessions.slots.get_mut(TOKEN).is_some() && !driver.closed);
+    let slot = sessions.slots.get_mut(TOKEN).unwrap();
+    slot.ended_wait = slot.ended_wait.unwrap().checked_sub(Duration::from_secs(5));
+    sessions.close_ended(&mut driver);
+    assert!(sessions.slots.get_mut(TOKEN).is_none() && driver.closed);
+}
