@@ -13,6 +13,7 @@ use nagi_client::wire::Dialect;
 use nagi_client::{Address, Client, Error, Reply, asynchronous};
 
 mod peer;
+mod ports;
 
 use peer::Peer;
 
@@ -504,7 +505,7 @@ fn a_command_without_a_reply_in_time_ends_its_connection() {
 
 #[test]
 fn a_refused_connection_fails_alike() {
-    let port = peer::free_port();
+    let port = ports::free_port();
     let settings = Settings { retry_after: Duration::from_secs(60), ..Settings::default() };
     let calls = [Get("a"), Set("a", "1"), GetMany(&["a", "b"])];
     let [one, other] = FACES.map(|face| face(ring(&[port]), settings.clone(), &calls));

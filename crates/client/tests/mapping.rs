@@ -15,6 +15,7 @@ use nagi_client::ring::{
 
 mod libraries;
 mod nutcracker;
+mod ports;
 mod proxy;
 
 use libraries::{compile, setup};

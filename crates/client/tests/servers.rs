@@ -18,6 +18,7 @@ mod libraries;
 mod logins;
 mod nutcracker;
 mod peer;
+mod ports;
 mod replicas;
 mod values;
 

@@ -9,7 +9,8 @@ use nagi_client::ring::{Configuration, Library, Server, slot_of};
 use nagi_client::wire::Dialect;
 use nagi_client::{Address, Client, Reply};
 
-use crate::peer::{self, Peer};
+use crate::peer::Peer;
+use crate::ports;
 
 /// A node and a connection to it.
 fn node(name: &str) -> (Peer, Client) {
@@ -17,7 +18,7 @@ fn node(name: &str) -> (Peer, Client) {
     fs::remove_dir_all(&folder).ok();
     fs::create_dir_all(&folder).unwrap();
     // A node uses a second port, 10,000 above the first.
-    let port = (0..100).map(|_| peer::free_port()).find(|port| *port < 55_000).unwrap();
+    let port = (0..100).map(|_| ports::free_port()).find(|port| *port < 55_000).unwrap();
     let folder = folder.to_str().unwrap();
     let peer = Peer::start("redis-server", port, &["--cluster-enabled", "yes", "--dir", folder]);
     let client = Client::connect(&Address::tcp("127.0.0.1", port).unwrap()).unwrap();

@@ -11,7 +11,8 @@ use nagi_client::ring::{Configuration, Server};
 use nagi_client::wire::Dialect;
 
 use crate::nutcracker::Proxy;
-use crate::peer::{self, NEWEST, Peer};
+use crate::peer::{NEWEST, Peer};
+use crate::ports;
 use crate::{signal, stop};
 
 const FAILURES: u32 = 2;
@@ -264,7 +265,7 @@ fn a_redis_that_loaded_its_dump_is_flushed_before_it_is_back() {
     fs::remove_dir_all(&folder).ok();
     fs::create_dir_all(&folder).unwrap();
     let folder = folder.to_str().unwrap();
-    let persistent = Peer::start("redis-server", peer::free_port(), &["--dir", folder]);
+    let persistent = Peer::start("redis-server", ports::free_port(), &["--dir", folder]);
     let port = persistent.port;
     let mut peers = [persistent, Peer::fresh("redis-server"), Peer::fresh("redis-server")];
     let mut load = Load::new(cache(&peers, ejecting(Dialect::Resp)));

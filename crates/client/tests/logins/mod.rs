@@ -5,7 +5,8 @@ use std::path::Path;
 use nagi_client::cache::{Item, Reason, RespVersion, Settings, Stored};
 use nagi_client::wire::{Dialect, Login};
 
-use crate::peer::{Peer, free_port};
+use crate::peer::Peer;
+use crate::ports::free_port;
 use crate::{cache, common_operations, settings_for};
 
 fn login(user: Option<&str>, password: &str) -> Option<Login> {

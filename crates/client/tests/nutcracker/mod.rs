@@ -1,7 +1,7 @@
 //! twemproxy in front of servers.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nagi_client::ring::Server;
 
 use crate::libraries::setup;
+use crate::ports::free_port;
 
 /// A running proxy, which ends with the test.
 pub(crate) struct Proxy {
@@ -24,10 +25,6 @@ impl Drop for Proxy {
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 impl Proxy {
     /// Starts one that spreads keys over `servers` by weighted ketama, with files called `name`.
     pub(crate) fn start(name: &str, servers: &[Server]) -> Self {
@@ -35,7 +32,6 @@ impl Proxy {
             .iter()
             .map(|one| format!("   - {}:{}:{}\n", one.host, one.port, one.weight))
             .collect();
-        // The ports are free again when nutcracker takes them.
         let (port, statistics) = (free_port(), free_port());
         let text = format!(
             "pool:\n  listen: 127.0.0.1:{port}\n  hash: md5\n  distribution: ketama\n  \

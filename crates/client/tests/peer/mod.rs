@@ -1,6 +1,7 @@
 //! Third-party servers for the tests.
 
-use std::net::{TcpListener, TcpStream};
+use crate::ports::free_port;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -67,9 +68,4 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// A port that was free just now.
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
