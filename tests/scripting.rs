@@ -98,11 +98,38 @@ fn values_are_converted() {
 }
 
 #[test]
+fn a_transaction_changes_what_its_scripts_have_read() {
+    let reads = "EVAL_RO \"return redis.call('GET', 'k')\" 0";
+    let says_so = "EVAL \"#!lua flags=no-writes\nreturn redis.call('GET', 'k')\" 0";
+    let writes = "EVAL \"return redis.call('INCR', 'k')\" 0";
+    let reads_declared = "EVAL_RO \"return redis.call('GET', KEYS[1])\" 1 k";
+    same_as_redis(&[
+        "MULTI",
+        reads,
+        writes,
+        says_so,
+        writes,
+        reads,
+        "EXEC",
+        "MULTI",
+        reads_declared,
+        "EXEC",
+        "MULTI",
+        "GET k",
+        reads,
+        reads_declared,
+        "EXEC",
+    ]);
+}
+
+#[test]
 fn errors_are_worded_as_by_redis() {
     same_as_redis(&[
         "EVAL \"return redis.call('NOSUCH')\" 0",
         "EVAL \"return redis.call('GET')\" 0",
         "EVAL \"return redis.call('CONFIG', 'NOSUCH')\" 0",
+        "EVAL \"return redis.call('XGROUP')\" 0",
+        "EVAL \"return redis.pcall('client')\" 0",
         "EVAL \"return redis.call('MULTI')\" 0",
         "EVAL \"return redis.call('EVAL', 'return 1', 0)\" 0",
         "EVAL \"return redis.call('SUBSCRIBE', 'x')\" 0",

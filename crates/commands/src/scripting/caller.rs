@@ -13,7 +13,7 @@ use crate::{Error, HookFlags};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Output, Span};
 use nagi_script::{Host, LogLevel, Words};
-use nagi_store::{Intent, accounting};
+use nagi_store::accounting;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -174,7 +174,8 @@ fn found(server: &impl ScriptingServer, args: Args<'_>) -> Result<&'static Entry
         let entry = commands.find(args.at(0));
         let entry = entry.and_then(|entry| match entry.command.subcommands {
             [] => Some(entry),
-            _ => commands.subcommand(entry, args.get(1)?),
+            // Alone it is a command that lacks an argument.
+            _ => args.get(1).map_or(Some(entry), |name| commands.subcommand(entry, name)),
         });
         let text = match entry {
             Some(_) => "ERR Wrong number of args calling Redis command from script",
@@ -203,8 +204,7 @@ fn claim(
     if keys.is_whole() {
         return run.claim_everything(server.store(), context, is_to_end);
     }
-    // Nothing is read first and changed later by one that changes nothing.
-    let intent = if run.is_read_only { Intent::Read } else { Intent::Write };
+    let intent = run.intent;
     keys.of(args).try_for_each(|key| run.claim(server.store(), context, key, intent, is_to_end))
 }
 

@@ -90,6 +90,8 @@ pub(super) struct Run {
     holds_everything: bool,
     /// Whether it may change nothing.
     pub(super) is_read_only: bool,
+    /// What it claims further keys for.
+    pub(super) intent: Intent,
     /// Whether there was no memory when it began, and it did not say that it needs none.
     pub(super) lacks_memory: bool,
     pub(super) has_written: bool,
@@ -118,6 +120,7 @@ impl Run {
             held: HashMap::new(),
             holds_everything: false,
             is_read_only: false,
+            intent: Intent::Write,
             lacks_memory: false,
             has_written: false,
             has_failed: false,

@@ -331,7 +331,10 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let args = task.args();
         let count = args.get(2).and_then(parse_i64).and_then(|count| usize::try_from(count).ok());
         let keys = args.skip(3).take(count.unwrap_or(0));
-        let intent = if is_read_only { Intent::Read } else { Intent::Write };
+        // In a transaction a later script may change what this one reads, and a claim to read that
+        // others may share cannot become one to write.
+        let only_reads = is_read_only && !is_leased;
+        let intent = if only_reads { Intent::Read } else { Intent::Write };
         let mut run = self.begin(task, joint, keys, intent);
         let function = match &invocation.target {
             Target::Script(_) => None,
@@ -342,6 +345,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let began = (run.now_ms, run.started);
         run.number = self.server.scripts().begin(task.client, began, function);
         run.is_read_only = is_read_only;
+        run.intent = intent;
         let lacks_memory = self.lacks_memory(&mut run);
         self.context.note_growth(0);
         let may_lack = flags.contains(ScriptFlags::ALLOW_OOM);
