@@ -127,6 +127,17 @@ fn errors_of_libraries_are_those_of_redis() {
 }
 
 #[test]
+fn functions_lack_what_only_scripts_have() {
+    same_as_redis(&[
+        "FUNCTION LOAD \"#!lua name=lib\nredis.register_function('f', function()\n\
+         return {type(redis.replicate_commands), type(redis.breakpoint), type(redis.debug)} end)\n\
+         redis.register_function('g', function() redis.replicate_commands() end)\"",
+        "FCALL f 0",
+        "FCALL g 0",
+    ]);
+}
+
+#[test]
 fn libraries_are_dumped_and_restored_by_either_server() {
     let servers = [Server::nagi(), Server::redis()];
     for (from, to) in [(0, 1), (1, 0), (0, 0)] {

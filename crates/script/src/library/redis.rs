@@ -64,12 +64,19 @@ pub(super) fn open(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<
             _ => raised(lua, "ERR redis.set_repl() requires two arguments."),
         }
     })?;
-    // Effects are what is replicated, always.
-    add(lua, &redis, "replicate_commands", |_, _| Ok(Ok(Value::Boolean(true))))?;
-    // There is no debugger.
-    add(lua, &redis, "breakpoint", |_, _| Ok(Ok(Value::Boolean(false))))?;
-    add(lua, &redis, "debug", |_, _| Ok(Ok(Value::Nil)))?;
+    if !state.has_libraries {
+        add_for_scripts(lua, &redis)?;
+    }
     Ok(redis)
+}
+
+/// What scripts have, and functions of libraries lack.
+fn add_for_scripts(lua: &Lua, redis: &Table) -> mlua::Result<()> {
+    // Effects are what is replicated, always.
+    add(lua, redis, "replicate_commands", |_, _| Ok(Ok(Value::Boolean(true))))?;
+    // There is no debugger.
+    add(lua, redis, "breakpoint", |_, _| Ok(Ok(Value::Boolean(false))))?;
+    add(lua, redis, "debug", |_, _| Ok(Ok(Value::Nil)))
 }
 
 /// A version in a number, a byte for each of its parts.

@@ -8,6 +8,7 @@ pub(crate) mod range;
 pub(crate) mod read;
 mod reply;
 
+use crate::error::quotable;
 use crate::families::elements::write;
 use crate::{Context, Error};
 use nagi_proto::resp::Writer;
@@ -129,6 +130,8 @@ fn no_group(reason: NoGroup, key: &[u8], group: &[u8], after: &str) -> Error {
     if reason == NoGroup::WrongType {
         return Error::WRONG_TYPE;
     }
+    // Each ends at a zero byte, not the whole.
+    let [key, group] = [key, group].map(|word| quotable(word, word.len()));
     let text = [b"NOGROUP No such key '", key, b"' or consumer group '", group].concat();
     Error::quoting("", &text, &format!("'{after}"))
 }
@@ -138,6 +141,7 @@ fn no_group_of_key(reason: NoGroup, key: &[u8], group: &[u8]) -> Error {
     if reason == NoGroup::WrongType {
         return Error::WRONG_TYPE;
     }
+    let [key, group] = [key, group].map(|word| quotable(word, word.len()));
     let text = [b"NOGROUP No such consumer group '", group, b"' for key name '", key].concat();
     Error::quoting("", &text, "'")
 }
@@ -145,6 +149,16 @@ fn no_group_of_key(reason: NoGroup, key: &[u8], group: &[u8]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_group_is_named_up_to_zero_bytes() {
+        let [key, group] = [&b"k\0x"[..], b"g\0y"];
+        let error = no_group(NoGroup::Group, key, group, " in XREADGROUP");
+        let text = b"NOGROUP No such key 'k' or consumer group 'g' in XREADGROUP";
+        assert_eq!(error.0, &text[..]);
+        let error = no_group_of_key(NoGroup::Group, key, group);
+        assert_eq!(error.0, &b"NOGROUP No such consumer group 'g' for key name 'k'"[..]);
+    }
 
     #[test]
     fn ids_are_read_as_redis_reads_them() {
