@@ -179,7 +179,14 @@ impl Connection {
 
     fn receive(&mut self) -> Result<(), String> {
         let mut buffer = [0; 16 * 1024];
-        match self.stream.read(&mut buffer) {
+        // With a server in the same process, a signal or its ring may interrupt the call.
+        let read = loop {
+            match self.stream.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        match read {
             Ok(0) => Err(CLOSED.to_owned()),
             Ok(count) => {
                 self.received.extend_from_slice(&buffer[..count]);

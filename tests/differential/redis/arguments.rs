@@ -40,6 +40,25 @@ const VALUES: [&[u8]; 30] = [
     b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0, and zeros are missing behind it",
 ];
 
+/// Ids of streams' entries.
+const IDS: [&str; 15] = [
+    "1-1",
+    "2-*",
+    "3",
+    "5-*",
+    "8-*",
+    "9-*",
+    "7-18446744073709551615",
+    "0-0",
+    "0",
+    "-",
+    "+",
+    "$",
+    ">",
+    ">",
+    "*x",
+];
+
 /// Integers at and beyond limits, and texts that only look like integers.
 const NUMBERS: [&str; 30] = [
     "0",
@@ -217,9 +236,7 @@ impl Arguments for Vocabulary {
             "username" => &["default", "default", "nobody", ""],
             "group" | "consumer" => &["g", "h", ""],
             "min-idle-time" => &["0", "1000000", "x"],
-            "id" | "*" if random.below(3) != 0 => {
-                &["1-1", "2-*", "3", "5-*", "7-18446744073709551615", "0-0", "-", "+", "$", "*x"]
-            }
+            "id" | "*" if random.below(3) != 0 => &IDS,
             "~" | "=" => &["~", "="],
             "threshold" => &["0", "1", "2", "5", "3-1", "-1", "x"],
             "last-id" => &["3-3", "0-1", "x"],
@@ -255,11 +272,12 @@ impl Vocabulary {
 
 /// The name of a field or a member: one of a few, so that names occur repeatedly.
 fn name(random: &mut Random) -> Vec<u8> {
-    match random.below(40) {
+    match random.below(80) {
         0 => vec![b'f'; 65],
         1 => b"long".repeat(17_000),
-        2..6 => value(random),
-        6..16 => random.below(6).to_string().into_bytes(),
+        2..6 => limited(random),
+        6..12 => value(random),
+        12..32 => random.below(6).to_string().into_bytes(),
         _ => format!("f{}", random.below(8)).into_bytes(),
     }
 }
@@ -273,13 +291,26 @@ fn key(random: &mut Random) -> Vec<u8> {
     }
 }
 
+/// A text as long as the limits of small collections, or one more or less: that of
+/// [`super::LIMITS`], that of nagi's packed form, and that of strings within an element.
+fn limited(random: &mut Random) -> Vec<u8> {
+    let limit = [8, 8, 8, 8, 64, 512, 2048][random.below(7) as usize];
+    vec![b'l'; limit - 1 + random.below(3) as usize]
+}
+
+/// The beginning or the end of a range of a stream's entries.
+pub(super) fn entry_bound(random: &mut Random) -> Vec<u8> {
+    random.choose(&["-", "+", "-", "+", "1", "2", "3-0", "5-1", "(1-1", "(5", "8"]).into()
+}
+
 pub(super) fn value(random: &mut Random) -> Vec<u8> {
     match random.below(400) {
         // Longer than one chunk.
         0 => b"long".repeat(17_000),
+        60..90 => limited(random),
         1..40 => decimal(random).into_bytes(),
         40..60 => (0..random.below(40)).map(|_| random.bits() as u8).collect(),
-        60..80 => random.choose(&NUMBERS).as_bytes().to_vec(),
+        90..110 => random.choose(&NUMBERS).as_bytes().to_vec(),
         _ => VALUES[random.below(VALUES.len() as u64) as usize].to_vec(),
     }
 }

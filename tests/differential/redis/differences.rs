@@ -1,22 +1,8 @@
 //! How replies are compared, and which differences are permitted.
 
+use super::comparison::{Comparison, same};
 use super::generator::Words;
 use harness::Reply;
-
-/// How replies are compared.
-#[derive(Clone, Copy, PartialEq)]
-enum Comparison {
-    /// A number that differs by at most this: the servers were asked one after the other.
-    Near(u64),
-    /// Lists in any order, those within them as well.
-    Unordered,
-    /// Equal numbers, whatever their number of digits, and lists of such.
-    Numbers,
-    /// The same, with lists in any order.
-    UnorderedNumbers,
-    /// Of the same kind; maps have the same keys.
-    Kind,
-}
 
 /// Commands whose replies are not compared byte by byte, and why.
 const LOOSE: &[(&str, Comparison, &str)] = &[
@@ -79,6 +65,12 @@ const LOOSE: &[(&str, Comparison, &str)] = &[
         Comparison::UnorderedNumbers,
         "what is equally far comes in any order",
     ),
+    ("BZMPOP", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("BZPOPMAX", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("BZPOPMIN", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("FUNCTION DUMP", Comparison::Kind, "has a version and a checksum"),
+    ("FUNCTION LIST", Comparison::Unordered, "functions come in any order"),
+    ("XPENDING", Comparison::NearWithin(10_000), "asked one after the other"),
     ("ZRANDMEMBER", Comparison::Kind, "is drawn"),
     ("ZSCAN", Comparison::UnorderedNumbers, "members come in any order"),
     ("LATENCY HISTORY", Comparison::Kind, "what is slow is each server's own"),
@@ -119,10 +111,90 @@ fn is_no_cursor(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(error) if error == "ERR invalid cursor")
 }
 
+fn are_unbalanced(ours: &Reply, theirs: &Reply) -> bool {
+    let is =
+        |reply: &Reply| matches!(reply, Reply::Error(text) if text.starts_with("ERR Unbalanced"));
+    is(ours) && is(theirs)
+}
+
+fn is_overflow(ours: &Reply) -> bool {
+    matches!(ours, Reply::Error(text) if text == "ERR timeout is out of range")
+}
+
 /// The number of references that Redis reports for a small integer.
 const SHARED: i64 = 2_147_483_647;
 
 const DIFFERENCES: &[Difference] = &[
+    Difference {
+        command: "COMMAND GETKEYS XREAD",
+        accepts: |_, ours, theirs| is_list(theirs) && matches!(ours, Reply::Error(_)),
+        reason: "where keys and ids are not as many, nagi names no keys",
+    },
+    Difference {
+        command: "COMMAND GETKEYS XREADGROUP",
+        accepts: |_, ours, theirs| is_list(theirs) && matches!(ours, Reply::Error(_)),
+        reason: "where keys and ids are not as many, nagi names no keys",
+    },
+    Difference {
+        command: "COMMAND GETKEYSANDFLAGS XREAD",
+        accepts: |_, ours, theirs| is_list(theirs) && matches!(ours, Reply::Error(_)),
+        reason: "where keys and ids are not as many, nagi names no keys",
+    },
+    Difference {
+        command: "COMMAND GETKEYSANDFLAGS XREADGROUP",
+        accepts: |_, ours, theirs| is_list(theirs) && matches!(ours, Reply::Error(_)),
+        reason: "where keys and ids are not as many, nagi names no keys",
+    },
+    Difference {
+        command: "XREAD",
+        accepts: |_, ours, theirs| are_unbalanced(ours, theirs),
+        reason: "since 7.2 the message names the command",
+    },
+    Difference {
+        command: "XREADGROUP",
+        accepts: |_, ours, theirs| are_unbalanced(ours, theirs),
+        reason: "since 7.2 the message names the command",
+    },
+    Difference {
+        command: "BLMOVE",
+        accepts: |_, ours, _| is_overflow(ours),
+        reason: "since 7.2 a timeout that overflows is an error",
+    },
+    Difference {
+        command: "BLMPOP",
+        accepts: |_, ours, _| is_overflow(ours),
+        reason: "since 7.2 a timeout that overflows is an error",
+    },
+    Difference {
+        command: "BLPOP",
+        accepts: |_, ours, _| is_overflow(ours),
+        reason: "since 7.2 a timeout that overflows is an error",
+    },
+    Difference {
+        command: "BRPOP",
+        accepts: |_, ours, _| is_overflow(ours),
+        reason: "since 7.2 a timeout that overflows is an error",
+    },
+    Difference {
+        command: "BRPOPLPUSH",
+        accepts: |_, ours, _| is_overflow(ours),
+        reason: "since 7.2 a timeout that overflows is an error",
+    },
+    Difference {
+        command: "BZMPOP",
+        accepts: |_, ours, _| is_overflow(ours),
+        reason: "since 7.2 a timeout that overflows is an error",
+    },
+    Difference {
+        command: "BZPOPMAX",
+        accepts: |_, ours, _| is_overflow(ours),
+        reason: "since 7.2 a timeout that overflows is an error",
+    },
+    Difference {
+        command: "BZPOPMIN",
+        accepts: |_, ours, _| is_overflow(ours),
+        reason: "since 7.2 a timeout that overflows is an error",
+    },
     Difference {
         command: "SCRIPT LOAD",
         accepts: |_, ours, theirs| names_no_text(ours, theirs),
@@ -515,6 +587,26 @@ const DIFFERENCES: &[Difference] = &[
         reason: "what lies between two members is not defined where scores differ",
     },
     Difference {
+        command: "XREAD",
+        accepts: |words, _, theirs| {
+            words.iter().any(|word| word == b"+") && matches!(theirs, Reply::Error(_))
+        },
+        reason: "since 7.4 + is the last entry",
+    },
+    Difference {
+        command: "XREADGROUP",
+        accepts: |words, ours, theirs| {
+            let are_errors = matches!((ours, theirs), (Reply::Error(_), Reply::Error(_)));
+            are_errors && words.iter().any(|word| word == b"+")
+        },
+        reason: "since 7.4 the message for + is one of its own",
+    },
+    Difference {
+        command: "XGROUP CREATECONSUMER",
+        accepts: |_, ours, theirs| (ours, theirs) == (&Reply::Integer(0), &Reply::Integer(1)),
+        reason: "since 7.2 XAUTOCLAIM and others create the consumer also where it gets nothing",
+    },
+    Difference {
         command: "ZRANK",
         accepts: |words, _, theirs| words.len() > 3 && matches!(theirs, Reply::Error(_)),
         reason: "WITHSCORE is of 7.2",
@@ -532,7 +624,10 @@ const DIFFERENCES: &[Difference] = &[
 ];
 
 fn is_lone(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
+    // Within MULTI one is queued.
+    let is_queued = *ours == Reply::Simple("QUEUED".to_owned());
     words.len() == 3 && matches!((ours, theirs), (Reply::Error(_), Reply::Error(_)))
+        || words.len() == 3 && is_queued && matches!(theirs, Reply::Error(_))
 }
 
 /// Whether a request asks for the keys of ZRANK or ZREVRANK.
@@ -646,62 +741,16 @@ pub(super) fn judge(words: &Words, ours: &(Reply, Vec<u8>), theirs: &(Reply, Vec
     }
 }
 
+/// Whether replies to a command are always the same, byte by byte.
+pub(super) fn is_exact(words: &Words) -> bool {
+    let is_loose = LOOSE.iter().any(|(command, ..)| is_command(words, command));
+    !is_loose && DIFFERENCES.iter().all(|it| !is_command(words, it.command))
+}
+
 fn is_command(words: &Words, name: &str) -> bool {
     let parts: Vec<&str> = name.split(' ').collect();
     words.len() >= parts.len()
         && parts.iter().zip(words).all(|(part, word)| word.eq_ignore_ascii_case(part.as_bytes()))
-}
-
-fn same(comparison: Comparison, ours: &Reply, theirs: &Reply) -> bool {
-    match comparison {
-        Comparison::Near(most) => match (ours, theirs) {
-            (Reply::Integer(a), Reply::Integer(b)) if *a >= 0 && *b >= 0 => a.abs_diff(*b) <= most,
-            _ => ours == theirs,
-        },
-        Comparison::Unordered => unordered(ours, theirs, |a, b| a == b),
-        Comparison::UnorderedNumbers => unordered(ours, theirs, are_same_numbers),
-        Comparison::Numbers => match (ours, theirs) {
-            (Reply::Array(a), Reply::Array(b)) => {
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(comparison, a, b))
-            }
-            _ => are_same_numbers(ours, theirs),
-        },
-        Comparison::Kind => match (ours, theirs) {
-            (Reply::Error(_), _) | (_, Reply::Error(_)) => ours == theirs,
-            (Reply::Map(a), Reply::Map(b)) => {
-                let has = |list: &[Reply], key| list.iter().step_by(2).any(|other| other == key);
-                a.len() == b.len() && a.iter().step_by(2).all(|key| has(b, key))
-            }
-            _ => std::mem::discriminant(ours) == std::mem::discriminant(theirs),
-        },
-    }
-}
-
-fn unordered(ours: &Reply, theirs: &Reply, are_same: fn(&Reply, &Reply) -> bool) -> bool {
-    match (ours, theirs) {
-        (Reply::Array(a), Reply::Array(b))
-        | (Reply::Map(a), Reply::Map(b))
-        | (Reply::Set(a), Reply::Set(b)) => {
-            let has = |list: &[Reply], item| list.iter().any(|it| unordered(item, it, are_same));
-            a.len() == b.len() && a.iter().all(|item| has(b, item))
-        }
-        _ => are_same(ours, theirs),
-    }
-}
-
-/// Whether two replies are the same, or the same number.
-fn are_same_numbers(ours: &Reply, theirs: &Reply) -> bool {
-    let number = |reply: &Reply| -> Option<f64> {
-        match reply {
-            Reply::Double(text) => text.parse().ok(),
-            Reply::Bulk(bytes) => std::str::from_utf8(bytes).ok()?.parse().ok(),
-            _ => None,
-        }
-    };
-    // Redis 7.0 writes seventeen decimals even of very small numbers.
-    let is_near = |a: f64, b: f64| a == b || (a - b).abs() < 1e-17;
-    ours == theirs
-        || number(ours).zip(number(theirs)).is_some_and(|(ours, theirs)| is_near(ours, theirs))
 }
 
 /// Whether an error is about a byte of a script that is not text.

@@ -1,10 +1,11 @@
 //! Random commands: sentences of the grammar of the rows, some of them damaged.
 
-use super::arguments::{Vocabulary, odd_number, value};
+use super::arguments::{Vocabulary, entry_bound, odd_number, value};
+use super::families::{Family, Place, Rules};
 use super::giant;
 use super::grammar::{Arguments as _, Rule};
-use harness::Random;
-use std::rc::Rc;
+use super::scripts::{Calls, Scripts};
+use harness::{Random, Reply};
 
 /// Commands of Redis 7.0 that cannot be compared, and why.
 const NOT_COMPARED: &[(&str, &str)] = &[
@@ -22,14 +23,6 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("MODULE LOAD", "loads programs"),
     ("MODULE LOADEX", "loads programs"),
     ("MODULE UNLOAD", "counts as a call here; tests/administration.rs compares what it answers"),
-    ("BLMOVE", "waits for other clients; tests/blocking.rs compares it"),
-    ("BLMPOP", "waits for other clients; tests/blocking.rs compares it"),
-    ("BLPOP", "waits for other clients; tests/blocking.rs compares it"),
-    ("BRPOP", "waits for other clients; tests/blocking.rs compares it"),
-    ("BRPOPLPUSH", "waits for other clients; tests/blocking.rs compares it"),
-    ("BZMPOP", "waits for other clients; tests/blocking.rs compares it"),
-    ("BZPOPMAX", "waits for other clients; tests/blocking.rs compares it"),
-    ("BZPOPMIN", "waits for other clients; tests/blocking.rs compares it"),
     ("CLIENT HELP", "lists what there is"),
     ("CLIENT REPLY", "takes the replies away; tests/client.rs compares it"),
     ("CLIENT TRACKING", "has pushes come at any time; tests/tracking.rs compares it"),
@@ -49,7 +42,6 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("LATENCY HELP", "lists what there is"),
     ("MIGRATE", "asks other servers; tests/migrate.rs compares it"),
     ("MONITOR", "never ends"),
-    ("MULTI", "has what follows queued; tests/transaction.rs compares it"),
     ("OBJECT FREQ", "depends on chance where it answers at all"),
     ("OBJECT HELP", "lists what there is"),
     ("PFSELFTEST", "takes Redis a second"),
@@ -63,16 +55,11 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("SUBSCRIBE", "answers with messages; tests/pubsub.rs compares it"),
     ("SUNSUBSCRIBE", "answers with messages; tests/pubsub.rs compares it"),
     ("UNSUBSCRIBE", "answers with messages; tests/pubsub.rs compares it"),
-    ("XAUTOCLAIM", "depends on the time; tests/stream.rs compares it"),
-    ("XCLAIM", "depends on the time; tests/stream.rs compares it"),
     ("XGROUP HELP", "lists what there is"),
     ("XINFO CONSUMERS", "says more since 7.2; tests/stream.rs has it"),
     ("XINFO GROUPS", "knows more lags since 7.4; tests/stream.rs compares it"),
     ("XINFO HELP", "lists what there is"),
     ("XINFO STREAM", "says more since 7.2; tests/stream.rs compares it"),
-    ("XPENDING", "depends on the time; tests/stream.rs compares it"),
-    ("XREAD", "waits for other clients; tests/stream.rs compares it"),
-    ("XREADGROUP", "waits for other clients; tests/stream.rs compares it"),
     ("XSETID", "looks at what was deleted since 7.2; tests/stream.rs compares it"),
     ("BGREWRITEAOF", "there is no append-only file"),
     ("BGSAVE", "writes a file"),
@@ -96,11 +83,27 @@ const BATCHES_A_GIANT: u64 = 4000;
 /// A request's words.
 pub(super) type Words = Vec<Vec<u8>>;
 
+/// One command of a batch.
+#[derive(Clone)]
+pub(super) struct Request {
+    pub(super) words: Words,
+    /// What it calls, if it runs a script.
+    pub(super) calls: Calls,
+}
+
+impl Request {
+    pub(super) fn plain(words: Words) -> Self {
+        Request { words, calls: Calls::None }
+    }
+}
+
 /// Draws commands from the rules.
 pub(super) struct Generator {
     random: Random,
-    rules: Rc<[Rule]>,
+    family: &'static Family,
+    rules: Rules,
     vocabulary: Vocabulary,
+    scripts: Scripts,
 }
 
 /// The rules of all commands that can be compared.
@@ -112,10 +115,11 @@ pub(super) fn comparable() -> Vec<Rule> {
 }
 
 impl Generator {
-    pub(super) fn new(random: Random, vocabulary: Vocabulary) -> Self {
+    pub(super) fn new(random: Random, vocabulary: Vocabulary, family: &'static Family) -> Self {
         let rules = comparable();
         assert!(rules.len() > 100, "{} commands", rules.len());
-        Self { random, rules: rules.into(), vocabulary }
+        let rules = Rules::of(family, rules);
+        Self { random, family, rules, vocabulary, scripts: Scripts::default() }
     }
 
     /// The number of different commands and subcommands.
@@ -123,39 +127,120 @@ impl Generator {
         self.rules.len()
     }
 
-    /// Commands that are sent at once.
-    pub(super) fn batch(&mut self, length: u64) -> Vec<Words> {
-        if self.random.below(BATCHES_A_GIANT) == 0 {
-            return giant::batch(&mut self.random, length);
+    /// Commands at the beginning of a history: they store scripts and functions.
+    pub(super) fn setting(&mut self) -> Vec<Words> {
+        self.rules.choose_types(&mut self.random);
+        if !self.family.has_scripts() {
+            return Vec::new();
         }
-        (0..length).map(|_| self.command()).collect()
+        let bodies = [(); Scripts::COUNT].map(|()| self.calls());
+        self.scripts.renew(&mut self.random, bodies.into())
     }
 
-    fn command(&mut self) -> Words {
-        let rules = Rc::clone(&self.rules);
+    /// Takes note of the replies to [`Self::setting`], among which are digests of scripts.
+    pub(super) fn learn(&mut self, replies: &[Reply]) {
+        self.scripts.learn(replies);
+    }
+
+    /// Commands that are sent at once.
+    pub(super) fn batch(&mut self, length: u64) -> Vec<Request> {
+        if self.family.has_giants() && self.random.below(BATCHES_A_GIANT) == 0 {
+            let giants = giant::batch(&mut self.random, length);
+            return giants.into_iter().map(Request::plain).collect();
+        }
+        let length = length as usize;
+        let mut batch = Vec::with_capacity(length);
+        while batch.len() < length {
+            let room = length - batch.len();
+            if room > 3 && self.family.begins_transaction(&mut self.random) {
+                self.transaction(&mut batch, room);
+            } else {
+                batch.push(self.request(Place::Alone));
+            }
+        }
+        batch
+    }
+
+    /// MULTI, some commands, and what ends it.
+    fn transaction(&mut self, batch: &mut Vec<Request>, room: usize) {
+        let word = |word: &str| Request::plain(vec![word.into()]);
+        let watches = self.random.below(3) == 0;
+        if watches {
+            batch.push(Request::plain([&["WATCH".into()][..], &self.arguments(&["key"])].concat()));
+        }
+        batch.push(word("MULTI"));
+        let most = (room - 2 - usize::from(watches)).min(6) as u64;
+        let mut place = Place::Queued;
+        for _ in 0..self.random.below(most + 1) {
+            let request = self.request(place);
+            // What follows these is not queued, and would wait.
+            let ends = |name: &&str| request.words[0].eq_ignore_ascii_case(name.as_bytes());
+            if ["DISCARD", "EXEC", "RESET"].iter().any(ends) {
+                place = Place::Alone;
+            }
+            batch.push(request);
+        }
+        batch.push(word(if self.random.below(8) == 0 { "DISCARD" } else { "EXEC" }));
+    }
+
+    fn request(&mut self, place: Place) -> Request {
+        if !self.family.runs_script(&mut self.random) {
+            return Request::plain(self.command(place));
+        }
+        let calls = self.calls();
+        self.scripts.request(&mut self.random, calls)
+    }
+
+    /// What a script calls.
+    fn calls(&mut self) -> Vec<Words> {
+        (0..=self.random.below(4)).map(|_| self.command(Place::Called)).collect()
+    }
+
+    fn command(&mut self, place: Place) -> Words {
         let random = &mut self.random;
-        let rule = &rules[random.below(rules.len() as u64) as usize];
+        let mut rule = self.rules.draw(random, place);
+        while place == Place::Called && rule.name == "WAIT" {
+            rule = self.rules.draw(random, place);
+        }
         // Otherwise the servers would mostly be empty.
         let empties = ["FLUSHALL", "FLUSHDB"].contains(&rule.name.as_str());
-        let set = rules.iter().find(|rule| rule.name == "SET");
-        let rule = set.filter(|_| empties && random.below(8) != 0).unwrap_or(rule);
-        let mut words: Words = rule.name.split(' ').map(|word| word.into()).collect();
-        match rule.name.as_str() {
+        if let Some(set) = self.rules.set().filter(|_| empties && random.below(8) != 0) {
+            rule = set;
+        }
+        let name = rule.name.clone();
+        let mut words: Words = name.split(' ').map(|word| word.into()).collect();
+        match name.as_str() {
             "COMMAND GETKEYS" | "COMMAND GETKEYSANDFLAGS" => words.extend(self.sentence()),
             "CONFIG GET" => words.extend(self.arguments(&["setting"])),
             "CONFIG SET" => words.extend(self.arguments(&["setting", "setting-value"])),
             _ => words.extend(rule.arguments(random, &mut self.vocabulary)),
         }
-        if rule.name == "HELLO" {
+        let random = &mut self.random;
+        match name.as_str() {
             // Since 7.2 a name is set only after the login has succeeded.
-            let options = words.iter().position(|word| word == b"SETNAME");
-            words.truncate(options.unwrap_or(words.len()));
+            "HELLO" => {
+                let options = words.iter().position(|word| word == b"SETNAME");
+                words.truncate(options.unwrap_or(words.len()));
+            }
+            "XREAD" | "XREADGROUP" if place != Place::Queued => {
+                if let Some(at) = words.iter().position(|word| word == b"BLOCK") {
+                    words.drain(at..at + 2);
+                }
+            }
+            "XRANGE" | "XREVRANGE" => {
+                for id in words.iter_mut().skip(2).take(2) {
+                    if random.below(3) != 0 {
+                        *id = entry_bound(random);
+                    }
+                }
+            }
+            _ => {}
         }
-        if !["CLIENT PAUSE", "WAIT"].contains(&rule.name.as_str()) {
+        if !["CLIENT PAUSE", "WAIT"].contains(&name.as_str()) {
             self.damage(&mut words);
             tame(&mut words);
         }
-        if rule.name == "CLIENT KILL" && words.len() > 3 {
+        if name == "CLIENT KILL" && words.len() > 3 {
             // A connection must match all filters, so this never matches the connection that
             // compares.
             words.extend([b"ID".to_vec(), b"999999999".to_vec()]);
@@ -166,7 +251,7 @@ impl Generator {
     /// A whole command with its arguments.
     fn sentence(&mut self) -> Words {
         let random = &mut self.random;
-        let rule = &self.rules[random.below(self.rules.len() as u64) as usize];
+        let rule = self.rules.draw(random, Place::Alone);
         let mut words: Words = rule.name.split(' ').map(|word| word.into()).collect();
         words.extend(rule.arguments(random, &mut self.vocabulary));
         words
@@ -242,6 +327,15 @@ fn tame(words: &mut Words) {
             words.truncate(2);
             words.push(b"1000000".to_vec());
         }
+    }
+    if is(&name, &["HRANDFIELD", "SRANDMEMBER", "ZRANDMEMBER"]) {
+        // As many are drawn, and most of them several times.
+        let is_huge = |word: &[u8]| {
+            let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<i64>().ok());
+            number.is_some_and(|number| number < -100_000)
+        };
+        let huge = words.iter_mut().filter(|word| is_huge(word));
+        huge.for_each(|word| *word = b"-10".to_vec());
     }
     let is_by_member = words.iter().any(|word| word.eq_ignore_ascii_case(b"BYLEX"));
     let bounds_at = match &name {

@@ -7,6 +7,8 @@ use harness::Random;
 pub(super) struct Rule {
     /// One word, or two for a subcommand.
     pub(super) name: String,
+    /// The heading of its group on the page.
+    pub(super) group: String,
     /// The version of Redis that introduced it, or `nagi`.
     since: String,
     arguments: Node,
@@ -50,21 +52,25 @@ impl Rule {
     pub(super) fn all() -> Vec<Self> {
         let page = include_str!("../../../docs/commands.md");
         let redis = page.split("\n## ").find(|part| part.starts_with("Redis\n"));
-        let rows = redis.expect("a heading").lines().filter_map(|line| line.strip_prefix("| `"));
-        let rows: Vec<(&str, &str)> = rows
-            .filter_map(|row| row.split_once("` | "))
-            .filter_map(|(usage, rest)| Some((usage, rest.split_once(" | ")?.0)))
+        let groups = redis.expect("a heading").split("\n### ").skip(1);
+        let rows: Vec<(&str, &str, &str)> = groups
+            .flat_map(|group| {
+                let name = group.lines().next().unwrap_or_default();
+                group.lines().filter_map(move |line| Some((name, line.strip_prefix("| `")?)))
+            })
+            .filter_map(|(group, row)| Some((group, row.split_once("` | ")?)))
+            .filter_map(|(group, (usage, rest))| Some((group, usage, rest.split_once(" | ")?.0)))
             .collect();
         // The second words of these are names, unlike that of `BITOP AND | OR ...`.
         let containers: Vec<&str> = rows
             .iter()
-            .filter_map(|(usage, _)| usage.split_once(' '))
+            .filter_map(|(_, usage, _)| usage.split_once(' '))
             .filter(|(_, rest)| {
                 ["subcommand", "[subcommand]"].iter().any(|it| rest.starts_with(it))
             })
             .map(|(name, _)| name)
             .collect();
-        rows.iter().map(|(usage, since)| Self::parse(usage, since, &containers)).collect()
+        rows.iter().map(|row| Self::parse(*row, &containers)).collect()
     }
 
     /// Whether redis-server 7.0 knows the command.
@@ -76,7 +82,13 @@ impl Rule {
         }
     }
 
-    fn parse(usage: &str, since: &str, containers: &[&str]) -> Self {
+    /// Whether it waits for other clients, except in a transaction or in a script.
+    pub(super) fn waits(&self) -> bool {
+        let blocks = ["BLMOVE", "BLMPOP", "BLPOP", "BRPOP", "BRPOPLPUSH", "BZMPOP", "BZPOPMAX"];
+        blocks.contains(&self.name.as_str()) || self.name == "BZPOPMIN"
+    }
+
+    fn parse((group, usage, since): (&str, &str, &str), containers: &[&str]) -> Self {
         let mut spaced = usage.replace("\\|", "|");
         for bracket in ["[", "]", "<", ">"] {
             spaced = spaced.replace(bracket, &format!(" {bracket} "));
@@ -87,7 +99,8 @@ impl Rule {
         if has_subcommands && words.last().is_some_and(|word| is_literal(word)) {
             name = format!("{name} {}", words.pop().expect("it was just seen"));
         }
-        Self { name, since: since.to_owned(), arguments: sequence(&mut words, false) }
+        let arguments = sequence(&mut words, false);
+        Self { name, group: group.to_owned(), since: since.to_owned(), arguments }
     }
 
     /// Sentences of the grammar, after the name: with and without each option, with each choice,

@@ -2,17 +2,24 @@
 
 mod arguments;
 mod bytes;
+mod comparison;
 mod differences;
+mod effects;
+mod families;
 mod generator;
 mod giant;
 mod grammar;
+mod scripts;
 mod sweep;
+mod verdicts;
 
 use std::collections::BTreeMap;
 
 use self::arguments::Vocabulary;
-use self::differences::{Verdict, judge};
-use self::generator::{Generator, Words};
+use self::differences::Verdict;
+use self::families::Family;
+use self::generator::{Generator, Request, Words};
+use self::verdicts::{Judge, Received};
 use harness::{Connection, Random, Reply, Server, encode_command};
 
 /// Sent at once, so that pipelines are compared as well.
@@ -42,88 +49,184 @@ const SAMPLES: [&str; 11] = [
     "GEOADD a 13.361389 38.115556 f1 15.087269 37.502669 f2",
 ];
 
-/// The sizes from which on collections have other encodings.
-const LIMITS: [&str; 4] = [
-    "hash-max-listpack-entries 3",
-    "list-max-listpack-size -2",
-    "set-max-intset-entries 4",
-    "zset-max-listpack-value 20",
+/// Settings that decide how large a small collection is: elements, bytes of an element. Each
+/// history
+/// has others, so that collections change their forms all the time.
+const LIMITS: [(&str, Limit); 11] = [
+    ("hll-sparse-max-bytes", Limit::SketchBytes),
+    ("hash-max-listpack-entries", Limit::Elements),
+    ("hash-max-listpack-value", Limit::Bytes),
+    ("list-max-listpack-size", Limit::Elements),
+    ("set-max-intset-entries", Limit::Elements),
+    ("zset-max-listpack-entries", Limit::Elements),
+    ("zset-max-listpack-value", Limit::Bytes),
+    ("stream-node-max-entries", Limit::Elements),
+    ("stream-node-max-bytes", Limit::NodeBytes),
+    ("set-max-listpack-entries", Limit::NewerElements),
+    ("set-max-listpack-value", Limit::NewerBytes),
 ];
+
+/// What a setting of [`LIMITS`] counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    /// From 2 to 4.
+    Elements,
+    /// 8, around which many elements are.
+    Bytes,
+    /// So many that often the number of entries decides.
+    NodeBytes,
+    /// From so few that a sketch with a few elements is dense.
+    SketchBytes,
+    /// As [`Limit::Elements`]; redis-server 7.0 lacks the setting.
+    NewerElements,
+    /// The same for [`Limit::Bytes`].
+    NewerBytes,
+}
+
+/// CONFIG SET for all limits: that for nagi, and that for redis-server 7.0.
+fn limits(random: &mut Random) -> [Words; 2] {
+    let mut requests = [(); 2].map(|()| vec![b"CONFIG".to_vec(), b"SET".to_vec()]);
+    for (name, limit) in LIMITS {
+        let value = match limit {
+            Limit::Elements | Limit::NewerElements => 2 + random.below(3),
+            Limit::Bytes | Limit::NewerBytes => 8,
+            Limit::SketchBytes => 18 + random.below(40),
+            Limit::NodeBytes => 80 + random.below(60),
+        };
+        let is_newer = matches!(limit, Limit::NewerElements | Limit::NewerBytes);
+        let words = [name.as_bytes().to_vec(), value.to_string().into_bytes()];
+        requests
+            .iter_mut()
+            .take(if is_newer { 1 } else { 2 })
+            .for_each(|it| it.extend(words.clone()));
+    }
+    requests
+}
+
+/// Two servers that receive the same commands, and what was found so far.
+struct Comparison {
+    ours: Connection,
+    theirs: Connection,
+    protocol: u8,
+    generator: Generator,
+    judge: Judge,
+    /// The commands since both servers were empty.
+    history: Vec<Words>,
+    /// Whether the next batch begins a history.
+    is_over: bool,
+    explained: BTreeMap<&'static str, u64>,
+    compared: u64,
+    differences: u64,
+}
+
+impl Comparison {
+    /// Empties both servers and sets their limits anew.
+    fn begin_history(&mut self, random: &mut Random) {
+        self.history.clear();
+        let limits = limits(random);
+        for (connection, limits) in [&mut self.ours, &mut self.theirs].into_iter().zip(limits) {
+            // A transaction may have begun.
+            let _ = connection.run("DISCARD");
+            connection.check("FLUSHALL", "+OK\r\n");
+            // A command that one of them has refused may have left them with different limits.
+            assert_eq!(connection.run_words(&limits), Reply::Simple("OK".to_owned()));
+        }
+        let setting = self.generator.setting();
+        let replies = setting.iter().map(|words| {
+            let replies = (self.ours.run_words(words), self.theirs.run_words(words));
+            if replies.0 != replies.1 {
+                eprintln!("{}\n nagi: {:?}\nredis: {:?}", line(words), replies.0, replies.1);
+                self.differences += 1;
+            }
+            replies.1
+        });
+        let replies: Vec<Reply> = replies.collect();
+        self.generator.learn(&replies);
+    }
+
+    /// Sends a batch and compares the replies.
+    fn batch(&mut self) {
+        let requests = self.generator.batch(BATCH);
+        // A transaction may have begun, and either server may have changed the version of
+        // RESP, by a
+        // command or by RESET.
+        let hello = encode_command(&["HELLO", &self.protocol.to_string()]);
+        let begin = [encode_command(&["DISCARD"]), hello].concat();
+        let bytes = requests.iter().flat_map(|request| encode_command(&request.words));
+        let bytes: Vec<u8> = begin.into_iter().chain(bytes).collect();
+        for connection in [&mut self.ours, &mut self.theirs] {
+            connection.send(&bytes);
+            let _ = (connection.reply(), connection.reply());
+        }
+        self.judge.forget();
+        for request in &requests {
+            let replies = (self.ours.reply_and_bytes(), self.theirs.reply_and_bytes());
+            if !self.is_over {
+                self.is_over = self.note(request, &replies);
+            }
+        }
+    }
+
+    /// Takes note of the replies to a request. Returns whether later ones cannot be compared.
+    fn note(&mut self, request: &Request, replies: &(Received, Received)) -> bool {
+        let outcome = self.judge.judge(request, &replies.0, &replies.1);
+        self.history.push(request.words.clone());
+        self.compared += 1;
+        match outcome.verdict {
+            Verdict::Same => false,
+            Verdict::Explained(why) => {
+                *self.explained.entry(why).or_default() += 1;
+                outcome.parts
+            }
+            Verdict::Different => {
+                show(&self.history, &replies.0.1, &replies.1.1);
+                self.differences += 1;
+                assert!(self.differences < MAX_DIFFERENCES, "they differ too often");
+                true
+            }
+        }
+    }
+}
 
 fn compare(protocol: u8) {
     let (nagi, redis) = (Server::nagi(), Server::redis());
-    let (mut ours, mut theirs) = (nagi.connect_resp(), redis.connect_resp());
+    let (ours, mut theirs) = (nagi.connect_resp(), redis.connect_resp());
     let vocabulary = Vocabulary { payloads: payloads(&mut theirs), protocol };
-    let mut generator = Generator::new(Random::announced(), vocabulary);
-    let mut explained: BTreeMap<&str, u64> = BTreeMap::new();
-    let (mut history, mut compared): (Vec<Words>, u64) = (Vec::new(), 0);
-    // Either server may have changed the version of RESP, by a command or by RESET.
-    let hello = encode_command(&["HELLO", &protocol.to_string()]);
-    let mut differences = 0;
-    for batch in 0..super::count() / BATCH {
-        if batch.is_multiple_of(BATCHES_A_HISTORY) || history.is_empty() {
-            history.clear();
-            for connection in [&mut ours, &mut theirs] {
-                connection.check("FLUSHALL", "+OK\r\n");
-                // A command that one of them has refused may have left them with different limits.
-                for setting in LIMITS {
-                    connection.check(&format!("CONFIG SET {setting}"), "+OK\r\n");
-                }
-            }
+    let (mut random, family) = (Random::announced(), Family::chosen());
+    let mut comparison = Comparison {
+        ours,
+        theirs,
+        protocol,
+        generator: Generator::new(random.fork(), vocabulary, family),
+        judge: Judge::default(),
+        history: Vec::new(),
+        is_over: true,
+        explained: BTreeMap::new(),
+        compared: 0,
+        differences: 0,
+    };
+    let mut batches = 0_u64;
+    while comparison.compared < super::count() {
+        if comparison.is_over || batches.is_multiple_of(BATCHES_A_HISTORY) {
+            comparison.begin_history(&mut random);
+            comparison.is_over = false;
         }
-        let commands = generator.batch(BATCH);
-        let requests = commands.iter().flat_map(|words| encode_command(words));
-        let bytes: Vec<u8> = hello.iter().copied().chain(requests).collect();
-        for connection in [&mut ours, &mut theirs] {
-            connection.send(&bytes);
-            let _ = connection.reply();
-        }
-        let (mut differs, mut is_parted) = (false, false);
-        for words in commands {
-            let replies = (ours.reply_and_bytes(), theirs.reply_and_bytes());
-            if differs || is_parted {
-                continue;
-            }
-            let verdict = judge(&words, &replies.0, &replies.1);
-            history.push(words);
-            compared += 1;
-            match verdict {
-                Verdict::Same => {}
-                Verdict::Explained(why) => {
-                    *explained.entry(why).or_default() += 1;
-                    // The effects of a command that only one of them has executed may be visible in
-                    // later replies.
-                    let is_error = |reply: &Reply| matches!(reply, Reply::Error(_));
-                    is_parted = is_error(&replies.0.0) != is_error(&replies.1.0);
-                }
-                Verdict::Different => {
-                    show(&history, &replies.0.1, &replies.1.1);
-                    differs = true;
-                }
-            }
-        }
-        if is_parted {
-            history.clear();
-        }
-        if differs {
-            // Later replies may differ for the same reason.
-            history.clear();
-            differences += 1;
-            assert!(differences < MAX_DIFFERENCES, "they differ too often");
-        }
+        comparison.batch();
+        batches += 1;
     }
-    let variety = generator.variety();
-    eprintln!("RESP{protocol}: {compared} of {variety} commands, differences explained:");
-    explained.iter().for_each(|(why, count)| eprintln!("{count:>8}  {why}"));
-    assert_eq!(differences, 0, "they differ");
+    let (compared, variety) = (comparison.compared, comparison.generator.variety());
+    let name = family.name();
+    eprintln!("RESP{protocol}, {name}: {compared} of {variety} commands, differences explained:");
+    comparison.explained.iter().for_each(|(why, count)| eprintln!("{count:>8}  {why}"));
+    assert_eq!(comparison.differences, 0, "they differ");
 }
 
 /// The replies of DUMP for the samples.
-fn payloads(redis: &mut Connection) -> Vec<Vec<u8>> {
+fn payloads(server: &mut Connection) -> Vec<Vec<u8>> {
     let payload = |sample: &&str| {
-        let _ = redis.run("DEL a");
-        let _ = redis.run(sample);
-        match redis.run("DUMP a") {
+        let _ = server.run("DEL a");
+        let _ = server.run(sample);
+        match server.run("DUMP a") {
             Reply::Bulk(payload) => payload,
             other => panic!("DUMP answers {other:?}"),
         }

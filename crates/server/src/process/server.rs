@@ -20,7 +20,7 @@ use nagi_commands::{
     Config, HookFlags, HttpRuleTexts, HttpRules, Process, Server as _, begin_tracking_worker,
     renamed_table, rights, user_file,
 };
-use nagi_store::{Policy, Walker, accounting};
+use nagi_store::{Policy, Store, Walker, accounting};
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle, Thread};
@@ -270,6 +270,13 @@ impl Running {
     pub fn http_writes_by_get(&self) -> bool {
         let config = self.shared.config();
         config.http_gateway.is_on() && config.http_writes_by_get.is_on()
+    }
+
+    /// The keyspace, for a listener to its changes (`Store::report_changes_to`), and for those of
+    /// another server (`Store::apply`).
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.shared.store
     }
 
     /// The memory limit in bytes (0 for none) and the eviction policy.

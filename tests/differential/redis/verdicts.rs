@@ -1,0 +1,193 @@
+//! Verdicts on requests that hold others: EXEC replies for queued commands, and a script's reply is
+//! made of those to what it calls.
+
+use super::differences::{Verdict, judge};
+use super::generator::{Request, Words};
+use super::scripts::Calls;
+use harness::Reply;
+
+/// A reply with its bytes.
+pub(super) type Received = (Reply, Vec<u8>);
+
+/// The verdict on one request.
+pub(super) struct Outcome {
+    pub(super) verdict: Verdict,
+    /// Whether the servers may have different data from now on: only one of them has executed a
+    /// command.
+    pub(super) parts: bool,
+}
+
+/// Judges the requests of a connection in order.
+#[derive(Default)]
+pub(super) struct Judge {
+    /// What both servers have queued.
+    queued: Vec<Request>,
+}
+
+impl Judge {
+    /// What is queued was discarded.
+    pub(super) fn forget(&mut self) {
+        self.queued.clear();
+    }
+
+    pub(super) fn judge(
+        &mut self,
+        request: &Request,
+        ours: &Received,
+        theirs: &Received,
+    ) -> Outcome {
+        let is_queued = |reply: &Reply| *reply == Reply::Simple("QUEUED".to_owned());
+        if is_queued(&ours.0) && is_queued(&theirs.0) {
+            self.queued.push(request.clone());
+            return Outcome { verdict: Verdict::Same, parts: false };
+        }
+        let is_end = |name: &&str| request.words[0].eq_ignore_ascii_case(name.as_bytes());
+        let ends = ["EXEC", "DISCARD", "RESET"].iter().any(is_end);
+        let queued = if ends { std::mem::take(&mut self.queued) } else { Vec::new() };
+        if ours.1 == theirs.1 {
+            return Outcome { verdict: Verdict::Same, parts: false };
+        }
+        match (elements(&ours.1), elements(&theirs.1)) {
+            (Some(ours), Some(theirs))
+                if is_end(&"EXEC") && ours.len() == queued.len() && theirs.len() == ours.len() =>
+            {
+                let pairs = ours.iter().zip(&theirs);
+                combined(queued.iter().zip(pairs).map(|(request, (a, b))| one(request, a, b)))
+            }
+            _ => one(request, ours, theirs),
+        }
+    }
+}
+
+/// The verdict on a request by itself.
+fn one(request: &Request, ours: &Received, theirs: &Received) -> Outcome {
+    if ours.1 == theirs.1 {
+        return Outcome { verdict: Verdict::Same, parts: false };
+    }
+    let is_error = |reply: &Reply| matches!(reply, Reply::Error(_));
+    let plain = Outcome {
+        verdict: judge(&request.words, ours, theirs),
+        parts: is_error(&ours.0) != is_error(&theirs.0),
+    };
+    if !matches!(plain.verdict, Verdict::Different) {
+        return plain;
+    }
+    let calls = request.calls.all();
+    if is_error(&ours.0) || is_error(&theirs.0) {
+        return Outcome { verdict: failed(calls, &ours.0, &theirs.0), parts: true };
+    }
+    match &request.calls {
+        Calls::First(calls) => called(&calls[0], ours, theirs),
+        Calls::Each(calls) => match (elements(&ours.1), elements(&theirs.1)) {
+            (Some(mut ours), Some(mut theirs)) => {
+                // Lua's array ends where a call has returned nil.
+                let nil = (Reply::Null, Vec::new());
+                let len = ours.len().min(theirs.len()) + usize::from(ours.len() != theirs.len());
+                for list in [&mut ours, &mut theirs] {
+                    list.resize(len, nil.clone());
+                }
+                let pairs = ours.iter().zip(&theirs);
+                combined(calls.iter().zip(pairs).map(|(words, (a, b))| called(words, a, b)))
+            }
+            _ => plain,
+        },
+        Calls::None | Calls::Hidden(_) => plain,
+    }
+}
+
+/// The verdict on the reply to a call of a script, which the script returns.
+fn called(words: &Words, ours: &Received, theirs: &Received) -> Outcome {
+    let ours = without_place(ours);
+    let theirs = without_place(theirs);
+    let verdict = judge(words, &ours, &theirs);
+    let is_error = |reply: &Reply| matches!(reply, Reply::Error(_));
+    Outcome { verdict, parts: is_error(&ours.0) != is_error(&theirs.0) }
+}
+
+/// The verdict on scripts of which at least one has failed: one of the calls may be answered with
+/// these errors. What the other server answers to a call whose error ended the script on one
+/// of them
+/// is not known; it is something that the difference accepts.
+fn failed(calls: &[Words], ours: &Reply, theirs: &Reply) -> Verdict {
+    let successes = || {
+        vec![
+            Reply::Integer(0),
+            Reply::Integer(-1),
+            Reply::Array(Vec::new()),
+            Reply::Null,
+            Reply::Bulk(Vec::new()),
+        ]
+    };
+    let candidates = |reply: &Reply| match reply {
+        Reply::Error(text) => {
+            // Without a place it may be what the script returns in the end.
+            let others = if text.contains(" script: ") { Vec::new() } else { successes() };
+            [vec![Reply::Error(place_removed(text))], others].concat()
+        }
+        _ => successes(),
+    };
+    for (ours, theirs) in
+        candidates(ours).iter().flat_map(|a| candidates(theirs).into_iter().map(move |b| (a, b)))
+    {
+        let of_both = (&(ours.clone(), b"ours".to_vec()), &(theirs, b"theirs".to_vec()));
+        for words in calls {
+            let verdict = judge(words, of_both.0, of_both.1);
+            if let Verdict::Explained(_) = verdict {
+                return verdict;
+            }
+        }
+    }
+    Verdict::Different
+}
+
+/// A reply without the place in the script where an error was raised.
+fn without_place(received: &Received) -> Received {
+    match &received.0 {
+        Reply::Error(text) => {
+            let text = place_removed(text);
+            let bytes = text.clone().into_bytes();
+            (Reply::Error(text), bytes)
+        }
+        // What Lua's pcall catches is the text alone.
+        Reply::Bulk(text) if is_error_text(text) => {
+            (Reply::Error(String::from_utf8_lossy(text).into_owned()), text.clone())
+        }
+        _ => received.clone(),
+    }
+}
+
+fn is_error_text(text: &[u8]) -> bool {
+    let codes: [&[u8]; 5] = [b"ERR ", b"WRONGTYPE ", b"NOGROUP ", b"INVALIDOBJ ", b"BUSYKEY "];
+    codes.iter().any(|code| text.starts_with(code))
+}
+
+fn place_removed(text: &str) -> String {
+    text.split(" script: ").next().unwrap_or_default().to_owned()
+}
+
+/// Different if one of them is, and else explained if one of them is.
+fn combined(outcomes: impl Iterator<Item = Outcome>) -> Outcome {
+    let mut whole = Outcome { verdict: Verdict::Same, parts: false };
+    for outcome in outcomes {
+        match outcome.verdict {
+            Verdict::Same => {}
+            Verdict::Explained(_) => whole.verdict = outcome.verdict,
+            Verdict::Different => return outcome,
+        }
+        whole.parts |= outcome.parts;
+    }
+    whole
+}
+
+/// The elements of an array, each with its bytes.
+fn elements(bytes: &[u8]) -> Option<Vec<Received>> {
+    let (Reply::Array(array), _) = Reply::parse(bytes)? else { return None };
+    let mut at = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
+    let mut elements = Vec::with_capacity(array.len());
+    for _ in 0..array.len() {
+        let (reply, length) = Reply::parse(&bytes[at..])?;
+        elements.push((reply, bytes[at..at + length].to_vec()));
+        at += length;
+    }
+    Some(elements)
+}
