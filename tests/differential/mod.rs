@@ -6,10 +6,24 @@ mod memcached_binary;
 mod memcached_meta;
 mod redis;
 
+/// If set to a number, so many commands are sent in each protocol.
+const COUNT_VARIABLE: &str = "NAGI_DIFFERENTIAL_COUNT";
+
 /// Commands sent in each protocol.
 fn count() -> u64 {
-    let given = std::env::var("NAGI_DIFFERENTIAL_COUNT").ok();
+    let given = std::env::var(COUNT_VARIABLE).ok();
     given.and_then(|count| count.parse().ok()).unwrap_or(20_000)
+}
+
+/// What chooses the commands: in a long run they are new ones; a short run, which every change must
+/// pass, has the same ones each time.
+fn random() -> harness::Random {
+    /// Any number.
+    const SHORT_RUN: u64 = 4;
+    match std::env::var_os(COUNT_VARIABLE) {
+        Some(_) => harness::Random::announced(),
+        None => harness::Random::repeated(SHORT_RUN),
+    }
 }
 
 /// The newest memcached that is unpacked here, as `cargo xtask bench` finds it; the one that setup

@@ -22,6 +22,13 @@ impl Random {
         Self(Rng::with_seed(seed))
     }
 
+    /// A generator with the given seed, or with this one: for tests whose every run is the same.
+    #[must_use]
+    pub fn repeated(seed: u64) -> Self {
+        let given = std::env::var(SEED_VARIABLE).ok().and_then(|seed| seed.parse().ok());
+        Self(Rng::with_seed(given.unwrap_or(seed)))
+    }
+
     /// Another generator, for another thread.
     #[must_use]
     pub fn fork(&mut self) -> Self {

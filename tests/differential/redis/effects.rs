@@ -13,7 +13,7 @@ use super::arguments::Vocabulary;
 use super::families::Family;
 use super::generator::{Generator, Words};
 use super::{BATCH, BATCHES_A_HISTORY, limits, payloads};
-use harness::{Connection, Random, Reply, encode_command};
+use harness::{Connection, Reply, encode_command};
 
 /// A server in this process, so that the test can listen to its store.
 struct Local {
@@ -96,7 +96,7 @@ fn effects_of_random_commands_and_scripts_replicate_another_store() {
     assert!(first.running().store().report_changes_to(recorder));
     let counters = Counters::default();
     let vocabulary = Vocabulary { payloads: payloads(&mut first.client), protocol: 2 };
-    let mut random = Random::announced();
+    let mut random = super::super::random();
     let mut generator = Generator::new(random.fork(), vocabulary, Family::chosen());
     let (mut changes, mut checks, mut latest) = (0, 0, Vec::<Words>::new());
     for batch in 0..super::super::count() / BATCH {

@@ -192,7 +192,7 @@ fn compare(protocol: u8) {
     let (nagi, redis) = (Server::nagi(), Server::redis());
     let (ours, mut theirs) = (nagi.connect_resp(), redis.connect_resp());
     let vocabulary = Vocabulary { payloads: payloads(&mut theirs), protocol };
-    let (mut random, family) = (Random::announced(), Family::chosen());
+    let (mut random, family) = (super::random(), Family::chosen());
     let mut comparison = Comparison {
         ours,
         theirs,
