@@ -2,18 +2,17 @@
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::fd::OwnedFd;
-use std::sync::Mutex;
+use std::os::fd::IntoRawFd;
 
 /// A port for a server that cannot choose one itself. Its socket stays bound without listening: the
 /// kernel does not give the port to sockets that request any port, while a server that requests
 /// this one with SO_REUSEADDR may listen on it.
 pub(crate) fn free_port() -> u16 {
-    static RESERVED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     sockopt::set_socket_reuseaddr(&socket, true).unwrap();
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
-    RESERVED.lock().unwrap().push(socket);
+    // Without an owner it stays open until the process ends.
+    let _ = socket.into_raw_fd();
     address.port()
 }
