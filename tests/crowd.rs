@@ -150,17 +150,22 @@ fn gone_at_once(client: &mut Connection, mut crowd: Vec<Connection>, bytes_alone
     assert_eq!(info(client, "total_blocking_keys"), 0);
     client.check("RPUSH q 1", ":1\r\n");
     client.check("LPOP q", "$1\r\n1\r\n");
+    until_memory_is_free(client, bytes_alone, CROWD as u64 * KEPT_BYTES);
+}
+
+/// Waits until memory is at most `kept_bytes` beyond `bytes_alone`.
+pub(crate) fn until_memory_is_free(client: &mut Connection, bytes_alone: u64, kept_bytes: u64) {
     let mut bytes = 0;
     let is_little = || {
         bytes = info(client, "used_memory");
-        (bytes < bytes_alone + CROWD as u64 * KEPT_BYTES).then_some(())
+        (bytes < bytes_alone + kept_bytes).then_some(())
     };
     until("memory to be free again", is_little)
         .unwrap_or_else(|problem| panic!("{problem}: {bytes} bytes, {bytes_alone} before"));
 }
 
 /// A number from INFO.
-fn info(client: &mut Connection, field: &str) -> u64 {
+pub(crate) fn info(client: &mut Connection, field: &str) -> u64 {
     let text = client.run("INFO").text();
     let found = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     found.unwrap_or_else(|| panic!("no {field}")).parse().expect("a number")

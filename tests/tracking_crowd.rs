@@ -1,5 +1,6 @@
 //! A crowd of clients that track keys: each is notified once of each change that concerns it.
 
+use crate::crowd::{info, until_memory_is_free};
 use harness::{Connection, Random, Reply, Server, allow_open_files, encode_command, size, until};
 
 const KEYS: usize = 10;
@@ -166,18 +167,5 @@ fn gone(client: &mut Connection, mut crowd: Vec<Tracker>, bytes_alone: u64) {
         let is_none = || (info(client, &field) == 0).then_some(());
         until(&format!("{field} to be 0"), is_none).unwrap();
     }
-    let mut bytes = 0;
-    let is_little = || {
-        bytes = info(client, "used_memory");
-        (bytes < bytes_alone + count * KEPT_BYTES).then_some(())
-    };
-    until("memory to be free again", is_little)
-        .unwrap_or_else(|problem| panic!("{problem}: {bytes} bytes, {bytes_alone} before"));
-}
-
-/// A number from INFO.
-fn info(client: &mut Connection, field: &str) -> u64 {
-    let text = client.run("INFO").text();
-    let found = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-    found.unwrap_or_else(|| panic!("no {field}")).parse().expect("a number")
+    until_memory_is_free(client, bytes_alone, count * KEPT_BYTES);
 }

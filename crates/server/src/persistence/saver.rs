@@ -33,7 +33,7 @@ impl Wake for Unpark {
 }
 
 /// How long a script that has not written may go on while the save before the end waits for it.
-const SCRIPT_PATIENCE: Duration = Duration::from_secs(1);
+const SCRIPT_WAIT: Duration = Duration::from_secs(1);
 
 /// Runs requested saves until the server stops.
 pub(crate) fn run(shared: &Shared) {
@@ -88,7 +88,7 @@ pub(crate) fn save_before_shutdown(shared: &Shared) -> Result<(), String> {
             // The server is stopping for another reason: the last save follows the workers' end.
             None if shared.is_stopping() => break Ok(()),
             None => {
-                shared.scripts().end_unless_written(SCRIPT_PATIENCE);
+                shared.scripts().end_unless_written(SCRIPT_WAIT);
                 thread::park_timeout(Duration::from_millis(100));
             }
         }

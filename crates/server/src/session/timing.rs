@@ -441,7 +441,7 @@ pub(crate) struct Stopwatch<'t> {
 
 impl Stopwatch<'_> {
     /// Whether the request that has just been executed shares the reading after the next one: both
-    /// are of the same brief kind, and this one's `bytes` and those of its reply are few.
+    /// are of the same brief kind, and this one and its reply are short (their lengths in bytes).
     #[inline]
     pub(crate) fn joins_next(
         &self,

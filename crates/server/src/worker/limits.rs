@@ -176,7 +176,7 @@ impl Sessions {
     pub(super) fn send_held(&mut self, driver: &mut impl Driver, token: Token) {
         let Some(slot) = self.slots.get_mut(token) else { return };
         let mut output = Output::default();
-        if slot.held.move_to(&mut output) > 0 {
+        if slot.held_replies.move_to(&mut output) > 0 {
             self.tally.writes.add(1);
             driver.send(token, &mut output);
         }
@@ -187,7 +187,7 @@ impl Sessions {
         for token in self.holding.take_due(least) {
             self.send_held(driver, token);
             if let Some(slot) = self.slots.get_mut(token) {
-                slot.held.is_listed = false;
+                slot.held_replies.is_listed = false;
             }
         }
     }

@@ -423,7 +423,7 @@ impl Sessions {
             spans: &mut self.spans,
             output_overhead: &mut self.output_overhead,
         };
-        let held = slot.held.move_to(&mut self.output);
+        let held = slot.held_replies.move_to(&mut self.output);
         let state = slot.session.feed(received, &mut slice, &mut self.output);
         // Events are published before the reply is sent.
         notification::publish(&*self.shared);
@@ -433,7 +433,7 @@ impl Sessions {
             self.tally.output_bytes.add(added);
             slot.replied_bytes += added;
             slot.session.info().sent_bytes.add(added);
-            if !self.holding.hold((token, &mut slot.held), state, &mut self.output) {
+            if !self.holding.hold((token, &mut slot.held_replies), state, &mut self.output) {
                 self.tally.writes.add(1);
                 driver.send(token, &mut self.output);
             }
@@ -473,7 +473,7 @@ impl Sessions {
             config: self.shared.config(),
         };
         let Some(slot) = self.slots.get_mut(token) else { return false };
-        let unsent = driver.unsent_bytes(token) + slot.held.len();
+        let unsent = driver.unsent_bytes(token) + slot.held_replies.len();
         let sent = slot.replied_bytes - unsent as u64;
         let taken = slot.unsent.partition_point(|executed| executed.reply_end <= sent);
         for executed in slot.unsent.drain(..taken) {

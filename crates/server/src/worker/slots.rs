@@ -28,7 +28,7 @@ pub(super) struct ConnectionSlot {
     /// Bytes of replies that were passed to the driver or are held.
     pub(super) replied_bytes: u64,
     /// Replies that are sent together with the next one.
-    pub(super) held: HeldReplies,
+    pub(super) held_replies: HeldReplies,
     /// Requests whose replies the kernel has not taken in full, the oldest first.
     pub(super) unsent: Vec<Unsent>,
     /// Accounts for their memory, which is not data.
@@ -53,7 +53,7 @@ impl ConnectionSlot {
             ended_wait: None,
             is_slow_reader: false,
             replied_bytes: 0,
-            held: HeldReplies::default(),
+            held_replies: HeldReplies::default(),
             unsent: Vec::new(),
             unsent_charge: Charge::default(),
             overhead,
