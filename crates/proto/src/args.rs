@@ -183,6 +183,21 @@ impl<'a> Args<'a> {
         self.large.iter().map(LargeArgument::len).sum()
     }
 
+    /// Returns the length of all arguments together, in bytes.
+    #[must_use]
+    pub fn total_len(&self) -> usize {
+        let in_place = |span: &Span| if span.start == LANDED { 0 } else { span.len as usize };
+        let large = |span: &Span| self.large.get(span.len as usize).map_or(0, LargeArgument::len);
+        let in_place_bytes: usize = self.spans.iter().map(in_place).sum();
+        match self.has_large() {
+            true => {
+                let separate = self.spans.iter().filter(|span| span.start == LANDED);
+                in_place_bytes + separate.map(large).sum::<usize>()
+            }
+            false => in_place_bytes,
+        }
+    }
+
     /// Returns the number of arguments, including the command's name.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -197,7 +197,8 @@ fn gather(
 
 impl Stage {
     fn begin(cx: &Context<'_>, claimed: Claimed) -> Self {
-        let claiming = cx.db.store().claiming();
+        let mut claiming = cx.db.store().claiming();
+        claiming.reserve(claimed.keys.count(cx.args));
         Stage::Gathering(Walk::new(claimed.keys), claiming, Awaited::default())
     }
 

@@ -35,7 +35,7 @@ impl Spent {
         let passes = |took: Duration, least_us: i64| {
             u64::try_from(least_us).is_ok_and(|least_us| took >= Duration::from_micros(least_us))
         };
-        let request_bytes = (0..args.len()).map(|index| args.len_of(index)).sum();
+        let request_bytes = args.total_len();
         let is_slow = passes(self.executed, config.slowlog_log_slower_than_us.signed())
             || passes(total, config.slowlog_total_slower_than_us.signed());
         if !is_slow && !config.log_limits().are_passed_by(request_bytes, self.reply_bytes) {

@@ -229,8 +229,13 @@ impl Parser {
         partial.cursor =
             self.arguments(input, limits, large_offsets, partial.cursor, &mut partial.spans)?;
         if partial.cursor.left == 0 {
-            spans.append(&mut partial.spans);
-            return Ok(Some(partial.cursor.at));
+            let at = partial.cursor.at;
+            // There may be millions.
+            match spans.is_empty() {
+                true => *spans = partial.spans,
+                false => spans.append(&mut partial.spans),
+            }
+            return Ok(Some(at));
         }
         self.partial = Some(partial);
         Ok(None)

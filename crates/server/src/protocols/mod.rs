@@ -53,6 +53,14 @@ impl SpanRoom {
         (parsed, &self.spans)
     }
 
+    /// Takes the spans of the first request, which has `count` of them.
+    pub(crate) fn take(&mut self, count: usize) -> Vec<Span> {
+        let mut spans = std::mem::take(&mut self.spans);
+        spans.truncate(count);
+        self.measure();
+        spans
+    }
+
     /// Empties it, and frees memory beyond what is kept between batches.
     #[inline]
     pub(crate) fn clear(&mut self) {
@@ -115,7 +123,7 @@ pub(crate) trait Loggable {
 
 impl Loggable for Args<'_> {
     fn request_bytes(&self) -> usize {
-        (0..self.len()).map(|index| self.len_of(index)).sum()
+        self.total_len()
     }
 
     fn kept_arguments(&self, entry: Option<&Entry>) -> Vec<Vec<u8>> {

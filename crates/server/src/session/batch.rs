@@ -11,6 +11,10 @@ use nagi_proto::Output;
 use nagi_store::Prefetch;
 use nagi_store::accounting::Overhead;
 
+/// The number of argument spans that a suspended request copies. More would take too long for one
+/// slice.
+const COPIED_SPANS: usize = 1024;
+
 /// A slice's resources, lent to a session.
 pub(crate) struct SliceContext<'w> {
     pub(crate) environment: RequestEnvironment<'w>,
@@ -58,7 +62,7 @@ pub(super) fn execute<P: RequestProtocol>(
     let input_len = input.len();
     let _batch = environment.shared.store.batch(environment.counters);
     let mut requests: Requests<'_, P::Work<'_>> = Requests::new();
-    let input = BatchInput { bytes: input, large, spans };
+    let input = BatchInput { bytes: input, large, spans: &mut **spans };
     let (consumed, state) = protocol.read(input, client, environment, &mut requests);
     let count = requests.len();
     let prefetch_entry = |place: usize| {
@@ -100,8 +104,12 @@ pub(super) fn execute<P: RequestProtocol>(
             protocol.restart();
             let underway =
                 kind.and_then(|kind| stopwatch.suspend(place, executed(kind), client, environment));
+            let copied = (place > 0 || args.len() <= COPIED_SPANS).then(|| args.spans().to_vec());
+            let (span_count, len) = (args.len(), end - start);
+            drop(requests);
+            let spans = copied.unwrap_or_else(|| spans.take(span_count));
             let request =
-                Suspended::new(remainder, args, end - start, underway).replied(out.len() > replied);
+                Suspended::new(remainder, spans, len, underway).replied(out.len() > replied);
             let state = Some(request.state());
             client.info.mark(Marks::EXECUTING, true);
             *suspended = Some(request);

@@ -25,14 +25,15 @@ pub(crate) struct Suspended {
 }
 
 impl Suspended {
-    /// A request of `len` bytes with these arguments at the start of the session's input.
+    /// A request of `len` bytes with arguments at these places, from the start of the session's
+    /// input on.
     pub(crate) fn new(
         remainder: Remainder,
-        args: Args<'_>,
+        spans: Vec<Span>,
         len: usize,
         underway: Option<Box<RunningRequest>>,
     ) -> Self {
-        let (spans, mut charge) = (args.spans().to_vec(), Charge::default());
+        let mut charge = Charge::default();
         charge.set(accounting::room_bytes::<Span>(spans.capacity()));
         Suspended { remainder, spans, _charge: charge, len, has_replied: false, underway }
     }

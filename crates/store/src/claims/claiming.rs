@@ -98,6 +98,11 @@ impl Claiming {
         }
     }
 
+    /// Makes room for `names` of them at once: moving very many takes too long for one slice.
+    pub fn reserve(&mut self, names: usize) {
+        self.names.reserve(names);
+    }
+
     /// Adds a key to those that are to be claimed; it may have been added before.
     pub fn add(&mut self, key: Key<'_>, intent: Intent) {
         if self.is_whole {
@@ -139,7 +144,10 @@ impl Claiming {
             // itself.
             self.names.sort_by_key(|(_, intent)| *intent == Intent::Read);
             match self.begin(waker) {
-                Ok(()) => self.claim.active = true,
+                Ok(()) => {
+                    self.claim.active = true;
+                    self.claim.taken.reserve(self.names.len());
+                }
                 Err(wait) => return self.wait(wait),
             }
         }
