@@ -1,5 +1,6 @@
 //! The nagi command: arguments, and nothing else.
 
+mod allocator;
 mod arguments;
 mod client;
 mod memcached;
@@ -11,15 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use mimalloc::MiMalloc;
 use nagi_load::{bench, calm, responder, storm};
-use nagi_server::Counting;
 use serve::Role;
-
-/// Given back to the system promptly, without locks between workers, and without the checks of
-/// its `secure` feature, which cost a tenth of every allocation.
-#[global_allocator]
-static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 
 /// An in-memory cache server that speaks Redis' and memcached's protocols.
 ///

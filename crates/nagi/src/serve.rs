@@ -1,7 +1,7 @@
 //! `nagi serve`: its configuration, start and stop.
 
 use crate::arguments::{self, Arguments, Print};
-use crate::{memcached, screen};
+use crate::{allocator, memcached, screen};
 use clap::{Arg, ArgAction, Command};
 use nagi_server::config::{Config, Kind, settings};
 use nagi_server::config::{
@@ -162,6 +162,9 @@ fn start_as(
     let server =
         start(nagi_server::ServerOptions { config, ..nagi_server::ServerOptions::default() })?;
     signals.stop(server.stopper())?;
+    if let Err(error) = allocator::return_memory_in_background() {
+        tracing::warn!(%error, "workers will return freed memory to the kernel themselves");
+    }
     write_process_number(&pidfile);
     match server.load() {
         Ok(true) => announce(&server, arguments, role, supervisor, in_background)?,

@@ -125,7 +125,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: false,
         place: Place::Number(|values| &values.enable_debug_command),
-        summary: "Which clients may use DEBUG: none, all, or those on this machine",
+        summary: "Which clients may use DEBUG: none, all, or those over loopback",
     },
     Setting {
         name: "enable-module-command",
@@ -134,8 +134,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "no",
         changeable: false,
         place: Place::Number(|values| &values.enable_module_command),
-        summary: "Which clients may use MODULE (there are no modules): none, all, or those on \
-                  this machine",
+        summary: "Which clients may use MODULE (there are no modules): none, all, or those \
+                  over loopback",
     },
     Setting {
         name: "enable-protected-configs",

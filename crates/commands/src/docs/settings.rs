@@ -34,7 +34,7 @@ once in the log. With those that ask for a missing feature the server does not s
 
 /// The text below the table of options.
 const RESERVED_CONNECTIONS: &str = "
-Beyond `maxclients`, 8 more connections from this machine are accepted. They may run commands that
+Beyond `maxclients`, 8 more connections over loopback are accepted. They may run commands that
 Redis flags `admin` or `no_auth`, and those that it flags neither `fast`, `readonly` nor `write`:
 ACL, AUTH, BGSAVE, CLIENT, COMMAND, CONFIG, DEBUG, HELLO, INFO, LATENCY, MEMORY STATS, MONITOR,
 QUIT, RESET, SAVE, SHUTDOWN, SLOWLOG and the like. Any other command, including PING and SELECT, is

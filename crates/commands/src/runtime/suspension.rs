@@ -135,7 +135,7 @@ pub(crate) struct Slice(Instant);
 impl Slice {
     /// Less than the millisecond that a job may take, since the work between two checks of the
     /// clock takes time too. A loom model has no time.
-    const LENGTH: Duration = if cfg!(loom) { Duration::MAX } else { Duration::from_micros(500) };
+    const LENGTH: Duration = if cfg!(loom) { Duration::MAX } else { Duration::from_micros(250) };
 
     /// A slice that begins now.
     pub(crate) fn begin() -> Self {
