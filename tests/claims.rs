@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use harness::{Connection, Reply, Server, until};
+use harness::{Connection, Reply, Server, encode_command, until};
 
 /// More than are ever latched together.
 const MANY: usize = 5000;
@@ -53,6 +53,26 @@ fn very_many_keys_are_served_like_few() {
     let (mut ours, mut theirs) = (server.connect_resp(), redis.connect_resp());
     for request in requests {
         assert_eq!(ours.run_words(&request), theirs.run_words(&request), "{}", request[0]);
+    }
+}
+
+#[test]
+fn requests_around_one_with_very_many_keys_are_answered_in_order() {
+    let server = Server::nagi();
+    let keys = names(MANY);
+    let set = |value| encode_command(&with_keys("MSET", &keys, Some(value)));
+    let get = encode_command(&["GET", "key:4999"]);
+    let all = [&get[..], &set("first"), &get, &set("second"), &set("third"), &get].concat();
+    for piece_bytes in [1000, 40_000, all.len()] {
+        let mut connection = server.connect_resp();
+        for piece in all.chunks(piece_bytes) {
+            connection.send(piece);
+        }
+        let replies: Vec<Reply> = (0..6).map(|_| connection.reply()).collect();
+        let text = |text: &str| Reply::Bulk(text.as_bytes().to_vec());
+        let ok = || Reply::Simple("OK".to_owned());
+        assert_eq!(replies, [Reply::Null, ok(), text("first"), ok(), ok(), text("third")]);
+        assert_eq!(connection.run_words(&with_keys("DEL", &keys, None)), Reply::Integer(5000));
     }
 }
 

@@ -535,6 +535,9 @@ mod tests {
             let args = Args::new(&input, &spans).with_large(&places);
             let words: Vec<&[u8]> = args.from(0).collect();
             assert_eq!(words, [b"MSET", &b"a"[..], &long[0], b"b", &long[1]]);
+            let lens = (0..args.len()).map(|index| args.len_of(index));
+            assert_eq!(args.total_len(), lens.sum());
+            assert_eq!(args.take(2).total_len(), "MSETa".len());
         }
     }
 
