@@ -234,12 +234,13 @@ const TOP: &[Module] = &[
 ];
 
 const NAGI: &[Module] = &[
+    ("allocator", &[]),
     ("arguments", &[]),
     ("screen", &[]),
     ("memcached", &["arguments"]),
     ("client", &["screen"]),
     ("rdb", &["screen"]),
-    ("serve", &["arguments", "memcached", "screen"]),
+    ("serve", &["allocator", "arguments", "memcached", "screen"]),
 ];
 
 pub(super) fn follow_the_design(repository: &Repository) -> Vec<String> {

@@ -62,7 +62,7 @@ pub(super) fn execute<P: RequestProtocol>(
     let input_len = input.len();
     let _batch = environment.shared.store.batch(environment.counters);
     let mut requests: Requests<'_, P::Work<'_>> = Requests::new();
-    let input = BatchInput { bytes: input, large, spans: &mut **spans };
+    let input = BatchInput { bytes: input, large, spans };
     let (consumed, state) = protocol.read(input, client, environment, &mut requests);
     let count = requests.len();
     let prefetch_entry = |place: usize| {
@@ -74,14 +74,7 @@ pub(super) fn execute<P: RequestProtocol>(
     let mut stopwatch = timing.begin_batch(arrivals, count);
     for (place, request) in requests.iter().enumerate() {
         prefetch_entry(place + Prefetch::REQUESTS);
-        let key = || request.key.map_or(&b""[..], |key| key.bytes());
-        if counts_keys {
-            environment.tally.hot_keys.note(key());
-        }
-        // Once per batch, and before slow commands.
-        if place + 1 == count || !P::kind(&request.work).is_none_or(is_brief) {
-            client.info.shown_key.set(key());
-        }
+        note_key::<P>(request, counts_keys, place + 1 == count, client, environment);
         let replied = out.len();
         let remainder = P::execute(request, client, environment, out);
         output_overhead.set(out.own_bytes());
@@ -131,6 +124,25 @@ pub(super) fn execute<P: RequestProtocol>(
         Some(SessionState::Closing)
     });
     Batch { consumed, requests: count, state }
+}
+
+/// Records the key of a request that is about to be executed.
+#[inline]
+fn note_key<P: RequestProtocol>(
+    request: &Request<'_, P::Work<'_>>,
+    is_counted: bool,
+    is_last: bool,
+    client: &Client,
+    environment: &RequestEnvironment<'_>,
+) {
+    let key = || request.key.map_or(&b""[..], |key| key.bytes());
+    if is_counted {
+        environment.tally.hot_keys.note(key());
+    }
+    // Once per batch, and before slow commands.
+    if is_last || !P::kind(&request.work).is_none_or(is_brief) {
+        client.info.shown_key.set(key());
+    }
 }
 
 /// Records the values of a request that has been executed, or will be executed in slices, as
