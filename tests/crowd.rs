@@ -11,7 +11,7 @@ const CROWD: usize = 10_000;
 /// Clients whose order is not defined.
 const GROUP: usize = 20;
 /// What a worker may keep of a client that has disconnected, for the next one.
-const KEPT_BYTES: u64 = 100;
+const KEPT_BYTES: u64 = 50;
 /// What may count as data for each client that waits.
 const WAITING_BYTES: u64 = 300;
 

@@ -5,6 +5,7 @@
 //! before it releases the key, so that no other client sees their elements. The claims order the
 //! two requests: no element stays in a key for which a client waits.
 
+use crate::state::sparse::shrink;
 use crate::state::users::Users;
 use nagi_store::accounting::{Charge, room_bytes};
 use nagi_store::primitives::Mutex;
@@ -347,6 +348,7 @@ impl BlockedClients {
             return;
         }
         table.clients.remove(&waiter.client);
+        shrink(&mut table.clients);
         self.clients.fetch_sub(1, Ordering::Relaxed);
         for key in &waiter.keys {
             let Some(queues) = table.queues.get_mut(key) else { continue };

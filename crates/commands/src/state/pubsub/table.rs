@@ -7,6 +7,7 @@
 use super::kind::{ByKind, Kind, Name};
 use super::message::{Publication, cost_bytes};
 use crate::state::client::ClientInfo;
+use crate::state::sparse::shrink;
 use nagi_proto::Output;
 use nagi_proto::resp::Version;
 use nagi_store::accounting::{Charge, room_bytes};
@@ -102,6 +103,7 @@ impl Table {
             self.free.push(slot);
         }
         self.remove_from_name(slot, kind, name);
+        self.give_room_back();
         true
     }
 
@@ -147,6 +149,18 @@ impl Table {
             }
             self.departed.pop();
             self.free.push(slot);
+            self.give_room_back();
+        }
+    }
+
+    /// Frees the capacity that many subscribers have left behind. Slots are forgotten only when
+    /// none is in use.
+    fn give_room_back(&mut self) {
+        shrink(&mut self.slots);
+        if self.free.len() == self.subscribers.len() {
+            self.subscribers = Vec::new();
+            self.free = Vec::new();
+            self.due = VecDeque::new();
         }
     }
 
