@@ -105,33 +105,39 @@ fn called(words: &Words, ours: &Received, theirs: &Received) -> Outcome {
 }
 
 /// The verdict on scripts of which at least one has failed: one of the calls may be answered with
-/// these errors. What the other server answers to a call whose error ended the script on one
-/// of them
-/// is not known; it is something that the difference accepts.
+/// these errors. What the other server answers to a call whose error ended the script on one of
+/// them is not known; it is something that the difference accepts. After it that server's script
+/// goes on, and a later call may end it with another error.
 fn failed(calls: &[Words], ours: &Reply, theirs: &Reply) -> Verdict {
-    let successes = || {
-        vec![
-            Reply::Integer(0),
-            Reply::Integer(-1),
-            Reply::Array(Vec::new()),
-            Reply::Null,
-            Reply::Bulk(Vec::new()),
-        ]
-    };
-    let candidates = |reply: &Reply| match reply {
-        Reply::Error(text) => {
-            // Without a place it may be what the script returns in the end.
-            let others = if text.contains(" script: ") { Vec::new() } else { successes() };
-            [vec![Reply::Error(place_removed(text))], others].concat()
-        }
-        _ => successes(),
-    };
-    for (ours, theirs) in
-        candidates(ours).iter().flat_map(|a| candidates(theirs).into_iter().map(move |b| (a, b)))
-    {
-        let of_both = (&(ours.clone(), b"ours".to_vec()), &(theirs, b"theirs".to_vec()));
-        for words in calls {
-            let verdict = judge(words, of_both.0, of_both.1);
+    let successes = [
+        Reply::Integer(0),
+        Reply::Integer(-1),
+        Reply::Array(Vec::new()),
+        Reply::Null,
+        Reply::Bulk(Vec::new()),
+    ];
+    // Without a place an error may be what the script returns in the end.
+    let is_raised =
+        |reply: &Reply| matches!(reply, Reply::Error(text) if text.contains(" script: "));
+    let both_are_raised = is_raised(ours) && is_raised(theirs);
+    for (index, words) in calls.iter().enumerate() {
+        let goes_on = both_are_raised && index + 1 < calls.len();
+        let candidates = |reply: &Reply| {
+            let error = match reply {
+                Reply::Error(text) => Some(Reply::Error(place_removed(text))),
+                _ => None,
+            };
+            let successes = if goes_on || !is_raised(reply) { &successes[..] } else { &[] };
+            error.into_iter().chain(successes.iter().cloned()).collect::<Vec<_>>()
+        };
+        let (ours, theirs) = (candidates(ours), candidates(theirs));
+        for (ours, theirs) in ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b))) {
+            let is_error = |reply: &Reply| matches!(reply, Reply::Error(_));
+            if both_are_raised && !is_error(ours) && !is_error(theirs) {
+                continue;
+            }
+            let received = |reply: &Reply, name: &[u8]| (reply.clone(), name.to_vec());
+            let verdict = judge(words, &received(ours, b"ours"), &received(theirs, b"theirs"));
             if let Verdict::Explained(_) = verdict {
                 return verdict;
             }
