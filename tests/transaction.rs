@@ -317,5 +317,11 @@ fn exchanged_databases_change_the_keys_that_differ() {
         ("MULTI", "+OK\r\n"),
         ("PING", "+QUEUED\r\n"),
         ("EXEC", "*-1\r\n"),
+        ("SET here 1", "+OK\r\n"),
+        ("WATCH here", "+OK\r\n"),
+        ("SWAPDB 0 0", "+OK\r\n"),
+        ("MULTI", "+OK\r\n"),
+        ("PING", "+QUEUED\r\n"),
+        ("EXEC", "*1\r\n+PONG\r\n"),
     ]);
 }

@@ -388,8 +388,11 @@ impl Store {
     }
 
     /// Exchanges two databases. All clients see the exchange. Their tables are exchanged with all
-    /// latches held.
+    /// latches held. To exchange one with itself has no effect: its watched keys stay as they are.
     pub fn swap(&self, first: usize, second: usize) {
+        if first == second {
+            return;
+        }
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
         let barrier = self.word.read();
         for shard in &mut held {
