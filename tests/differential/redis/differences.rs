@@ -85,15 +85,27 @@ struct Difference {
     reason: &'static str,
 }
 
-/// Whether SORT returns a part of a set without sorting it, so that the order is arbitrary: with a
-/// pattern without an asterisk it does not sort.
+/// Whether SORT leaves the order of some elements open: with a pattern without an asterisk it does
+/// not sort, and by texts those of equal texts come in any order.
+fn is_order_open(words: &Words) -> bool {
+    let has = |name: &[u8]| words.iter().any(|word| word.eq_ignore_ascii_case(name));
+    let mut patterns = words.windows(2).filter(|pair| pair[0].eq_ignore_ascii_case(b"BY"));
+    let pattern = patterns.next_back();
+    pattern.is_some_and(|pair| !pair[1].contains(&b'*') || has(b"ALPHA"))
+}
+
+/// Whether SORT returns a part of what has an open order.
 fn is_part_of_any_order(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
-    let is = |word: &[u8], name: &[u8]| word.eq_ignore_ascii_case(name);
-    let has_limit = words.iter().any(|word| is(word, b"LIMIT"));
-    let mut patterns = words.windows(2).filter(|pair| is(&pair[0], b"BY"));
-    let is_unsorted = patterns.next_back().is_some_and(|pair| !pair[1].contains(&b'*'));
+    let has_limit = words.iter().any(|word| word.eq_ignore_ascii_case(b"LIMIT"));
     let len = |reply: &Reply| if let Reply::Array(all) = reply { Some(all.len()) } else { None };
-    has_limit && is_unsorted && len(ours).is_some() && len(ours) == len(theirs)
+    has_limit && is_order_open(words) && len(ours).is_some() && len(ours) == len(theirs)
+}
+
+/// Whether a command may store different data on each server although their replies are the same.
+pub(super) fn stores_open_order(words: &Words) -> bool {
+    let is_store = |word: &[u8]| word.eq_ignore_ascii_case(b"STORE");
+    let is_sort = words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"SORT"));
+    is_sort && is_order_open(words) && words.iter().any(|word| is_store(word))
 }
 
 /// Whether scores were refused, which may be due to an `errno` that an earlier number has left:
@@ -144,6 +156,16 @@ const DIFFERENCES: &[Difference] = &[
         command: "COMMAND GETKEYSANDFLAGS XREADGROUP",
         accepts: |_, ours, theirs| is_list(theirs) && matches!(ours, Reply::Error(_)),
         reason: "where keys and ids are not as many, nagi names no keys",
+    },
+    Difference {
+        command: "XREAD",
+        accepts: |_, ours, _| is_overflow(ours),
+        reason: "since 7.2 a timeout that overflows is an error",
+    },
+    Difference {
+        command: "XREADGROUP",
+        accepts: |_, ours, _| is_overflow(ours),
+        reason: "since 7.2 a timeout that overflows is an error",
     },
     Difference {
         command: "XREAD",
@@ -341,12 +363,12 @@ const DIFFERENCES: &[Difference] = &[
     Difference {
         command: "SORT",
         accepts: |words, ours, theirs| is_part_of_any_order(words, ours, theirs),
-        reason: "a part of a set that BY leaves unsorted is any part",
+        reason: "a part of what BY leaves unsorted is any part",
     },
     Difference {
         command: "SORT_RO",
         accepts: |words, ours, theirs| is_part_of_any_order(words, ours, theirs),
-        reason: "a part of a set that BY leaves unsorted is any part",
+        reason: "a part of what BY leaves unsorted is any part",
     },
     Difference {
         command: "SORT",
@@ -495,6 +517,11 @@ const DIFFERENCES: &[Difference] = &[
             matches!((ours, theirs), (Reply::Integer(SHARED), Reply::Integer(1)))
         },
         reason: "small integers count as shared, which a copy is not in Redis",
+    },
+    Difference {
+        command: "OBJECT REFCOUNT",
+        accepts: |_, ours, theirs| matches!((ours, theirs), (Reply::Integer(1), Reply::Integer(2))),
+        reason: "in Redis a queued command refers to its arguments until EXEC ends",
     },
     Difference {
         command: "PFDEBUG",

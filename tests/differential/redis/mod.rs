@@ -173,7 +173,7 @@ impl Comparison {
         self.history.push(request.words.clone());
         self.compared += 1;
         match outcome.verdict {
-            Verdict::Same => false,
+            Verdict::Same => outcome.parts,
             Verdict::Explained(why) => {
                 *self.explained.entry(why).or_default() += 1;
                 outcome.parts

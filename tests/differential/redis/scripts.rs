@@ -327,7 +327,9 @@ fn end(random: &mut Random, calls: Vec<Words>, is_script: bool) -> (String, Call
         0..12 => (format!("return {{{}}}", names.join(", ")), Calls::Each(calls)),
         12..15 => ("return r1".to_owned(), Calls::First(calls)),
         15 if is_exact(&calls[0]) => {
-            let end = "return {type(r1), type(r1) == 'table' and #r1 or tostring(r1)}";
+            // The length of a table with nils among its elements is not defined.
+            let end = "local n = 0 if type(r1) == 'table' then for _ in pairs(r1) do n = n + 1 \
+                       end end return {type(r1), n, tostring(type(r1) ~= 'table' and r1)}";
             (end.to_owned(), Calls::Hidden(calls))
         }
         16 if is_exact(&calls[0]) => {

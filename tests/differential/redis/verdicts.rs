@@ -1,7 +1,7 @@
 //! Verdicts on requests that hold others: EXEC replies for queued commands, and a script's reply is
 //! made of those to what it calls.
 
-use super::differences::{Verdict, judge};
+use super::differences::{Verdict, judge, stores_open_order};
 use super::generator::{Request, Words};
 use super::scripts::Calls;
 use harness::Reply;
@@ -13,7 +13,7 @@ pub(super) type Received = (Reply, Vec<u8>);
 pub(super) struct Outcome {
     pub(super) verdict: Verdict,
     /// Whether the servers may have different data from now on: only one of them has executed a
-    /// command.
+    /// command, or one whose effect is not determined.
     pub(super) parts: bool,
 }
 
@@ -44,8 +44,15 @@ impl Judge {
         let is_end = |name: &&str| request.words[0].eq_ignore_ascii_case(name.as_bytes());
         let ends = ["EXEC", "DISCARD", "RESET"].iter().any(is_end);
         let queued = if ends { std::mem::take(&mut self.queued) } else { Vec::new() };
+        let mut executed = queued.iter().chain([request]);
+        let is_open = executed.any(|request| {
+            request.calls.all().iter().chain([&request.words]).any(stores_open_order)
+        });
+        // A PFADD that Redis ends with this error has added some elements, and one of nagi none.
+        let refusal = b"INVALIDOBJ";
+        let is_open = is_open || theirs.1.windows(refusal.len()).any(|bytes| bytes == refusal);
         if ours.1 == theirs.1 {
-            return Outcome { verdict: Verdict::Same, parts: false };
+            return Outcome { verdict: Verdict::Same, parts: is_open };
         }
         match (elements(&ours.1), elements(&theirs.1)) {
             (Some(ours), Some(theirs))
@@ -120,8 +127,16 @@ fn failed(calls: &[Words], ours: &Reply, theirs: &Reply) -> Verdict {
     let is_raised =
         |reply: &Reply| matches!(reply, Reply::Error(text) if text.contains(" script: "));
     let both_are_raised = is_raised(ours) && is_raised(theirs);
+    // Lua itself may end a script after its last call.
+    let is_of_lua = |reply: &Reply| {
+        let is_place = |text: &str| {
+            ["ERR user_script:", "ERR user_function:"].iter().any(|it| text.starts_with(it))
+        };
+        matches!(reply, Reply::Error(text) if is_place(text))
+    };
     for (index, words) in calls.iter().enumerate() {
-        let goes_on = both_are_raised && index + 1 < calls.len();
+        let is_last = index + 1 == calls.len() && !is_of_lua(ours) && !is_of_lua(theirs);
+        let goes_on = both_are_raised && !is_last;
         let candidates = |reply: &Reply| {
             let error = match reply {
                 Reply::Error(text) => Some(Reply::Error(place_removed(text))),
