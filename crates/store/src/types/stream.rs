@@ -108,12 +108,15 @@ pub struct GroupMember<'a> {
 }
 
 /// Entries that were delivered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Delivered {
     /// The first and the last id.
     pub ids: Option<(Id, Id)>,
     /// The number of entries.
     pub count: u64,
+    /// The stream, if there were any, shared so that it can be read after the latch is released. A
+    /// change copies what it changes while this exists.
+    pub stream: Option<Stream>,
 }
 
 /// Options for claiming entries.
@@ -167,8 +170,7 @@ impl Slot<'_> {
     fn note_consumer(&mut self, member: GroupMember<'_>) -> Result<bool, NoGroup> {
         let now_ms = self.now_ms();
         let is_new = self.change_group(member.group, |group, _| {
-            let is_new = group.add_consumer(member.consumer, now_ms);
-            group.consumers.update(member.consumer, |it| it.seen_ms = now_ms);
+            let is_new = group.see_consumer(member.consumer, now_ms);
             (is_new, u32::from(is_new))
         })?;
         if is_new {
@@ -438,8 +440,9 @@ impl Database<'_> {
         self.write(key, |slot| slot.note_consumer(member).map(drop))
     }
 
-    /// Delivers the next entries of a group, at most `most` and [`PART_ENTRIES`], to an existing
-    /// consumer (XREADGROUP). Without `keep`, they do not become pending.
+    /// Delivers the next entries of a group, at most `most` and [`PART_ENTRIES`], to a consumer
+    /// (XREADGROUP), which is created if needed and has been seen now. Without `keep`, they do not
+    /// become pending.
     ///
     /// # Errors
     /// There is no such group.
@@ -452,9 +455,11 @@ impl Database<'_> {
     ) -> Result<Delivered, NoGroup> {
         let GroupMember { group, consumer } = member;
         let most = most.min(PART_ENTRIES);
+        self.store.note_consumer();
         self.write(key, |slot| {
             let now_ms = slot.now_ms();
-            slot.change_group(group, |group, stream| {
+            let (is_new, mut delivered) = slot.change_group(group, |group, stream| {
+                let is_new = group.see_consumer(consumer, now_ms);
                 let (mut delivered, first) = (Delivered::default(), stream.first_id());
                 let from = group.last_id.next();
                 stream.walk(from.unwrap_or(Id::MAX), Id::MAX, |entry| {
@@ -474,8 +479,16 @@ impl Database<'_> {
                 if keep && delivered.count > 0 {
                     group.consumers.update(consumer, |it| it.active_ms = Some(now_ms));
                 }
-                (delivered, u32::from(delivered.count > 0))
-            })
+                let changes = u32::from(is_new) + u32::from(delivered.count > 0);
+                ((is_new, delivered), changes)
+            })?;
+            if is_new {
+                slot.note(Event::XGroupCreateConsumer);
+            }
+            if delivered.count > 0 {
+                delivered.stream = slot.stream()?.cloned();
+            }
+            Ok(delivered)
         })
     }
 

@@ -206,24 +206,51 @@ fn missing(name: &[u8], group: &[u8]) -> Error {
     no_group(NoGroup::Group, name, group, " in XREADGROUP with GROUP option")
 }
 
+fn has_group(db: Database<'_>, key: &[u8], group: &[u8]) -> Result<bool, WrongType> {
+    db.read_stream(db.key(key), |stream| {
+        stream.is_some_and(|stream| stream.view_group(group).is_some())
+    })
+}
+
 impl GroupReading {
     fn member(&self) -> GroupMember<'_> {
         GroupMember { group: &self.group, consumer: &self.consumer }
     }
 
-    /// Checks that all groups exist.
+    /// Checks that all groups exist, before anything is read.
     fn check(&self, db: Database<'_>) -> Result<(), Taken> {
         for name in &self.keys {
-            let is_there = db.read_stream(db.key(name), |stream| {
-                stream.is_some_and(|stream| stream.view_group(&self.group).is_some())
-            });
-            match is_there {
+            match has_group(db, name, &self.group) {
                 Ok(true) => {}
                 Ok(false) => return Err(Taken::NoGroup(Name::clone(name))),
                 Err(WrongType) => return Err(Taken::WrongType),
             }
         }
         Ok(())
+    }
+
+    /// Reads what no consumer of a stream's group has read; `None` if there is nothing.
+    fn read_new(&self, db: Database<'_>, name: &Name) -> Result<Option<Selection>, NoGroup> {
+        let (key, member) = (db.key(name), self.member());
+        let mut left = self.count.unwrap_or(u64::MAX);
+        let mut ends: Option<(StreamId, StreamId)> = None;
+        let stream = loop {
+            let delivered = db.deliver(key, member, left, !self.no_ack)?;
+            if let Some((first, last)) = delivered.ids {
+                ends = Some((ends.map_or(first, |ends| ends.0), last));
+            }
+            left -= delivered.count;
+            if delivered.count < PART_ENTRIES || left == 0 {
+                break delivered.stream;
+            }
+        };
+        let Some(ends) = ends else { return Ok(None) };
+        // The last part may have been empty.
+        let stream = match stream {
+            Some(stream) => stream,
+            None => db.stream(key)?.ok_or(NoGroup::Key)?,
+        };
+        Ok(Some(Selection::interval(stream, ends, None, false)))
     }
 
     /// Reads one of the streams; `None` if there is nothing new.
@@ -234,26 +261,11 @@ impl GroupReading {
         which: Which,
     ) -> Result<Option<Selection>, NoGroup> {
         let (key, member) = (db.key(name), self.member());
-        db.note_consumer(key, member)?;
-        let mut left = self.count.unwrap_or(u64::MAX);
         match which {
-            Which::New => {
-                let mut ends: Option<(StreamId, StreamId)> = None;
-                loop {
-                    let delivered = db.deliver(key, member, left, !self.no_ack)?;
-                    if let Some((first, last)) = delivered.ids {
-                        ends = Some((ends.map_or(first, |ends| ends.0), last));
-                    }
-                    left -= delivered.count;
-                    if delivered.count < PART_ENTRIES || left == 0 {
-                        break;
-                    }
-                }
-                let Some(ends) = ends else { return Ok(None) };
-                let stream = db.stream(key)?.ok_or(NoGroup::Key)?;
-                Ok(Some(Selection::interval(stream, ends, None, false)))
-            }
+            Which::New => self.read_new(db, name),
             Which::Pending(after) => {
+                db.note_consumer(key, member)?;
+                let mut left = self.count.unwrap_or(u64::MAX);
                 let (mut ids, mut from) = (Vec::new(), after.next());
                 while let Some(id) = from.filter(|_| left > 0) {
                     let more = db.deliver_again(key, member, id, left)?;
@@ -292,7 +304,10 @@ impl Wanted for GroupReading {
         _: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Taken> {
-        if let Err(missing) = self.check(db) {
+        // Reading a single stream fails in the same way.
+        if self.keys.len() > 1
+            && let Err(missing) = self.check(db)
+        {
             return Some(missing);
         }
         let mut streams = Streams::new();
@@ -435,14 +450,19 @@ fn xreadgroup<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         consumer: consumer.into(),
         no_ack: request.no_ack,
     };
-    for (key, id) in request.ids(args) {
-        let is_there = cx.db.read_stream(cx.key(key), |stream| {
-            stream.is_some_and(|stream| stream.view_group(group).is_some())
-        })?;
-        if !is_there {
-            return Err(missing(key, group));
+    for (_, id) in request.ids(args) {
+        match which(id) {
+            Ok(which) => wanted.which.push(which),
+            // Groups that are missing up to here come first.
+            Err(error) => {
+                for name in keys.iter().take(wanted.which.len() + 1) {
+                    if !has_group(cx.db, name, group)? {
+                        return Err(missing(name, group));
+                    }
+                }
+                return Err(error);
+            }
         }
-        wanted.which.push(which(id)?);
     }
     read(cx, &XREADGROUP, &request, Box::new(wanted), keys)
 }

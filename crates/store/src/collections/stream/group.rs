@@ -96,6 +96,13 @@ impl Group {
         self.restore_consumer(name, now_ms, None)
     }
 
+    /// Sets the time at which a consumer was last seen, and adds it unless it exists. Returns
+    /// whether it was added.
+    pub(crate) fn see_consumer(&mut self, name: &[u8], now_ms: u64) -> bool {
+        let is_there = self.consumers.update(name, |it| it.seen_ms = now_ms).is_some();
+        !is_there && self.add_consumer(name, now_ms)
+    }
+
     /// The same as [`Group::add_consumer`], with times loaded from a file.
     pub(crate) fn restore_consumer(
         &mut self,
