@@ -468,3 +468,27 @@ fn the_largest_values_are_shown_as_they_are_now() {
     redis.run_words(&["SET", "large", &value(100_000)]);
     until("a large one", || (names() == ["large"]).then_some(())).expect("it is noted");
 }
+
+#[test]
+fn the_largest_values_of_transactions_and_scripts_are_shown() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    redis.check("SELECT 2", "+OK\r\n");
+    redis.check("SETRANGE queued 99999 v", ":100000\r\n");
+    redis.check("SETRANGE called 199999 v", ":200000\r\n");
+    assert!(largest_values(&server).is_empty(), "these requests are small");
+    redis.check("MULTI", "+OK\r\n");
+    redis.check("GET queued", "+QUEUED\r\n");
+    redis.run("EXEC");
+    redis.check("EVAL return(#redis.call('get','called')) 0", ":200000\r\n");
+    let values = || {
+        let of = |(key, kind, bytes, database, command)| {
+            format!("{key} {kind} {bytes} {database} {command}")
+        };
+        largest_values(&server).into_iter().map(of).collect::<Vec<_>>()
+    };
+    let expected = ["called string 200000 2 get", "queued string 100000 2 get"];
+    until("both", || (values() == expected).then_some(())).expect("they are looked up");
+    redis.check("DEL called", ":1\r\n");
+    until("one", || (values() == expected[1..]).then_some(())).expect("it is looked up again");
+}

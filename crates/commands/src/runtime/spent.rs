@@ -4,6 +4,7 @@
 use crate::runtime::context::Context;
 use crate::runtime::shown;
 use crate::state::client::Restrictions;
+use crate::state::large_values::{self, MAX_KEY_BYTES, MAX_KEYS};
 use crate::state::phases::Phases;
 use crate::state::slow_log::SlowRequest;
 use nagi_proto::Args;
@@ -25,9 +26,10 @@ impl Spent {
         Spent { began, executed: Duration::ZERO, reply_bytes: 0 }
     }
 
-    /// Counts the time of a request that was completed at `ended`, and logs it if it has taken long
-    /// or was large.
+    /// Counts the time of a request that was completed at `ended`, records its values if it was
+    /// large, and logs it if it was or has taken long.
     pub(crate) fn report(&self, cx: &Context<'_>, (row, args): (usize, Args<'_>), ended: Instant) {
+        self.note_values(cx, (row, args));
         let (config, total) = (cx.server.config(), ended.duration_since(self.began));
         if config.latency_tracking.is_on() {
             cx.tally.time_calls(row, 1, nanoseconds(self.executed));
@@ -61,6 +63,18 @@ impl Spent {
             ..SlowRequest::default()
         };
         cx.server.statistics().command_logs.add(&Arc::new(request), is_slow, config.log_limits());
+    }
+
+    /// Records the values of a large request as candidates for the largest values.
+    fn note_values(&self, cx: &Context<'_>, (row, args): (usize, Args<'_>)) {
+        let (values, bytes) = (&cx.tally.large_values, args.total_len() + self.reply_bytes);
+        if bytes < large_values::MIN_BYTES || !values.wants(bytes) {
+            return;
+        }
+        if let Some(entry) = cx.server.commands().entries().get(row) {
+            let keys = entry.command.keys.some_of(MAX_KEYS, MAX_KEY_BYTES, args);
+            values.note(cx.db.sibling(cx.client.database), keys, entry.full_name.as_str());
+        }
     }
 }
 

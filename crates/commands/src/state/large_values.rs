@@ -33,8 +33,8 @@ const SLICE: usize = 32;
 /// Maximum age of a lookup that is shown, in milliseconds.
 const FRESH_MS: u64 = 5000;
 
-/// The large values of a worker. Only that worker records and checks; any thread may read checked
-/// values.
+/// The large values of a worker, or of the script thread. Only that thread records, and only that
+/// worker checks, or the first worker for the script thread; any thread may read checked values.
 #[derive(Debug, Default)]
 pub struct LargeValues {
     /// Bytes of requests since the last examined one.
@@ -43,7 +43,8 @@ pub struct LargeValues {
     checked: Mutex<Option<Arc<Checked>>>,
 }
 
-/// The recorded values; no other thread ever waits for this.
+/// The recorded values. At most the script thread and the first worker use them at a time, each
+/// for a few lookups.
 #[derive(Debug, Default)]
 struct Noted {
     values: Vec<LargeValue>,

@@ -586,13 +586,18 @@ impl Sessions {
     }
 
     /// Looks up some of the recorded large values again before pages show them, and continues in
-    /// the next tick.
+    /// the next tick. The first worker does so for the script thread too, which may be busy.
     fn check_values(&self) {
         let store = &self.shared.store;
         let _batch = store.batch(&self.counters);
         let now_ms = store.now_ms();
         let database = |index| store.database(index, &self.counters, now_ms);
-        if self.tally.large_values.check(database, now_ms) {
+        let mut has_more = self.tally.large_values.check(database, now_ms);
+        if self.worker == 0 {
+            let scripts = self.shared.statistics().worker(self.shared.process().workers);
+            has_more |= scripts.large_values.check(database, now_ms);
+        }
+        if has_more {
             self.shared.remind(self.worker, Reminders::VALUES);
         }
     }
