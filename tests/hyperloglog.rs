@@ -53,6 +53,11 @@ fn strings_that_are_no_sketches() {
         ("PFDEBUG TODENSE dense", ":1\r\n"),
         ("APPEND dense hello", ":12309\r\n"),
         ("PFCOUNT dense", NOT_A_SKETCH),
+        // While an estimate is cached, what lies behind the header is not read.
+        ("PFADD long a b c", ":1\r\n"),
+        ("PFCOUNT long", ":3\r\n"),
+        ("SETRANGE long 112630 x", ":112631\r\n"),
+        ("PFCOUNT long", ":3\r\n"),
     ]);
 }
 

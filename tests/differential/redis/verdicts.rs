@@ -114,7 +114,7 @@ fn called(words: &Words, ours: &Received, theirs: &Received) -> Outcome {
 /// The verdict on scripts of which at least one has failed: one of the calls may be answered with
 /// these errors. What the other server answers to a call whose error ended the script on one of
 /// them is not known; it is something that the difference accepts. After it that server's script
-/// goes on, and a later call may end it with another error.
+/// goes on, and a later statement may end it with another error.
 fn failed(calls: &[Words], ours: &Reply, theirs: &Reply) -> Verdict {
     let successes = [
         Reply::Integer(0),
@@ -127,22 +127,13 @@ fn failed(calls: &[Words], ours: &Reply, theirs: &Reply) -> Verdict {
     let is_raised =
         |reply: &Reply| matches!(reply, Reply::Error(text) if text.contains(" script: "));
     let both_are_raised = is_raised(ours) && is_raised(theirs);
-    // Lua itself may end a script after its last call.
-    let is_of_lua = |reply: &Reply| {
-        let is_place = |text: &str| {
-            ["ERR user_script:", "ERR user_function:"].iter().any(|it| text.starts_with(it))
-        };
-        matches!(reply, Reply::Error(text) if is_place(text))
-    };
-    for (index, words) in calls.iter().enumerate() {
-        let is_last = index + 1 == calls.len() && !is_of_lua(ours) && !is_of_lua(theirs);
-        let goes_on = both_are_raised && !is_last;
+    for words in calls {
         let candidates = |reply: &Reply| {
             let error = match reply {
                 Reply::Error(text) => Some(Reply::Error(place_removed(text))),
                 _ => None,
             };
-            let successes = if goes_on || !is_raised(reply) { &successes[..] } else { &[] };
+            let successes = if both_are_raised || !is_raised(reply) { &successes[..] } else { &[] };
             error.into_iter().chain(successes.iter().cloned()).collect::<Vec<_>>()
         };
         let (ours, theirs) = (candidates(ours), candidates(theirs));

@@ -371,7 +371,9 @@ impl Histogram {
             z = (z + of(rank)) * 0.5;
         }
         z += M * sigma(of(0) / M);
-        (ALPHA * M * M / z).round() as u64
+        let estimate = (ALPHA * M * M / z).round();
+        // All registers of a damaged sketch may be full; Redis' conversion then has this result.
+        if estimate.is_finite() { estimate as u64 } else { i64::MIN.cast_unsigned() }
     }
 }
 
@@ -542,12 +544,13 @@ impl Database<'_> {
             self.count_lookup_in(slot);
             let estimated = match slot.string()? {
                 None => return Ok(0),
-                Some(StringValue::Bytes(bytes)) => {
-                    check(bytes)?;
-                    if let Some(cached) = cached(bytes) {
-                        return Ok(cached);
-                    }
-                    estimate(bytes)?
+                Some(StringValue::Bytes(bytes)) => match cached_or_none(bytes)? {
+                    Some(cached) => return Ok(cached),
+                    None => estimate(bytes)?,
+                },
+                Some(StringValue::Rope(rope)) => {
+                    let start: &[u8] = rope.chunk(0).map_or(&[], |start| start);
+                    return cached_or_none(start)?.ok_or(Refusal::Corrupted);
                 }
                 Some(value) => return Err(refusal_of(value)),
             };
@@ -555,6 +558,15 @@ impl Database<'_> {
             slot.change(0, |string| string.write(&Patch::new(CACHE_AT, &bytes)))?;
             Ok(estimated)
         })
+    }
+}
+
+/// Returns the estimate cached in a sketch. As in Redis, one that is too long is not noticed while
+/// there is one.
+fn cached_or_none(bytes: &[u8]) -> Result<Option<u64>, Refusal> {
+    match (check(bytes), cached(bytes)) {
+        (Ok(()) | Err(Refusal::Corrupted), Some(cached)) => Ok(Some(cached)),
+        (checked, _) => checked.map(|()| None),
     }
 }
 
