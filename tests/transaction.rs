@@ -1,6 +1,6 @@
 //! Transactions: requests that are queued and executed as one.
 
-use harness::{Connection, Random, Server, as_redis};
+use harness::{Connection, Random, Reply, Server, as_redis};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -324,4 +324,47 @@ fn exchanged_databases_change_the_keys_that_differ() {
         ("PING", "+QUEUED\r\n"),
         ("EXEC", "*1\r\n+PONG\r\n"),
     ]);
+}
+
+/// Groups and ids of a stream are no part of what is watched; its entries are.
+#[test]
+fn consumers_of_a_watched_stream_do_not_end_a_transaction() {
+    const PREPARATION: [&str; 4] = [
+        "XADD s 1-1 field value",
+        "XADD s 2-1 field value",
+        "XADD s 3-1 field value",
+        "XGROUP CREATE s g 0",
+    ];
+    const KEEPING: [&str; 11] = [
+        "XGROUP CREATE s n 0",
+        "XGROUP CREATECONSUMER s g d",
+        "XREADGROUP GROUP g c COUNT 2 STREAMS s >",
+        "XREADGROUP GROUP g c NOACK COUNT 1 STREAMS s >",
+        "XACK s g 1-1",
+        "XCLAIM s g d 0 2-1",
+        "XAUTOCLAIM s g c 0 0",
+        "XGROUP SETID s g 0",
+        "XGROUP DELCONSUMER s g c",
+        "XGROUP DESTROY s n",
+        "XSETID s 9-9",
+    ];
+    const CHANGING: [&str; 4] = [
+        "XADD s 10-1 field value",
+        "XDEL s 10-1",
+        "XTRIM s MAXLEN 1",
+        "XGROUP CREATE new g 0 MKSTREAM",
+    ];
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        PREPARATION.iter().for_each(|command| drop(client.run(command)));
+        let commands = KEEPING.iter().map(|it| (it, "*0\r\n"));
+        for (command, reply) in commands.chain(CHANGING.iter().map(|it| (it, "*-1\r\n"))) {
+            client.check("WATCH s new", "+OK\r\n");
+            let done = client.run(command);
+            assert!(!matches!(done, Reply::Error(_)), "{command}: {done:?}");
+            client.check("MULTI", "+OK\r\n");
+            eprintln!("after {command}");
+            client.check("EXEC", reply);
+        }
+    }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Record {
     pub(crate) events: Vec<Event>,
     /// Whether the key counts as new, if that does not follow from the slot.
     pub(crate) is_new: Option<bool>,
+    /// Whether a change of what was there before does not count as a modification.
+    pub(crate) keeps_content: bool,
     /// The effect, or `Some(None)` for no effect, if it differs from the default.
     pub(crate) chosen: Option<Option<Effect>>,
 }
@@ -55,7 +57,8 @@ impl Record {
             let (entry, key) = (self.effect_on(now)?, key.clone());
             Some(Effect::Key(KeyEffect { database, key, entry }))
         });
-        let is_modified = changes > 0;
+        let keeps_content = self.keeps_content && self.was_there && now.is_some();
+        let is_modified = changes > 0 && !keeps_content;
         if self.is_new.unwrap_or(!self.was_there && now.is_some()) {
             // After the miss reported by a command that looks the key up first.
             let place = self.events.iter().take_while(|event| **event == Event::KeyMiss).count();

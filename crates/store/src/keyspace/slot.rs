@@ -162,6 +162,14 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// Records that only a stream's groups or ids change, not its entries: as in Redis, that
+    /// affects neither clients that watch the key nor those that cache it.
+    pub(crate) fn keep_content(&mut self) {
+        if let Some(record) = &mut self.record {
+            record.keeps_content = true;
+        }
+    }
+
     /// Stops recording: this operation is not a change of the keyspace.
     pub(crate) fn forget_record(&mut self) {
         self.record = None;

@@ -159,6 +159,7 @@ impl Slot<'_> {
         if stream.group(name).is_none() {
             return Err(NoGroup::Group);
         }
+        self.keep_content();
         let changed = self.change_stream(|stream| match stream.change_group(name, change) {
             Some((result, count)) => (Some(result), count),
             None => (None, 0),
@@ -310,6 +311,7 @@ impl Database<'_> {
             if stream.len() > 0 && entries_added.is_some_and(|added| added < stream.len()) {
                 return Ok(LastIdSet::TooFew);
             }
+            slot.keep_content();
             slot.change_stream(|stream| {
                 (stream.set_last_id(id, entries_added, max_deleted_id), 1)
             })?;
@@ -334,6 +336,7 @@ impl Database<'_> {
             if slot.stream()?.is_none() && !make {
                 return Err(NoGroup::Key);
             }
+            slot.keep_content();
             let is_new = slot.change_stream(|stream| {
                 let last_id = start_id(stream, start);
                 let is_new = stream.add_group(name, Group::new(last_id, entries_read));
@@ -376,6 +379,7 @@ impl Database<'_> {
             if slot.stream()?.is_none() {
                 return Err(NoGroup::Key);
             }
+            slot.keep_content();
             let removed = slot.change_stream(|stream| {
                 let removed = stream.remove_group(name);
                 (removed, u32::from(removed))
