@@ -3,7 +3,7 @@
 
 use crate::binary::{encode, receive};
 use crate::differential::newest_memcached_with;
-use harness::{Connection, Server, nagi_binary, run_tool, until};
+use harness::{Connection, Server, nagi_binary, newest, run_tool, tool, until};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -43,6 +43,52 @@ fn stat(client: &mut Connection, group: &str, name: &str) -> String {
     let prefix = format!("STAT {name} ");
     let value = lines.iter().find_map(|line| line.strip_prefix(&prefix));
     value.unwrap_or_else(|| panic!("stats{group} has no {name}")).to_owned()
+}
+
+#[test]
+fn extended_options_without_their_value_are_refused() {
+    // Memcached crashes without the values of slab_sizes, slab_chunk_max and sock_cookie_id.
+    for option in [
+        "hash_algorithm",
+        "hashpower",
+        "hot_lru_pct",
+        "hot_max_factor",
+        "idle_timeout",
+        "lru_crawler_sleep",
+        "lru_crawler_tocrawl",
+        "read_buf_mem_limit",
+        "slab_automove_freeratio",
+        "slab_automove_ratio",
+        "slab_automove_window",
+        "slab_chunk_max",
+        "slab_sizes",
+        "sock_cookie_id",
+        "tail_repair_time",
+        "temporary_ttl",
+        "warm_lru_pct",
+        "warm_max_factor",
+        "watcher_logbuf_size",
+        "worker_logbuf_size",
+    ] {
+        for peer in [Some(tool("memcached")), newest("memcached")].into_iter().flatten() {
+            end_of(peer, option);
+        }
+        let mut command = Command::new(nagi_binary());
+        command.arg("memcached");
+        let expected = format!(
+            "the server ended: exit status: 1\nnagi: -o {option}: {option} needs a value\n"
+        );
+        assert_eq!(end_of(command, option), expected);
+    }
+}
+
+/// Why a server ends that is started with `-o OPTION`.
+fn end_of(mut command: Command, option: &str) -> String {
+    command.args(["-o", option]);
+    match Server::start_memcached(command) {
+        Ok(_) => panic!("{option} without a value is accepted"),
+        Err(end) => end,
+    }
 }
 
 #[test]

@@ -121,17 +121,11 @@ const SPECIAL: [(&str, char); 5] = [
     ("memcached-unixsocket", 's'),
 ];
 
-/// Extended options that tune what works otherwise here.
-const TUNING: [&str; 38] = [
+/// Extended options that tune what works otherwise here, with or without a value.
+const SWITCHES: [&str; 19] = [
     "drop_privileges",
-    "hash_algorithm",
-    "hashpower",
-    "hot_lru_pct",
-    "hot_max_factor",
     "inline_ascii_resp",
     "lru_crawler",
-    "lru_crawler_sleep",
-    "lru_crawler_tocrawl",
     "lru_maintainer",
     "maxconns_fast",
     "modern",
@@ -144,19 +138,30 @@ const TUNING: [&str; 38] = [
     "no_modern",
     "no_slab_automove",
     "no_slab_reassign",
-    "read_buf_mem_limit",
     "resp_obj_mem_limit",
     "slab_automove",
+    "slab_reassign",
+    "track_sizes",
+];
+
+/// Extended options that need a value. All but `idle_timeout` tune what works otherwise here.
+const VALUED: [&str; 20] = [
+    "hash_algorithm",
+    "hashpower",
+    "hot_lru_pct",
+    "hot_max_factor",
+    "idle_timeout",
+    "lru_crawler_sleep",
+    "lru_crawler_tocrawl",
+    "read_buf_mem_limit",
     "slab_automove_freeratio",
     "slab_automove_ratio",
     "slab_automove_window",
     "slab_chunk_max",
-    "slab_reassign",
     "slab_sizes",
     "sock_cookie_id",
     "tail_repair_time",
     "temporary_ttl",
-    "track_sizes",
     "warm_lru_pct",
     "warm_max_factor",
     "watcher_logbuf_size",
@@ -425,14 +430,17 @@ fn protocol(flags: &mut Flags, name: &str) -> Result<(), String> {
 fn extended(flags: &mut Flags, list: &str) -> Result<(), String> {
     for option in list.split(',').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        if VALUED.contains(&name) && value.is_empty() {
+            return Err(format!("{name} needs a value"));
+        }
         if name == "idle_timeout" {
             flags.set(&format!("-o {option}"), "timeout", value);
-        } else if TUNING.contains(&name) {
+        } else if VALUED.contains(&name) || SWITCHES.contains(&name) {
             flags.without_effect.push(format!("-o {name}"));
         } else if ["ext_", "ssl_", "proxy_"].iter().any(|prefix| name.starts_with(prefix)) {
             return Err(format!("{name}: external storage, TLS and proxying are not supported"));
         } else {
-            let meant = nearest(name, TUNING.into_iter().chain(["idle_timeout"]));
+            let meant = nearest(name, SWITCHES.into_iter().chain(VALUED));
             let hint = meant.map(|it| format!("; did you mean {it}?")).unwrap_or_default();
             return Err(format!("unknown option {name}{hint}"));
         }
@@ -581,8 +589,22 @@ mod tests {
 
     #[test]
     fn options_without_effect_are_accepted() {
-        for option in TUNING {
+        for option in SWITCHES {
             assert_eq!(settings(&format!("-o {option}=1,{option}")), Ok(Vec::new()), "{option}");
+        }
+        for option in VALUED.into_iter().filter(|option| *option != "idle_timeout") {
+            assert_eq!(settings(&format!("-o modern,{option}=1")), Ok(Vec::new()), "{option}");
+        }
+    }
+
+    #[test]
+    fn options_that_need_a_value_are_refused_without_one() {
+        for option in VALUED {
+            for list in [option.to_owned(), format!("{option}="), format!("modern,{option},modern")]
+            {
+                let error = format!("-o {list}: {option} needs a value");
+                assert_eq!(settings(&format!("-o {list}")), Err(error));
+            }
         }
     }
 
