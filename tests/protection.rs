@@ -141,6 +141,29 @@ fn check_before_login(server: &Server) {
     client.expect("CLIENT_ERROR bad command line termination\r\n");
 }
 
+/// A login of at most 16 KB is checked. What follows the line of a longer one is another line.
+fn check_long_logins(server: &Server) {
+    let refused = "CLIENT_ERROR unauthenticated\r\n";
+    let client = &mut server.connect_memcached();
+    let longest = format!("default {}", "x".repeat(16_000 - 8));
+    let failure = "CLIENT_ERROR authentication failure\r\n";
+    client.check_raw(format!("set any 0 0 16000\r\n{longest}\r\n"), failure);
+    for bytes in [16_385, 1_000_000, i32::MAX - 2] {
+        for end in ["", " noreply"] {
+            let line = format!("set any 0 0 {bytes}{end}\r\n");
+            client.check_raw(line, "CLIENT_ERROR auth token too long\r\n");
+            client.check_raw("default sesame\r\n", refused);
+        }
+    }
+    client.check_raw("add any 0 0 16385\r\n", refused);
+    client.check_raw("set any 0 0 14\r\ndefault sesame\r\n", "STORED\r\n");
+    let client = &mut server.connect_memcached();
+    client.check_raw("set any 0 0 16385\r\n", "CLIENT_ERROR auth token too long\r\n");
+    // Without an end within 2 KB it is no line.
+    client.send("x".repeat(2049));
+    assert_eq!(client.rest(), b"");
+}
+
 #[test]
 fn memcached_clients_log_in_by_a_set() {
     let nagi = Server::nagi_with(&["--requirepass", "sesame"]);
@@ -170,6 +193,7 @@ fn memcached_clients_log_in_by_a_set() {
         client.check_raw("set any 0 0 7\r\ndefault\r\n", malformed);
         client.check_raw("get any\r\n", unauthenticated);
         check_before_login(&server);
+        check_long_logins(&server);
         let long_key = "k".repeat(251);
         let unread_words =
             ["set any x y 14", "set any 0 0 14 noreply", &format!("set {long_key} 0 0 14")];
@@ -203,8 +227,8 @@ fn an_unauthenticated_memcached_client_changes_nothing() {
     );
     client.check_raw("delete key noreply\r\n", refused);
     client.check_raw("flush_all noreply\r\n", refused);
-    client.send("set key 0 0 2000000\r\nx");
-    assert_eq!(client.rest(), b"");
+    client.check_raw("set key 0 0 2000000\r\n", "CLIENT_ERROR auth token too long\r\n");
+    client.check_raw("flush_all\r\n", refused);
     owner.check_raw("get key\r\n", "VALUE key 0 5\r\nvalue\r\nEND\r\n");
 }
 

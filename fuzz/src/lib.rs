@@ -97,7 +97,10 @@ fn decode(reply: &[u8]) {
 /// Requests and replies of memcached's text protocol.
 pub fn memcached_text(data: &[u8]) {
     if let Some(case) = Case::new(data) {
-        let limits = memcached::Limits { item_bytes: if case.flag { 16 } else { 1 << 20 } };
+        let limits = memcached::Limits {
+            item_bytes: if case.flag { 16 } else { 1 << 20 },
+            login_only: false,
+        };
         case.agrees_in_pieces(|pieces| feed::memcached_requests(pieces, &limits), feed::agrees);
         case.same_in_pieces(|pieces| {
             let mut parser = memcached::ReplyParser::default();
@@ -120,7 +123,8 @@ pub fn memcached_meta(data: &[u8]) {
     let Some((command, rest)) = data.split_first() else { return };
     let Some(case) = Case::new(rest) else { return };
     let line = [COMMANDS[usize::from(*command) % COMMANDS.len()], case.input].concat();
-    let limits = memcached::Limits { item_bytes: if case.flag { 16 } else { 1 << 20 } };
+    let limits =
+        memcached::Limits { item_bytes: if case.flag { 16 } else { 1 << 20 }, login_only: false };
     let case = Case { input: &line, ..case };
     case.agrees_in_pieces(|pieces| feed::memcached_requests(pieces, &limits), feed::agrees);
     for word in line.split(|byte| b" \r\n".contains(byte)) {

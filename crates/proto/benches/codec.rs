@@ -98,7 +98,7 @@ fn parse_resp(name: &'static str, request: String) -> Row {
 }
 
 fn parse_memcached(name: &'static str, request: String) -> Row {
-    let limits = memcached::Limits { item_bytes: 1 << 20 };
+    let limits = memcached::Limits { item_bytes: 1 << 20, login_only: false };
     let input = request.repeat(PIPELINE).into_bytes();
     let mut spans: Vec<Span> = Vec::with_capacity(64);
     let work = move || {

@@ -40,7 +40,7 @@ fn allocated(work: impl FnOnce()) -> (usize, usize) {
 }
 
 const RESP: resp::Limits = resp::Limits { bulk_bytes: 512 << 20, authenticated: true };
-const MEMCACHED: memcached::Limits = memcached::Limits { item_bytes: 1 << 30 };
+const MEMCACHED: memcached::Limits = memcached::Limits { item_bytes: 1 << 30, login_only: false };
 
 #[test]
 fn complete_requests_allocate_nothing() {

@@ -7,6 +7,6 @@ mod parse;
 mod reply;
 mod write;
 
-pub use parse::{BAD_BLOCK, Limits, Parsed, Parser, TOO_LARGE};
+pub use parse::{BAD_BLOCK, LONG_LOGIN, Limits, Parsed, Parser, TOO_LARGE};
 pub use reply::ReplyParser;
 pub use write::Writer;

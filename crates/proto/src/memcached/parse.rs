@@ -23,12 +23,17 @@ const BAD_LINE: &str = "CLIENT_ERROR bad command line format";
 pub const BAD_BLOCK: &str = "CLIENT_ERROR bad data chunk";
 /// The reply to a data block that is too long.
 pub const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
+/// The reply to a login whose data block is too long.
+pub const LONG_LOGIN: &str = "CLIENT_ERROR auth token too long";
 
 /// The limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The maximum length of a data block in bytes (memcached's `-I`).
     pub item_bytes: usize,
+    /// Whether only a login is accepted, which is a `set`. A block that is too long is then not
+    /// discarded: as in memcached, what follows its line is another line.
+    pub login_only: bool,
 }
 
 /// The meaning of the next bytes.
@@ -249,6 +254,11 @@ impl Parser {
         let end = if header.is_large { start + 2 } else { start + len + 2 };
         if len > limits.item_bytes && !header.is_large {
             let verb = spans.get(before).map(|&verb| text(input, verb));
+            if limits.login_only {
+                let reply = if verb == Some(b"set") { LONG_LOGIN } else { BAD_LINE };
+                spans.truncate(before);
+                return Parsed::Reject { consumed: start, reply, close: false };
+            }
             let line = if matches!(verb, Some(b"set" | b"ms")) { header.words } else { 0 };
             spans.truncate(before + line);
             self.discard_bytes = end - input.len().min(end);
@@ -427,7 +437,7 @@ fn text(input: &[u8], span: Span) -> &[u8] {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { item_bytes: 1000 };
+    const LIMITS: Limits = Limits { item_bytes: 1000, login_only: false };
 
     /// Returns the results of parsing `input`, fed `step` bytes at a time: one string per request
     /// (`~` before quiet ones), reply or close.
@@ -546,6 +556,26 @@ mod tests {
     }
 
     #[test]
+    fn block_beyond_the_limit_of_a_login_is_not_awaited() {
+        let limits = Limits { item_bytes: 14, login_only: true };
+        let mut parser = Parser::default();
+        let mut parse = |input: &str| parser.parse(input.as_bytes(), &limits, &mut Vec::new());
+        for (line, reply) in [
+            ("set a 0 0 15\r\n", LONG_LOGIN),
+            ("set a 0 0 15 noreply\r\n", LONG_LOGIN),
+            ("add a 0 0 15\r\n", BAD_LINE),
+            ("ms a 15\r\n", BAD_LINE),
+        ] {
+            for next in ["", "default sesame\r\n"] {
+                let rejected = Parsed::Reject { consumed: line.len(), reply, close: false };
+                assert_eq!(parse(&format!("{line}{next}")), rejected, "{line}");
+            }
+        }
+        let login = "set a 0 0 14\r\ndefault sesame\r\n";
+        assert_eq!(parse(login), Parsed::Request { consumed: login.len(), quiet: false });
+    }
+
+    #[test]
     fn meta_requests() {
         check(b"mg a v noreply\r\nmn\r\n", &["mg|a|v|noreply", "mn"]);
         check(b"ms a 2 T5 noreply\r\nhi\r\nmd a\r\n", &["ms|a|2|T5|noreply|hi", "md|a"]);
@@ -594,7 +624,7 @@ mod tests {
 
     #[test]
     fn long_block_may_be_taken_as_it_arrives() {
-        let limits = Limits { item_bytes: 1 << 20 };
+        let limits = Limits { item_bytes: 1 << 20, ..LIMITS };
         for (after, last) in [("\r\n", Some(Span::large(0))), ("xx", None)] {
             let mut input = format!("set a 0 0 {LONG_BYTES}\r\n").into_bytes();
             let at = input.len() as u32;

@@ -10,7 +10,7 @@ use proptest::sample::{Index, select};
 
 const RESP: resp::Limits = resp::Limits { bulk_bytes: 10_000, authenticated: true };
 const LOGIN: resp::Limits = resp::Limits { bulk_bytes: 100_000, authenticated: false };
-const MEMCACHED: memcached::Limits = memcached::Limits { item_bytes: 40 };
+const MEMCACHED: memcached::Limits = memcached::Limits { item_bytes: 40, login_only: false };
 const BINARY: binary::Limits = binary::Limits { value_bytes: 20 };
 
 fn arguments() -> impl Strategy<Value = Vec<Vec<u8>>> {

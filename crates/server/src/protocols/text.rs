@@ -11,7 +11,7 @@ use crate::protocols::{
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::{self, Error, Verb};
 use nagi_commands::{Client, Marks, Server as _, admission};
-use nagi_proto::memcached::{BAD_BLOCK, Limits, Parsed, Parser, TOO_LARGE};
+use nagi_proto::memcached::{BAD_BLOCK, LONG_LOGIN, Limits, Parsed, Parser};
 use nagi_proto::{Args, Awaited, Output, Span};
 use std::convert::Infallible;
 
@@ -88,7 +88,10 @@ impl RequestProtocol for Text {
         let config = environment.shared.config();
         let is_authenticated = !admission::must_log_in(client, config);
         let item_bytes = config.memcached_item_limit.bytes();
-        let limits = Limits { item_bytes: if is_authenticated { item_bytes } else { LOGIN_BYTES } };
+        let limits = match is_authenticated {
+            true => Limits { item_bytes, login_only: false },
+            false => Limits { item_bytes: LOGIN_BYTES, login_only: true },
+        };
         // A request that may be a login is a batch of its own.
         let most = if is_authenticated { BATCH } else { 1 };
         let ((consumed, state), spans) = spans.fill(|spans| {
@@ -233,9 +236,9 @@ fn resolve<'a>(
 #[cold]
 fn before_login(bytes: usize, found: Found) -> Work {
     match found {
-        // The rest of a block that is too long is not received.
         _ if bytes < SHORTEST_LINE => Work::Reject { reply: "", close: true },
-        Found::Reject { reply: TOO_LARGE | "", .. } => Work::Reject { reply: "", close: true },
+        Found::Reject { reply: "", .. } => Work::Reject { reply: "", close: true },
+        Found::Reject { reply: LONG_LOGIN, close } => Work::Reject { reply: LONG_LOGIN, close },
         Found::Reject { reply: BAD_BLOCK, .. } => {
             Work::Reject { reply: "CLIENT_ERROR bad command line termination", close: true }
         }
