@@ -600,6 +600,50 @@ fn memory_of_workers_and_connections_is_overhead_and_not_limited() {
     assert!(keys > 150_000, "{keys} of 200,000 keys of 150 bytes and a little");
 }
 
+/// A figure in the reply to MEMORY STATS.
+fn figure(report: &Reply, name: &str) -> f64 {
+    let report = report.list();
+    let at = report.iter().position(|it| matches!(it, Reply::Bulk(it) if it == name.as_bytes()));
+    match &report[at.unwrap_or_else(|| panic!("{name}")) + 1] {
+        Reply::Integer(number) => *number as f64,
+        ratio => ratio.text().parse().expect("a ratio"),
+    }
+}
+
+/// The mean that MEMORY USAGE reports for all keys, rounded down.
+fn mean_usage(client: &mut Connection) -> f64 {
+    let keys = client.run("KEYS *");
+    let usages = keys.list().iter().map(|key| {
+        let usage = client.run(&format!("MEMORY USAGE {}", key.text())).integer();
+        usage as f64
+    });
+    (usages.sum::<f64>() / keys.list().len() as f64).floor()
+}
+
+/// What the process takes for the first key of all is no data, or a key of two bytes would appear
+/// to take kilobytes.
+#[test]
+fn one_small_key_takes_few_bytes() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let mut client = server.connect_resp();
+    for (request, keys) in [("SET a b", 1.0), ("HSET b c d", 2.0)] {
+        client.run(request);
+        let report = client.run("MEMORY STATS");
+        let (per_key, dataset) =
+            (figure(&report, "keys.bytes-per-key"), figure(&report, "dataset.bytes"));
+        assert_eq!(figure(&report, "keys.count"), keys);
+        assert!((16.0..200.0).contains(&per_key), "{per_key} after {request}");
+        assert_eq!(per_key, mean_usage(&mut client));
+        assert!(dataset < 6000.0, "{dataset} after {request}");
+    }
+    // Many are not measured one by one.
+    client.send(mset(0, 2000));
+    client.expect("+OK\r\n");
+    let report = client.run("MEMORY STATS");
+    let (keys, dataset) = (figure(&report, "keys.count"), figure(&report, "dataset.bytes"));
+    assert_eq!(figure(&report, "keys.bytes-per-key"), (dataset / keys).floor());
+}
+
 #[test]
 fn the_report_of_memory_adds_up_for_little_data() {
     let server = Server::nagi_with(&["--workers", "2"]);
@@ -607,23 +651,15 @@ fn the_report_of_memory_adds_up_for_little_data() {
     client.send(mset(0, 100));
     client.expect("+OK\r\n");
     let report = client.run("MEMORY STATS");
-    let report = report.list();
-    let of = |name: &str| -> f64 {
-        let at =
-            report.iter().position(|it| matches!(it, Reply::Bulk(it) if it == name.as_bytes()));
-        match &report[at.unwrap_or_else(|| panic!("{name}")) + 1] {
-            Reply::Integer(number) => *number as f64,
-            ratio => ratio.text().parse().expect("a ratio"),
-        }
-    };
+    let of = |name: &str| figure(&report, name);
     let (total, overhead) = (of("total.allocated"), of("overhead.total"));
     let (dataset, startup) = (of("dataset.bytes"), of("startup.allocated"));
     assert!((total - overhead - dataset).abs() < 1.0);
     assert!(startup + of("clients.normal") <= overhead);
     assert!((10_000.0..60_000.0).contains(&dataset), "100 keys of 150 bytes take {dataset}");
+    assert_eq!(of("keys.bytes-per-key"), mean_usage(&mut client), "each key by itself");
     let percentage = dataset / (total - startup) * 100.0;
     assert!((of("dataset.percentage") - percentage).abs() < 0.01);
-    assert!((of("keys.bytes-per-key") - (dataset / 100.0).floor()).abs() < 1.0);
     let text = client.run("INFO memory").text();
     let told = |name: &str| -> f64 {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -234,6 +234,8 @@ impl Running {
         let thread = self.spawn("sampler".to_owned(), move || sampler.run())?;
         // Likewise.
         let _ = self.shared.sampler.set(thread);
+        // What it took to start those threads is not data either.
+        accounting::note_startup();
         Ok(())
     }
 

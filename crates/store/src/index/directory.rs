@@ -14,6 +14,7 @@
 
 use crate::index::placement::POSITION_BITS;
 use crate::index::segment::{Segment, UnlatchedSegment};
+use crate::memory::accounting::{Overhead, room_bytes};
 use crate::sync::holds::{self, Work};
 use crate::sync::latch::Latch;
 use std::ptr::NonNull;
@@ -31,8 +32,23 @@ const ADDRESS: usize = (1 << DEPTH_SHIFT) - 1;
 /// A segment's element in a directory.
 type Element = AtomicPtr<u8>;
 
-/// One database's directories by shard: address and depth.
-type Row = Box<[AtomicPtr<Element>]>;
+/// One database's directories.
+#[derive(Debug)]
+struct Row {
+    /// By shard: address and depth.
+    shards: Box<[AtomicPtr<Element>]>,
+    /// The first key of a database must not count for the 2 KB that this takes.
+    _overhead: Overhead,
+}
+
+impl Row {
+    fn new(shards: usize) -> Self {
+        Row {
+            shards: (0..shards).map(|_| AtomicPtr::default()).collect(),
+            _overhead: Overhead::new(room_bytes::<AtomicPtr<Element>>(shards)),
+        }
+    }
+}
 
 /// 2^depth elements.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +101,8 @@ impl Directories {
         shard: usize,
         position: u64,
     ) -> Option<UnlatchedSegment> {
-        let published = self.published.get(database)?.get()?.get(shard)?.load(Ordering::Acquire);
+        let published =
+            self.published.get(database)?.get()?.shards.get(shard)?.load(Ordering::Acquire);
         let depth = (published.addr() >> DEPTH_SHIFT) as u32;
         let start = NonNull::new(published.map_addr(|address| address & ADDRESS))?;
         // SAFETY: the published address is the start of 2^depth elements, which live as long as
@@ -96,9 +113,9 @@ impl Directories {
     }
 
     fn publish(&self, owner: &DirectoryOwner, directory: *mut Element) {
-        let row = || (0..self.shards).map(|_| AtomicPtr::default()).collect();
-        let row = self.published.get(owner.database).map(|database| database.get_or_init(row));
-        if let Some(published) = row.and_then(|row| row.get(owner.shard)) {
+        let row = self.published.get(owner.database);
+        let row = row.map(|row| row.get_or_init(|| Row::new(self.shards)));
+        if let Some(published) = row.and_then(|row| row.shards.get(owner.shard)) {
             published.store(directory, Ordering::Release);
         }
     }

@@ -5,7 +5,7 @@ use crate::runtime::help;
 use crate::state::usage::Usage;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
-use nagi_store::{Counters, EntryView, StringValue, Value};
+use nagi_store::{Counters, Database, EntryView, StringValue, Value};
 use std::sync::atomic::Ordering;
 
 /// The family's rows.
@@ -155,13 +155,34 @@ static USAGE: Command = Command {
 const REPORT_TIPS: &[&str] =
     &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
 
+/// Every database.
+fn databases<'s>(cx: &'s Context<'_>, unused: &'s Counters) -> impl Iterator<Item = Database<'s>> {
+    let (store, now_ms) = (cx.db.store(), cx.db.now_ms());
+    (0..store.databases()).map(move |index| store.database(index, unused, now_ms))
+}
+
+/// The mean bytes of a key. A few are measured one by one as by MEMORY USAGE: what `dataset` has
+/// besides them, such as tables and free places near them, would be most of the figure.
+fn bytes_per_key(cx: &Context<'_>, keys: usize, dataset: u64) -> u64 {
+    const FEW: usize = 1000;
+    if keys > FEW {
+        return dataset / keys as u64;
+    }
+    let unused = Counters::default();
+    let (mut bytes, mut measured) = (0, 0_u64);
+    for database in databases(cx, &unused) {
+        database.scan(0, FEW, |entry| {
+            bytes += bytes_of(&entry) as u64;
+            measured += 1;
+        });
+    }
+    bytes / measured.max(1)
+}
+
 fn stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let figures = Figures::read(cx);
     let unused = Counters::default();
-    let keys: usize = (0..cx.db.store().databases())
-        .map(|index| cx.db.store().database(index, &unused, cx.db.now_ms()).size())
-        .sum();
-    let per_key = figures.dataset / (keys as u64).max(1);
+    let keys: usize = databases(cx, &unused).map(|database| database.size()).sum();
     let (used, allocated) = (figures.used(), figures.allocated());
     let number = |bytes: u64| Figure::Number(bytes.cast_signed());
     let scripts = cx.server.scripts();
@@ -185,7 +206,7 @@ fn stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         ("overhead.total", number(figures.clients)),
         ("db.dict.rehashing.count", number(0)),
         ("keys.count", number(keys as u64)),
-        ("keys.bytes-per-key", number(if keys == 0 { 0 } else { per_key })),
+        ("keys.bytes-per-key", number(bytes_per_key(cx, keys, figures.dataset))),
         ("dataset.bytes", number(figures.dataset)),
         ("dataset.percentage", Figure::Ratio(figures.dataset_percent())),
         ("peak.percentage", Figure::Ratio(ratio(used, figures.peak_used) * 100.0)),
@@ -412,6 +433,10 @@ mod tests {
         let stats = bench.call(&["MEMORY", "STATS"]);
         assert!(stats.starts_with("*62|$14|peak.allocated|:"), "{stats}");
         assert!(stats.contains("|$10|keys.count|:2|"), "{stats}");
+        assert!(stats.contains("|$18|keys.bytes-per-key|:28|"), "{stats}");
+        bench.expect("FLUSHALL", "+OK|");
+        let stats = bench.call(&["MEMORY", "STATS"]);
+        assert!(stats.contains("|$18|keys.bytes-per-key|:0|"), "{stats}");
         assert!(bench.call(&["MEMORY", "MALLOC-STATS"]).contains("pages of the store: "));
         assert!(bench.call(&["MEMORY", "DOCTOR"]).ends_with(".\n|"));
     }
