@@ -7,14 +7,18 @@ port=$1 rounds=${2:-5}
 nagi=${NAGI:-target/quick/nagi}
 read -ra peers <<<"${PEERS:-}"
 TIMEFORMAT='%U %S'
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+log=$(mktemp) errors=$(mktemp)
+trap 'rm -f "$log" "$errors"' EXIT
 
 # cost TOOL OPERATION PIPELINE REQUESTS COMMAND...: adds a line to the log.
 cost() {
     local name="$1 $2 $3" requests=$4 spent
     shift 4
-    spent=$({ time "$@" >/dev/null 2>&1; } 2>&1)
+    if ! spent=$({ time "$@" >/dev/null 2>"$errors"; } 2>&1); then
+        echo "client-cpu.sh: $* failed:" >&2
+        cat "$errors" >&2
+        exit 1
+    fi
     awk -v name="$name" -v n="$requests" '{ print name, ($1 + $2) * 1e6 / n }' <<<"$spent" >>"$log"
 }
 
@@ -34,23 +38,22 @@ for ((round = 0; round < rounds; round++)); do
     done
 done
 
-# Medians in microseconds with the least and the most of all rounds, and medians over nagi's.
+# Rows of the table in docs/load.md: medians in microseconds with the least and the most of all
+# rounds, and the multiple of nagi's median.
 sort -k1,3 -k4n "$log" | awk '
     { key = $2 " " $3; values[$1, key, ++count[$1, key]] = $4; keys[key] }
     function median(tool, key) { return values[tool, key, int((count[tool, key] + 1) / 2)] }
     function spread(tool, key) {
-        return sprintf("%.2f (%.2f to %.2f)", median(tool, key), values[tool, key, 1],
+        return sprintf("%.2f us [%.2f to %.2f]", median(tool, key), values[tool, key, 1],
             values[tool, key, count[tool, key]])
     }
+    function multiple(tool, key) {
+        return sprintf("%s (%.1f x)", spread(tool, key), median(tool, key) / median("nagi", key))
+    }
     END {
-        peers["redis"]; peers["valkey"]
         for (key in keys) {
-            own = median("nagi", key)
-            printf "%s  nagi %s us", key, spread("nagi", key)
-            for (tool in peers) {
-                other = median(tool, key)
-                printf "  %s-benchmark %s x%.2f", tool, spread(tool, key), other / own
-            }
-            print ""
+            split(key, words)
+            printf "| %s | %s | %s | %s | %s |\n", toupper(words[1]), words[2],
+                spread("nagi", key), multiple("redis", key), multiple("valkey", key)
         }
-    }' | sort
+    }' | sort -t'|' -k3,3n -k2,2
