@@ -290,7 +290,7 @@ impl Bench {
 
     /// The replies to requests in memcached's protocol.
     pub(crate) fn memcached(&mut self, request: &[u8]) -> Vec<u8> {
-        let limits = nagi_proto::memcached::Limits { item_bytes: 1 << 20 };
+        let limits = nagi_proto::memcached::Limits { item_bytes: 1 << 20, login_only: false };
         let mut parser = nagi_proto::memcached::Parser::default();
         let mut at = 0;
         let mut out = Output::default();
