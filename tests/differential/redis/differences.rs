@@ -87,7 +87,7 @@ struct Difference {
 
 /// Whether SORT leaves the order of some elements open: with a pattern without an asterisk it does
 /// not sort, and by texts those of equal texts come in any order.
-fn is_order_open(words: &Words) -> bool {
+pub(super) fn is_order_open(words: &Words) -> bool {
     let has = |name: &[u8]| words.iter().any(|word| word.eq_ignore_ascii_case(name));
     let mut patterns = words.windows(2).filter(|pair| pair[0].eq_ignore_ascii_case(b"BY"));
     let pattern = patterns.next_back();
@@ -99,13 +99,6 @@ fn is_part_of_any_order(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     let has_limit = words.iter().any(|word| word.eq_ignore_ascii_case(b"LIMIT"));
     let len = |reply: &Reply| if let Reply::Array(all) = reply { Some(all.len()) } else { None };
     has_limit && is_order_open(words) && len(ours).is_some() && len(ours) == len(theirs)
-}
-
-/// Whether a command may store different data on each server although their replies are the same.
-pub(super) fn stores_open_order(words: &Words) -> bool {
-    let is_store = |word: &[u8]| word.eq_ignore_ascii_case(b"STORE");
-    let is_sort = words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"SORT"));
-    is_sort && is_order_open(words) && words.iter().any(|word| is_store(word))
 }
 
 /// Whether scores were refused, which may be due to an `errno` that an earlier number has left:
@@ -572,6 +565,11 @@ const DIFFERENCES: &[Difference] = &[
         reason: "since 8.0 bounds are decimal, and have no blanks in front",
     },
     Difference {
+        command: "ZRANGESTORE",
+        accepts: |words, _, theirs| is_negative_offset(words) && *theirs == Reply::Integer(0),
+        reason: "since 8.0 an offset below zero is counted from the end of a skiplist",
+    },
+    Difference {
         command: "ZRANGE",
         accepts: |words, _, theirs| is_negative_offset(words) && is_list(theirs),
         reason: "since 8.0 an offset below zero is counted from the end of a skiplist",
@@ -692,7 +690,7 @@ fn is_old_bound(words: &Words, ours: &Reply) -> bool {
     words.iter().any(is_old) && matches!(ours, Reply::Error(text) if text.contains("not a float"))
 }
 
-fn is_negative_offset(words: &Words) -> bool {
+pub(super) fn is_negative_offset(words: &Words) -> bool {
     let limits = words.windows(2).filter(|pair| pair[0].eq_ignore_ascii_case(b"LIMIT"));
     limits.into_iter().any(|pair| pair[1].starts_with(b"-"))
 }

@@ -1,7 +1,7 @@
 //! Verdicts on requests that hold others: EXEC replies for queued commands, and a script's reply is
 //! made of those to what it calls.
 
-use super::differences::{Verdict, judge, stores_open_order};
+use super::differences::{Verdict, is_negative_offset, is_order_open, judge};
 use super::generator::{Request, Words};
 use super::scripts::Calls;
 use harness::Reply;
@@ -46,7 +46,7 @@ impl Judge {
         let queued = if ends { std::mem::take(&mut self.queued) } else { Vec::new() };
         let mut executed = queued.iter().chain([request]);
         let is_open = executed.any(|request| {
-            request.calls.all().iter().chain([&request.words]).any(stores_open_order)
+            request.calls.all().iter().chain([&request.words]).any(may_store_different_data)
         });
         // A PFADD that Redis ends with this error has added some elements, and one of nagi none.
         let refusal = b"INVALIDOBJ";
@@ -54,7 +54,7 @@ impl Judge {
         if ours.1 == theirs.1 {
             return Outcome { verdict: Verdict::Same, parts: is_open };
         }
-        match (elements(&ours.1), elements(&theirs.1)) {
+        let mut outcome = match (elements(&ours.1), elements(&theirs.1)) {
             (Some(ours), Some(theirs))
                 if is_end(&"EXEC") && ours.len() == queued.len() && theirs.len() == ours.len() =>
             {
@@ -62,8 +62,18 @@ impl Judge {
                 combined(queued.iter().zip(pairs).map(|(request, (a, b))| one(request, a, b)))
             }
             _ => one(request, ours, theirs),
-        }
+        };
+        outcome.parts |= is_open;
+        outcome
     }
+}
+
+/// Whether a command may store different data on each server although both replies are permitted.
+fn may_store_different_data(words: &Words) -> bool {
+    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    let name = words.first().map_or(&b""[..], |name| name);
+    let is_sort = is(name, "SORT") && words.iter().any(|word| is(word, "STORE"));
+    is_sort && is_order_open(words) || is(name, "ZRANGESTORE") && is_negative_offset(words)
 }
 
 /// The verdict on a request by itself.
