@@ -52,6 +52,7 @@ pub use state::scripts::Scripts;
 pub use state::slow_log::{CommandLogs, LogLimits, SlowLog, SlowRequest};
 pub use state::statistics::{CommandTotals, Statistics, Tally, Totals};
 pub use state::tracking::begin_worker as begin_tracking_worker;
+pub use state::usage::duration_of_ticks;
 pub use state::{histogram, large_values, loading, phases, pubsub, saves};
 
 /// The version of Redis that commands, replies and error texts follow.

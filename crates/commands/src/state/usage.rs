@@ -30,11 +30,24 @@ impl Usage {
         // after it are counted from the third on.
         let (_, rest) = stat.rsplit_once(") ")?;
         let field = |number: usize| rest.split(' ').nth(number - 3)?.parse::<u64>().ok();
-        let ticks = rustix::param::clock_ticks_per_second();
-        let duration = |number| Some(Duration::from_millis(field(number)? * 1000 / ticks));
+        let duration = |number| Some(duration_of_ticks(field(number)?));
         let resident_bytes = field(24)? * rustix::param::page_size() as u64;
         Some(Usage { user: duration(14)?, system: duration(15)?, resident_bytes })
     }
+}
+
+/// Clock ticks in a second if they are not reported: the same on all of Linux' architectures.
+const USUAL_TICKS: u64 = 100;
+
+/// The processor time of so many clock ticks, in which /proc counts it.
+#[must_use]
+pub fn duration_of_ticks(ticks: u64) -> Duration {
+    // Valgrind reports none.
+    let second = match rustix::param::clock_ticks_per_second() {
+        0 => USUAL_TICKS,
+        ticks => ticks,
+    };
+    Duration::from_millis(ticks.saturating_mul(1000) / second)
 }
 
 /// How long a thread of the process has run, in nanoseconds: proc(5),

@@ -130,7 +130,7 @@ fn parse_idle(text: &str, is_ours: impl Fn(usize) -> bool) -> Option<Duration> {
             ticks += idle.sum::<u64>();
         }
     }
-    Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
+    Some(nagi_commands::duration_of_ticks(ticks))
 }
 
 #[cfg(test)]
@@ -141,10 +141,9 @@ mod tests {
     fn idle_time_is_that_of_the_processors_that_are_ours() {
         let text = "cpu  9 9 9 900 90 0 0\ncpu0 1 1 1 100 10 0 0\ncpu1 1 1 1 200 20 0\ncpu10 1 1 1 \
                     400 40\nintr 5\ncpu2 0 0 0 1 1\n";
-        let second = rustix::param::clock_ticks_per_second();
-        let ms = |ticks: u64| Duration::from_millis(ticks * 1000 / second);
-        assert_eq!(parse_idle(text, |number| number < 2), Some(ms(330)));
-        assert_eq!(parse_idle(text, |number| number == 10), Some(ms(440)));
+        let idle = nagi_commands::duration_of_ticks;
+        assert_eq!(parse_idle(text, |number| number < 2), Some(idle(330)));
+        assert_eq!(parse_idle(text, |number| number == 10), Some(idle(440)));
         assert_eq!(parse_idle("", |_| true), Some(Duration::ZERO));
     }
 }
