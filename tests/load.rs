@@ -169,6 +169,33 @@ fn a_stop_of_the_load_generator_is_not_attributed_to_the_server() {
     assert_eq!(status, Some(1), "nothing is said of the server, which status 3 would");
 }
 
+/// What is interrupted says nothing of the server, which status 3 would.
+#[test]
+fn an_interrupted_run_gives_no_verdict() {
+    let server = Server::nagi();
+    let port = server.resp().port().to_string();
+    let bench = start_bench(&["--port", &port, "--slo", "p99<5s", "--seconds", "2"]);
+    let process = bench.id();
+    let at = |second| {
+        if second == 1 {
+            signal(process, Signal::INT)
+        }
+    };
+    let (report, status) = followed(bench, at);
+    assert!(report["objective"]["rate"].is_null(), "{report}");
+    assert_eq!(status, Some(1));
+    let keys = "100000000";
+    let bench = start_bench(&["--port", &port, "--fill", "--keys", keys, "--seconds", "1"]);
+    let mut client = server.connect_resp();
+    let has_begun = || (client.run("DBSIZE").integer() > 1000).then_some(());
+    until("the fill to begin", has_begun).unwrap_or_else(|problem| panic!("{problem}"));
+    signal(bench.id(), Signal::INT);
+    let output = bench.wait_with_output().expect("it ends");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.ends_with("interrupted before all keys were filled\n"), "{error}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
 /// Starts a server that answers everything, on a port that another one has used before.
 fn responder_on(port: &str) -> Child {
     let mut command = Command::new(nagi_binary());
@@ -280,6 +307,11 @@ fn results_are_saved_compared_and_judged_for_scripts() {
     let compared = bench(&["compare", &json, &json]);
     let error = String::from_utf8_lossy(&compared.stderr);
     assert!(compared.status.code() == Some(1) && error.contains("given twice"), "{compared:?}");
+    let sweep = file("sweep.json");
+    bench(&["--port", &port, "--sweep", "pipeline=1,2", "-n", "100", "--json", &sweep]);
+    let compared = bench(&["compare", &json, &sweep]);
+    let error = String::from_utf8_lossy(&compared.stderr);
+    assert!(error.contains("the results of a --sweep, and single runs"), "{compared:?}");
     let other = file("b.json");
     let again = bench(&["--port", &port, "--rate", "1000", "--seconds", "0.2", "--json", &other]);
     assert!(again.status.success(), "{again:?}");

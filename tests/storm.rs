@@ -273,6 +273,7 @@ fn storm_ends_with_one_line_where_it_cannot_go_on() {
         (format!("storm -s {address} -n 3 -l 2m"), "too large"),
         (format!("storm -s {address} -n 3 --json /dev/full"), "No space left"),
         (format!("client -s 127.0.0.1:{} get a", closed_port()), "cannot connect"),
+        (format!("client -s {address} --protocol resp get a"), "another protocol? see --protocol"),
         ("client ring".to_owned(), "no keys"),
         ("client ring --keys-from /nonexistent".to_owned(), "cannot read"),
     ] {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use nagi_client::cache::{Cache, Failure, Item, Settings, Stored};
+use nagi_client::cache::{Cache, Failure, Item, Reason, Settings, Stored};
 use nagi_client::ring::{
     ClientConfiguration, Configuration, Library, Ring, Server, place_differently,
 };
@@ -157,7 +157,11 @@ fn cache(options: &Options) -> Result<Cache> {
 /// Prints a failure; what it is of has failed. Neither a key nor a server's words reach the
 /// terminal as they are: both may hold what moves its cursor.
 fn report(key: &str, failure: &Failure) -> bool {
-    complain(&plain(&format!("{key}: {failure}")));
+    let hint = match failure.reason {
+        Reason::Protocol(_) => " (does it speak another protocol? see --protocol)",
+        _ => "",
+    };
+    complain(&plain(&format!("{key}: {failure}{hint}")));
     false
 }
 

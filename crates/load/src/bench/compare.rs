@@ -198,8 +198,15 @@ pub(crate) fn run(comparison: &Comparison) -> Result<(), Error> {
 fn read(path: &Path) -> Result<Saved, String> {
     let text =
         std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_str(&text)
-        .map_err(|error| format!("{}: not a result of nagi bench --json: {error}", path.display()))
+    serde_json::from_str(&text).map_err(|error| {
+        let is_sweep = serde_json::from_str::<serde_json::Value>(&text)
+            .is_ok_and(|value| value.get("sweep").is_some_and(serde_json::Value::is_string));
+        let found = match is_sweep {
+            true => "the results of a --sweep, and single runs are compared".to_owned(),
+            false => format!("not a result of nagi bench --json: {error}"),
+        };
+        format!("{}: {found}", path.display())
+    })
 }
 
 fn compare(before: &[Saved], after: &[Saved]) -> Result<Changes, String> {

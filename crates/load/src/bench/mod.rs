@@ -83,7 +83,8 @@ fn verdict(options: &BenchOptions, report: &Report) -> Result<(), Error> {
         return Err(Error::Wrong(verified.wrong()));
     }
     if let Some(objective) = report.objective.as_ref().filter(|it| !it.is_met()) {
-        let told = if objective.is_judged() { Error::Verdict } else { Error::Unjudged };
+        let is_judged = objective.is_judged() && !report.interrupted;
+        let told = if is_judged { Error::Verdict } else { Error::Unjudged };
         return Err(told(objective.to_string()));
     }
     match report.errors {

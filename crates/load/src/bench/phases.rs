@@ -59,6 +59,9 @@ pub(crate) fn measure(
         timeline.begin(Phase::Fill { keys: options.keys }, start_ns, u64::MAX);
         let plan = fill_plan(setup, start_ns, interrupt);
         carry_out(&plan, &mut workers, &mut timeline)?;
+        if interrupt.is_set() {
+            return Err(Error::Unjudged("interrupted before all keys were filled".to_owned()));
+        }
     }
     let mut plan = measure_plan(options, interrupt);
     if let Some(give_up) = give_up {
