@@ -239,6 +239,28 @@ fn slow_keys() {
 }
 
 #[test]
+fn slow_ranges() {
+    check("slow-commands", |kind, strength| {
+        const ELEMENT: &str = "0123456789";
+        let server = kind.start(&[]);
+        let hundreds = between(4_000.0, 15_000.0, strength) as usize;
+        let mut client = kind.connect(&server);
+        let push = [&["RPUSH", "list"][..], &[ELEMENT; 100]].concat();
+        (0..hundreds).for_each(|_| drop(client.run_words(&push)));
+        let elements = hundreds * 100;
+        let element_bytes = format!("${}\r\n{ELEMENT}\r\n", ELEMENT.len()).len();
+        let reply_bytes = format!("*{elements}\r\n").len() + elements * element_bytes;
+        let run = look_during(&kind.url(&server), &[], || {
+            client.send("LRANGE list 0 -1\r\n");
+            client.take(reply_bytes);
+            pass(20.0);
+        });
+        check_evidence(&run, "slow-commands", "LRANGE takes");
+        Ok(run)
+    });
+}
+
+#[test]
 fn slow_scripts() {
     check("slow-commands", |kind, strength| {
         let server = kind.start(&[]);

@@ -282,7 +282,12 @@ fn storm_ends_with_one_line_where_it_cannot_go_on() {
         let errors = stderr(&output);
         assert!(errors.contains(reason) && errors.trim_end().lines().count() == 1, "{errors}");
     }
-    for arguments in ["storm -l 513m", "client --like perl ring a", "client -s :1 ring a"] {
+    for arguments in [
+        "storm -l 513m",
+        "client --like perl ring a",
+        "client -s :1 ring a",
+        "client --timeout-ms 0 get a",
+    ] {
         assert_eq!(nagi(arguments).status.code(), Some(2), "{arguments}");
     }
 }

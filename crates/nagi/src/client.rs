@@ -49,7 +49,8 @@ pub(crate) struct Options {
     #[arg(long, global = true, default_value = "text", value_name = "NAME")]
     protocol: Dialect,
     /// How long a server may take to answer
-    #[arg(long, global = true, default_value_t = 1000, value_name = "MS")]
+    #[arg(long, global = true, default_value_t = 1000, value_name = "MS",
+          value_parser = clap::value_parser!(u64).range(1..))]
     timeout_ms: u64,
     /// Choose the server by this key instead of the key itself
     #[arg(long, global = true, value_name = "KEY")]
@@ -142,7 +143,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 fn cache(options: &Options) -> Result<Cache> {
     let mut settings = Settings {
         dialect: options.protocol,
-        timeout: Duration::from_millis(options.timeout_ms.max(1)),
+        timeout: Duration::from_millis(options.timeout_ms),
         ..Settings::default()
     };
     options.login.apply(&mut settings)?;

@@ -17,7 +17,7 @@ const EDGES: [(&str, &[&str]); 18] = [
         &["nagi-findings", "nagi-proto", "nagi-store", "nagi-persist", "nagi-script"],
     ),
     ("crates/pipe", &[]),
-    ("crates/http", &["nagi-pipe"]),
+    ("crates/http", &["nagi-chunk", "nagi-pipe"]),
     (
         "crates/server",
         &["nagi-commands", "nagi-http", "nagi-proto", "nagi-store", "nagi-persist", "nagi-chunk"],

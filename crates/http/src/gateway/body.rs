@@ -1,25 +1,25 @@
 //! Bodies that are buffered: commands and lists of commands, and arguments whose length is known
 //! only when they have arrived, since a worker gets the length first.
 
-use super::budget::{Budget, Reservation};
+use super::budget::{Budget, MAX_BYTES, Reservation};
 use super::refusal::{Refused, failed, refuse};
 use super::worker_connection::{Failure, WorkerConnection};
 use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap};
+use nagi_chunk::{CHUNK_BYTES, UninitChunk};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The longest body that is buffered as a whole.
 const LONGEST_WHOLE: usize = 64 << 20;
-/// The length of the pieces of an argument. They are freed one by one as they are passed on.
-const PIECE_BYTES: usize = 64 << 10;
 /// How long a client may pause within a body.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// An argument in pieces.
+/// An argument in pieces. They are freed one by one as they are passed on, and a worker stores the
+/// value in the same memory.
 pub(super) struct Pieces {
-    pieces: VecDeque<Vec<u8>>,
+    pieces: VecDeque<UninitChunk>,
     len: usize,
     reservation: Reservation,
 }
@@ -76,7 +76,8 @@ impl Pieces {
             if data.len() > longest.saturating_sub(read.len) {
                 return Err(longer_than_arguments());
             }
-            read.reservation.grow(data.len()).map_err(|it| failed(&it.into()))?;
+            let reserved = read.reservation.grow_within(data.len(), longest.max(MAX_BYTES));
+            reserved.map_err(|it| failed(&it.into()))?;
             read.append(&data);
         }
         Ok(read)
@@ -85,17 +86,16 @@ impl Pieces {
     fn append(&mut self, mut data: &[u8]) {
         self.len += data.len();
         while !data.is_empty() {
-            let last = self.pieces.back_mut().filter(|piece| piece.len() < PIECE_BYTES);
+            let last = self.pieces.back_mut().filter(|piece| piece.written() < piece.len());
             let Some(last) = last else {
                 // A short argument takes no more than it needs.
                 let is_first = self.pieces.is_empty();
-                let bytes = if is_first { data.len().min(PIECE_BYTES) } else { PIECE_BYTES };
-                self.pieces.push_back(Vec::with_capacity(bytes));
+                let bytes = if is_first { data.len().min(CHUNK_BYTES) } else { CHUNK_BYTES };
+                self.pieces.push_back(UninitChunk::new(bytes));
                 continue;
             };
-            let (here, rest) = data.split_at((PIECE_BYTES - last.len()).min(data.len()));
-            last.extend_from_slice(here);
-            data = rest;
+            let taken = last.append(data);
+            data = data.get(taken..).unwrap_or_default();
         }
     }
 
@@ -106,8 +106,10 @@ impl Pieces {
     /// Passes the argument on to a worker.
     pub(super) async fn send(mut self, connection: &mut WorkerConnection) -> Result<(), Failure> {
         while let Some(piece) = self.pieces.pop_front() {
-            connection.send_bytes(&piece).await?;
-            self.reservation.shrink(piece.len());
+            let written = piece.written();
+            let piece = piece.finish();
+            connection.send_bytes(piece.get(..written).unwrap_or_default()).await?;
+            self.reservation.shrink(written);
         }
         Ok(())
     }
@@ -118,14 +120,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_of_one_length() {
+    fn pieces_are_whole_chunks() {
         let budget = Budget::default();
         let mut read =
             Pieces { pieces: VecDeque::new(), len: 0, reservation: budget.reservation() };
         read.append(b"abc");
-        assert_eq!((read.len(), read.pieces[0].capacity()), (3, 3));
-        read.append(&vec![b'x'; PIECE_BYTES * 2]);
-        let lengths: Vec<usize> = read.pieces.iter().map(Vec::len).collect();
-        assert_eq!((lengths, read.len()), (vec![PIECE_BYTES, PIECE_BYTES, 3], PIECE_BYTES * 2 + 3));
+        assert_eq!((read.len(), read.pieces[0].len()), (3, 3));
+        read.append(&vec![b'x'; CHUNK_BYTES * 2 + 1]);
+        let lengths: Vec<_> = read.pieces.iter().map(|it| (it.written(), it.len())).collect();
+        let whole = (CHUNK_BYTES, CHUNK_BYTES);
+        assert_eq!(lengths, [(3, 3), whole, whole, (1, CHUNK_BYTES)]);
     }
 }

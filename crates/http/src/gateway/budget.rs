@@ -1,18 +1,18 @@
-//! A limit on the memory of buffered bodies, replies and messages of all requests over HTTP. Each
-//! may be long, and there may be a thousand of them.
+//! Limits on the memory of buffered bodies, replies and messages of all requests over HTTP. Each may
+//! be long, and there may be a thousand of them.
 
 use hyper::body::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The budget of all requests, in bytes.
-const MAX_BYTES: usize = 256 << 20;
+/// The usual limit of a budget, in bytes.
+pub(super) const MAX_BYTES: usize = 256 << 20;
 
 /// The budget is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exceeded;
 
-/// The bytes reserved by all requests.
+/// The bytes reserved by all requests for one purpose.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Budget {
     held_bytes: Arc<AtomicUsize>,
@@ -44,9 +44,17 @@ impl Reservation {
     /// # Errors
     /// The budget is exhausted.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Exceeded> {
+        self.grow_within(bytes, MAX_BYTES)
+    }
+
+    /// The same for a budget with another limit.
+    ///
+    /// # Errors
+    /// The budget is exhausted.
+    pub(super) fn grow_within(&mut self, bytes: usize, limit: usize) -> Result<(), Exceeded> {
         let before = self.budget.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
-        if before + bytes > MAX_BYTES {
+        if before + bytes > limit {
             self.shrink(bytes);
             return Err(Exceeded);
         }

@@ -59,6 +59,7 @@ impl Gateway {
             site,
             pool: Arc::default(),
             budget: Budget::default(),
+            arguments: Budget::default(),
             lasting: Lasting::most(most_connections - most_connections / PART_FOR_OTHERS),
             web_sockets: WebSockets::default(),
         };
@@ -160,7 +161,7 @@ impl Gateway {
             Some(body).filter(|body| is_put || !body.is_end_stream()).map(Argument::Arriving)
         } else {
             let longest = settings.longest_argument;
-            let body = Pieces::read(body, longest, &self.service.budget).await?;
+            let body = Pieces::read(body, longest, &self.service.arguments).await?;
             Some(body).filter(|body| is_put || body.len() > 0).map(Argument::Whole)
         };
         self.run(Command { caller, path, body, known: None }, true, settings).await

@@ -12,11 +12,13 @@ use hyper::header::{self, HeaderValue};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The site, connections to its workers, and the memory budget of requests.
+/// The site, connections to its workers, and the memory budgets of requests.
 pub(super) struct Service {
     pub(super) site: Arc<dyn Site>,
     pub(super) pool: Arc<ConnectionPool>,
     pub(super) budget: Budget,
+    /// Of buffered arguments. Each may be as long as a value, so they have a budget of their own.
+    pub(super) arguments: Budget,
     pub(super) lasting: Lasting,
     pub(super) web_sockets: WebSockets,
 }

@@ -110,7 +110,8 @@ impl FromStr for Sizes {
             let (median, sigma) = rest.split_once(':').unwrap_or((rest, "1"));
             let sigma = sigma.parse().ok().filter(|sigma| (0.0..=5.0).contains(sigma));
             let sigma = sigma.ok_or("the deviation of lognormal:MEDIAN:SIGMA is 0 to 5")?;
-            let median = bytes(median)?.max(1);
+            let median = Some(bytes(median)?).filter(|median| *median > 0);
+            let median = median.ok_or("the median of lognormal:MEDIAN:SIGMA is above 0")?;
             return Ok(Sizes::LogNormal { median, sigma });
         }
         if text.contains([':', ',']) {
@@ -190,7 +191,9 @@ mod tests {
         for text in ["0", "32", "10-20", "1:9,4096:1", "lognormal:1024:0.5"] {
             assert_eq!(text.parse::<Sizes>().unwrap().to_string(), text);
         }
-        for text in ["", "x", "5-1", "1:0", "513m", "99999999999999999999k", "lognormal:1:x"] {
+        for text in
+            ["", "x", "5-1", "1:0", "513m", "99999999999999999999k", "lognormal:1:x", "lognormal:0"]
+        {
             assert!(text.parse::<Sizes>().is_err(), "{text}");
         }
     }

@@ -204,6 +204,10 @@ impl Session {
             input.push(received);
             let (consumed, state) = self.advance(input.as_mut_slice(), slice, out);
             input.consume(consumed);
+            match state {
+                SessionState::Bytes if consumed == 0 => input.prepare_growth(received.len()),
+                _ => input.cancel_growth(),
+            }
             self.input = input;
             state
         };
