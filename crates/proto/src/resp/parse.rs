@@ -151,6 +151,13 @@ impl Parser {
         self.partial.as_ref().map_or(0, |partial| partial.spans.capacity())
     }
 
+    /// Returns the length of the input below which nothing more can be parsed; zero between requests.
+    #[must_use]
+    #[inline]
+    pub fn needed_bytes(&self) -> usize {
+        self.need_bytes
+    }
+
     /// Continues to parse a partially parsed request.
     #[inline(never)]
     fn retry(

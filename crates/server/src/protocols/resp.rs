@@ -22,6 +22,14 @@ pub(crate) struct Resp {
     parser: Parser,
 }
 
+impl Resp {
+    /// The length of the input below which nothing more can be parsed; zero between requests.
+    #[inline]
+    pub(crate) fn needed_bytes(&self) -> usize {
+        self.parser.needed_bytes()
+    }
+}
+
 /// The extent of a request: the offsets of its first byte and after its last one, and the end of
 /// its arguments in the batch's spans.
 #[derive(Clone, Copy)]

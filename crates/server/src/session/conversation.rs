@@ -29,6 +29,9 @@ use std::time::{Duration, Instant};
 pub(crate) const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_REPLY_BYTES: usize = 256 * 1024;
 const SLICE_TIME: Duration = Duration::from_micros(500);
+/// The number of bytes that are parsed in a slice. A request may have millions of arguments, and much
+/// of it may have arrived at once.
+const PARSED_BYTES: usize = 2 * SLICE_BYTES;
 
 /// The session of one client.
 pub(crate) struct Session {
@@ -202,14 +205,22 @@ impl Session {
         } else {
             let mut input = std::mem::take(&mut self.input);
             input.push(received);
-            let (consumed, state) = self.advance(input.as_mut_slice(), slice, out);
+            let parsed_len = input.len().min(self.dialect.needed_bytes() + PARSED_BYTES);
+            let has_more = parsed_len < input.len();
+            let bytes = input.as_mut_slice().get_mut(..parsed_len).unwrap_or_default();
+            let (consumed, state) = self.advance(bytes, slice, out);
             input.consume(consumed);
             match state {
-                SessionState::Bytes if consumed == 0 => input.prepare_growth(received.len()),
+                SessionState::Bytes if consumed == 0 => input.prepare_growth(),
                 _ => input.cancel_growth(),
             }
             self.input = input;
-            state
+            let is_parsed = !has_more || self.dialect.needed_bytes() > self.input.len();
+            if state == SessionState::Bytes && !is_parsed {
+                SessionState::NEXT_SLICE
+            } else {
+                state
+            }
         };
         drop(place);
         self.spans_charge.set(accounting::room_bytes::<Span>(self.dialect.kept_spans()));
@@ -612,6 +623,20 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_has_arrived_at_once_is_parsed_in_slices() {
+        let keys: Vec<String> = (0..40_000).map(|key| format!("key:{key}")).collect();
+        let words: Vec<&str> = ["MGET"].into_iter().chain(keys.iter().map(|it| &**it)).collect();
+        let mget = multibulk(&words);
+        let mut fixture = SessionFixture::new(Protocol::Resp);
+        fixture.session.keep(mget.as_bytes(), &Timing::default());
+        let (replies, state) = fixture.send(b"");
+        assert_eq!(state, SessionState::Bytes);
+        assert_eq!(replies, format!("*40000\r\n{}", "$-1\r\n".repeat(40_000)).as_bytes());
+        let slices = mget.len() / PARSED_BYTES;
+        assert!(slices > 3 && fixture.slices >= slices, "{} slices", fixture.slices);
+    }
+
+    #[test]
     fn an_endless_request_closes_the_connection() {
         let mut fixture = SessionFixture::new(Protocol::Resp);
         let limit = "1mb";
@@ -662,6 +687,6 @@ mod tests {
             fixture.send(piece);
         }
         assert_eq!(fixture.session.input.capacity(), 0);
-        assert!(size_of::<Session>() <= 584, "{}", size_of::<Session>());
+        assert!(size_of::<Session>() <= 592, "{}", size_of::<Session>());
     }
 }

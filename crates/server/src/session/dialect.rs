@@ -89,6 +89,16 @@ impl Dialect {
         }
     }
 
+    /// The length of the input below which nothing more can be parsed; zero between requests.
+    #[inline]
+    pub(super) fn needed_bytes(&self) -> usize {
+        match self {
+            Dialect::Resp(resp) => resp.needed_bytes(),
+            // Their requests have a length that limits the work, except for large values.
+            Dialect::Text(_) | Dialect::Binary(_) | Dialect::Memcached => usize::MAX / 2,
+        }
+    }
+
     /// Continues after the awaited argument, which is complete.
     pub(super) fn skip_awaited(&mut self) {
         match self {

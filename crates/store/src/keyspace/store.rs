@@ -348,11 +348,11 @@ impl Store {
     /// frees the old ones, after an active snapshot has read them. Returns the number of entries
     /// removed.
     pub fn flush(&self, scope: Scope) -> u64 {
-        let (mut tables, mut removed) = (Vec::new(), 0);
-        let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
-        let barrier = self.word.read();
+        let (mut tables, mut removed) = (Vec::with_capacity(self.shards.len()), 0);
         // The memory of a table is not counted; its share of all entries serves as an estimate.
         let data = self.settled_data_bytes();
+        let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
+        let barrier = self.word.read();
         let mut entries = 0;
         for shard in &mut held {
             entries += shard.tables_mut().iter().map(Table::len).sum::<usize>();

@@ -104,6 +104,11 @@ pub(crate) static KEYS: Command = Command {
 /// Entries between two readings of the clock.
 const STRIDE: usize = 64;
 
+/// Encoded keys that fill a chunk, and the memory that is kept for the next ones, which has room for
+/// the keys of a stride as well.
+const FULL_BYTES: usize = 48 << 10;
+const KEPT_BYTES: usize = 64 << 10;
+
 /// Maximum steps of comparisons with the pattern between two readings of the clock, and while a
 /// latch is held.
 const STEPS: usize = 1 << 14;
@@ -150,6 +155,7 @@ impl Walk {
             } else {
                 self.compare_some();
             }
+            self.found.fill_chunk();
             if slice.is_over() && !(self.open.is_empty() && self.is_read()) {
                 return JobProgress::NEXT_TICK;
             }
@@ -245,14 +251,18 @@ enum Part {
 
 impl Found {
     fn push(&mut self, key: &[u8]) {
-        const CHUNK_BYTES: usize = 64 << 10;
         // A bulk string is the same in both versions.
         Writer::new(&mut self.rest, Version::Two).bulk(key);
         self.count += 1;
-        if self.rest.len() >= CHUNK_BYTES {
+    }
+
+    /// Puts encoded keys into a chunk if there are enough. Call it without a latch: the memory may
+    /// come from the kernel.
+    fn fill_chunk(&mut self) {
+        if self.rest.len() >= FULL_BYTES {
             let encoded = self.rest.as_contiguous().unwrap_or_default();
             self.full.push(Part::Encoded(encoded.into()));
-            self.rest.clear(CHUNK_BYTES);
+            self.rest.clear(KEPT_BYTES);
         }
     }
 
