@@ -1,5 +1,5 @@
-//! Limits on the memory of buffered bodies, replies and messages of all requests over HTTP. Each may
-//! be long, and there may be a thousand of them.
+//! Limits on the memory of buffered bodies, replies and messages of all requests over HTTP. Each
+//! may be long, and there may be a thousand of them.
 
 use hyper::body::Bytes;
 use std::sync::Arc;

@@ -151,7 +151,8 @@ impl Parser {
         self.partial.as_ref().map_or(0, |partial| partial.spans.capacity())
     }
 
-    /// Returns the length of the input below which nothing more can be parsed; zero between requests.
+    /// Returns the length of the input below which nothing more can be parsed; zero between
+    /// requests.
     #[must_use]
     #[inline]
     pub fn needed_bytes(&self) -> usize {

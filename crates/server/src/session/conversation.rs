@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 pub(crate) const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_REPLY_BYTES: usize = 256 * 1024;
 const SLICE_TIME: Duration = Duration::from_micros(500);
-/// The number of bytes that are parsed in a slice. A request may have millions of arguments, and much
-/// of it may have arrived at once.
+/// The number of bytes that are parsed in a slice. A request may have millions of arguments, and
+/// much of it may have arrived at once.
 const PARSED_BYTES: usize = 2 * SLICE_BYTES;
 
 /// The session of one client.

@@ -85,8 +85,8 @@ impl Input {
         self.bytes.reserve_exact(room - self.bytes.len());
     }
 
-    /// Prepares to grow if a request is still partial: from now on, bytes are copied as more arrive.
-    /// Copying a buffer of megabytes at once would delay other connections.
+    /// Prepares to grow if a request is still partial: from now on, bytes are copied while more
+    /// arrive. Copying a buffer of megabytes at once would delay other connections.
     pub(crate) fn prepare_growth(&mut self) {
         let capacity = self.bytes.capacity();
         if capacity >= LARGE_BYTES && self.bytes.len() > capacity / 2 {

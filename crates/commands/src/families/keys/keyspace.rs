@@ -104,8 +104,8 @@ pub(crate) static KEYS: Command = Command {
 /// Entries between two readings of the clock.
 const STRIDE: usize = 64;
 
-/// Encoded keys that fill a chunk, and the memory that is kept for the next ones, which has room for
-/// the keys of a stride as well.
+/// Encoded keys that fill a chunk, and the memory that is kept for the next ones, with room for the
+/// keys of a stride as well.
 const FULL_BYTES: usize = 48 << 10;
 const KEPT_BYTES: usize = 64 << 10;
 
