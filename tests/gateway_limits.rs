@@ -240,22 +240,40 @@ fn readers_that_stall_hold_little_of_a_long_value() {
         let (_, after) = text.split_once("used_memory:").expect("it is told");
         after.split("\r\n").next().and_then(|it| it.parse::<usize>().ok()).expect("a number")
     };
-    let before = used(&mut redis);
-    let stalled: Vec<_> = (0..READERS)
-        .map(|_| {
-            let mut client = Client::of(&server);
-            client.send("GET", "/GET/long.bin", "", b"");
-            assert_eq!(client.head().0, 200);
-            // By now everything between the value and the socket has been allocated.
-            client.connection.take(1 << 20);
-            client
-        })
-        .collect();
-    let held = used(&mut redis).saturating_sub(before);
-    assert!(held < READERS * (112 << 10), "{READERS} readers hold {held} bytes");
-    for mut client in stalled {
-        assert!(client.connection.take(LENGTH - (1 << 20)).iter().all(|it| *it == b'x'));
-        assert_eq!(client.get("/PING").0, 200);
+    for (method, target, body, is_chunked) in [
+        ("GET", "/GET/long.bin", &b""[..], false),
+        ("GET", "/GET/long", b"", true),
+        ("POST", "/", br#"["GET","long"]"#, true),
+    ] {
+        let read = |client: &mut Client, letters: &mut usize| {
+            let piece = match is_chunked {
+                true => client.chunk(),
+                false => client.connection.take((LENGTH - *letters).min(8 << 10)),
+            };
+            *letters += piece.iter().filter(|it| **it == b'x').count();
+        };
+        let before = used(&mut redis);
+        let stalled: Vec<_> = (0..READERS)
+            .map(|_| {
+                let (mut client, mut letters) = (Client::of(&server), 0);
+                client.send(method, target, "", body);
+                assert_eq!(client.head().0, 200);
+                // By now everything between the value and the socket has been allocated.
+                while letters < 1 << 20 {
+                    read(&mut client, &mut letters);
+                }
+                (client, letters)
+            })
+            .collect();
+        let held = used(&mut redis).saturating_sub(before);
+        assert!(held < READERS * (112 << 10), "{target}: {READERS} readers hold {held} bytes");
+        for (mut client, mut letters) in stalled {
+            while letters < LENGTH {
+                read(&mut client, &mut letters);
+            }
+            while is_chunked && !client.chunk().is_empty() {}
+            assert_eq!((client.get("/PING").0, letters), (200, LENGTH));
+        }
     }
 }
 

@@ -108,7 +108,7 @@ async fn send_with_body(
 }
 
 /// Responds with the reply: as a whole if it is short, or streamed.
-async fn respond(
+pub(super) async fn respond(
     mut reply: Reply,
     pool: &Arc<ConnectionPool>,
     options: &Options,
@@ -122,7 +122,8 @@ async fn respond(
     let is_whole = reply.connection.is_over();
     let is_absent = beginning.is_nil && matches!(options.kind, Kind::Text(_));
     let status = if is_absent { 404 } else { beginning.status };
-    let tag = (is_whole && status == 200).then(|| entity_tag(&reply.out));
+    let may_be_kept = is_whole && status == 200 && !matches!(options.kind, Kind::Result { .. });
+    let tag = may_be_kept.then(|| entity_tag(&reply.out));
     let body = if is_whole {
         pool.give_back(reply.connection);
         ResponseBody::Whole(Some(reply.out.into()))

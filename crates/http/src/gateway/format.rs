@@ -3,6 +3,7 @@
 use super::decoder::{Part, are_fields};
 use super::event::Event;
 use super::message_pack::MessagePack;
+use super::result_object::ResultObject;
 
 /// A format of replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(super) enum Kind {
     Text(&'static str),
     /// Server-sent events, which have no extension.
     Events,
+    /// An object with the result or the error, likewise; strings may be in base64.
+    Result { is_base64: bool },
 }
 
 /// Extensions and their formats.
@@ -46,7 +49,7 @@ impl Kind {
 
     pub(super) fn media_type(self) -> &'static str {
         match self {
-            Kind::Json => "application/json",
+            Kind::Json | Kind::Result { .. } => "application/json",
             Kind::Script => "application/javascript",
             Kind::Raw => "binary/octet-stream",
             Kind::MessagePack => "application/x-msgpack",
@@ -77,6 +80,7 @@ pub(super) enum Formatter {
     MessagePack(MessagePack),
     Text { separator: Vec<u8>, has_element: bool, depth: usize },
     Event(Event),
+    Result(ResultObject),
 }
 
 impl Formatter {
@@ -91,6 +95,7 @@ impl Formatter {
                 Some(Formatter::Text { separator, has_element: false, depth: 0 })
             }
             Kind::Events => Some(Formatter::Event(Event::default())),
+            Kind::Result { is_base64 } => Some(Formatter::Result(ResultObject::new(is_base64))),
         }
     }
 
@@ -98,6 +103,7 @@ impl Formatter {
     pub(super) fn write(&mut self, part: Part<'_>, out: &mut Vec<u8>) {
         match self {
             Formatter::Event(event) => event.write(part, out),
+            Formatter::Result(object) => object.write(part, out),
             Formatter::Json(json) => json.write(part, out),
             Formatter::MessagePack(pack) => pack.write(part, out),
             Formatter::Text { separator, has_element, depth } => {
@@ -124,6 +130,7 @@ impl Formatter {
     pub(super) fn end(&mut self, out: &mut Vec<u8>) {
         match self {
             Formatter::Event(_) => Event::end(out),
+            Formatter::Result(_) => ResultObject::end(out),
             Formatter::Json(json) => json.end(out),
             Formatter::MessagePack(_) | Formatter::Text { .. } => {}
         }

@@ -19,6 +19,7 @@ mod metered;
 mod refusal;
 mod reply;
 mod request;
+mod result_object;
 mod service;
 mod socket_replies;
 mod upstash;

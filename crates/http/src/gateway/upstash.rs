@@ -3,8 +3,11 @@
 
 use super::budget::Reservation;
 use super::event_request;
-use super::format::json_string;
+use super::exchange;
+use super::format::{Kind, json_string};
 use super::refusal::{Refused, failed, status_of};
+use super::reply;
+use super::request::Options;
 use super::service::{Messages, Service};
 use super::worker_connection::{Failure, Reply, WorkerConnection};
 use crate::guard::Caller;
@@ -101,6 +104,41 @@ pub(super) async fn serve(
     body: &[u8],
     caller: &Caller,
 ) -> Result<Response<ResponseBody>, Refused> {
+    match form.many {
+        Many::One => serve_one(service, form, body, caller).await,
+        Many::Pipeline | Many::Transaction => serve_list(service, form, body, caller).await,
+    }
+}
+
+/// Runs one command. Its reply is passed on as it arrives.
+async fn serve_one(
+    service: &Service,
+    form: Form,
+    body: &[u8],
+    caller: &Caller,
+) -> Result<Response<ResponseBody>, Refused> {
+    let mut reservation = service.budget.reservation();
+    reservation.grow(parsed_bytes(body)).map_err(|it| failed(&it.into()))?;
+    let words = commands(form.many, body)?.pop().unwrap_or_default();
+    let checked = service.check(caller, &words, true, Messages::None);
+    checked.map_err(|refused| as_error(&refused))?;
+    let may_wait = service.site.may_wait(&words);
+    let mut connection = service.connection(caller, may_wait).map_err(|it| failed(&it))?;
+    connection.select(0).await.map_err(|it| failed(&it))?;
+    connection.send(&words).await.map_err(|it| failed(&it))?;
+    let kind = Kind::Result { is_base64: form.is_base64 };
+    let options = Options { kind, ..Options::default() };
+    let reply = reply::Reply::new(connection, &[], &options);
+    exchange::respond(reply, &service.pool, &options, None).await
+}
+
+/// Runs a pipeline or a transaction.
+async fn serve_list(
+    service: &Service,
+    form: Form,
+    body: &[u8],
+    caller: &Caller,
+) -> Result<Response<ResponseBody>, Refused> {
     let mut reservation = service.budget.reservation();
     reservation.grow(parsed_bytes(body)).map_err(|it| failed(&it.into()))?;
     let commands = commands(form.many, body)?;
@@ -108,7 +146,7 @@ pub(super) async fn serve(
     for words in &commands {
         let checked = service.check(caller, words, true, Messages::None);
         match checked.map_err(|refused| (refused.status(), error_of(refused.status()))) {
-            Err((status, text)) if form.many != Many::Pipeline => {
+            Err((status, text)) if form.many == Many::Transaction => {
                 return Err(error(error_status(status), text));
             }
             checked => refused.push(checked.err().map(|(_, text)| text)),
@@ -121,8 +159,8 @@ pub(super) async fn serve(
     let mut connection = service.connection(caller, may_wait).map_err(|it| failed(&it))?;
     connection.select(0).await.map_err(|it| failed(&it))?;
     let replies = match form.many {
-        Many::One | Many::Pipeline => run_all(&mut connection, &permitted, &mut reservation).await,
         Many::Transaction => run_transaction(&mut connection, &permitted, &mut reservation).await,
+        _ => run_all(&mut connection, &permitted, &mut reservation).await,
     };
     let mut replies = replies.map_err(|it| failed(&it))?;
     service.pool.give_back(connection);
@@ -138,10 +176,9 @@ pub(super) async fn serve(
     Ok(response::value(status, HeaderValue::from_static(JSON), body))
 }
 
-/// Appends the replies to `commands` commands. Returns the status of the response.
+/// Appends the replies to a list of `commands` commands. Returns the status of the response.
 pub(super) fn write(form: Form, commands: usize, replies: &[Reply], out: &mut Vec<u8>) -> u16 {
     match (form.many, replies) {
-        (Many::One, [reply]) => item(reply, form, out),
         // A transaction that was not executed.
         (Many::Transaction, [Reply::Error(error)]) if commands != 1 || is_abort(error) => {
             item(&Reply::Error(error.clone()), form, out)

@@ -4,7 +4,7 @@ use crate::gateway::decoder::{Decoder, Part};
 use crate::gateway::format::{Formatter, Kind};
 use crate::gateway::upstash::{self, Form};
 use crate::gateway::worker_connection::{Element, Reply, reply_of};
-use hyper::header::HeaderMap;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
 /// The decoded replies, and whether the bytes after them are malformed.
@@ -20,9 +20,16 @@ struct Seen {
 pub(super) fn reply(data: &[u8]) {
     const VERBS: [&[u8]; 4] = [b"GET", b"HGETALL", b"INFO", b"a\"\n\xff</script>"];
     let [form, cut, replies @ ..] = data else { return };
-    let verb = VERBS[usize::from(form >> 2 & 3)];
-    let kinds = [Kind::Json, Kind::MessagePack, Kind::Text("text/plain"), Kind::Events];
-    let kind = kinds[usize::from(form & 3)];
+    let verb = VERBS[usize::from(form >> 6)];
+    let kinds = [
+        Kind::Json,
+        Kind::MessagePack,
+        Kind::Text("text/plain"),
+        Kind::Events,
+        Kind::Result { is_base64: false },
+        Kind::Result { is_base64: true },
+    ];
+    let kind = kinds[usize::from(form % 64) % kinds.len()];
     let whole = read(&[replies], kind, verb);
     let (front, back) = replies.split_at(usize::from(*cut).min(replies.len()));
     assert_eq!(read(&[front, back], kind, verb), whole, "cut at {cut}");
@@ -32,14 +39,14 @@ pub(super) fn reply(data: &[u8]) {
         match kind {
             Kind::Json if verb != b"HGETALL" || is_fields(reply) => is_json(shown),
             Kind::Events => is_event(shown),
+            Kind::Result { is_base64 } => is_item(shown, reply, is_base64),
             _ => {}
         }
     }
-    for (path, commands) in [("/", 1), ("/pipeline", whole.replies.len()), ("/multi-exec", 2)] {
+    for (path, commands) in [("/pipeline", whole.replies.len()), ("/multi-exec", 2)] {
         let mut out = Vec::new();
         let form = Form::of(path, &HeaderMap::new());
-        let replies = if commands == 1 { whole.replies.get(..1) } else { Some(&*whole.replies) };
-        upstash::write(form, commands, replies.unwrap_or_default(), &mut out);
+        upstash::write(form, commands, &whole.replies, &mut out);
         is_json(&out);
     }
 }
@@ -50,6 +57,15 @@ fn is_fields(reply: &Reply) -> bool {
         Reply::Array(elements) => elements.iter().all(|it| matches!(it, Reply::Text(_))),
         _ => true,
     }
+}
+
+/// Checks that a reply is the same as alone in a pipeline.
+fn is_item(text: &[u8], reply: &Reply, is_base64: bool) {
+    let encoding = HeaderValue::from_static(if is_base64 { "base64" } else { "" });
+    let headers = HeaderMap::from_iter([(HeaderName::from_static("upstash-encoding"), encoding)]);
+    let mut list = Vec::new();
+    upstash::write(Form::of("/pipeline", &headers), 1, std::slice::from_ref(reply), &mut list);
+    assert_eq!([b"[", text, b"]"].concat(), list, "{}", String::from_utf8_lossy(text));
 }
 
 fn is_json(text: &[u8]) {
