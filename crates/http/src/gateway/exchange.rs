@@ -4,11 +4,10 @@
 use super::body::{self, Pieces};
 use super::event::{COMMENT, SILENCE};
 use super::format::{Formatter, Kind};
-use super::refusal::{Refused, failed, refuse};
+use super::refusal::{Refused, failed, json_error, refuse};
 use super::reply::{Beginning, Reply, ReplyBody};
 use super::request::{Options, PathCommand};
 use super::service::Service;
-use super::upstash;
 use super::worker_connection::{self, ConnectionPool, Failure, WorkerConnection, encode};
 use crate::guard::Caller;
 use crate::response::{self, ResponseBody};
@@ -197,7 +196,7 @@ impl Messages {
         if let Some(error) = beginning.error {
             pool.give_back(self.reply.connection);
             if is_of_events {
-                return Err(upstash::error(beginning.status, &error));
+                return Err(json_error(beginning.status, &error));
             }
             let body = ResponseBody::Whole(Some(self.reply.out.into()));
             return Ok(response::value(beginning.status, media_type, body));

@@ -13,6 +13,7 @@ mod exchange;
 mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod json_text;
 mod lasting;
 mod message_pack;
 mod metered;
@@ -133,7 +134,7 @@ impl Gateway {
         if event_request::are_wanted(method, &parts.headers)
             && let Some(path) = event_request::command(path)
         {
-            let path = path.map_err(|fault| upstash::error(400, fault.reason().as_bytes()))?;
+            let path = path.map_err(|fault| refusal::json_error(400, fault.reason().as_bytes()))?;
             return self.send_events(path, &parts, body, caller, settings).await;
         }
         if method == Method::POST && ["/", "/pipeline", "/multi-exec"].contains(&path) {

@@ -1,10 +1,15 @@
 //! Responses in place of a reply.
 
+use super::json_text::json_string;
 use super::worker_connection::Failure;
 use crate::response::{self, ResponseBody};
 use hyper::Response;
+use hyper::header::HeaderValue;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The media type of JSON.
+pub(super) const JSON: &str = "application/json";
 
 /// A response in place of a reply.
 pub(super) type Refused = Box<Response<ResponseBody>>;
@@ -12,6 +17,21 @@ pub(super) type Refused = Box<Response<ResponseBody>>;
 /// A refusal with one readable line.
 pub(super) fn refuse(status: u16, line: &str) -> Refused {
     Box::new(response::line(status, line))
+}
+
+/// A refusal in the error format of Upstash's REST interface.
+pub(super) fn json_error(status: u16, text: &[u8]) -> Refused {
+    let mut out = Vec::new();
+    write_error(text, &mut out);
+    let body = ResponseBody::Whole(Some(out.into()));
+    Box::new(response::value(status, HeaderValue::from_static(JSON), body))
+}
+
+/// Appends an error in that format.
+pub(super) fn write_error(error: &[u8], out: &mut Vec<u8>) {
+    out.extend(b"{\"error\":");
+    json_string(error, out);
+    out.push(b'}');
 }
 
 /// The response to a request that gets no reply.

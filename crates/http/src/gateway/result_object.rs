@@ -1,7 +1,7 @@
 //! A reply as an object with its result or its error, in the format of Upstash's REST interface.
 
 use super::decoder::Part;
-use super::format::{JsonText, json_string};
+use super::json_text::{JsonText, json_string};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 

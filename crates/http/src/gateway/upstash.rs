@@ -4,8 +4,9 @@
 use super::budget::Reservation;
 use super::event_request;
 use super::exchange;
-use super::format::{Kind, json_string};
-use super::refusal::{Refused, failed, status_of};
+use super::format::Kind;
+use super::json_text::json_string;
+use super::refusal::{JSON, Refused, failed, json_error, status_of, write_error};
 use super::reply;
 use super::request::Options;
 use super::service::{Messages, Service};
@@ -20,7 +21,6 @@ use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use serde_json::value::RawValue;
 
-const JSON: &str = "application/json";
 /// Maximum commands of a list that are sent before the first reply is read.
 const AHEAD: usize = 64;
 
@@ -85,7 +85,7 @@ pub(super) fn in_json(refusal: Response<ResponseBody>) -> Response<ResponseBody>
         ResponseBody::Whole(Some(line)) if !is_json => {
             parts.headers.insert(header::CONTENT_TYPE, json);
             let mut out = Vec::new();
-            item_error(line.trim_ascii_end(), &mut out);
+            write_error(line.trim_ascii_end(), &mut out);
             Response::from_parts(parts, ResponseBody::Whole(Some(out.into())))
         }
         body => Response::from_parts(parts, body),
@@ -147,7 +147,7 @@ async fn serve_list(
         let checked = service.check(caller, words, true, Messages::None);
         match checked.map_err(|refused| (refused.status(), error_of(refused.status()))) {
             Err((status, text)) if form.many == Many::Transaction => {
-                return Err(error(error_status(status), text));
+                return Err(json_error(error_status(status), text));
             }
             checked => refused.push(checked.err().map(|(_, text)| text)),
         }
@@ -213,7 +213,7 @@ fn with_refused(replies: Vec<Reply>, refused: &[Option<&'static [u8]>]) -> Vec<R
 
 /// A refusal in the error format of this interface.
 pub(super) fn as_error(refused: &Refused) -> Refused {
-    error(error_status(refused.status()), error_of(refused.status()))
+    json_error(error_status(refused.status()), error_of(refused.status()))
 }
 
 /// The error text for a refusal with this status.
@@ -230,21 +230,11 @@ fn error_status(status: StatusCode) -> u16 {
     if status == StatusCode::NOT_FOUND { 400 } else { status.as_u16() }
 }
 
-/// A response with an error.
-pub(super) fn error(status: u16, text: &[u8]) -> Refused {
-    let mut out = Vec::new();
-    item_error(text, &mut out);
-    Box::new(response::value(
-        status,
-        HeaderValue::from_static(JSON),
-        ResponseBody::Whole(Some(out.into())),
-    ))
-}
-
 /// The commands of a body.
 pub(super) fn commands(many: Many, body: &[u8]) -> Result<Vec<Vec<Bytes>>, Refused> {
-    let fault =
-        |reason: &str| error(400, format!("ERR failed to parse the command: {reason}").as_bytes());
+    let fault = |reason: &str| {
+        json_error(400, format!("ERR failed to parse the command: {reason}").as_bytes())
+    };
     let unreadable = |error: serde_json::Error| fault(&error.to_string());
     let lists: Vec<&RawValue> = match many {
         Many::One => vec![serde_json::from_slice(body).map_err(unreadable)?],
@@ -342,19 +332,13 @@ async fn run_transaction(
 /// Appends a reply as an object. Returns the status of a response with only this reply.
 fn item(reply: &Reply, form: Form, out: &mut Vec<u8>) -> u16 {
     if let Reply::Error(error) = reply {
-        item_error(error, out);
+        write_error(error, out);
         return status_of(error);
     }
     out.extend(b"{\"result\":");
     result(reply, form.is_base64, out);
     out.push(b'}');
     200
-}
-
-fn item_error(error: &[u8], out: &mut Vec<u8>) {
-    out.extend(b"{\"error\":");
-    json_string(error, out);
-    out.push(b'}');
 }
 
 fn result(reply: &Reply, is_base64: bool, out: &mut Vec<u8>) {

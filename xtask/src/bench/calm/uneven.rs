@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::super::Arguments;
 use super::super::contestants::{Contestant, Placement};
-use super::super::figures::{Figures, medians};
+use super::super::figures::{Figures, median, medians};
 use super::super::report::{Report, Table};
 use super::DOCUMENT;
 use crate::process;
@@ -32,6 +32,10 @@ const LOAD: f64 = 1.4;
 /// Seconds of load before the measurement, and seconds of the measurement.
 const SECONDS: [u64; 2] = [3, 8];
 const QUICK_SECONDS: [u64; 2] = [1, 1];
+/// The number of workers whose shares of requests are compared, and the requests a second of all
+/// connections, which send alike.
+const WORKERS: usize = 16;
+const ALIKE_RATE: f64 = 20_000.0;
 /// How long to wait for the status page to list a connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -49,6 +53,7 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     let seconds = if arguments.quick { QUICK_SECONDS } else { SECONDS };
     let capacity = capacity(nagi, seconds)?;
     let mut samples = vec![Vec::new(); ROWS.len()];
+    let mut shares = Vec::new();
     for repetition in 1..=arguments.repetitions {
         println!("bench: uneven, {repetition} of {}", arguments.repetitions);
         for ((_, workers, adapts), samples) in ROWS.iter().zip(&mut samples) {
@@ -59,7 +64,30 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
             client.check(&format!("CONFIG SET adaptive-workers {adapts}"), "+OK\r\n");
             samples.push(measure_rest(nagi, &server, busy, capacity * LOAD, seconds)?);
         }
+        shares.push(most_served(nagi, seconds)?);
     }
+    let figures: Vec<Figures> = samples.iter().map(|samples| medians(samples)).collect();
+    let share = median(shares);
+    let (table, mut results) = tabulate(&figures);
+    results.push(json!({ "row": "sixteen workers", "most_served_to_mean": share }));
+    Ok(Report {
+        name: "calm-uneven",
+        document: DOCUMENT,
+        table: format!(
+            "One worker serves {capacity:.0} of the busy connections' requests a second.\n\n\
+             {table}\nWith {WORKERS} workers and {} connections that send alike, the worker that \
+             served most requests served {share:.2} times the mean.\n",
+            BUSY + REST
+        ),
+        details: String::new(),
+        summary: String::new(),
+        results,
+        pictures: Vec::new(),
+    })
+}
+
+/// The table of all rows, and the same as results.
+fn tabulate(figures: &[Figures]) -> (Table, Vec<Value>) {
     let mut table = Table::new(&[
         "busy connections at first",
         "p50 us of the rest",
@@ -68,7 +96,6 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
         "requests/s of the busy",
         "moved",
     ]);
-    let figures: Vec<Figures> = samples.iter().map(|samples| medians(samples)).collect();
     let of = |row: usize, name: &str| {
         figures.get(row).and_then(|it| it.get(name)).copied().unwrap_or(f64::NAN)
     };
@@ -85,17 +112,7 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
         ]);
         results.push(json!({ "row": name, "medians": figures.get(row) }));
     }
-    Ok(Report {
-        name: "calm-uneven",
-        document: DOCUMENT,
-        table: format!(
-            "One worker serves {capacity:.0} of the busy connections' requests a second.\n\n{table}"
-        ),
-        details: String::new(),
-        summary: String::new(),
-        results,
-        pictures: Vec::new(),
-    })
+    (table, results)
 }
 
 fn start(nagi: &Contestant, options: &[&str]) -> Result<Server> {
@@ -232,6 +249,25 @@ fn measure_rest(
         ("busy_requests_per_second", served),
         ("moved", moved(server)? - moved_before),
     ]))
+}
+
+/// The requests of the worker that serves most of them, as a multiple of the mean of all workers.
+fn most_served(nagi: &Contestant, [warm_up, seconds]: [u64; 2]) -> Result<f64> {
+    let server = start(nagi, &["--workers", &WORKERS.to_string()])?;
+    let mut command = Placement::Free.load(nagi.program());
+    command
+        .args(["bench", "--quiet", "--port", &server.resp().port().to_string()])
+        .args(["--connections", &(BUSY + REST).to_string()])
+        .args(["--rate", &ALIKE_RATE.to_string()])
+        .args(["--seconds", &(warm_up + seconds).to_string()]);
+    process::output(&mut command)?;
+    let status = status(&server)?;
+    let workers = status.get("workers").and_then(Value::as_array).context("no workers")?;
+    let requests = workers.iter().map(|it| it.get("requests").and_then(Value::as_f64));
+    let requests: Vec<f64> = requests.collect::<Option<_>>().context("no requests of workers")?;
+    ensure!(requests.len() == WORKERS, "{} workers", requests.len());
+    let mean = requests.iter().sum::<f64>() / WORKERS as f64;
+    Ok(requests.iter().copied().fold(0.0, f64::max) / mean)
 }
 
 /// The number of connections that have moved between workers.
