@@ -46,7 +46,7 @@ fn command() -> String {
 }
 
 /// The commit, with a mark if the work tree differs from it, except in files that benches write.
-fn revision() -> String {
+pub(super) fn revision() -> String {
     let git = |arguments: &[&str]| {
         trimmed(Command::new("git").args(arguments).current_dir(workspace::root()))
     };

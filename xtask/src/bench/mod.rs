@@ -70,6 +70,9 @@ pub(crate) struct Arguments {
     /// Measure small requests at rest and during disturbances
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "http"])]
     calm: bool,
+    /// Keep the repetitions of disturbances that an interrupted run of this revision has completed
+    #[arg(long, requires = "calm")]
+    resume: bool,
     /// Compare with this Pogocache too
     #[arg(long, value_name = "BINARY", requires = "calm")]
     pogocache: Option<PathBuf>,

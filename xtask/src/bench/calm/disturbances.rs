@@ -3,6 +3,7 @@
 //!
 //! Each is measured several times; the result is the median of the valid repetitions.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
@@ -14,9 +15,10 @@ use super::super::Arguments;
 use super::super::chart::{Axis, Figure, Line, Panel};
 use super::super::contestants::{Contestant, Folder, Placement, Protocol};
 use super::super::figures::median;
+use super::super::machine;
 use super::super::report::{Report, Table};
 use super::DOCUMENT;
-use crate::process;
+use crate::{process, workspace};
 
 /// A figure of a row, the title of its table, and whether that includes lost requests.
 const TABLES: [(&str, &str, bool); 2] =
@@ -64,9 +66,17 @@ pub(in super::super) fn measure(
     let servers: Vec<Running> = servers.map(Running::start).collect::<Result<_>>()?;
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let page = std::env::temp_dir().join("nagi-bench-calm.html");
+    let saved = workspace::root().join(format!("target/calm-{}", machine::revision()));
+    let is_whole = some.is_empty() && !arguments.quick;
     let mut runs = Vec::new();
     for repetition in 1..=arguments.repetitions {
         println!("bench: calm, {repetition} of {}", arguments.repetitions);
+        let file = saved.join(format!("{repetition}.json"));
+        if is_whole && arguments.resume && file.exists() {
+            println!("bench: {} has been measured before", file.display());
+            runs.push(serde_json::from_slice(&fs::read(&file)?)?);
+            continue;
+        }
         let mut command = Command::new(nagi.program());
         command.args(["calm", "--i-may-destroy-data", "--json", "-", "--html"]).arg(&page);
         command.args(servers.iter().map(Running::url));
@@ -79,6 +89,10 @@ pub(in super::super) fn measure(
         let output = command.stderr(Stdio::inherit()).output()?;
         ensure!(output.status.success(), "{}: {}", output.status, process::line(&command));
         runs.push(serde_json::from_slice(&output.stdout).context("nagi calm prints JSON")?);
+        if is_whole {
+            fs::create_dir_all(&saved)?;
+            fs::write(&file, &output.stdout)?;
+        }
     }
     println!("bench: a page of the last repetition is {}", page.display());
     let names: Vec<&str> = servers.iter().map(|it| it.contestant).collect();
