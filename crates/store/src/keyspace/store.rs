@@ -12,7 +12,7 @@ use crate::eviction::observer::EvictionNotifier;
 use crate::eviction::policy::Limit;
 use crate::index::directory::Directories;
 use crate::index::placement::Placement;
-use crate::index::table::{Locator, Table};
+use crate::index::table::Locator;
 use crate::keyspace::detached_tables::DetachedTables;
 use crate::keyspace::shard::Shard;
 use crate::memory::accounting;
@@ -348,19 +348,21 @@ impl Store {
     /// frees the old ones, after an active snapshot has read them. Returns the number of entries
     /// removed.
     pub fn flush(&self, scope: Scope) -> u64 {
-        let (mut tables, mut removed) = (Vec::with_capacity(self.shards.len()), 0);
+        // Counted shard by shard, which also brings the tables into the processor's cache: all
+        // latches are then held for less time.
+        let entries: usize = self.shards.iter().map(|latch| latch.lock().fullness().0).sum();
         // The memory of a table is not counted; its share of all entries serves as an estimate.
         let data = self.settled_data_bytes();
+        let mut left = data;
+        let mut share = |len: usize| {
+            let bytes = u128::from(data) * len as u128 / (entries as u128).max(1);
+            let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).min(left);
+            left -= bytes;
+            bytes
+        };
+        let (mut tables, mut removed) = (Vec::with_capacity(self.shards.len()), 0);
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
         let barrier = self.word.read();
-        let mut entries = 0;
-        for shard in &mut held {
-            entries += shard.tables_mut().iter().map(Table::len).sum::<usize>();
-        }
-        let share = |len: usize| {
-            let bytes = u128::from(data) * len as u128 / (entries as u128).max(1);
-            u64::try_from(bytes).unwrap_or(u64::MAX)
-        };
         for shard in &mut held {
             for (index, table) in shard.tables_mut().iter_mut().enumerate() {
                 let meant = scope == Scope::All || scope == Scope::Database(index);

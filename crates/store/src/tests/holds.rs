@@ -303,3 +303,15 @@ fn use_long_keys(fixture: &Fixture, names: &[&[u8]; 4]) {
     assert_eq!(db.size(), 0);
     assert!(db.set(first, b"1", SetOptions::default()));
 }
+
+#[test]
+fn shards_are_counted_once_to_pick_entries_that_have_expired() {
+    const SHARDS: usize = 64;
+    let fixture = Fixture::new(SHARDS);
+    let expiry =
+        SetOptions { expiry: Expiry::AtMs(fixture.db(0).now_ms() + 1), ..Default::default() };
+    (0..1000).for_each(|number| set(&fixture, number, b"value", expiry));
+    fixture.pass_ms(10);
+    let holds = most_of(|| fixture.db(0).random_entries(100, |_| panic!("all have expired")));
+    assert!(holds.count <= (SHARDS + 100) as u64, "{holds:?}");
+}

@@ -81,20 +81,12 @@ impl Database<'_> {
 
     /// Calls `look` with a random entry, all equally likely; `None` if there is none.
     pub fn random_entry<R>(&self, look: impl FnOnce(EntryView<'_>) -> R) -> Option<R> {
-        debug_assert!(!self.is_latched(), "every latch is taken");
         let mut look = Some(look);
+        let shards = ShardSizes::of(self)?;
         for _ in 0..PICKS {
-            let pick = self.random();
-            let shard = self.shard_by_size(pick)?;
-            let held = self.store.shards.get(shard)?.lock();
-            // All attempts are in this shard: choosing another after a miss would favour fuller
-            // shards.
-            let sample = |table: &Table| (0..PLACES).find_map(|_| table.sample(self.random()));
-            let entry = held.table(self.index).and_then(sample);
-            let live = entry.filter(|entry| entry.expire_at_ms().is_none_or(|at| at > self.now_ms));
-            if let Some(entry) = live {
-                // SAFETY: the latch is held while `look` runs.
-                return look.take().map(|look| look(unsafe { EntryView::new(entry) }));
+            let picked = self.pick(&shards, |entry| look.take().map(|look| look(entry)));
+            if let Some(result) = picked.flatten() {
+                return Some(result);
             }
         }
         let mut cursor = 0;
@@ -111,15 +103,48 @@ impl Database<'_> {
         }
     }
 
-    /// Returns a random shard, weighted by the number of entries; `None` if there are none.
-    fn shard_by_size(&self, random: u64) -> Option<usize> {
-        let shards = self.store.shards.iter();
-        let sizes: Vec<usize> = shards
-            .map(|latch| latch.lock().table(self.index).map_or(0, |table| table.len()))
-            .collect();
-        let total: usize = sizes.iter().sum();
-        let mut left = random as usize % total.max(1);
-        sizes.iter().position(|size| {
+    /// Calls `look` with this many random entries, or with fewer if some have expired. An entry may
+    /// be picked more than once.
+    pub fn random_entries(&self, count: usize, mut look: impl FnMut(EntryView<'_>)) {
+        let Some(shards) = ShardSizes::of(self) else { return };
+        for _ in 0..count {
+            self.pick(&shards, &mut look);
+        }
+    }
+
+    /// Calls `look` with a random entry, unless it has expired.
+    fn pick<R>(&self, shards: &ShardSizes, look: impl FnOnce(EntryView<'_>) -> R) -> Option<R> {
+        let held = self.store.shards.get(shards.at(self.random())?)?.lock();
+        // All attempts are in this shard: choosing another after a miss would favour fuller shards.
+        let sample = |table: &Table| (0..PLACES).find_map(|_| table.sample(self.random()));
+        let entry = held.table(self.index).and_then(sample)?;
+        let is_live = entry.expire_at_ms().is_none_or(|at| at > self.now_ms);
+        // SAFETY: the latch is held while `look` runs.
+        is_live.then(|| look(unsafe { EntryView::new(entry) }))
+    }
+}
+
+/// The number of entries in each shard.
+struct ShardSizes {
+    sizes: Vec<usize>,
+    total: usize,
+}
+
+impl ShardSizes {
+    /// Counts the entries of a database; `None` if there are none.
+    fn of(db: &Database<'_>) -> Option<Self> {
+        debug_assert!(!db.is_latched(), "every latch is taken");
+        let len = |table: Option<&Table>| table.map_or(0, Table::len);
+        let shards = db.store.shards.iter();
+        let sizes: Vec<usize> = shards.map(|latch| len(latch.lock().table(db.index))).collect();
+        let total = sizes.iter().sum();
+        (total > 0).then_some(ShardSizes { sizes, total })
+    }
+
+    /// Returns a random shard, weighted by the number of entries.
+    fn at(&self, random: u64) -> Option<usize> {
+        let mut left = random as usize % self.total.max(1);
+        self.sizes.iter().position(|size| {
             let here = left < *size;
             left = left.wrapping_sub(*size);
             here

@@ -551,9 +551,14 @@ fn keyspace(cx: &Context<'_>, fields: &mut Fields<'_>) {
 /// The mean time to live of keys that expire, from a random sample.
 fn mean_time_to_live_ms(db: &Database<'_>) -> u64 {
     const PICKS: usize = 16;
-    let picked = (0..PICKS).filter_map(|_| db.random_entry(|entry| entry.expire_at_ms()).flatten());
-    let left: Vec<u64> = picked.map(|at_ms| at_ms.saturating_sub(db.now_ms())).collect();
-    left.iter().sum::<u64>() / (left.len() as u64).max(1)
+    let (mut sum_ms, mut count) = (0, 0);
+    db.random_entries(PICKS, |entry| {
+        if let Some(at_ms) = entry.expire_at_ms() {
+            sum_ms += at_ms.saturating_sub(db.now_ms());
+            count += 1;
+        }
+    });
+    sum_ms / std::cmp::max(count, 1)
 }
 
 /// A number of bytes in Redis' human-readable form: `1.50M`.
