@@ -162,3 +162,29 @@ fn figures_are_true() {
     let mean: u64 = mean.split(',').next().unwrap_or_default().parse().expect("milliseconds");
     assert!((90_000..=100_000).contains(&mean), "{keyspace}");
 }
+
+/// Unlike Redis, which averages what its expiry cycle sees.
+#[test]
+fn the_mean_time_to_live_is_that_of_keys_that_expire() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let mut mean_ms = || -> u64 {
+        let keyspace = client.run("INFO keyspace").text().to_owned();
+        let (_, mean) = keyspace.split_once("avg_ttl=").expect("a mean");
+        mean.split(',').next().unwrap_or_default().parse().expect("milliseconds")
+    };
+    let mut other = server.connect_resp();
+    // One in ten expires.
+    for key in 0..200 {
+        other.check(
+            &format!("SET {key} value{}", if key % 10 == 0 { " EX 100" } else { "" }),
+            "+OK\r\n",
+        );
+    }
+    for _ in 0..20 {
+        assert!((60_000..=100_000).contains(&mean_ms()));
+    }
+    other.check("FLUSHALL", "+OK\r\n");
+    other.check("SET late value PXAT 9223372036854775807", "+OK\r\n");
+    assert!(mean_ms() > 9_000_000_000_000_000_000);
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use harness::{Server, as_redis};
+use harness::{Server, as_redis, until};
 
 #[test]
 fn keys_are_renamed() {
@@ -90,4 +90,26 @@ fn any_key_may_be_picked() {
     let picked: BTreeSet<_> =
         (0..2_000).map(|_| client.run("RANDOMKEY").text().to_owned()).collect();
     assert_eq!(picked.len(), 20, "{picked:?}");
+}
+
+#[test]
+fn a_key_is_found_among_many_that_have_expired() {
+    let server = Server::nagi_with(&["--enable-debug-command", "local"]);
+    let mut client = server.connect_resp();
+    client.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+    client.check("SET stays value", "+OK\r\n");
+    let fill = "for key = 1, 100000 do redis.call('SET', key, '', 'PX', 1) end";
+    client.check(&format!("EVAL \"{fill}\" 0"), "$-1\r\n");
+    client.check("PSETEX last 1 value", "+OK\r\n");
+    let is_over = || (client.run("PTTL last").integer() < 0).then_some(());
+    until("the keys expire", is_over).unwrap();
+    for _ in 0..20 {
+        client.check("RANDOMKEY", "$5\r\nstays\r\n");
+    }
+    client.check("MULTI", "+OK\r\n");
+    client.check("RANDOMKEY", "+QUEUED\r\n");
+    client.check("EXEC", "*1\r\n$5\r\nstays\r\n");
+    client.check("EVAL \"return redis.call('RANDOMKEY')\" 0", "$5\r\nstays\r\n");
+    client.check("DEL stays", ":1\r\n");
+    client.check("RANDOMKEY", "$-1\r\n");
 }

@@ -6,8 +6,7 @@ use crate::entry::view::EntryView;
 use crate::index::table::Table;
 use crate::keyspace::database::Database;
 
-/// The number of random entries that may turn out to have expired before a full iteration, which
-/// finds a key if there is one.
+/// The number of random entries that are examined, since some may have expired.
 const PICKS: usize = 200;
 
 /// How many positions are examined in one shard; most hold an entry.
@@ -79,36 +78,30 @@ impl Database<'_> {
         }
     }
 
-    /// Calls `look` with a random entry, all equally likely; `None` if there is none.
+    /// Calls `look` with a random entry, all equally likely. `None` if there is none, or if all of
+    /// [`PICKS`] picks have expired: whether a key is left, [`Database::walk`] can tell.
     pub fn random_entry<R>(&self, look: impl FnOnce(EntryView<'_>) -> R) -> Option<R> {
         let mut look = Some(look);
-        let shards = ShardSizes::of(self)?;
-        for _ in 0..PICKS {
-            let picked = self.pick(&shards, |entry| look.take().map(|look| look(entry)));
-            if let Some(result) = picked.flatten() {
-                return Some(result);
-            }
-        }
-        let mut cursor = 0;
-        let mut result = None;
-        loop {
-            cursor = self.scan(cursor, 1, |entry| {
-                if let Some(look) = look.take() {
-                    result = Some(look(entry));
-                }
-            });
-            if cursor == 0 || result.is_some() {
-                return result;
-            }
-        }
+        let shards = ShardSizes::of(self, Table::len)?;
+        (0..PICKS)
+            .find_map(|_| self.pick(&shards, |entry| look.take().map(|look| look(entry))).flatten())
     }
 
-    /// Calls `look` with this many random entries, or with fewer if some have expired. An entry may
-    /// be picked more than once.
-    pub fn random_entries(&self, count: usize, mut look: impl FnMut(EntryView<'_>)) {
-        let Some(shards) = ShardSizes::of(self) else { return };
-        for _ in 0..count {
-            self.pick(&shards, &mut look);
+    /// Calls `look` with up to `count` random entries that will expire. There are fewer if such
+    /// entries are rare: [`PICKS`] are examined at most. An entry may be picked more than once.
+    pub fn random_volatile_entries(&self, count: usize, mut look: impl FnMut(EntryView<'_>)) {
+        let Some(shards) = ShardSizes::of(self, Table::volatile_len) else { return };
+        let mut left = count;
+        for _ in 0..PICKS {
+            if left == 0 {
+                return;
+            }
+            self.pick(&shards, |entry| {
+                if entry.expire_at_ms().is_some() {
+                    left -= 1;
+                    look(entry);
+                }
+            });
         }
     }
 
@@ -124,24 +117,24 @@ impl Database<'_> {
     }
 }
 
-/// The number of entries in each shard.
+/// The number of entries, or of those that can expire, in each shard.
 struct ShardSizes {
     sizes: Vec<usize>,
     total: usize,
 }
 
 impl ShardSizes {
-    /// Counts the entries of a database; `None` if there are none.
-    fn of(db: &Database<'_>) -> Option<Self> {
+    /// Counts the entries of a database by `measure`; `None` if there are none.
+    fn of(db: &Database<'_>, measure: fn(&Table) -> usize) -> Option<Self> {
         debug_assert!(!db.is_latched(), "every latch is taken");
-        let len = |table: Option<&Table>| table.map_or(0, Table::len);
+        let len = |table: Option<&Table>| table.map_or(0, measure);
         let shards = db.store.shards.iter();
         let sizes: Vec<usize> = shards.map(|latch| len(latch.lock().table(db.index))).collect();
         let total = sizes.iter().sum();
         (total > 0).then_some(ShardSizes { sizes, total })
     }
 
-    /// Returns a random shard, weighted by the number of entries.
+    /// Returns the index of the shard that `random` selects, weighted by the number of entries.
     fn at(&self, random: u64) -> Option<usize> {
         let mut left = random as usize % self.total.max(1);
         self.sizes.iter().position(|size| {

@@ -1,13 +1,22 @@
 //! Keys renamed, copied and moved to other databases, and a random key.
 
 use crate::runtime::arguments::{RemainingArguments, database, integer, is};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
-use nagi_proto::Args;
+use crate::runtime::suspension::Slice;
+use crate::{
+    Access, Category, Command, Context, Error, Flags, Group, JobProgress, KeyGroup, Keys, Notes,
+};
+use nagi_proto::resp::Writer;
+use nagi_proto::{Args, Chunk};
+use nagi_store::EntryView;
+use nagi_store::types::key;
 use nagi_store::types::relocation::Relocated;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] =
     &[&COPY, &MOVE, &RANDOMKEY, &RENAME, &RENAMENX, &SWAPDB, &TOUCH];
+
+/// Entries between two readings of the clock.
+const STRIDE: usize = 64;
 
 const NO_SUCH_KEY: Error = Error::fixed("ERR no such key");
 const SAME_PLACE: Error = Error::fixed("ERR source and destination objects are the same");
@@ -157,18 +166,47 @@ pub(crate) static SWAPDB: Command = Command {
 
 fn randomkey<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let Context { db, reply, .. } = cx;
-    let picked = db.random_entry(|entry| {
-        let long = entry.long_key();
-        if long.is_none() {
-            reply.bulk(entry.key());
-        }
-        long
-    });
-    match picked {
-        None => reply.null(),
-        Some(long) => long.into_iter().for_each(|key| reply.bulk_chunk(key)),
+    if let Some(long) = db.random_entry(|entry| write_short(reply, &entry)) {
+        long.into_iter().for_each(|key| reply.bulk_chunk(key));
+        return Ok(());
     }
-    Ok(())
+    // Nearly all keys have expired and are not removed yet, or there is none.
+    let mut walk = key::Walk::default();
+    cx.start(Box::new(move |cx| Ok(first_key(cx, &mut walk))))
+}
+
+/// Writes an entry's key, or returns it if it is long: it is written once no latch is held.
+fn write_short(reply: &mut Writer<'_>, entry: &EntryView<'_>) -> Option<Chunk> {
+    let long = entry.long_key();
+    if long.is_none() {
+        reply.bulk(entry.key());
+    }
+    long
+}
+
+/// Looks for a key for one slice, and replies with the first.
+fn first_key(cx: &mut Context<'_>, walk: &mut key::Walk) -> JobProgress {
+    let Context { db, reply, .. } = cx;
+    let slice = Slice::begin();
+    loop {
+        let mut found: Option<Option<Chunk>> = None;
+        db.walk(walk, STRIDE, |entry| {
+            if found.is_none() {
+                found = Some(write_short(reply, &entry));
+            }
+        });
+        if let Some(long) = found {
+            long.into_iter().for_each(|key| reply.bulk_chunk(key));
+            return JobProgress::Done;
+        }
+        if walk.cursor() == Some(0) {
+            reply.null();
+            return JobProgress::Done;
+        }
+        if slice.is_over() {
+            return JobProgress::NEXT_TICK;
+        }
+    }
 }
 
 pub(crate) static RANDOMKEY: Command = Command {

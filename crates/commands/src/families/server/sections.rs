@@ -535,6 +535,8 @@ fn cluster(_: &Context<'_>, fields: &mut Fields<'_>) {
 fn keyspace(cx: &Context<'_>, fields: &mut Fields<'_>) {
     // Counting keys must not count as lookups.
     let unused = Counters::default();
+    // Otherwise every call would pick the same entries.
+    unused.draws.add(cx.db.random());
     for index in 0..cx.db.store().databases() {
         let db = cx.db.store().database(index, &unused, cx.db.now_ms());
         let (keys, expires) = (db.size(), db.volatile_size());
@@ -550,15 +552,14 @@ fn keyspace(cx: &Context<'_>, fields: &mut Fields<'_>) {
 
 /// The mean time to live of keys that expire, from a random sample.
 fn mean_time_to_live_ms(db: &Database<'_>) -> u64 {
-    const PICKS: usize = 16;
-    let (mut sum_ms, mut count) = (0, 0);
-    db.random_entries(PICKS, |entry| {
-        if let Some(at_ms) = entry.expire_at_ms() {
-            sum_ms += at_ms.saturating_sub(db.now_ms());
-            count += 1;
-        }
+    const SAMPLES: usize = 16;
+    let (mut sum_ms, mut count) = (0_u128, 0_u128);
+    db.random_volatile_entries(SAMPLES, |entry| {
+        let at_ms = entry.expire_at_ms().unwrap_or_default();
+        sum_ms += u128::from(at_ms.saturating_sub(db.now_ms()));
+        count += 1;
     });
-    sum_ms / std::cmp::max(count, 1)
+    u64::try_from(sum_ms / count.max(1)).unwrap_or(u64::MAX)
 }
 
 /// A number of bytes in Redis' human-readable form: `1.50M`.
