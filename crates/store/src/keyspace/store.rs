@@ -65,6 +65,12 @@ pub enum Scope {
     All,
 }
 
+impl Scope {
+    fn contains(self, database: usize) -> bool {
+        self == Scope::All || self == Scope::Database(database)
+    }
+}
+
 /// The whole keyspace.
 #[derive(Debug)]
 pub struct Store {
@@ -350,7 +356,12 @@ impl Store {
     pub fn flush(&self, scope: Scope) -> u64 {
         // Counted shard by shard, which also brings the tables into the processor's cache: all
         // latches are then held for less time.
-        let entries: usize = self.shards.iter().map(|latch| latch.lock().fullness().0).sum();
+        let (mut entries, mut count) = (0, 0);
+        for latch in &self.shards {
+            let shard = latch.lock();
+            entries += shard.fullness().0;
+            count += shard.count_filled(|index| scope.contains(index));
+        }
         // The memory of a table is not counted; its share of all entries serves as an estimate.
         let data = self.settled_data_bytes();
         let mut left = data;
@@ -360,13 +371,12 @@ impl Store {
             left -= bytes;
             bytes
         };
-        let (mut tables, mut removed) = (Vec::with_capacity(self.shards.len()), 0);
+        let (mut tables, mut removed) = (Vec::with_capacity(count), 0);
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
         let barrier = self.word.read();
         for shard in &mut held {
             for (index, table) in shard.tables_mut().iter_mut().enumerate() {
-                let meant = scope == Scope::All || scope == Scope::Database(index);
-                if meant && table.len() > 0 {
+                if scope.contains(index) && table.len() > 0 {
                     removed += table.len() as u64;
                     let old = table.take(barrier, share(table.len()));
                     if old.progress().is_wanted() {

@@ -105,7 +105,8 @@ pub(crate) static KEYS: Command = Command {
 const STRIDE: usize = 64;
 
 /// Encoded keys that fill a chunk, and the memory that is kept for the next ones, with room for the
-/// keys of a stride as well.
+/// keys of a stride as well if they have up to 256 bytes: memory for longer ones is requested while
+/// the latch is held.
 const FULL_BYTES: usize = 48 << 10;
 const KEPT_BYTES: usize = 64 << 10;
 
