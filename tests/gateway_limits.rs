@@ -42,6 +42,22 @@ fn values_come_by_post_of_any_length_and_in_chunks() {
     }
 }
 
+/// The head alone decides: the bodies never end.
+#[test]
+fn a_chunked_body_is_read_only_if_its_command_may_run() {
+    let server = nagi(&["--http-commands", "+@read"]);
+    for (target, status) in [("/SET/a", 403), ("/GET/a?callback=f", 403)] {
+        let mut client = Client::of(&server);
+        let address = client.address;
+        client.connection.send(format!(
+            "PUT {target} HTTP/1.1\r\nHost: {address}\r\nTransfer-Encoding: chunked\r\n\r\n\
+             1\r\nx\r\n"
+        ));
+        let response = client.receive(true);
+        assert_eq!(response.status, status, "{target}: {}", response.text());
+    }
+}
+
 #[test]
 fn a_chunked_value_may_be_as_long_as_others() {
     const CHUNK: usize = 1 << 20;

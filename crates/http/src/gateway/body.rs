@@ -2,7 +2,7 @@
 //! only when they have arrived, since a worker gets the length first.
 
 use super::budget::{Budget, MAX_BYTES, Reservation};
-use super::refusal::{Refused, failed, refuse};
+use super::refusal::{Refused, no_room, refuse};
 use super::worker_connection::{Failure, WorkerConnection};
 use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
@@ -52,7 +52,7 @@ pub(super) async fn read_whole(
         if whole.len() + data.len() > LONGEST_WHOLE {
             return Err(too_long());
         }
-        reservation.grow(data.len()).map_err(|it| failed(&it.into()))?;
+        reservation.grow(data.len()).map_err(|_| no_room())?;
         whole.extend(data);
     }
     Ok(reservation.attach(whole))
@@ -77,7 +77,7 @@ impl Pieces {
                 return Err(longer_than_arguments());
             }
             let reserved = read.reservation.grow_within(data.len(), longest.max(MAX_BYTES));
-            reserved.map_err(|it| failed(&it.into()))?;
+            reserved.map_err(|_| no_room())?;
             read.append(&data);
         }
         Ok(read)

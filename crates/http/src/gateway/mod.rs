@@ -162,6 +162,8 @@ impl Gateway {
         let body = if body.size_hint().exact().is_some() {
             Some(body).filter(|body| is_put || !body.is_end_stream()).map(Argument::Arriving)
         } else {
+            // Before memory is spent on a body of unknown length.
+            self.check(&caller, &path, true, settings)?;
             let longest = settings.longest_argument;
             let body = Pieces::read(body, longest, &self.service.arguments).await?;
             Some(body).filter(|body| is_put || body.len() > 0).map(Argument::Whole)
@@ -228,6 +230,17 @@ impl Gateway {
         request::parse(path, query).map_err(|fault| refuse(400, fault.reason()))
     }
 
+    fn check(
+        &self,
+        caller: &Caller,
+        path: &PathCommand,
+        may_write: bool,
+        settings: &GatewaySettings,
+    ) -> Result<Rule, Refused> {
+        check_options(&path.options, settings)?;
+        self.service.check(caller, &path.words, may_write, Messages::UntilTheEnd)
+    }
+
     /// Checks a command, runs it and responds in the requested format.
     async fn run(
         &self,
@@ -235,9 +248,7 @@ impl Gateway {
         may_write: bool,
         settings: &GatewaySettings,
     ) -> Result<Response<ResponseBody>, Refused> {
-        check_options(&command.path.options, settings)?;
-        let Command { caller, path, .. } = &command;
-        let rule = self.service.check(caller, &path.words, may_write, Messages::UntilTheEnd)?;
+        let rule = self.check(&command.caller, &command.path, may_write, settings)?;
         exchange::run(&self.service, command, rule == Rule::Stream, settings).await
     }
 }

@@ -50,6 +50,12 @@ pub(super) fn failed(failure: &Failure) -> Refused {
     }
 }
 
+/// The response to a request whose body does not fit into the memory limit.
+pub(super) fn no_room() -> Refused {
+    log_full();
+    refuse(503, "requests use too much memory; this one was not executed")
+}
+
 /// Logs that the budget is exhausted, at most once a second.
 fn log_full() {
     static LOGGED_AT_S: AtomicU64 = AtomicU64::new(0);
