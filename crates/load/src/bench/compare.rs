@@ -202,7 +202,7 @@ fn read(path: &Path) -> Result<Saved, String> {
         let is_sweep = serde_json::from_str::<serde_json::Value>(&text)
             .is_ok_and(|value| value.get("sweep").is_some_and(serde_json::Value::is_string));
         let found = match is_sweep {
-            true => "the results of a --sweep, and single runs are compared".to_owned(),
+            true => "holds the results of a --sweep; only single runs can be compared".to_owned(),
             false => format!("not a result of nagi bench --json: {error}"),
         };
         format!("{}: {found}", path.display())

@@ -14,7 +14,7 @@ pub enum Error {
     Failures(u64),
     /// --verify found this many wrong replies; the report was written.
     Wrong(u64),
-    /// The measurement does not allow a verdict; the report was written.
+    /// The measurement does not allow a verdict; the report was written, if anything was measured.
     Unjudged(String),
     /// The measurement is valid and misses the objective; the report was written.
     Verdict(String),

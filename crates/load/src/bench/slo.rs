@@ -108,6 +108,8 @@ pub enum Verdict {
     /// The percentile was not below the limit, but the load itself was late by half of that: no
     /// verdict on the server.
     LoadWasLate,
+    /// The run ended before its time: no verdict on the server.
+    Interrupted,
 }
 
 impl Verdict {
@@ -118,6 +120,7 @@ impl Verdict {
             Verdict::TooSlow => "too slow",
             Verdict::Errors => "errors",
             Verdict::LoadWasLate => "the load itself was late",
+            Verdict::Interrupted => "interrupted",
         }
     }
 }
@@ -164,8 +167,8 @@ impl Objective {
         self.rate.is_some_and(|rate| self.at_least.is_none_or(|least| rate >= least))
     }
 
-    /// Whether there is a verdict on the server: not if all failed trials failed because the load
-    /// itself was late.
+    /// Whether there is a verdict on the server: not if in all failed trials the load itself was
+    /// late, or the run was interrupted.
     #[must_use]
     pub fn is_judged(&self) -> bool {
         let mut failed = self.trials.iter().filter(|trial| trial.verdict != Verdict::Holds);
@@ -176,7 +179,7 @@ impl Objective {
 impl Trial {
     /// Whether the trial allows no verdict on the server.
     fn says_nothing(&self) -> bool {
-        self.verdict == Verdict::LoadWasLate
+        matches!(self.verdict, Verdict::LoadWasLate | Verdict::Interrupted)
     }
 }
 

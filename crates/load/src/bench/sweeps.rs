@@ -74,8 +74,12 @@ pub(crate) fn measure(
             // A failure to write it does not end the run.
             let _ = writeln!(io::stderr(), "  {} {value}", sweep.name());
         }
-        let measured = trials::measured(&options, interrupt)?;
-        runs.push(SweptRun { value, report: measured.report });
+        match trials::measured(&options, interrupt) {
+            Ok(measured) => runs.push(SweptRun { value, report: measured.report }),
+            // The completed runs are reported.
+            Err(_) if interrupt.is_set() && !runs.is_empty() => break,
+            Err(error) => return Err(error),
+        }
         if interrupt.is_set() {
             break;
         }

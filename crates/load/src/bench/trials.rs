@@ -115,6 +115,7 @@ fn trial(
         send_delay_us: send_delay_ns as f64 / 1e3,
         errors: report.errors,
         verdict: match slo.holds(&total.latencies) {
+            _ if report.interrupted => Verdict::Interrupted,
             false if is_load_late => Verdict::LoadWasLate,
             false => Verdict::TooSlow,
             true if failed => Verdict::Errors,

@@ -33,7 +33,11 @@ pub(crate) fn render(report: &Report) -> String {
         report.rate,
         report.connections,
         escaped(report.version),
-        if report.quick { ", a quick run: too short for conclusions" } else { "" }
+        if report.quick {
+            ", a quick run with smaller sizes: too short for conclusions"
+        } else {
+            ""
+        }
     );
     for (index, results) in report.servers.iter().enumerate() {
         let name = escaped(&format!("{} ({})", results.name, results.url));

@@ -79,7 +79,8 @@ fn a_run_takes_the_time_that_was_asked_for() {
 #[test]
 fn a_run_that_the_user_ends_still_reports() {
     let responder = Responder::start(0, 1).unwrap();
-    for arguments in ["--requests 1000000000", "--rate 1000 --seconds 1000"] {
+    let judged = "--rate 1000 --seconds 1000 --slo p99<100s";
+    for arguments in ["--requests 1000000000", "--rate 1000 --seconds 1000", judged] {
         let interrupt = Interrupt::default();
         let port = responder.address().port();
         let options = options(&format!("--port {port} {arguments}"));
@@ -96,6 +97,10 @@ fn a_run_that_the_user_ends_still_reports() {
         assert!(report.interrupted && report.seconds < 100.0, "{report}");
         assert!(report.to_string().contains("Interrupted"), "{report}");
         assert_eq!(report.errors, 0, "{report}");
+        if let Some(objective) = report.objective {
+            assert!(!objective.is_met() && !objective.is_judged(), "{objective}");
+            assert_eq!(objective.to_string(), "p99<100s cannot be judged at 1,000/s: interrupted");
+        }
     }
 }
 

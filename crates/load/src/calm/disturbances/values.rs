@@ -29,8 +29,8 @@ const fn row<const INDEX: usize>(name: &'static str, what: &'static str) -> Dist
 
 pub(super) const ALL: &[Disturbance] = &[
     row::<0>("value", "values of 1.5 MB are written and read"),
-    row::<1>("large-value", "values of 100 MB (quick: 10) are written and read"),
-    row::<2>("huge-value", "values of 500 MB (quick: 50) are written and read"),
+    row::<1>("large-value", "values of 100 MB are written and read"),
+    row::<2>("huge-value", "values of 500 MB are written and read"),
 ];
 
 fn size<const INDEX: usize>(scale: &Scale) -> u64 {
