@@ -370,7 +370,7 @@ impl Session {
         environment: &RequestEnvironment<'_>,
     ) -> SessionState {
         let info = self.info();
-        let waiting = self.waiting_bytes();
+        let waiting = self.waiting_bytes() + self.input.copied_bytes();
         if info.query_bytes.load(Ordering::Relaxed) != waiting {
             info.query_bytes.store(waiting, Ordering::Relaxed);
             let queued = info.queued_bytes.load(Ordering::Relaxed);

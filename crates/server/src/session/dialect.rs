@@ -94,7 +94,7 @@ impl Dialect {
     pub(super) fn needed_bytes(&self) -> usize {
         match self {
             Dialect::Resp(resp) => resp.needed_bytes(),
-            // Their requests have a length that limits the work, except for large values.
+            // The longest are lines of `get` with up to 8 MiB, and large values are not parsed.
             Dialect::Text(_) | Dialect::Binary(_) | Dialect::Memcached => usize::MAX / 2,
         }
     }

@@ -94,6 +94,11 @@ impl Input {
         }
     }
 
+    /// The bytes that have been copied, and exist twice.
+    pub(crate) fn copied_bytes(&self) -> usize {
+        self.successor.as_ref().map_or(0, |successor| successor.bytes.len())
+    }
+
     /// Must be called before bytes are changed that may have been copied.
     pub(crate) fn cancel_growth(&mut self) {
         self.successor = None;
@@ -166,6 +171,7 @@ mod tests {
             let missing = input.successor.as_ref().map(|it| len - it.bytes.len());
             input.push(&pieces.next().unwrap());
             len += RECEIVED;
+            assert!(input.successor.is_none() || input.copied_bytes() > 0);
             if before >= LARGE_BYTES && input.capacity() > before {
                 let missing = missing.expect("it was prepared");
                 assert!(missing <= 4 * RECEIVED, "{missing} bytes are copied at once");
