@@ -48,7 +48,7 @@ pub(super) struct ComparedTable {
 
 impl ComparedTable {
     pub(super) fn new(first: &str, names: Vec<&'static str>) -> Self {
-        let table = Table::new(&[&[first], &names[..], &["nagi to Valkey", "asked"]].concat());
+        let table = Table::new(&[&[first], &names[..], &["nagi to Valkey", "target"]].concat());
         ComparedTable { names, table }
     }
 

@@ -55,7 +55,7 @@ const KINDS: [(&str, &str); 4] = [
 ];
 
 const BARS_HEADER: [&str; 4] =
-    ["while the store grows", "nagi", "an empty hold or a bare read", "asked"];
+    ["while the store grows", "nagi", "an empty hold or a bare read", "target"];
 
 /// Runs the bench, and compares its results with the targets.
 pub(super) fn measure(arguments: &Arguments, profile: &str) -> Result<Report> {

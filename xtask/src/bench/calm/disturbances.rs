@@ -3,7 +3,6 @@
 //!
 //! Each is measured several times; the result is the median of the valid repetitions.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
@@ -15,10 +14,10 @@ use super::super::Arguments;
 use super::super::chart::{Axis, Figure, Line, Panel};
 use super::super::contestants::{Contestant, Folder, Placement, Protocol};
 use super::super::figures::median;
-use super::super::machine;
 use super::super::report::{Report, Table};
 use super::DOCUMENT;
-use crate::{process, workspace};
+use super::saved::Saved;
+use crate::process;
 
 /// A figure of a row, the title of its table, and whether that includes lost requests.
 const TABLES: [(&str, &str, bool); 2] =
@@ -62,19 +61,18 @@ pub(in super::super) fn measure(
     some: &str,
 ) -> Result<Report> {
     let takes_part = |it: &&Contestant| it.is_nagi() || it.is_peer();
-    let servers = contestants.iter().filter(takes_part);
-    let servers: Vec<Running> = servers.map(Running::start).collect::<Result<_>>()?;
+    let contestants: Vec<&Contestant> = contestants.iter().filter(takes_part).collect();
+    let servers = contestants.iter().map(|it| Running::start(it));
+    let servers: Vec<Running> = servers.collect::<Result<_>>()?;
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let page = std::env::temp_dir().join("nagi-bench-calm.html");
-    let saved = workspace::root().join(format!("target/calm-{}", machine::revision()));
     let is_whole = some.is_empty() && !arguments.quick;
+    let saved = is_whole.then(|| Saved::begin(&contestants, arguments.resume)).transpose()?;
     let mut runs = Vec::new();
     for repetition in 1..=arguments.repetitions {
         println!("bench: calm, {repetition} of {}", arguments.repetitions);
-        let file = saved.join(format!("{repetition}.json"));
-        if is_whole && arguments.resume && file.exists() {
-            println!("bench: {} has been measured before", file.display());
-            runs.push(serde_json::from_slice(&fs::read(&file)?)?);
+        if let Some(run) = saved.as_ref().map(|it| it.load(repetition)).transpose()?.flatten() {
+            runs.push(run);
             continue;
         }
         let mut command = Command::new(nagi.program());
@@ -88,15 +86,15 @@ pub(in super::super) fn measure(
         }
         let output = command.stderr(Stdio::inherit()).output()?;
         ensure!(output.status.success(), "{}: {}", output.status, process::line(&command));
-        runs.push(serde_json::from_slice(&output.stdout).context("nagi calm prints JSON")?);
-        if is_whole {
-            fs::create_dir_all(&saved)?;
-            fs::write(&file, &output.stdout)?;
-        }
+        let run = serde_json::from_slice(&output.stdout).context("nagi calm prints JSON")?;
+        saved.as_ref().map(|it| it.keep(repetition, &run)).transpose()?;
+        runs.push(run);
+        println!("bench: a page of this repetition is {}", page.display());
     }
-    println!("bench: a page of the last repetition is {}", page.display());
     let names: Vec<&str> = servers.iter().map(|it| it.contestant).collect();
-    report(&names, &runs)
+    let report = report(&names, &runs)?;
+    saved.map(Saved::finish).transpose()?;
+    Ok(report)
 }
 
 fn report(names: &[&str], runs: &[Value]) -> Result<Report> {

@@ -3,6 +3,7 @@
 
 mod disturbances;
 mod quiet;
+mod saved;
 mod uneven;
 
 use anyhow::Result;

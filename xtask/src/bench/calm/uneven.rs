@@ -75,8 +75,8 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
         document: DOCUMENT,
         table: format!(
             "One worker serves {capacity:.0} of the busy connections' requests a second.\n\n\
-             {table}\nWith {WORKERS} workers and {} connections that send alike, the worker that \
-             served most requests served {share:.2} times the mean.\n",
+             {table}\nWith {WORKERS} workers and {} connections of equal load, the busiest worker \
+             served {share:.2} times the mean.\n",
             BUSY + REST
         ),
         details: String::new(),

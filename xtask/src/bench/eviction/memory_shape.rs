@@ -115,7 +115,7 @@ impl Usage {
         }
         let limit = self.limit as f64 / 1e6;
         format!(
-            "`maxmemory` {limit:.1} MB, allkeys-lru, {TIMES} times as much written; the bar is \
+            "`maxmemory` {limit:.1} MB, allkeys-lru, {TIMES} times as much written; the target is \
              {:.1} MB resident.\n\n{table}",
             limit * 1.1 + 64.0
         )

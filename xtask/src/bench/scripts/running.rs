@@ -143,7 +143,7 @@ fn beside_claims(
         "no key claimed",
         "another key claimed",
         "ratio",
-        "asked",
+        "target",
     ]);
     for (name, words) in [("GET", "GET key:{key}"), ("SET", "SET key:{key} {}")] {
         let words = words.to_owned();
