@@ -615,4 +615,67 @@ mod tests {
         }
         assert_eq!(usage().lines().count(), FLAGS.len() + 2);
     }
+
+    /// What a flag does, in a cell of a table.
+    fn effect(row: &Flag) -> String {
+        let settings: Vec<String> = match &row.means {
+            Setting(name, _) => vec![format!("`{name}`")],
+            Settings(settings) => {
+                settings.iter().map(|(name, value)| format!("`{name} {value}`")).collect()
+            }
+            Special(_) | Nothing | Refused(_) => SPECIAL
+                .iter()
+                .filter(|(_, letter)| *letter == row.letter)
+                .map(|(name, _)| format!("`{name}`"))
+                .collect(),
+        };
+        settings.join(", ")
+    }
+
+    fn page() -> String {
+        let list = |options: &[&str]| {
+            options.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ")
+        };
+        let mut page = format!(
+            "# memcached's command line\n\n\
+             Generated from the rows in `crates/nagi/src/memcached.rs`; `cargo test -p nagi` fails \
+             while this page differs\nfrom them, and says how to regenerate it.\n\n    \
+             nagi memcached -m 1024 -c 4096\n\n\
+             starts the server with the arguments of memcached 1.6.45. So does the program under \
+             the name `memcached`, such as\nby a link. It has memcached's defaults then, and \
+             serves neither Redis clients nor HTTP:\n\n{}\n\n\
+             `-l` turns protected mode off, as memcached has none: every client that can connect \
+             is served without a password\nunless `-S` or `-Y` is given.\n\n## Flags\n\n\
+             | flag | value | | setting |\n|---|---|---|---|\n",
+            list(
+                &DEFAULTS.map(|(name, value)| format!("{name} {value}")).each_ref().map(|it| &**it)
+            )
+        );
+        for row in FLAGS {
+            let value = row.value.map(|value| format!("`{value}`")).unwrap_or_default();
+            let (letter, name, summary) = (row.letter, row.name, row.summary);
+            let effect = effect(row);
+            page += &format!("| `-{letter}`, `--{name}` | {value} | {summary} | {effect} |\n");
+        }
+        let tuning: Vec<_> = VALUED.into_iter().filter(|it| *it != "idle_timeout").collect();
+        page += &format!(
+            "\n## Extended options\n\n`-o idle_timeout=SECONDS` closes idle connections. The \
+             following have no effect, which the log says at the start:\n\n{}.\n\n\
+             The options of external storage (`ext_`), TLS (`ssl_`) and the proxy (`proxy_`) are \
+             refused.\n",
+            list(&[&SWITCHES[..], &tuning[..]].concat())
+        );
+        page
+    }
+
+    #[test]
+    fn the_page_in_docs_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/memcached.md");
+        if std::env::var_os("NAGI_WRITE_DOCS").is_some() {
+            std::fs::write(path, page()).unwrap();
+        }
+        let hint = "regenerate it with: NAGI_WRITE_DOCS=1 cargo test -p nagi the_page_in_docs";
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(written == page(), "docs/memcached.md differs from the rows; {hint}");
+    }
 }

@@ -27,9 +27,14 @@ With an unknown option the server does not start: the error names file, line and
 name. CONFIG GET and CONFIG SET use the same names. CONFIG REWRITE writes changed settings into the
 file and keeps its comments, its order and lines that it does not know.
 
-All options of Redis are known. Those without effect are accepted, kept for CONFIG GET and listed
-once in the log. With those that ask for a missing feature the server does not start, unless
-`--ignore-unsupported` is given: then they are ignored, with a line in the log.
+Under the name `redis-server`, such as by a link, the program takes the arguments of Redis, which
+are the same, and has other defaults: `bind * -::*`, `memcached-port 0`, `http-port 0` and
+`save 3600 1 300 100 60 10000`. A configuration file without `save` has these save points as well.
+The arguments of memcached are on a [page of their own](memcached.md).
+
+All options in the `redis.conf` of Redis are known. Those without effect are accepted, kept for
+CONFIG GET and listed once in the log. With those that ask for a missing feature the server does
+not start, unless `--ignore-unsupported` is given: then they are ignored, with a line in the log.
 ";
 
 /// The text below the table of options.
